@@ -9,12 +9,11 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # The first interpreter of 3.12 or newer: on PATH, then where pyenv keeps its versions.
 PYTHON ?= $(shell tools/find-python)
-PACKAGES := libs/contracts libs/runtime libs/embedding libs/filters libs/lexical libs/database libs/signatures libs/ranking libs/validation libs/weaviate services/coordinator services/retriever \
-            services/reranker services/generator services/ingestor services/bridge gateway clients/python cli benchmarks
+PACKAGES := $(patsubst %/pyproject.toml,%,$(wildcard libs/*/pyproject.toml services/*/pyproject.toml)) gateway clients/python cli benchmarks
 DATA_DIR ?= .groundline
 # For make images: all of them, or one by SERVICE=retriever.
-SERVICE ?= coordinator retriever reranker generator ingestor bridge gateway
-VERSION ?= 0.1.0
+SERVICE ?= $(shell sed -n 's/^services = \[\(.*\)\]/\1/p' pyproject.toml | tr -d '",')
+VERSION ?= $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 # Any program with docker's build command: docker, podman, buildah.
 IMAGE_BUILDER ?= $(firstword $(foreach name,docker podman buildah,$(if $(shell command -v $(name)),$(name))))
 IMAGE_PREFIX ?= groundline/
@@ -76,9 +75,10 @@ lint: setup docs ## Lint contracts, code, types and documentation
 	$(BIN)/python tools/plots.py check
 	$(BIN)/python tools/service_requirements.py check
 	$(BIN)/python tools/manifests.py
+	$(BIN)/python tools/prose.py
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy $(filter-out libs/contracts,$(PACKAGES)) tools tests
+	$(BIN)/mypy $(filter-out libs/contracts,$(PACKAGES)) libs/contracts/groundline_contracts tools tests
 
 .PHONY: format
 format: setup ## Format the code and fix what ruff can fix
@@ -107,6 +107,12 @@ test: setup ## Run all tests: unit, integration, e2e
 .PHONY: test-unit test-integration test-e2e
 test-unit test-integration test-e2e: test-%: setup ## Run one kind of tests
 	$(BIN)/python -m pytest tests/$*
+
+.PHONY: test-service
+test-service: setup ## Run the unit and integration tests of one part and what the architecture asks of it: SERVICE=retriever
+	@folders="$(wildcard tests/unit/$(SERVICE) tests/integration/$(SERVICE))"
+	test "$(words $(SERVICE)) $${folders:+found}" = "1 found" || { echo "test-service: name one part, as in tests/unit: SERVICE=retriever" >&2; exit 1; }
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $$folders tests/unit/architecture -k "not imports_alone or $(SERVICE)"
 
 .PHONY: fuzz
 fuzz: setup ## Send 10,000 fuzzed requests to the gateway and 5,000 to each service of a suite of its own

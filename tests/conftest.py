@@ -26,7 +26,7 @@ IN_CI = bool(os.environ.get("CI"))
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """In CI nothing is left out for want of a program."""
+    """Fail a test in CI that is skipped because a program is missing."""
     report = yield
     if IN_CI and (package := missing(report)):
         report.outcome = "failed"

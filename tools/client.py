@@ -1,4 +1,4 @@
-"""Makes the parts of the Python client that the contract or its asynchronous half decide.
+"""Make the parts of the Python client that the contract or its asynchronous half decide.
 
 client.py write    write models.py and rpcs.py from protos/, sync_client.py from async_client.py
 client.py check    fail when one of them is stale
@@ -11,6 +11,7 @@ import sys
 import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
 from generated import write_or_check
 from google.api import annotations_pb2  # type: ignore[import-untyped]
@@ -24,16 +25,16 @@ from google.protobuf.descriptor_pb2 import (
 )
 from reference import PACKAGE, Comments, Path_, read_files
 
-ROOT = Path(__file__).resolve().parent.parent
-CLIENT = ROOT / "clients/python/groundline_client"
-TYPESCRIPT = ROOT / "clients/typescript/src"
-BIN = Path(sys.executable).parent
+ROOT: Final = Path(__file__).resolve().parent.parent
+CLIENT: Final = ROOT / "clients/python/groundline_client"
+TYPESCRIPT: Final = ROOT / "clients/typescript/src"
+BIN: Final = Path(sys.executable).parent
 
-HEAD = '"""{purpose}\n\nMade from protos/groundline/v1 by `make generate`; do not edit.\n"""\n\n'
+HEAD: Final = '"""{purpose}\n\nMade from protos/groundline/v1 by `make generate`; do not edit.\n"""\n\n'
 
-TYPESCRIPT_HEAD = "// Made from protos/groundline/v1 by `make generate`; do not edit.\n"
+TYPESCRIPT_HEAD: Final = "// Made from protos/groundline/v1 by `make generate`; do not edit.\n"
 
-_SCALARS = {
+_SCALARS: Final = {
     FieldDescriptorProto.TYPE_BOOL: ("bool", "False"),
     FieldDescriptorProto.TYPE_BYTES: ("bytes", 'b""'),
     FieldDescriptorProto.TYPE_DOUBLE: ("float", "0.0"),
@@ -41,15 +42,15 @@ _SCALARS = {
     FieldDescriptorProto.TYPE_INT32: ("int", "0"),
     FieldDescriptorProto.TYPE_STRING: ("str", '""'),
 }
-# Messages whose JSON is no object of their fields.
-_WELL_KNOWN = {
+# Messages whose JSON is not an object of their fields.
+_WELL_KNOWN: Final = {
     ".google.protobuf.Struct": "dict[str, Any]",
     ".google.protobuf.Timestamp": "datetime",
     ".google.protobuf.FieldMask": "str",
 }
-# Of the raw body of an upload, which is no JSON.
-_NOT_JSON = (".google.api.HttpBody",)
-_TYPESCRIPT_SCALARS = {
+# The raw body of an upload, which is not JSON.
+_NOT_JSON: Final = (".google.api.HttpBody",)
+_TYPESCRIPT_SCALARS: Final = {
     FieldDescriptorProto.TYPE_BOOL: "boolean",
     FieldDescriptorProto.TYPE_BYTES: "string",
     FieldDescriptorProto.TYPE_DOUBLE: "number",
@@ -57,10 +58,10 @@ _TYPESCRIPT_SCALARS = {
     FieldDescriptorProto.TYPE_INT32: "number",
     FieldDescriptorProto.TYPE_STRING: "string",
 }
-_ERROR_REASON = f".{PACKAGE}.ErrorReason"
+_ERROR_REASON: Final = f".{PACKAGE}.ErrorReason"
 
-# What differs between the two clients, whole words first.
-_SYNCHRONOUS = [
+# Differences between the two clients, whole words first.
+_SYNCHRONOUS: Final = [
     (r"\bAsyncClient\b", "Client"),
     (r"\bAsyncGenerator\b", "Generator"),
     (r"\bAsyncIterator\b", "Iterator"),
@@ -80,7 +81,7 @@ _SYNCHRONOUS = [
 
 
 def contract_files() -> Mapping[Path, str]:
-    """Text of the generated modules."""
+    """Return the text of the generated modules."""
     contract = Contract(read_files())
     waiting = (CLIENT / "async_client.py").read_text(encoding="utf-8")
     return {
@@ -94,7 +95,7 @@ def contract_files() -> Mapping[Path, str]:
 
 
 class Contract:
-    """What the gateway offers: methods with an HTTP binding, and every type that they reach."""
+    """The gateway's API: methods with an HTTP binding, and every type that they reach."""
 
     def __init__(self, files: Mapping[str, FileDescriptorProto]) -> None:
         self._messages: dict[str, tuple[DescriptorProto, Comments, Path_]] = {}
@@ -122,7 +123,7 @@ class Contract:
         names = list(reached)
         exported = sorted(short(name) for name in names)
         parts = [
-            HEAD.format(purpose="What the gateway's methods take and return."),
+            HEAD.format(purpose="Messages of the gateway's API."),
             "from collections.abc import Mapping, Sequence\nfrom dataclasses import dataclass\n"
             "from datetime import datetime\nfrom typing import Any\n\n"
             "from groundline_client.open_enum import OpenEnum\n\n",
@@ -137,6 +138,7 @@ class Contract:
         constants = {constant(method.name): method for method in self._methods}
         lines = [
             HEAD.format(purpose="The methods that the gateway offers."),
+            "from typing import Final\n",
             f"from groundline_client.models import {', '.join(sorted(models))}",
             "from groundline_client.rpc import Rpc\n",
             f"__all__ = {sorted(constants)!r}\n",
@@ -146,7 +148,7 @@ class Contract:
             response = "bytes" if self._is_raw(method) else short(method.output_type)
             idempotent = method.options.idempotency_level != MethodOptions.IDEMPOTENCY_UNKNOWN
             lines.append(
-                f'{name} = Rpc("{verb}", "{path}", {response}, '
+                f'{name}: Final = Rpc("{verb}", "{path}", {response}, '
                 f"has_body={body == '*'}, is_idempotent={idempotent})"
             )
         return "\n".join(lines) + "\n"
@@ -222,11 +224,11 @@ class Contract:
         return "\n".join([*lines, "}\n", *lists, "}", ""])
 
     def _is_raw(self, method: MethodDescriptorProto) -> bool:
-        """Whether its response is no JSON."""
+        """Tell whether its response is not JSON."""
         return any(field.type_name in _NOT_JSON for field in self._messages[method.output_type][0].field)
 
     def _entries(self, method: MethodDescriptorProto) -> FieldDescriptorProto | None:
-        """The field that a page's entries are in, of a method that answers in pages."""
+        """Return the field of a page's entries, for a method that answers in pages."""
         fields = self._messages[method.output_type][0].field
         if not any(field.name == "next_page_token" for field in fields):
             return None
@@ -234,7 +236,7 @@ class Contract:
         return entries
 
     def _reach(self, name: str, reached: dict[str, None]) -> None:
-        """What a type needs comes before it."""
+        """Add a type, after the types that it needs."""
         if name in reached or name in _WELL_KNOWN or name in _NOT_JSON:
             return
         if name in self._messages:
@@ -268,7 +270,7 @@ class Contract:
 
 
 def typed(field: FieldDescriptorProto, message: DescriptorProto) -> tuple[str, str]:
-    """Type and default of a field."""
+    """Return type and default of a field."""
     if entry := entry_of(field, message):
         value, _ = single(entry.field[1])
         return f"Mapping[str, {value}] | None", "None"
@@ -290,7 +292,7 @@ def single(field: FieldDescriptorProto) -> tuple[str, str]:
 
 
 def typescript_field(field: FieldDescriptorProto, message: DescriptorProto) -> str:
-    """Name and type; a field that may not be set has a question mark."""
+    """Return name and type; an optional field has a question mark."""
     entry = entry_of(field, message)
     kind = _typescript_single(entry.field[1] if entry else field)
     _, default = typed(field, message)
@@ -308,7 +310,7 @@ def _typescript_single(field: FieldDescriptorProto) -> str:
 
 
 def jsdoc(comments: Comments, path: Path_, indent: str = "") -> str:
-    """The comment of what is at a path, for TypeScript."""
+    """Return the comment at a path, for TypeScript."""
     text = "\n\n".join(textwrap.fill(one, width=110) for one in comments.paragraphs(*path)).replace(
         "*/", "* /"
     )
@@ -321,24 +323,24 @@ def jsdoc(comments: Comments, path: Path_, indent: str = "") -> str:
 
 
 def camel(name: str) -> str:
-    """`page_token` as `pageToken`."""
+    """Convert `page_token` to `pageToken`."""
     head, *others = name.split("_")
     return head + "".join(map(str.capitalize, others))
 
 
 def entry_of(field: FieldDescriptorProto, message: DescriptorProto) -> DescriptorProto | None:
-    """The entry of a field that is a map."""
+    """Return the entry of a field that is a map."""
     nested = {one.name: one for one in message.nested_type if one.options.map_entry}
     return nested.get(short(field.type_name)) if field.type_name else None
 
 
 def is_offered(method: MethodDescriptorProto) -> bool:
-    """Whether the gateway offers a method."""
+    """Tell whether the gateway offers a method."""
     return bool(method.options.HasExtension(annotations_pb2.http))
 
 
 def binding(method: MethodDescriptorProto) -> tuple[str, str, str]:
-    """Verb, path and body of a method that the gateway offers."""
+    """Return verb, path and body of a method that the gateway offers."""
     rule = method.options.Extensions[annotations_pb2.http]
     verb = rule.WhichOneof("pattern")
     return verb.upper(), getattr(rule, verb), rule.body
@@ -356,7 +358,7 @@ def docstring(comments: Comments, path: Path_) -> Iterator[str]:
 
 
 def constant(name: str) -> str:
-    """`GetJob` as `GET_JOB`."""
+    """Convert `GetJob` to `GET_JOB`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).upper()
 
 
@@ -365,7 +367,7 @@ def short(type_name: str) -> str:
 
 
 def synchronous(source: str) -> str:
-    """The blocking client, of the text of the asynchronous one."""
+    """Return the blocking client, made from the text of the asynchronous one."""
     for pattern, replacement in _SYNCHRONOUS:
         source = re.sub(pattern, replacement, source)
     return source

@@ -1,4 +1,4 @@
-"""Makes docs/reference/commands.md, what every command's --help says.
+"""Make docs/reference/commands.md, what every command's --help says.
 
 commands.py write    write it
 commands.py check    fail when it is stale
@@ -7,35 +7,37 @@ commands.py check    fail when it is stale
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import click
 from generated import write_or_check
 from groundline_cli.__main__ import cli
 
-REFERENCE = Path(__file__).resolve().parent.parent / "docs/reference/commands.md"
-# Of a line of a help text; narrow enough for a page.
-WIDTH = 100
+REFERENCE: Final = Path(__file__).resolve().parent.parent / "docs/reference/commands.md"
+# Width of a line of a help text; narrow enough for a page.
+WIDTH: Final = 100
 
-HEAD = """\
+HEAD: Final = """\
 # Commands
 
 Made from the command itself by `make command-reference`; do not edit.
 
 What `groundline COMMAND --help` says. Which gateway a command talks to, its exit codes, and which files it
 takes are in [groundline-cli](../../cli/README.md). `groundline bench` comes with the package groundline-
-benchmarks; `import`, `keys`, `models`, `traces` and `up` with the extra `groundline-cli[up]`, `mcp` with
+benchmarks; `import` and `traces` with the extra `groundline-cli[database]`, `keys`, `models` and `up` with
+`groundline-cli[up]`, `mcp` with
 `groundline-cli[mcp]`.
 """
 
 
 def reference() -> str:
-    """The whole page."""
+    """Return the whole page."""
     context = click.Context(cli, info_name="groundline", terminal_width=WIDTH, max_content_width=WIDTH)
     return "\n".join([HEAD, *sections(cli, context)])
 
 
 def sections(command: click.Command, context: click.Context) -> Iterator[str]:
-    """The command, then those below it."""
+    """Yield the section of the command, then those below it."""
     yield f"## {context.command_path}\n\n```text\n{command.get_help(context)}\n```\n"
     if isinstance(command, click.Group):
         for name in command.list_commands(context):

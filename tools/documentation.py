@@ -1,23 +1,24 @@
-"""What mkdocs.yml adds to MkDocs, as hooks: pages that are files elsewhere in the repository.
+"""Hooks of MkDocs: pages that are files elsewhere in the repository.
 
-The READMEs of the parts, CONTRIBUTING.md and the like become pages of the site at their own paths, so nothing
+The READMEs of the parts, CONTRIBUTING.md and the like become pages of the site at their own paths, so no text
 is written twice. Their links, and those of docs/, are written for readers of the repository. Here they are
-made to lead to the pages; a link to a file that is no page becomes plain text, and one to a file that does
+made to lead to the pages; a link to a file that is not a page becomes plain text, and one to a file that does
 not exist fails `make docs`.
 """
 
 import posixpath
 import re
 from pathlib import Path
+from typing import Final
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.plugins import get_plugin_logger
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-ROOT = Path(__file__).resolve().parent.parent
-FOLDER = "docs/"
-INCLUDED = (
+ROOT: Final = Path(__file__).resolve().parent.parent
+FOLDER: Final = "docs/"
+INCLUDED: Final = (
     "README.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
@@ -38,23 +39,23 @@ INCLUDED = (
         for path in sorted(ROOT.glob(f"{folder}/README.md"))
     ),
 )
-"""Pages whose source is outside of docs/, by their path in the repository."""
+"""Pages with a source outside of docs/, by their path in the repository."""
 
-_FENCE = re.compile(r"^( *)(```+).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
-_LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)")
+_FENCE: Final = re.compile(r"^( *)(```+).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
+_LINK: Final = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)")
 
 _log = get_plugin_logger(__name__)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds the included pages."""
+    """Add the included pages."""
     for path in INCLUDED:
         files.append(File.generated(config, path, abs_src_path=str(ROOT / path)))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Points the links of a page, outside of fenced blocks, to where their targets are on the site."""
+    """Point the links of a page, outside of fenced blocks, to their targets on the site."""
     here = page.file.src_uri if page.file.src_uri in INCLUDED else FOLDER + page.file.src_uri
     shown, end = [], 0
     for fence in _FENCE.finditer(markdown):

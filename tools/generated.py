@@ -1,16 +1,18 @@
-"""Keeps files that are made from others: written, or checked for being what they should be."""
+"""Writing and checking of files that are made from others."""
 
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 __all__ = ["write_or_check"]
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT: Final = Path(__file__).resolve().parent.parent
 
 
 def write_or_check(arguments: Sequence[str], fresh: Mapping[Path, str], remake: str, usage: str) -> int:
-    """Do what `write` or `check` says of the fresh texts; the exit code. `remake` is the command to run."""
+    """Write the fresh texts, or check that the files hold them; return the exit code. `remake` is the command
+    to run."""
     match arguments:
         case ["write"]:
             for path, text in fresh.items():

@@ -1,4 +1,4 @@
-"""Pins every third-party dependency of the workspace, with hashes, in requirements/*.txt.
+"""Pin every third-party dependency of the workspace, with hashes, in requirements/*.txt.
 
 Reads the pyproject.toml of each package and requirements/dev.in, drops the workspace's own packages, and lets
 uv resolve once for all supported Python versions, into constraints.txt. What only the documentation site
@@ -13,15 +13,17 @@ import tempfile
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
-ROOT = Path(__file__).resolve().parent.parent
-PINS = ROOT / "requirements/constraints.txt"
-# The package whose extras are frameworks: heavy, and needed by nothing but its adapters.
-CLIENT = ROOT / "clients/python/pyproject.toml"
+ROOT: Final = Path(__file__).resolve().parent.parent
+PINS: Final = ROOT / "requirements/constraints.txt"
+# The package whose extras are frameworks: heavy, and needed only by its adapters.
+CLIENT: Final = ROOT / "clients/python/pyproject.toml"
 
 
 def third_party_requirements() -> list[str]:
-    """Every requirement that the workspace's packages and dev.in declare, without the workspace's own."""
+    """Return every requirement that the workspace's packages and dev.in declare, without the workspace's
+    own."""
     requirements: set[str] = set()
     for pyproject in sorted(ROOT.glob("*/**/pyproject.toml")):
         if ".venv" in pyproject.parts:
@@ -35,7 +37,7 @@ def third_party_requirements() -> list[str]:
 
 
 def extras_of(pyproject: Path) -> list[str]:
-    """The requirements of all its extras."""
+    """Return the requirements of all its extras."""
     extras = tomllib.loads(pyproject.read_text())["project"].get("optional-dependencies", {})
     return sorted(requirement for extra in extras.values() for requirement in extra)
 

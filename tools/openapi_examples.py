@@ -98,4 +98,4 @@ EXAMPLES: Final[Mapping[str, Mapping[str, dict[str, Any]]]] = {
         "Count what is older": {"filter": {"year": {"$lt": 2024}}, "dryRun": True},
     },
 }
-"""RPC → title of the example → body."""
+"""Bodies by RPC and title of the example."""

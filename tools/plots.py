@@ -1,4 +1,4 @@
-"""Draws figures for docs/performance.md and docs/scaling.md, as SVG.
+"""Draw figures for docs/performance.md and docs/scaling.md, as SVG.
 
 plots.py write    draw them
 plots.py check    fail when a drawing is not of the figures as they stand now
@@ -13,22 +13,22 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import matplotlib as mpl
 from generated import write_or_check
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, StrMethodFormatter
 
-ROOT = Path(__file__).resolve().parent.parent
-DRAWINGS = ROOT / "docs/images"
-RETRIEVER = "services/retriever/README.md"
-RERANKER = "services/reranker/README.md"
-SCALE = ROOT / "benchmarks/figures"
-RECALL = "Recall@50 of vector search"
-# Legible on a light and on a dark page; told apart by those who see no red or green too.
-COLOURS = ("#8a8a8a", "#009e73", "#0072b2", "#e69f00", "#cc79a7")
-INK = "#777777"
+ROOT: Final = Path(__file__).resolve().parent.parent
+DRAWINGS: Final = ROOT / "docs/images"
+RETRIEVER: Final = "services/retriever/README.md"
+RERANKER: Final = "libs/ranking/README.md"
+SCALE: Final = ROOT / "benchmarks/figures"
+RECALL: Final = "Recall@50 of vector search"
+# Legible on a light and on a dark page; distinguishable without seeing red or green.
+COLOURS: Final = ("#8a8a8a", "#009e73", "#0072b2", "#e69f00", "#cc79a7")
+INK: Final = "#777777"
 
 # Same figures, same bytes: no random ids, no fonts turned into paths.
 mpl.rcParams.update({"svg.hashsalt": "groundline", "svg.fonttype": "none", "font.family": "sans-serif"})
@@ -41,9 +41,9 @@ type Bars = Mapping[str, Mapping[str, float]]
 
 
 def table(readme: str, first_header: str) -> list[list[str]]:
-    """The rows, without the head, of the table whose second header cell is `first_header`.
+    """Return the rows, without the head, of the table whose second header cell is `first_header`.
 
-    Raises SystemExit where there is none.
+    Raises SystemExit if it is missing.
     """
     lines = (ROOT / readme).read_text(encoding="utf-8").splitlines()
     for number, line in enumerate(lines):
@@ -63,20 +63,20 @@ def cells_of(line: str) -> list[str]:
 
 
 def latency() -> Bars:
-    """Milliseconds at the median, by mode."""
+    """Return milliseconds at the median, by mode."""
     head, *rows = table(RETRIEVER, "floor")
     return {row[0]: dict(zip(head[1:5], map(float, row[1:5]), strict=True)) for row in rows}
 
 
 def throughput() -> Bars:
-    """Searches a second with eight clients, by mode."""
+    """Return searches per second with eight clients, by mode."""
     head, *rows = table(RETRIEVER, "floor")
     series = head[5].partition(": ")[2].split(", ")
     return {row[0]: dict(zip(series, map(float, row[5].split(", ")), strict=True)) for row in rows}
 
 
 def quality() -> Bars:
-    """nDCG@10 of each set, by mode."""
+    """Return nDCG@10 of each set, by mode."""
     head, *rows = table(RERANKER, "mode")
     found: dict[str, dict[str, float]] = {}
     name = ""
@@ -87,7 +87,7 @@ def quality() -> Bars:
 
 
 def drawn(bars: Bars, title: str) -> str:
-    """Groups of bars, each with its figure above."""
+    """Draw groups of bars, each with its figure above."""
     series: Sequence[str] = list(next(iter(bars.values())))
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     axes = figure.subplots()
@@ -109,13 +109,13 @@ def drawn(bars: Bars, title: str) -> str:
 
 
 def measured() -> list[dict[str, Any]]:
-    """What `make bench-scale` has written, by the number of chunks."""
+    """Read the results of `make bench-scale`, by the number of chunks."""
     found = [json.loads(path.read_text(encoding="utf-8")) for path in SCALE.glob("scale-*.json")]
     return sorted((result for (result,) in found), key=lambda result: result["chunks"])
 
 
 def scale(results: Sequence[dict[str, Any]]) -> Mapping[str, Lines]:
-    """By the title of each panel; a series has the sizes at which it was measured."""
+    """Return the series by the title of each panel; a series has the sizes at which it was measured."""
 
     def lines(of: Mapping[str, Sequence[str]]) -> Lines:
         return {
@@ -171,7 +171,7 @@ def scale(results: Sequence[dict[str, Any]]) -> Mapping[str, Lines]:
 
 
 def _at(result: Any, path: Sequence[str]) -> float | None:
-    """The figure there; None where it was not measured."""
+    """Return the figure at a path; None if it was not measured."""
     for name in path:
         result = result.get(name)
         if result is None:
@@ -180,7 +180,7 @@ def _at(result: Any, path: Sequence[str]) -> float | None:
 
 
 def drawn_lines(panels: Mapping[str, Lines]) -> str:
-    """A panel for each title, over the number of chunks.
+    """Draw a panel for each title, over the number of chunks.
 
     Both axes are logarithmic, so that what grows as the chunks do is a diagonal; shares are not.
     """

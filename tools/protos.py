@@ -1,4 +1,4 @@
-"""Works on the contracts: generates the stubs, checks that they are fresh, lints, finds breaking changes.
+"""Work on the contracts: generate the stubs, check that they are fresh, lint, find breaking changes.
 
     protos.py generate    write libs/contracts/groundline/v1 from protos/, and the stubs of libs/weaviate
     protos.py check       fail when the committed stubs are not what generate writes
@@ -17,20 +17,21 @@ import sys
 import tempfile
 from importlib import metadata, resources
 from pathlib import Path
+from typing import Final
 
 from google.protobuf import descriptor_pb2
 from grpc_tools import protoc
 
-ROOT = Path(__file__).resolve().parent.parent
-STUBS = ROOT / "libs/contracts/groundline/v1"
-# What is spoken with Weaviate: the server's contract, so neither linted nor compared.
-WIRE = ROOT / "libs/weaviate"
-WIRE_STUBS = WIRE / "groundline_weaviate"
-BIN = Path(sys.executable).parent
+ROOT: Final = Path(__file__).resolve().parent.parent
+STUBS: Final = ROOT / "libs/contracts/groundline/v1"
+# Protos of Weaviate: the server's contract, so neither linted nor compared.
+WIRE: Final = ROOT / "libs/weaviate"
+WIRE_STUBS: Final = WIRE / "groundline_weaviate"
+BIN: Final = Path(sys.executable).parent
 
 
 def run_protoc(protos: Path, *outputs: str, only: str = "*.proto") -> None:
-    """Runs protoc on the protos below `protos` that match `only`; raises SystemExit on its error."""
+    """Run protoc on the protos below `protos` that match `only`; raise SystemExit on its error."""
     well_known = resources.files("grpc_tools") / "_proto"
     googleapis = metadata.distribution("googleapis-common-protos").locate_file(".")
     files = sorted(str(path.relative_to(protos)) for path in protos.rglob(only))
@@ -40,7 +41,7 @@ def run_protoc(protos: Path, *outputs: str, only: str = "*.proto") -> None:
 
 
 def generate(protos: Path, target: Path, services_in: str) -> None:
-    """Writes messages, services and their typed stubs below `target`."""
+    """Write messages, services and their typed stubs below `target`."""
     plugins = [f"--plugin=protoc-gen-{name}={BIN / f'protoc-gen-{name}'}" for name in ("mypy", "mypy_grpc")]
     messages = [f"--python_out={target}", f"--mypy_out=quiet:{target}"]
     services = [f"--grpc_python_out={target}", f"--mypy_grpc_out=quiet:{target}"]
@@ -49,13 +50,13 @@ def generate(protos: Path, target: Path, services_in: str) -> None:
 
 
 def generate_all(contracts: Path, wire: Path) -> None:
-    """Writes the stubs of the contracts below one folder, and those of Weaviate's API below the other."""
+    """Write the stubs of the contracts below one folder, and those of Weaviate's API below the other."""
     generate(ROOT / "protos", contracts, "*_service.proto")
     generate(WIRE, wire, "*.proto")
 
 
 def image(protos: Path, path: Path) -> Path:
-    """Writes the descriptor set of `protos`, with imports and comments, to `path`."""
+    """Write the descriptor set of `protos`, with imports and comments, to `path`."""
     run_protoc(protos, "--include_imports", "--include_source_info", f"--descriptor_set_out={path}")
     return path
 
@@ -69,7 +70,7 @@ def write_stubs() -> int:
 
 
 def differing(fresh: Path, committed: Path) -> set[str]:
-    """Names of stubs that are not the same in both folders, or in one of them only."""
+    """Return the names of stubs that differ between the folders, or are in one of them only."""
     names = {path.name for folder in (fresh, committed) for path in folder.glob("*_pb2*")}
     _, changed, missing = filecmp.cmpfiles(fresh, committed, names, shallow=False)
     return {*changed, *missing}
@@ -90,7 +91,7 @@ def check_stubs() -> int:
 
 
 def rpcs_without_idempotency(descriptors: bytes) -> list[str]:
-    """Names of the groundline RPCs that do not declare an idempotency_level."""
+    """Return the names of the groundline RPCs that do not declare an idempotency_level."""
     files = descriptor_pb2.FileDescriptorSet.FromString(descriptors).file
     return [
         f"{service.name}.{method.name}"
@@ -130,13 +131,14 @@ def breaking() -> int:
 
 
 def base_revision() -> str | None:
-    """The last release tag; before there is one, the last commit with the trailer, as of this revision."""
+    """Return the last release tag; before there is one, the last commit with the trailer, as of this
+    revision."""
     tag = git("describe", "--tags", "--abbrev=0", "--match", "v*")
     return tag or git("log", "-1", "--format=%H", "--grep=^Contract-Break: ", "HEAD") or None
 
 
 def git(*arguments: str) -> str:
-    """Output of a git command, empty where it fails."""
+    """Return the output of a git command; "" if it fails."""
     done = subprocess.run(["git", *arguments], cwd=ROOT, check=False, capture_output=True, text=True)
     return done.stdout.strip() if done.returncode == 0 else ""
 
@@ -145,7 +147,7 @@ def buf(*arguments: str) -> int:
     return subprocess.run([str(BIN / "buf"), *arguments], cwd=ROOT, check=False).returncode
 
 
-COMMANDS = {"generate": write_stubs, "check": check_stubs, "lint": lint, "breaking": breaking}
+COMMANDS: Final = {"generate": write_stubs, "check": check_stubs, "lint": lint, "breaking": breaking}
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Makes docs/reference/api.md, the reference of the API, from protos/ and the rules between fields.
+"""Make docs/reference/api.md, the reference of the API, from protos/ and the rules between fields.
 
 reference.py write    write it
 reference.py check    fail when it is stale
@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
 from generated import write_or_check
 from google.api import annotations_pb2  # type: ignore[import-untyped]
@@ -26,11 +27,11 @@ from groundline_validation.rules import rules_of
 
 import protos
 
-ROOT = Path(__file__).resolve().parent.parent
-REFERENCE = ROOT / "docs/reference/api.md"
-PACKAGE = "groundline.v1"
+ROOT: Final = Path(__file__).resolve().parent.parent
+REFERENCE: Final = ROOT / "docs/reference/api.md"
+PACKAGE: Final = "groundline.v1"
 
-HEAD = """\
+HEAD: Final = """\
 # API reference
 
 Made from `protos/groundline/v1` by `make generate`; do not edit.
@@ -43,15 +44,15 @@ A request that is beyond a limit is refused with `INVALID_ARGUMENT`, and every w
 must be finite, enum values known, and texts free of U+0000 unless it is said otherwise.
 """
 
-_SERVICES = ("coordinator", "ingestor", "retriever", "reranker", "generator")
-# What describes the contract itself, or has a section of its own.
-_NOT_LISTED = ("limits.proto", "error.proto")
+_SERVICES: Final = ("coordinator", "ingestor", "retriever", "reranker", "generator", "collector")
+# Messages that describe the contract itself, or have a section of their own.
+_NOT_LISTED: Final = ("limits.proto", "error.proto")
 
 type Path_ = tuple[int, ...]
 
 
 class Comments:
-    """The comments of a file, by the path of what they describe in its descriptor."""
+    """Comments of a file, by the path in its descriptor."""
 
     def __init__(self, file: FileDescriptorProto) -> None:
         self._by_path = {
@@ -59,17 +60,17 @@ class Comments:
         }
 
     def paragraphs(self, *path: int) -> list[str]:
-        """Each on one line."""
+        """Return the paragraphs, each on one line."""
         text = re.sub(r"^ buf:lint:ignore .*\n", "", self._by_path.get(path, ""), flags=re.MULTILINE)
         return [" ".join(part.split()) for part in text.split("\n\n") if part.strip()]
 
     def line(self, *path: int) -> str:
-        """Fit for a cell of a table."""
+        """Return the comment for a cell of a table."""
         return " ".join(self.paragraphs(*path)).replace("|", "\\|")
 
 
 def reference() -> str:
-    """The whole page."""
+    """Return the whole page."""
     files = read_files()
     listed = [file for name, file in files.items() if name not in _NOT_LISTED]
     parts = [HEAD]
@@ -89,7 +90,7 @@ def reference() -> str:
 
 
 def read_files() -> Mapping[str, FileDescriptorProto]:
-    """Our own files, by name without folder."""
+    """Read our own files, by name without folder."""
     with tempfile.TemporaryDirectory() as folder:
         image = protos.image(ROOT / "protos", Path(folder) / "image.binpb").read_bytes()
     every = descriptor_pb2.FileDescriptorSet.FromString(image).file
@@ -114,7 +115,7 @@ def service(file: FileDescriptorProto, index: int) -> str:
 
 
 def http(options: MethodOptions) -> str:
-    """`POST /api/chat` and the like."""
+    """Return `POST /api/chat` and the like."""
     rule = options.Extensions[annotations_pb2.http]
     shown = []
     for one in (rule, *rule.additional_bindings):
@@ -124,12 +125,12 @@ def http(options: MethodOptions) -> str:
 
 
 def message(one: DescriptorProto, full_name: str, comments: Comments, path: Path_) -> Iterator[str]:
-    """The message, then those within it."""
+    """Yield the lines of the message, then those of the messages within it."""
     name = full_name.removeprefix(f"{PACKAGE}.")
     lines = [f"### {name}\n", *spaced(comments.paragraphs(*path))]
     entries = {nested.name: nested for nested in one.nested_type if nested.options.map_entry}
     if one.field:
-        lines += ["| field | type | limits | |", "|---|---|---|---|"]
+        lines += ["| field | type | limits and default | |", "|---|---|---|---|"]
     for index, field in enumerate(one.field):
         shown = (
             f"`{field.name}` | {kind(field, entries)} | {limits(field)} | {comments.line(*path, 2, index)}"
@@ -155,7 +156,7 @@ def enumeration(enum: EnumDescriptorProto, name: str, comments: Comments, path: 
 
 
 def formats(file: FileDescriptorProto) -> str:
-    """What the limits call a format."""
+    """Return the section of the formats that limits name."""
     comments = Comments(file)
     lines = ["## Formats\n", "| format | |", "|---|---|"]
     for number, enum in enumerate(file.enum_type):
@@ -168,7 +169,7 @@ def formats(file: FileDescriptorProto) -> str:
 
 
 def reasons(file: FileDescriptorProto) -> str:
-    """The closed list of them, each leading to what can be done about it."""
+    """Return the closed list of reasons, each with a link to its remedy."""
     comments = Comments(file)
     (enum,) = file.enum_type
     lines = ["## Error reasons\n", *spaced(comments.paragraphs(5, 0)), "| reason | |", "|---|---|"]
@@ -181,7 +182,7 @@ def reasons(file: FileDescriptorProto) -> str:
 
 
 def kind(field: FieldDescriptorProto, entries: Mapping[str, DescriptorProto]) -> str:
-    """The type of a field, linked where it is ours."""
+    """Return the type of a field, linked if it is ours."""
     if entry := entries.get(field.type_name.rpartition(".")[2]):
         key, value = (single_kind(one) for one in entry.field)
         return f"map of {key} to {value}"
@@ -198,7 +199,7 @@ def single_kind(field: FieldDescriptorProto) -> str:
 
 
 def linked(type_name: str) -> str:
-    """`.groundline.v1.Chunk` as a link to its heading."""
+    """Return `.groundline.v1.Chunk` as a link to its heading."""
     name = type_name.removeprefix(f".{PACKAGE}.")
     if name.startswith("."):
         return f"`{name[1:]}`"
@@ -208,7 +209,7 @@ def linked(type_name: str) -> str:
 
 
 def limits(field: FieldDescriptorProto) -> str:
-    """The limits of a field in words."""
+    """Return the limits of a field and its default in words."""
     one = field.options.Extensions[limits_pb2.limits]
     found = []
     if one.HasField("minimum") or one.HasField("maximum"):
@@ -227,6 +228,8 @@ def limits(field: FieldDescriptorProto) -> str:
         found.append("one of " + ", ".join(f"`{value}`" for value in one.allowed_values))
     if one.allow_nul:
         found.append("U+0000 is removed")
+    if default := field.options.Extensions[limits_pb2.default]:
+        found.append(f"default `{default}`")
     return "; ".join(found)
 
 
@@ -239,7 +242,7 @@ def span(one: limits_pb2.Limits, least: str, most: str) -> str:
 
 
 def format_name(value: str) -> str:
-    """`TEXT_FORMAT_CHUNK_ID` as words."""
+    """Return `TEXT_FORMAT_CHUNK_ID` as words."""
     return value.partition("_FORMAT_")[2].lower().replace("_", " ")
 
 

@@ -1,4 +1,4 @@
-"""Makes a release: sets the one version of all packages and images, closes the changelog, commits and tags.
+"""Make a release: set the one version of all packages and images, close the changelog, commit and tag.
 
     release.py VERSION    such as 1.2.3, and newer than the present one
 
@@ -10,45 +10,47 @@ import subprocess
 import sys
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Final
 
-ROOT = Path(__file__).resolve().parent.parent
-CHANGELOG = Path("CHANGELOG.md")
+from project import ROOT, VERSION
 
-_VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
-_UNRELEASED = "## Unreleased\n"
+CHANGELOG: Final = Path("CHANGELOG.md")
 
-# Files by pattern, and where in them the version stands.
-VERSIONED = {
+_VERSION: Final = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
+_UNRELEASED: Final = "## Unreleased\n"
+
+# Files by pattern, and the lines in which the version stands.
+VERSIONED: Final = {
     "*/**/pyproject.toml": (r'(?m)^(version = ")', r'("groundline-[a-z]+(?:\[[a-z,]+\])?==)'),
     "clients/typescript/package.json": (r'(?m)^(  "version": ")',),
-    "Makefile": (r"(?m)^(VERSION \?= )",),
+    "pyproject.toml": (r'(?m)^(version = ")',),
     "*/Dockerfile": (r"(?m)^(ARG VERSION=)",),
     "deploy/compose.yaml": (r"(image: groundline/[a-z]+:\$\{GROUNDLINE_[A-Z]+_VERSION:-)",),
     "deploy/k8s/images/kustomization.yaml": (r"(groundline/[a-z]+, newTag: )",),
-    "tests/cluster/test_manifests_on_a_cluster.py": (r'(?m)^(RELEASE = ")',),
 }
 
 
 class ReleaseError(Exception):
-    """There can be no such release; the message says why."""
+    """The release cannot be made; the message says why."""
 
 
 def parsed(version: str) -> tuple[int, ...]:
-    """Raises ReleaseError for what is no version."""
+    """Parse a version. Raises ReleaseError for an invalid one."""
     if not (match := _VERSION.fullmatch(version)):
-        raise ReleaseError(f"{version!r} is no version like 1.2.3")
+        raise ReleaseError(f"{version!r} is not a version like 1.2.3")
     return tuple(map(int, match.groups()))
 
 
 def with_version(text: str, places: tuple[str, ...], version: str) -> str:
-    """The text with the version at all its places."""
+    """Return the text with the version at all its places."""
     for place in places:
         text = re.sub(rf"{place}{_VERSION.pattern}", rf"\g<1>{version}", text)
     return text
 
 
 def closed(changelog: str, version: str, day: date) -> str:
-    """The changelog with what was unreleased under a heading of its own. Raises ReleaseError without any."""
+    """Return the changelog with its unreleased part under a heading of its own. Raises ReleaseError without
+    any."""
     before, heading, rest = changelog.partition(_UNRELEASED)
     new = rest.partition("\n## ")[0]
     if not heading or not new.strip():
@@ -57,7 +59,7 @@ def closed(changelog: str, version: str, day: date) -> str:
 
 
 def files() -> list[tuple[Path, tuple[str, ...]]]:
-    """What holds the version, with its places in it."""
+    """Return the files that hold the version, with its places in them."""
     return [
         (path, places)
         for pattern, places in VERSIONED.items()
@@ -75,10 +77,9 @@ def git(*arguments: str) -> str:
 
 def release(version: str) -> None:
     new = parsed(version)
-    present = re.search(r'(?m)^version = "(.+)"', (ROOT / "cli/pyproject.toml").read_text(encoding="utf-8"))
     tags = git("tag", "--list", "v*").split()
-    if present and (new < parsed(present[1]) or (new == parsed(present[1]) and tags)):
-        raise ReleaseError(f"{version} is not newer than {present[1]}")
+    if new < parsed(VERSION) or (new == parsed(VERSION) and tags):
+        raise ReleaseError(f"{version} is not newer than {VERSION}")
     if git("status", "--porcelain"):
         raise ReleaseError("the work tree is not clean")
     changelog = closed((ROOT / CHANGELOG).read_text(encoding="utf-8"), version, datetime.now(UTC).date())

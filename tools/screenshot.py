@@ -1,22 +1,24 @@
-"""Takes the picture of the chat page in README.md, from a suite of its own with the examples."""
+"""Take the picture of the chat page in README.md, from a suite of its own with the examples."""
 
 import asyncio
 import base64
 import sys
 import tempfile
 from pathlib import Path
+from typing import Final
 
 from groundline_tests.browser import CHROMIUM, browser
 from groundline_tests.suite import EXAMPLES, running_stack
 
-PICTURE = Path(__file__).resolve().parent.parent / "docs/images/chat.png"
-QUESTION = "Within what time must a lost or stolen laptop be reported?"
-WIDTH, HEIGHT = 1000, 640
-MAX_BYTES = 200_000
+PICTURE: Final = Path(__file__).resolve().parent.parent / "docs/images/chat.png"
+QUESTION: Final = "Within what time must a lost or stolen laptop be reported?"
+WIDTH: Final = 1000
+HEIGHT: Final = 640
+MAX_BYTES: Final = 200_000
 
 
 async def taken(folder: Path) -> bytes:
-    """The page with the answer, as PNG."""
+    """Return the page with the answer, as PNG."""
     async with running_stack(folder / "data") as stack, browser(folder / "profile") as tab:
         ingested = await stack.command(
             "ingest", str(EXAMPLES), "--collection", "examples", "--exclude", "questions.json"

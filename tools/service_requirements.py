@@ -1,4 +1,4 @@
-"""Tells what a package of the workspace needs, so that an image or an environment holds nothing else.
+"""Tell what a package of the workspace needs, so that an image or an environment holds nothing else.
 
     service_requirements.py packages PATH       directories of the workspace's packages, that one included
     service_requirements.py requirements PATH   pinned, hashed lines of constraints.txt for the rest
@@ -17,21 +17,31 @@ import tomllib
 from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-ROOT = Path(__file__).resolve().parent.parent
-CONSTRAINTS = ROOT / "requirements/constraints.txt"
-CLOSURES = ROOT / "requirements/closures.toml"
-HEADER = "# What each image and `make run` install of constraints.txt. Made by `make lock-closures`.\n"
-PROGRAMS = ("coordinator", "retriever", "reranker", "generator", "ingestor", "bridge", "gateway")
-BUILD = "build"
-BUILD_REQUIREMENTS = ("hatchling",)
-RUN = "run"
-RUN_PACKAGE, RUN_EXTRAS = ROOT / "cli", ("up",)
-RUN_BUILD_REQUIREMENTS = ("hatchling", "editables")
+ROOT: Final = Path(__file__).resolve().parent.parent
+CONSTRAINTS: Final = ROOT / "requirements/constraints.txt"
+CLOSURES: Final = ROOT / "requirements/closures.toml"
+HEADER: Final = "# What each image and `make run` install of constraints.txt. Made by `make lock-closures`.\n"
+PROGRAMS: Final = (
+    "coordinator",
+    "retriever",
+    "reranker",
+    "generator",
+    "ingestor",
+    "collector",
+    "bridge",
+    "gateway",
+)
+BUILD: Final = "build"
+BUILD_REQUIREMENTS: Final = ("hatchling",)
+RUN: Final = "run"
+RUN_PACKAGE: Final = ROOT / "cli"
+RUN_EXTRAS: Final = ("up",)
+RUN_BUILD_REQUIREMENTS: Final = ("hatchling", "editables")
 
 # A requirement of a package of the workspace: its name, the extras that are asked for, its version.
-_OWN = re.compile(r"(groundline-[a-z]+)(?:\[([a-z,]+)\])?==.+")
+_OWN: Final = re.compile(r"(groundline-[a-z]+)(?:\[([a-z,]+)\])?==.+")
 
 
 def normal(name: str) -> str:
@@ -39,7 +49,7 @@ def normal(name: str) -> str:
 
 
 def own_packages() -> dict[str, Path]:
-    """Directories of the workspace's packages that are here, by their names."""
+    """Return the directories of the workspace's packages that exist, by their names."""
     found = (file.parent for pattern in ("*", "*/*") for file in ROOT.glob(f"{pattern}/pyproject.toml"))
     return {_project(directory)["name"]: directory for directory in found}
 
@@ -51,7 +61,8 @@ def _project(directory: Path) -> dict[str, Any]:
 
 
 def needs(package: Path, extras: Iterable[str] = ()) -> tuple[list[Path], list[str]]:
-    """Directories of the workspace's packages that `package` needs, it included, and other requirements."""
+    """Return the directories of the workspace's packages that `package` needs, itself included, and the other
+    requirements."""
     own = own_packages()
     packages: dict[Path, set[str]] = {}
     requirements: dict[str, None] = {}
@@ -76,13 +87,14 @@ def needs(package: Path, extras: Iterable[str] = ()) -> tuple[list[Path], list[s
 
 
 def pins() -> dict[str, str]:
-    """Normalised name → the entry of the constraints file, hashes included."""
+    """Return the entries of the constraints file, hashes included, by normalised name."""
     entries = re.split(r"\n(?=\S)", CONSTRAINTS.read_text(encoding="utf-8").rstrip())
     return {normal(re.split(r"[=<>!~\s\[]", entry, maxsplit=1)[0]): entry for entry in entries}
 
 
 def closure_of(program: str) -> list[str]:
-    """Names that a program, or `build`, needs of constraints.txt. Raises SystemExit for an unknown one."""
+    """Return the names in constraints.txt that a program, or `build`, needs. Raises SystemExit for an unknown
+    one."""
     closures: dict[str, list[str]] = tomllib.loads(CLOSURES.read_text(encoding="utf-8"))
     if program not in closures:
         raise SystemExit(f"{program} is not in {CLOSURES.name}")
@@ -90,13 +102,14 @@ def closure_of(program: str) -> list[str]:
 
 
 def hashed(program: str) -> str:
-    """The pinned, hashed entries of them."""
+    """Return the pinned, hashed entries of the program's closure."""
     pinned = pins()
     return "\n".join(pinned[name] for name in closure_of(program))
 
 
 def closure(requirements: Iterable[str]) -> list[str]:
-    """Names in constraints.txt that the requirements lead to, by the metadata of what is installed here."""
+    """Return the names in constraints.txt that the requirements lead to, by the metadata of the installed
+    packages."""
     from packaging.requirements import Requirement
 
     pinned = pins()
@@ -129,12 +142,12 @@ def _is_asked_for(marker: str, extras: set[str]) -> bool:
 
 
 def directory(program: str) -> Path:
-    """Where the package of a program is."""
+    """Return the directory of a program's package."""
     return ROOT / "gateway" if program == "gateway" else ROOT / "services" / program
 
 
 def fresh() -> str:
-    """The text that closures.toml should have."""
+    """Return the text that closures.toml should have."""
     closures = {program: closure(needs(directory(program))[1]) for program in PROGRAMS}
     closures[RUN] = closure([*needs(RUN_PACKAGE, RUN_EXTRAS)[1], *RUN_BUILD_REQUIREMENTS])
     closures[BUILD] = closure(BUILD_REQUIREMENTS)

@@ -1,4 +1,4 @@
-"""Makes docs/reference/settings.md, the reference of all settings, from the settings classes.
+"""Make docs/reference/settings.md, the reference of all settings, from the settings classes.
 
 settings_tables.py write    write it
 settings_tables.py check    fail when it is stale
@@ -8,10 +8,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import UnionType
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 from generated import write_or_check
 from groundline_bridge.settings import BridgeSettings
+from groundline_collector.settings import CollectorSettings
 from groundline_coordinator.settings import CoordinatorSettings
 from groundline_gateway.settings import GatewaySettings
 from groundline_generator.settings import GeneratorSettings
@@ -23,9 +24,9 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-REFERENCE = Path(__file__).resolve().parent.parent / "docs/reference/settings.md"
+REFERENCE: Final = Path(__file__).resolve().parent.parent / "docs/reference/settings.md"
 
-HEAD = """\
+HEAD: Final = """\
 # Settings
 
 Made from the settings classes by `make settings-tables`; do not edit.
@@ -36,20 +37,21 @@ the start with one line that names it. `groundline up` passes the variables of i
 services.
 
 """
-CLASSES: tuple[tuple[str, type[Settings]], ...] = (
+CLASSES: Final[tuple[tuple[str, type[Settings]], ...]] = (
     ("coordinator", CoordinatorSettings),
     ("retriever", RetrieverSettings),
     ("reranker", RerankerSettings),
     ("generator", GeneratorSettings),
     ("ingestor", IngestorSettings),
+    ("collector", CollectorSettings),
     ("bridge", BridgeSettings),
     ("gateway", GatewaySettings),
 )
 
 
 def rows(model: type[BaseModel], prefix: str, leave_out: frozenset[str] = frozenset()) -> Iterator[str]:
-    """A table row for each field; the fields of a group follow under the group's name, below a row for the
-    group where it may be unset."""
+    """Yield a table row for each field; the fields of a group follow under the group's name, below a row for
+    the group if it may be unset."""
     for name, field in model.model_fields.items():
         if name in leave_out:
             continue
@@ -62,7 +64,7 @@ def rows(model: type[BaseModel], prefix: str, leave_out: frozenset[str] = frozen
 
 
 def group_of(annotation: Any) -> type[BaseModel] | None:
-    """The class of settings that a field's type is or may be."""
+    """Return the class of settings that a field's type is or may be."""
     for one in get_args(annotation) if isinstance(annotation, UnionType) else (annotation,):
         if isinstance(one, type) and issubclass(one, BaseModel):
             return one
@@ -85,7 +87,7 @@ def tables() -> str:
     shared = table("Every service", list(rows(ServiceSettings, "GROUNDLINE_")))
     own = []
     for name, settings in CLASSES:
-        # A default of the class's own is worth a row again.
+        # A class with a default of its own gets a row again.
         same = frozenset(
             field
             for field, info in ServiceSettings.model_fields.items()

@@ -1,16 +1,28 @@
-"""groundline bench: figures of this machine, each beside what it is compared to in the same run."""
+"""groundline bench: figures of this machine, each beside a reference from the same run."""
 
 from importlib import import_module
+from typing import Final
 
 import click
 
 __all__ = ["bench"]
 
-_BENCHMARKS = ("chaos", "chat", "extract", "fanout", "feed", "idle", "ingest", "lexical", "retrieval", "soak")
+_BENCHMARKS: Final = (
+    "chaos",
+    "chat",
+    "extract",
+    "fanout",
+    "feed",
+    "idle",
+    "ingest",
+    "lexical",
+    "retrieval",
+    "soak",
+)
 
 
 class _Benchmarks(click.Group):
-    """Imports a benchmark only when it is wanted: each needs numpy, gRPC and the services."""
+    """A group that imports a benchmark only when it is called: each needs numpy, gRPC and the services."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         return list(_BENCHMARKS)

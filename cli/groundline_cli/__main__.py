@@ -3,6 +3,7 @@
 from importlib import import_module
 from importlib.metadata import entry_points, version
 from keyword import iskeyword
+from typing import Final
 
 import click
 
@@ -22,13 +23,13 @@ from groundline_cli.commands.threads import threads
 __all__ = ["cli", "main"]
 
 
-_PLUGINS = "groundline.commands"
+_PLUGINS: Final = "groundline.commands"
 """Entry points of packages that add commands of their own, as groundline-benchmarks adds `bench`."""
 
 
 class _Commands(click.Group):
-    """A group with the commands of other installed packages, that imports those, and what needs more than the
-    gateway's address, only when they are wanted."""
+    """A group that also holds the commands of other installed packages. Those, and commands that need more
+    than the gateway's address, are imported only when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted([*super().list_commands(ctx), *_WITH_EXTRA, *entry_points(group=_PLUGINS).names])
@@ -43,15 +44,15 @@ class _Commands(click.Group):
         return super().get_command(ctx, cmd_name)
 
 
-_WITH_EXTRA = {
-    "import": ("Load files of records into a collection in bulk", "up"),
+_WITH_EXTRA: Final = {
+    "import": ("Load files of records into a collection in bulk", "database"),
     "keys": ("Create, list and revoke API keys", "up"),
     "mcp": ("Give agents on this machine the documents, over MCP", "mcp"),
     "models": ("List and fetch local embedding models", "up"),
-    "traces": ("Look through the database for a text that should be gone", "up"),
+    "traces": ("Look through the database for a text that should be gone", "database"),
     "up": ("Run the suite here", "up"),
 }
-"""Commands that need an extra, what they do, and which it is."""
+"""Commands that need an extra: their help and the extra's name."""
 
 
 def _with_extra(name: str) -> click.Command:
@@ -85,7 +86,7 @@ def _without_extra(name: str, missing: str) -> click.Command:
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(version("groundline-cli"), prog_name="groundline")
 def cli() -> None:
-    """Answers from your own documents.
+    """Answer questions from your own documents.
 
     `groundline up` runs the whole suite on this machine. The other commands talk to a gateway: the one that
     GROUNDLINE_GATEWAY_URL and GROUNDLINE_API_KEY name, or else the profile that --profile names, or else the

@@ -1,8 +1,9 @@
-"""Which gateway a command talks to, and with which key."""
+"""The gateway that a command calls, and the key for it."""
 
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
 from groundline_client import AsyncClient, is_loopback
@@ -18,15 +19,15 @@ __all__ = [
     "own_suite",
 ]
 
-READY_FILE = Path(".groundline") / "ready.json"
-"""Where a suite that runs from this directory says so."""
+READY_FILE: Final = Path(".groundline") / "ready.json"
+"""Path of the file in which a suite that runs from this directory announces itself."""
 
 
 class ConnectionSettingsError(Exception):
-    """No gateway is known, or what is set cannot be one; the message says what to set."""
+    """No gateway is known, or the settings are wrong; the message says what to set."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Connection:
     """A gateway's address, without a slash at its end, and the key to it."""
 
@@ -34,11 +35,11 @@ class Connection:
     api_key: str = field(repr=False)
 
     def client(self) -> AsyncClient:
-        """A client of that gateway with that key."""
+        """Return a client of this gateway."""
         return AsyncClient(self.gateway, self.api_key)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class OwnSuite:
     """A suite that runs from a directory."""
 
@@ -54,8 +55,8 @@ def find_connection(
     config_file: Path,
     profile_name: str | None = None,
 ) -> Connection:
-    """What is set, or else the profile that is named, or else the suite that runs from `directory`, or else
-    the configuration file's default profile; a key that is set goes with any of them.
+    """Return the connection: what is set, or else the named profile, or else the suite that runs from
+    `directory`, or else the default profile; a key that is set replaces the key of any of them.
 
     Raises ConnectionSettingsError.
     """
@@ -80,7 +81,7 @@ def find_connection(
 
 
 def own_suite(ready_file: Path) -> OwnSuite | None:
-    """What its ready file says; None without one. Raises ConnectionSettingsError."""
+    """Read a ready file; None if it does not exist. Raises ConnectionSettingsError."""
     try:
         ready = json.loads(ready_file.read_text(encoding="utf-8"))
         gateway, api_key = ready["gateway"], ready["api_key"]
@@ -110,5 +111,5 @@ def _checked(gateway: str, api_key: str) -> Connection:
         # Not quoted: what was pasted by mistake may hold a key.
         raise ConnectionSettingsError("the gateway must be a URL like http://127.0.0.1:8080")
     if not api_key.isascii() or not api_key.isprintable():
-        raise ConnectionSettingsError("the API key holds characters that no key has")
+        raise ConnectionSettingsError("the API key holds characters that a key cannot have")
     return Connection(gateway.rstrip("/"), api_key)

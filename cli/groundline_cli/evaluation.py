@@ -2,7 +2,7 @@
 
 Measures follow trec_eval and BEIR: recall over the relevant documents of a query, the reciprocal rank of
 the first of them, and nDCG with linear gain and a logarithmic discount, each averaged over queries. A
-relevance of 0 or less is no relevance.
+relevance of 0 or less counts as irrelevant.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, Final
 
 __all__ = [
     "DEPTHS",
@@ -29,9 +29,9 @@ __all__ = [
     "unique",
 ]
 
-DEPTHS = (5, 10, 20)
+DEPTHS: Final = (5, 10, 20)
 """Ranks at which recall and content share are taken."""
-RANK_DEPTH = 10
+RANK_DEPTH: Final = 10
 """Rank at which MRR and nDCG are cut."""
 
 
@@ -39,7 +39,7 @@ class DatasetError(Exception):
     """A file of an evaluation set is missing or wrong; the message names file and line."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Query:
     """A question and the relevance of the documents that answer it, by id; every relevance is above 0."""
 
@@ -48,13 +48,13 @@ class Query:
     relevance: Mapping[str, int]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class EvaluationSet:
     """A folder with corpus.jsonl (id, title, text), queries.jsonl (id, text) and qrels.tsv."""
 
     directory: Path
     queries: Sequence[Query]
-    """Those with at least one relevant document, in the order of queries.jsonl."""
+    """Queries with at least one relevant document, in the order of queries.jsonl."""
     contents: Mapping[str, bytes]
     """Digest of each document's text, by id: documents of equal text have equal digests."""
 
@@ -81,9 +81,9 @@ class EvaluationSet:
         return cls(directory, queries, contents)
 
     def documents(self) -> Iterator[tuple[str, str, str]]:
-        """Id, title and text of every document, read from the file as they are asked for.
+        """Yield id, title and text of every document, read from the file one at a time.
 
-        A row that is a piece of a document of documents.jsonl has that one's title if none of its own.
+        A row without a title that names a document of documents.jsonl has that document's title.
         """
         path = self.directory / "corpus.jsonl"
         titles = _titles(self.directory / "documents.jsonl")
@@ -93,7 +93,7 @@ class EvaluationSet:
             yield document_id, title if isinstance(title, str) else "", _text(path, number, row, "text")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Scores:
     """Means over queries, each 0 to 1."""
 
@@ -106,7 +106,8 @@ class Scores:
 
 
 def score(rankings: Iterable[tuple[Query, Sequence[str]]], contents: Mapping[str, bytes]) -> Scores:
-    """Means over at least one query and its ranking: ids of documents, each once, best first."""
+    """Average the measures over at least one query; a ranking holds ids of documents, each once, best
+    first."""
     results = list(rankings)
     return Scores(
         recall={k: fmean(recall(ranking, query.relevance, k) for query, ranking in results) for k in DEPTHS},
@@ -120,30 +121,31 @@ def score(rankings: Iterable[tuple[Query, Sequence[str]]], contents: Mapping[str
 
 
 def unique(ids: Iterable[str]) -> list[str]:
-    """Each id once, where it came first: a document counts by its best chunk."""
+    """Return each id once, where it came first: a document counts by its best chunk."""
     return list(dict.fromkeys(ids))
 
 
 def recall(ranking: Sequence[str], relevant: Collection[str], k: int) -> float:
-    """Share of the relevant ids that are among the first k."""
+    """Return the share of the relevant ids that are among the first k."""
     return len(set(ranking[:k]) & set(relevant)) / len(relevant)
 
 
 def content_share(
     ranking: Sequence[str], relevant: Collection[str], contents: Mapping[str, bytes], k: int
 ) -> float:
-    """Share of the relevant ids' distinct contents that are among the contents of the first k."""
+    """Return the share of the relevant ids' distinct contents that are among the contents of the first k."""
     golden = {contents[document_id] for document_id in relevant}
     return len(golden & {contents.get(document_id) for document_id in ranking[:k]}) / len(golden)
 
 
 def reciprocal_rank(ranking: Sequence[str], relevant: Collection[str], k: int) -> float:
-    """1 / rank of the first relevant id among the first k, or 0."""
+    """Return 1 / rank of the first relevant id among the first k, or 0."""
     return next((1 / rank for rank, item in enumerate(ranking[:k], start=1) if item in relevant), 0.0)
 
 
 def ndcg(ranking: Sequence[str], relevance: Mapping[str, int], k: int) -> float:
-    """Normalised discounted cumulative gain at k (Järvelin and Kekäläinen, TOIS 2002), gain = relevance."""
+    """Compute normalised discounted cumulative gain at k (Järvelin and Kekäläinen, TOIS 2002), gain =
+    relevance."""
     ideal = sorted(relevance.values(), reverse=True)[:k]
     return _dcg([relevance.get(item, 0) for item in ranking[:k]]) / _dcg(ideal)
 
@@ -169,7 +171,7 @@ def _judgements(path: Path, known: Collection[str]) -> dict[str, dict[str, int]]
 
 
 def _titles(path: Path) -> dict[str, str]:
-    """Titles by document, where there is such a file."""
+    """Read titles by document; empty if the file does not exist."""
     if not path.exists():
         return {}
     return {
@@ -191,7 +193,7 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines that are not blank, with their numbers from 1."""
+    """Yield the lines that are not blank, with their numbers from 1."""
     try:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):

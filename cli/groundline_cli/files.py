@@ -1,4 +1,4 @@
-"""The documents among files and directories."""
+"""Documents in files and directories."""
 
 import base64
 import codecs
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 __all__ = [
     "PLAIN",
@@ -25,26 +25,26 @@ __all__ = [
     "scan",
 ]
 
-SIDECAR_SUFFIX = ".meta.json"
-"""Behind a file's name: what is said of it, as `{"title": …, "mimeType": …, "metadata": {…},
+SIDECAR_SUFFIX: Final = ".meta.json"
+"""Suffix of the file that describes another: `{"title": …, "mimeType": …, "metadata": {…},
 "allowedPrincipals": […]}`."""
 
 type Form = Literal["text", "data", "json"]
 """How a file is handed in: decoded here, as it is, or as it is unless it holds objects."""
 
 # What the ingestor takes as it reads, so that it need not be told apart there.
-_TEXTS = {
+_TEXTS: Final = {
     ".markdown": "text/markdown",
     ".md": "text/markdown",
     ".rst": "text/plain",
     ".text": "text/plain",
     ".txt": "text/plain",
 }
-_JSON = {".json", ".jsonl", ".ndjson"}
-_OFFICE = "application/vnd.openxmlformats-officedocument"
-_OPEN = "application/vnd.oasis.opendocument"
+_JSON: Final = {".json", ".jsonl", ".ndjson"}
+_OFFICE: Final = "application/vnd.openxmlformats-officedocument"
+_OPEN: Final = "application/vnd.oasis.opendocument"
 # Named here so that a file that is none of its kind is refused for that, and not for what it happens to be.
-_BINARIES = {
+_BINARIES: Final = {
     ".pdf": "application/pdf",
     ".docx": f"{_OFFICE}.wordprocessingml.document",
     ".xlsx": f"{_OFFICE}.spreadsheetml.sheet",
@@ -67,74 +67,74 @@ _BINARIES = {
     ".bmp": "image/bmp",
     ".webp": "image/webp",
 }
-_SIGNATURES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*")
-_ZIP = b"PK\x03\x04"
-_SNIFFED_BYTES = 8192
+_SIGNATURES: Final = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*")
+_ZIP: Final = b"PK\x03\x04"
+_SNIFFED_BYTES: Final = 8192
 # Where readers of PDF still look for its mark.
-_PDF_MARK_WITHIN = 1024
+_PDF_MARK_WITHIN: Final = 1024
 # The ingestor's own limit, unless its operator has changed it; a file is read whole.
-_MOST_MEBIBYTES = 64
+_MOST_MEBIBYTES: Final = 64
 # What is not handed in as text grows by a third on the way.
-_MOST_DATA_MEBIBYTES = 47
+_MOST_DATA_MEBIBYTES: Final = 47
 
-_EMPTY = "empty"
-_UNSUPPORTED = "unsupported type"
-_SIDECAR = "description"
-_DESCRIBING = {"title": str, "mimeType": str, "metadata": dict, "allowedPrincipals": list}
+_EMPTY: Final = "empty"
+_UNSUPPORTED: Final = "unsupported type"
+_SIDECAR: Final = "description"
+_DESCRIBING: Final = {"title": str, "mimeType": str, "metadata": dict, "allowedPrincipals": list}
 
 
 class UnreadableFileError(Exception):
     """A file cannot be handed in; the message says why."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Failure:
-    """Something that was to be ingested and was not."""
+    """A document that could not be ingested."""
 
     name: str
-    """Its uri, or its path where it has none."""
+    """Its uri, or its path if it has none."""
     reason: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Description:
-    """What is said of a file, beside what is in it."""
+    """Metadata of a file that its content does not hold."""
 
     title: str = ""
     mime_type: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     allowed_principals: Sequence[str] = ()
     charset: str = ""
-    """Of a text that is not UTF-8."""
+    """Charset of a text that is not UTF-8."""
 
 
-PLAIN = Description()
-"""Nothing is said but what is in it."""
+PLAIN: Final = Description()
+"""An empty description."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SourceFile:
     """A file to ingest."""
 
     path: Path
     uri: str
-    """Its path below the directory that was given, with slashes."""
+    """Path below the directory that was given, with slashes."""
     form: Form
     mime_type: str = ""
-    """Where its name leaves no doubt; else its content tells it to the ingestor."""
+    """MIME type if the name leaves no doubt; otherwise the ingestor tells it by the content."""
     given: Description = PLAIN
-    """What is said of all files that are ingested with it."""
+    """Description of all files that are ingested with it."""
 
     @property
     def size(self) -> int:
-        """Bytes; 0 where it is gone."""
+        """Size in bytes; 0 if the file has gone."""
         try:
             return self.path.stat().st_size
         except OSError:
             return 0
 
     def documents(self) -> Iterator[dict[str, Any]]:
-        """Its DocumentInputs: one, or one for each object that it holds. Raises UnreadableFileError."""
+        """Yield its DocumentInputs: one, or one for each object that it holds. Raises UnreadableFileError."""
         described = self.described()
         content = self._read()
         if self.form == "json" and not described.mime_type and (records := _records(content)):
@@ -158,7 +158,8 @@ class SourceFile:
         )
 
     def described(self) -> Description:
-        """What is said of it, by its sidecar file before what is said of all. Raises UnreadableFileError."""
+        """Return its description: its sidecar file's members, then those given for all files. Raises
+        UnreadableFileError."""
         own = _sidecar(self.path)
         return replace(
             self.given,
@@ -185,28 +186,26 @@ class SourceFile:
             raise UnreadableFileError(error.strerror or str(error)) from error
 
 
-@dataclass
+@dataclass(slots=True)
 class FileScan:
-    """What a scan has found."""
+    """Files that a scan found."""
 
     files: list[SourceFile] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
-    """How many entries of directories were passed over, by why: "hidden", "unsupported type", …"""
+    """Number of directory entries that were skipped, by reason: "hidden", "unsupported type", …"""
     unsupported: list[str] = field(default_factory=list)
-    """Uris of those that are of an unsupported type."""
+    """Uris of files of an unsupported type."""
     failures: list[Failure] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
-    """What uris below directories begin with that could not be read."""
+    """Uri prefixes of directories that could not be read."""
 
 
 def scan(paths: Iterable[Path], exclude: Sequence[str] = (), given: Description = PLAIN) -> FileScan:
-    """Files that are named, and files of a kind that can be read below directories that are named, sorted by
-    path.
+    """Find the named files, and the readable files below named directories, sorted by path.
 
-    Kinds are told by name and by the first 8 KiB: office documents, PDF, books, mails, archives, images, and
-    all that is text. Below directories hidden and excluded entries, other kinds, empty files, descriptions of
-    other files and links to directories (which could lead in circles) are passed over. `given` is said of all
-    files.
+    Types are told by name and by the first 8 KiB: office documents, PDF, books, mails, archives, images, and
+    all text. Below directories, hidden and excluded entries, other types, empty files, sidecar files and
+    links to directories (which could lead in circles) are skipped. `given` describes all files.
     """
     result = FileScan()
     taken: dict[str, Path] = {}
@@ -226,7 +225,7 @@ def scan(paths: Iterable[Path], exclude: Sequence[str] = (), given: Description 
 
 
 def is_excluded(uri: str, exclude: Sequence[str]) -> bool:
-    """Whether a pattern describes a path, its last part, or a directory above it; `*` stands for anything."""
+    """Tell whether a pattern matches a path, its last part, or a directory above it; `*` matches anything."""
     parts = uri.split("/")
     return any(
         fnmatchcase("/".join(parts[: end + 1]), pattern) or fnmatchcase(parts[end], pattern)
@@ -265,7 +264,7 @@ def _candidates(
 
 
 def _walk(directory: Path, prefix: str, exclude: Sequence[str], result: FileScan) -> Iterator[Path]:
-    """Files below a directory, whose uris begin with the prefix."""
+    """Yield the files below a directory; their uris begin with `prefix`."""
     try:
         entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
     except OSError as error:
@@ -292,7 +291,7 @@ def _walk(directory: Path, prefix: str, exclude: Sequence[str], result: FileScan
 
 
 def _source_file(path: Path, uri: str, given: Description) -> SourceFile | str:
-    """How to hand a file in, or why not. Raises OSError."""
+    """Return the file to hand in, or the reason why it cannot be. Raises OSError."""
     if uri.endswith(SIDECAR_SUFFIX) and Path(str(path).removesuffix(SIDECAR_SUFFIX)).is_file():
         return _SIDECAR
     with path.open("rb") as file:
@@ -343,7 +342,7 @@ def _looks_like_text(start: bytes) -> bool:
 
 
 def _decoded(content: bytes) -> str | None:
-    """UTF-8, or what its byte order mark says; None where it is neither."""
+    """Decode UTF-8, or what the byte order mark says; None if it is neither."""
     is_wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
         return content.decode("utf-16" if is_wide else "utf-8-sig")
@@ -352,7 +351,7 @@ def _decoded(content: bytes) -> str | None:
 
 
 def _sidecar(path: Path) -> dict[str, Any]:
-    """What the file beside it says of it; empty where there is none. Raises UnreadableFileError."""
+    """Read the sidecar file; empty if it does not exist. Raises UnreadableFileError."""
     sidecar = path.with_name(path.name + SIDECAR_SUFFIX)
     try:
         if not sidecar.is_file():
@@ -373,13 +372,13 @@ def _sidecar(path: Path) -> dict[str, Any]:
 
 
 def _filled(document: dict[str, Any]) -> dict[str, Any]:
-    """Without what was left open."""
+    """Return the document without its empty members."""
     return {name: value for name, value in document.items() if value or name in ("text", "data")}
 
 
 def _records(content: bytes) -> list[dict[str, Any]]:
-    """The records of a JSON text where all of it is objects, `{"type": "object", "properties": {…}}`: one,
-    a list, or one in each line."""
+    """Return the records of a JSON text that holds only objects, `{"type": "object", "properties": {…}}`:
+    one, a list, or one in each line."""
     if b'"properties"' not in content:
         return []
     try:
@@ -405,7 +404,7 @@ def _is_record(value: Any) -> bool:
 
 
 def _object_input(record: dict[str, Any], name: str) -> dict[str, Any]:
-    """A DocumentInput; a record that does not say what it is called takes the name."""
+    """Return a DocumentInput; a record without a name of its own takes `name`."""
     properties = record["properties"]
     uris = (holder.get(key) for key in ("uri", "uuid") for holder in (record, properties))
     content: dict[str, Any] = {"properties": properties}

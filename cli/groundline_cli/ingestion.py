@@ -1,4 +1,4 @@
-"""Files and other documents on their way into a collection."""
+"""Ingestion of files and other documents into a collection."""
 
 import json
 import re
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from groundline_client import ApiError, AsyncClient, JsonObject, has_ended
 from groundline_client.models import (
@@ -35,7 +36,7 @@ from groundline_cli.files import (
 __all__ = [
     "Estimate",
     "IngestReport",
-    "Progress",
+    "UploadProgress",
     "crawl_site",
     "ensure_collection",
     "estimate_paths",
@@ -46,36 +47,36 @@ __all__ = [
 ]
 
 # Small batches make progress visible; the bytes stay below the gateway's limit of 4 MiB a request.
-_BATCH_DOCUMENTS = 16
-_BATCH_BYTES = 2 << 20
+_BATCH_DOCUMENTS: Final = 16
+_BATCH_BYTES: Final = 2 << 20
 
-# A larger file is no part of a batch: it is sent as it is, without being held in memory anywhere. Not so
+# A larger file is not part of a batch: it is sent as it is, without being held in memory anywhere; except
 # JSON, which may be many objects.
-_LARGE_BYTES = 1 << 20
+_LARGE_BYTES: Final = 1 << 20
 
-_INVALID_ARGUMENT = 3
-_ALREADY_EXISTS = 6
-_RESOURCE_EXHAUSTED = 8
-_OUT_OF_RANGE = 11
-_DOCUMENT_FIELD = re.compile(r"documents\[(\d{1,9})\]")
+_INVALID_ARGUMENT: Final = 3
+_ALREADY_EXISTS: Final = 6
+_RESOURCE_EXHAUSTED: Final = 8
+_OUT_OF_RANGE: Final = 11
+_DOCUMENT_FIELD: Final = re.compile(r"documents\[(\d{1,9})\]")
 
 
-@dataclass(frozen=True)
-class Progress:
-    """How far an ingestion has come."""
+@dataclass(frozen=True, slots=True)
+class UploadProgress:
+    """Progress of an ingestion."""
 
     sent: int
     """Documents handed in."""
     documents: int
-    """Documents that ended, failed ones included."""
+    """Documents that ended, including failed ones."""
     total: int
     chunks: int
     """Chunks stored for documents that are new or changed."""
 
 
-@dataclass
+@dataclass(slots=True)
 class IngestReport:
-    """What an ingestion did."""
+    """Outcome of an ingestion."""
 
     created: int = 0
     updated: int = 0
@@ -86,13 +87,13 @@ class IngestReport:
     skipped: Counter[str] = field(default_factory=Counter)
     """Entries of directories that were passed over, by why."""
     unsupported: list[str] = field(default_factory=list)
-    """Those of an unsupported type."""
+    """Uris of files of an unsupported type."""
     unread: list[Failure] = field(default_factory=list)
-    """Attachments and members of archives that cannot be read, with why."""
+    """Attachments and archive members that cannot be read, with the reasons."""
     jobs: list[str] = field(default_factory=list)
-    """Ids of the jobs that the documents were handed in by."""
+    """Ids of the jobs that the documents were handed in with."""
     broke_off: bool = False
-    """Whether a crawl did not come to its end."""
+    """Whether a crawl ended early."""
 
     @property
     def ended(self) -> int:
@@ -100,11 +101,11 @@ class IngestReport:
         return self.created + self.updated + self.unchanged + len(self.unread) + len(self.failures)
 
 
-type OnProgress = Callable[[Progress], None]
+type OnProgress = Callable[[UploadProgress], None]
 
 
 async def has_collections(client: AsyncClient) -> bool:
-    """Whether there is any collection that the caller may read."""
+    """Tell whether there is any collection that the caller may read."""
     async with aclosing(client.list_collections()) as collections:
         async for _ in collections:
             return True
@@ -114,7 +115,7 @@ async def has_collections(client: AsyncClient) -> bool:
 async def ensure_collection(
     client: AsyncClient, collection: str, *, name: str = "", settings: JsonObject | None = None
 ) -> bool:
-    """Create a collection unless it is there; whether it was created."""
+    """Create a collection unless it exists; return whether it was created."""
     try:
         await client.get_collection(collection)
     except ApiError as error:
@@ -142,11 +143,11 @@ async def ingest_paths(
     on_progress: OnProgress | None = None,
     wait: bool = True,
 ) -> IngestReport:
-    """Ingest the files that `paths` name or hold, but for those excluded; see `groundline_cli.files.scan`.
+    """Ingest the files that `paths` name or hold, except excluded ones; see `groundline_cli.files.scan`.
 
-    `given` is said of all of them. Creates the collection when it is missing, there is something to put in
-    and `create` is set. Files are read one batch at a time. A file that cannot be ingested is in the report;
-    what concerns all of them raises GatewayError.
+    `given` describes all of them. Creates the collection if it is missing, `create` is set and there is a
+    file to ingest. Files are read one batch at a time. A file that cannot be ingested is in the report; an
+    error that concerns all of them raises GatewayError.
     """
     found = scan(paths, exclude, given)
     report = IngestReport(failures=found.failures, skipped=found.skipped, unsupported=found.unsupported)
@@ -169,14 +170,14 @@ async def ingest_paths(
     )
 
 
-@dataclass
+@dataclass(slots=True)
 class Estimate:
-    """What an ingestion would do."""
+    """Effects that an ingestion would have."""
 
     documents: int = 0
     chunks: int = 0
     prompt_tokens: int = 0
-    """Of contexts that a language model writes, as the two below; of the prompt the cached ones."""
+    """Prompt tokens of contexts that a language model writes, cached ones included."""
     cached_tokens: int = 0
     output_tokens: int = 0
     failures: list[Failure] = field(default_factory=list)
@@ -192,7 +193,8 @@ async def estimate_paths(
     exclude: Sequence[str] = (),
     given: Description = PLAIN,
 ) -> Estimate:
-    """What `ingest_paths` would do to a collection that exists; nothing is stored. Raises GatewayError."""
+    """Estimate what `ingest_paths` would do to an existing collection; nothing is stored. Raises
+    GatewayError."""
     found = scan(paths, exclude, given)
     estimate = Estimate(failures=found.failures, skipped=found.skipped, unsupported=found.unsupported)
     for batch in _batches(_documents(found.files, estimate.failures), _BATCH_DOCUMENTS):
@@ -211,7 +213,7 @@ async def estimate_paths(
 
 
 def _documents(files: Iterable[SourceFile], failures: list[Failure]) -> Iterator[JsonObject]:
-    """One after the other; files that cannot be read are added to the failures."""
+    """Yield documents one at a time; files that cannot be read are added to `failures`."""
     for file in files:
         try:
             yield from file.documents()
@@ -231,10 +233,10 @@ async def ingest_documents(
     batch_documents: int = _BATCH_DOCUMENTS,
     wait: bool = True,
 ) -> IngestReport:
-    """Ingest DocumentInputs, a batch at a time, into a collection that exists; see `ingest_paths`.
+    """Ingest DocumentInputs, a batch at a time, into an existing collection; see `ingest_paths`.
 
-    The `large` files are sent after them as they are. `total` counts all for the progress; `report` is one to
-    go on with. Without `wait` they are only handed in, and the report says by which jobs.
+    The `large` files are sent after them, each in a request of its own. `total` counts all for the progress;
+    `report` is one to continue. Without `wait` they are only handed in, and the report names the jobs.
     """
     upload = _Upload(client, collection, report or IngestReport(), total, on_progress)
     for batch in _batches(documents, batch_documents):
@@ -255,9 +257,9 @@ async def crawl_site(
     on_progress: OnProgress | None = None,
     wait: bool = True,
 ) -> IngestReport:
-    """Have the pages of a web site, a WebCrawl, ingested; see `ingest_paths`.
+    """Ingest the pages of a web site, a WebCrawl; see `ingest_paths`.
 
-    A page that cannot be had is in the report, and so is the crawl where it did not come to its end.
+    A page that cannot be fetched is in the report, and so is the crawl if it ended early.
     """
     if create:
         await ensure_collection(client, collection)
@@ -271,11 +273,11 @@ async def crawl_site(
 async def vanished_documents(
     client: AsyncClient, directory: Path, collection: str, *, exclude: Sequence[str] = ()
 ) -> list[Document]:
-    """The collection's documents of source type file that a directory does not hold.
+    """Return the collection's documents of source type file that a directory no longer holds.
 
-    None for a directory that holds no documents: it is more likely to be the wrong one. A file that is there
-    but cannot be read keeps its document, and so does what is excluded. What is within another document goes
-    with that. Raises GatewayError.
+    An empty directory gives none: it is more likely to be the wrong one. A file that exists but cannot be
+    read keeps its document, and so does an excluded one. Documents within other documents go with them.
+    Raises GatewayError.
     """
     found = scan([directory], exclude)
     if not found.files:
@@ -314,9 +316,9 @@ class _Upload:
         self._sent = 0
         self._ended: set[str] = set()
         self._handed: dict[str, int] = {}
-        """How many documents were handed in by a job."""
+        """Number of documents that were handed in, by job."""
         self._found: dict[str, int] = {}
-        """How many more a job has: pages of a crawl, attachments, members of archives."""
+        """Number of documents that a job found itself: pages of a crawl, attachments, archive members."""
 
     async def send(self, batch: list[JsonObject]) -> None:
         failed = len(self.report.failures)
@@ -328,7 +330,7 @@ class _Upload:
         self._show(0, 0)
 
     async def begin(self, crawl: JsonObject) -> None:
-        """Have a web site crawled."""
+        """Start a crawl."""
         response = await self._client.ingest_documents(self._collection, crawl=crawl)
         self._take(response.job, response.items, 0)
 
@@ -407,7 +409,7 @@ class _Upload:
         if self._on_progress:
             ended = self.report.ended + documents
             total = self._total + sum(self._found.values())
-            self._on_progress(Progress(self._sent, ended, total, self.report.chunks + chunks))
+            self._on_progress(UploadProgress(self._sent, ended, total, self.report.chunks + chunks))
 
 
 async def _hand_in(
@@ -418,7 +420,7 @@ async def _hand_in(
     *,
     dry_run: bool = False,
 ) -> IngestDocumentsResponse | None:
-    """Send documents; those that are refused are added to the failures. None where all of them are."""
+    """Send documents; refused ones are added to `failures`. None if all were refused."""
     while batch:
         try:
             return await client.ingest_documents(collection, batch, dry_run=dry_run)
@@ -453,13 +455,14 @@ def _reason(failure: IngestionFailure) -> str:
 
 
 def _size(document: JsonObject) -> int:
-    """Bytes on the way, roughly."""
+    """Estimate the bytes that a document takes in a request."""
     content = document.get("text", document.get("data"))
     return len((content if isinstance(content, str) else json.dumps(document.get("object"))).encode())
 
 
 def _refused(error: ApiError, count: int) -> dict[int, str]:
-    """Why which documents of a request were refused, by their position; empty when it was not for them."""
+    """Return why documents of a request were refused, by index; empty if the error was not about
+    documents."""
     refused: dict[int, list[str]] = {}
     for violation in error.violations:
         match = _DOCUMENT_FIELD.match(violation.field)

@@ -5,19 +5,19 @@ import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 __all__ = ["CONFIG_FILE", "Profile", "ProfileError", "profile"]
 
-CONFIG_FILE = Path(click.get_app_dir("groundline")) / "config.toml"
+CONFIG_FILE: Final = Path(click.get_app_dir("groundline")) / "config.toml"
 """$XDG_CONFIG_HOME/groundline/config.toml, or where the platform keeps such files."""
 
 type Profile = tuple[str, str]
 """Address of a gateway, and the key to it."""
 
-_FIELDS = {"gateway", "api_key_file", "api_key_env"}
+_FIELDS: Final = {"gateway", "api_key_file", "api_key_env"}
 
 
 class ProfileError(Exception):
@@ -25,10 +25,10 @@ class ProfileError(Exception):
 
 
 def profile(name: str | None, file: Path, *, api_key: str | None = None) -> Profile | None:
-    """The profile of that name, or the file's default one; None where none is named at all.
+    """Return the profile of that name, or the file's default one; None if there is no default.
 
-    A key is not in the file: it is given, or in another file, which only its owner may read, or in a variable
-    of the environment. Raises ProfileError.
+    Keys are not in the file: a key is given, or in another file that only its owner may read, or in an
+    environment variable. Raises ProfileError.
     """
     found = _read(file)
     chosen = name or found.get("profile")
@@ -45,7 +45,7 @@ def profile(name: str | None, file: Path, *, api_key: str | None = None) -> Prof
     if unknown := sorted(set(one) - _FIELDS):
         raise ProfileError(f"{where}: {', '.join(unknown)} is not among {', '.join(sorted(_FIELDS))}")
     if not all(isinstance(value, str) for value in one.values()) or "gateway" not in one:
-        raise ProfileError(f"{where}: gateway and where its key is must be texts")
+        raise ProfileError(f"{where}: gateway, api_key_file and api_key_env must be texts")
     return one["gateway"], api_key or _key(one, where, file.parent)
 
 

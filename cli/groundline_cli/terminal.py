@@ -1,28 +1,30 @@
-"""What a terminal is shown."""
+"""Text for a terminal."""
 
 import json
 import unicodedata
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import Enum
+from typing import Final
 
 import click
 
 __all__ = ["print_columns", "print_json", "printable", "shown_enum", "shown_time", "summary"]
 
-_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-_ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
+_REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
+_ELLIPSIS: Final = "\N{HORIZONTAL ELLIPSIS}"
 # Characters that reorder what is around them can make a line read as something else (CVE-2021-42574).
-_REORDERING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_REORDERING: Final = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def printable(text: str) -> str:
-    """`text` without what could command the terminal: only line feeds and tabs stay of all controls."""
+    """Return `text` without characters that could control the terminal; of all controls only line feeds and
+    tabs stay."""
     return "".join(map(_printable, text))
 
 
 def summary(text: str, *, length: int) -> str:
-    """The beginning of `text` on one line, cut at a word and marked with an ellipsis."""
+    """Return the beginning of `text` on one line, cut at a word and marked with an ellipsis."""
     words = printable(" ".join(text.split()))
     if len(words) <= length:
         return words
@@ -30,22 +32,22 @@ def summary(text: str, *, length: int) -> str:
 
 
 def shown_enum(value: Enum) -> str:
-    """A value in lower case, with spaces."""
+    """Return a value in lower case, with spaces."""
     return value.name.lower().replace("_", " ")
 
 
 def shown_time(time: datetime | None) -> str:
-    """In UTC to the second, as RFC 3339; empty where there is none."""
+    """Format a time in UTC to the second, as RFC 3339; "" for None."""
     return "" if time is None else time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def print_json(value: object) -> None:
-    """One line of JSON. ASCII only, so that it holds nothing that could command the terminal."""
+    """Print one line of JSON. ASCII only, so that it holds nothing that could control the terminal."""
     click.echo(json.dumps(value))
 
 
 def print_columns(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A table: numbers to the right, everything else to the left. Without rows nothing is printed."""
+    """Print a table: numbers to the right, everything else to the left. Without rows nothing is printed."""
     if not rows:
         return
     right = [isinstance(cell, int | float) for cell in rows[0]]

@@ -1,4 +1,4 @@
-"""Renders Envoy's configuration from the environment, and runs Envoy with it where asked to."""
+"""Render Envoy's configuration from the environment, and run Envoy with it if asked to."""
 
 import argparse
 import asyncio
@@ -21,7 +21,7 @@ from groundline_gateway.settings import GatewaySettings
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Entry point. A wrong setting ends the process with one line on stderr and exit code 2."""
+    """Run the command. A wrong setting ends the process with one line on stderr and exit code 2."""
     parser = argparse.ArgumentParser(prog="groundline-gateway", description=__doc__)
     parser.add_argument(
         "command",
@@ -72,7 +72,7 @@ def _run(settings: GatewaySettings, output: Path | None, envoy: str | None) -> N
 
 
 async def _supervise(settings: GatewaySettings, path: Path, envoy: str) -> int:
-    """Run Envoy beside what follows the keys; its exit code, as a shell counts it."""
+    """Run Envoy and follow the keys; return Envoy's exit code, as a shell counts it."""
     task = asyncio.current_task()
     assert task is not None
     process: asyncio.subprocess.Process | None = None
@@ -95,7 +95,7 @@ async def _supervise(settings: GatewaySettings, path: Path, envoy: str) -> int:
 
 
 def _tied() -> Sequence[str]:
-    """A prefix by which the kernel ends a program with this process, however that ends; on Linux."""
+    """Return a command prefix by which the kernel ends a program when this process ends; only on Linux."""
     setpriv = shutil.which("setpriv") if sys.platform == "linux" else None
     return [] if setpriv is None else [setpriv, "--pdeathsig", "KILL", "--"]
 

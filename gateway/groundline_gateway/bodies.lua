@@ -88,7 +88,7 @@ local function object(at, message, depth)
     if fields then
       field = fields[name]
       if field == nil then
-        violation(depth, name, "is no field")
+        violation(depth, name, "is not a field")
       end
     end
     if field then

@@ -1,8 +1,8 @@
-"""What a JSON body may hold, from the contracts, as bodies.lua reads it."""
+"""Fields that a JSON body may have, from the contracts, in the form that bodies.lua reads."""
 
 from collections.abc import Iterable
 from importlib.resources import files
-from typing import Any
+from typing import Any, Final
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
@@ -11,18 +11,18 @@ from groundline_gateway.endpoints import Endpoint
 
 __all__ = ["MAX_DEPTH", "MAX_VALUES", "script"]
 
-MAX_DEPTH = 30
-"""Levels of nesting. An object of free form is three levels of a message, whose decoder takes 100."""
+MAX_DEPTH: Final = 30
+"""Maximum levels of nesting. An object of free form is three levels of a message, whose decoder takes 100."""
 
-MAX_VALUES = 100_000
-"""Values in a body, those in inner lists and objects included."""
+MAX_VALUES: Final = 100_000
+"""Maximum values in a body, those in inner lists and objects included."""
 
-# Written in JSON as they like, or not as an object at all: nothing in them is a field.
-_WELL_KNOWN = "google.protobuf."
+# Free-form objects, or types with a JSON form of their own: their members are not fields.
+_WELL_KNOWN: Final = "google.protobuf."
 
 
 def script(endpoints: Iterable[Endpoint]) -> str:
-    """bodies.lua, with the messages that the endpoints' bodies spell."""
+    """Return bodies.lua with the messages of the endpoints' bodies."""
     messages: dict[str, Any] = {}
     routes: dict[str, Any] = {}
     for endpoint in endpoints:
@@ -46,7 +46,7 @@ def _add(messages: dict[str, Any], message: Descriptor) -> None:
     inner: dict[str, str] = {}
     messages[message.full_name] = {"fields": fields, "inner": inner}
     for field in message.fields:
-        # A client may use either spelling; both are the same field.
+        # A client may use either spelling of a field.
         fields[field.name] = fields[field.json_name] = field.name
         found = _message_of(field)
         if found is not None:
@@ -62,6 +62,6 @@ def _add_map(messages: dict[str, Any], entry: Descriptor) -> None:
 
 
 def _message_of(field: FieldDescriptor) -> Descriptor | None:
-    """The message whose fields stand in the field's value; None where its value has no fields of its own."""
+    """Return the message whose fields a field's value has; None if its value has no fields."""
     found = field.message_type
     return None if found is None or found.full_name.startswith(_WELL_KNOWN) else found

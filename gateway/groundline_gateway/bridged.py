@@ -1,38 +1,39 @@
-"""The addresses of the bridge, which speaks others' protocols: no contract names them."""
+"""Addresses of the bridge. It speaks other protocols, so the contract does not name them."""
 
 from collections.abc import Set
 from dataclasses import dataclass
+from typing import Final
 
 from groundline_gateway.scopes import Scope
 
 __all__ = ["BRIDGED", "Bridged"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Bridged:
-    """An HTTP method and a path of another protocol."""
+    """HTTP method and path of another protocol."""
 
     name: str
-    """Of its route, in logs."""
+    """Name of its route, in logs."""
     verb: str | None
-    """GET, POST and so on; None: each."""
+    """GET, POST and so on; None for every method."""
     path: str
-    """A path, or a regular expression where `is_fixed` is not."""
+    """Path, or a regular expression unless `is_fixed`."""
     scopes: Set[Scope]
-    """A caller needs one of them."""
+    """Scopes of which a caller needs one."""
     answers: bool = False
-    """Whether its deadline is that of answers."""
+    """Whether the deadline of answers applies."""
     is_fixed: bool = True
     """Whether it has one path only."""
 
 
-BRIDGED = (
+BRIDGED: Final = (
     Bridged("OpenAiCreateChatCompletion", "POST", "/v1/chat/completions", {Scope.CHAT}, answers=True),
     Bridged("OpenAiCreateResponse", "POST", "/v1/responses", {Scope.CHAT}, answers=True),
-    # With the vectors of texts one searches elsewhere, or brings in what was embedded elsewhere.
+    # Callers embed texts in order to search or to ingest elsewhere.
     Bridged("OpenAiCreateEmbeddings", "POST", "/v1/embeddings", {Scope.SEARCH, Scope.INGEST}, answers=True),
     Bridged("OpenAiListModels", "GET", "/v1/models", frozenset(Scope)),
     Bridged("OpenAiGetModel", "GET", "/v1/models/[^/]+", frozenset(Scope), is_fixed=False),
-    # The bridge shows and runs those tools for which the scopes are enough; sessions there are none.
+    # The bridge shows and runs only the tools that the scopes allow; it has no sessions.
     Bridged("McpRequest", None, "/mcp", frozenset(Scope), answers=True),
 )

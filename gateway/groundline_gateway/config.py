@@ -1,4 +1,4 @@
-"""Settings → the complete bootstrap configuration of Envoy."""
+"""Envoy's complete bootstrap configuration, from the settings."""
 
 import base64
 import copy
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 import yaml
 from groundline_runtime.context import TRANSCODED_KEY, Caller, format_principals
@@ -27,24 +27,24 @@ from groundline_gateway.keys import Holder, key_hash
 from groundline_gateway.scopes import REQUIRED, Scope
 from groundline_gateway.settings import GatewaySettings
 
-_EXTENSIONS = "type.googleapis.com/envoy.extensions"
-_TOKENS = "envoy.filters.http.jwt_authn"
-_AUTHENTICATION = f"{_EXTENSIONS}.filters.http.jwt_authn.v3.JwtAuthentication"
-_SERVICES = ("coordinator", "retriever", "reranker", "generator", "ingestor")
-# Requests go to these alone; how the others are, only /healthz tells.
-_ROUTED = frozenset({"coordinator", "ingestor"})
-_BRIDGE = "bridge"
-_REFLECTION = "reflection"
-# A service that keeps its deadline says more than the gateway can, so the gateway waits this much longer.
-_GRACE_SECONDS = 2.0
-# A JSON request has this long to arrive.
-_ARRIVAL_SECONDS = 60.0
-# A service is there when one of its replicas is, of a hundred at most.
-_ANY_REPLICA_PERCENT = 1.0
-# So many times more seldom a service without traffic is asked for its health, as long as it is well.
-_UNUSED_FACTOR = 2.5
-# Sent again when a service goes, or hangs, without a word; to another replica if there is one.
-_RETRY_LOST = {
+_EXTENSIONS: Final = "type.googleapis.com/envoy.extensions"
+_TOKENS: Final = "envoy.filters.http.jwt_authn"
+_AUTHENTICATION: Final = f"{_EXTENSIONS}.filters.http.jwt_authn.v3.JwtAuthentication"
+_SERVICES: Final = ("coordinator", "retriever", "reranker", "generator", "ingestor")
+# Only these get requests; the others' health is only shown by /healthz.
+_ROUTED: Final = frozenset({"coordinator", "retriever", "ingestor"})
+_BRIDGE: Final = "bridge"
+_REFLECTION: Final = "reflection"
+# A service's own deadline error says more than the gateway's, so the gateway waits this much longer.
+_GRACE_SECONDS: Final = 2.0
+# Time for a JSON request to arrive.
+_ARRIVAL_SECONDS: Final = 60.0
+# A service is available if one of its replicas is; they are 100 at most.
+_ANY_REPLICA_PERCENT: Final = 1.0
+# Factor by which a healthy service without traffic is checked less often.
+_UNUSED_FACTOR: Final = 2.5
+# Retried when a service closes the connection or hangs without an answer; on another replica if there is one.
+_RETRY_LOST: Final = {
     "retry_on": "connect-failure,refused-stream,reset-before-request,reset",
     "num_retries": 1,
     "retry_host_predicate": [
@@ -56,11 +56,11 @@ _RETRY_LOST = {
     # Of two replicas the same one is chosen every other time: 3 attempts left one retry in 16 where it was.
     "host_selection_retry_max_attempts": 12,
 }
-# RPCs by what their deadline and their size depend on; the others take request_timeout_seconds.
-_ANSWERS = frozenset({"Answer", "Chat", "Search"})
-_WATCHES = frozenset({"WatchJob"})
-_BRINGS_DOCUMENTS = frozenset({"IngestDocuments"})
-_TAKES_WHOLE_DOCUMENTS = _BRINGS_DOCUMENTS | {
+# RPCs by the settings of their deadline and size; the others take request_timeout_seconds.
+_ANSWERS: Final = frozenset({"Answer", "Chat", "Search"})
+_WATCHES: Final = frozenset({"WatchJob"})
+_BRINGS_DOCUMENTS: Final = frozenset({"IngestDocuments"})
+_TAKES_WHOLE_DOCUMENTS: Final = _BRINGS_DOCUMENTS | {
     "UploadDocument",
     "DownloadDocument",
     "DeleteDocument",
@@ -69,28 +69,31 @@ _TAKES_WHOLE_DOCUMENTS = _BRINGS_DOCUMENTS | {
 }
 # An upload holds up to 3.5 MiB in the buffers of both sides while its service does not read: of one client
 # that would be 700 MiB in two threads, with the settings' defaults.
-_UPLOAD_WEIGHT = 4
-# What is handed out was handed in by anyone: it is nothing to show on the gateway's own origin.
-_DOWNLOAD_HEADERS = {"content-security-policy": "default-src 'none'; sandbox"}
+_UPLOAD_WEIGHT: Final = 4
+# Originals come from anyone: they must not be rendered on the gateway's own origin.
+_DOWNLOAD_HEADERS: Final = {"content-security-policy": "default-src 'none'; sandbox"}
 # Envoy answers a named origin's question itself, and only where the route leads to a service; what is left of
 # such requests needs a key, and ends at the transcoder.
-_PREFLIGHT = {
+_PREFLIGHT: Final = {
     "name": "preflight",
     "match": {"prefix": "/", "headers": [{"name": ":method", "string_match": {"exact": "OPTIONS"}}]},
     "route": {"cluster": "coordinator"},
 }
-# What only JSON, pages and browsers need.
-_NOT_FOR_GRPC = frozenset(
+# Filters that only JSON, pages and browsers need.
+_NOT_FOR_GRPC: Final = frozenset(
     f"envoy.filters.http.{name}"
     for name in ("cors", "compressor", "health_check", "bodies", "events", "grpc_json_transcoder")
 )
 # Both versions of reflection have the same messages.
-_REFLECTION_PATHS = ("/grpc.reflection.v1.ServerReflection/", "/grpc.reflection.v1alpha.ServerReflection/")
-# Reached without a key.
-_PUBLIC_ROUTES = ("page", "docs", "openapi", "healthz", "unknown")
-_FILTER_CONFIG = "type.googleapis.com/envoy.config.route.v3.FilterConfig"
-_LUA_PER_ROUTE = f"{_EXTENSIONS}.filters.http.lua.v3.LuaPerRoute"
-_BUFFER_PER_ROUTE = f"{_EXTENSIONS}.filters.http.buffer.v3.BufferPerRoute"
+_REFLECTION_PATHS: Final = (
+    "/grpc.reflection.v1.ServerReflection/",
+    "/grpc.reflection.v1alpha.ServerReflection/",
+)
+# Routes that need no key.
+_PUBLIC_ROUTES: Final = ("page", "docs", "openapi", "healthz", "unknown")
+_FILTER_CONFIG: Final = "type.googleapis.com/envoy.config.route.v3.FilterConfig"
+_LUA_PER_ROUTE: Final = f"{_EXTENSIONS}.filters.http.lua.v3.LuaPerRoute"
+_BUFFER_PER_ROUTE: Final = f"{_EXTENSIONS}.filters.http.buffer.v3.BufferPerRoute"
 
 type Node = dict[str, Any]
 
@@ -100,9 +103,9 @@ def render(
     holders: Mapping[str, Holder] = MappingProxyType({}),
     path: Path = Path("envoy.json"),
 ) -> Node:
-    """The bootstrap configuration, with the hashes of the keys: those of the settings, and `holders`.
+    """Return the bootstrap configuration with the hashes of the keys: those of the settings, and `holders`.
 
-    path is where it will be, since the socket of reflection is beside it.
+    `path` is where it will be written, since the socket of reflection is beside it.
     """
     config: Node = yaml.safe_load(_resource("envoy.yaml"))
     resources = config["static_resources"]
@@ -123,7 +126,7 @@ def render(
         _override(site, "cors", _cors(settings.cors_origins))
         site["routes"].insert(0, _PREFLIGHT)
     _fill_own_routes(_named(site["routes"]))
-    # Before the last route, which takes what is left.
+    # Before the last route, which matches everything.
     site["routes"][-1:-1] = [
         *(_bridged_route(bridged, settings) for bridged in BRIDGED),
         *(_route(endpoint, settings) for endpoint in exposed),
@@ -154,10 +157,10 @@ def render(
 def write(
     settings: GatewaySettings, path: Path, holders: Mapping[str, Holder] = MappingProxyType({})
 ) -> None:
-    """Write the configuration to path, and beside it its routes and how tokens are checked, whose changes
-    Envoy follows. Raises SettingsError.
+    """Write the configuration to `path`, and beside it the routes and token checks, whose changes Envoy
+    follows. Raises SettingsError.
 
-    They are readable by their owner alone, since they tell whose keys there are.
+    Only their owner may read them, since they name the holders of keys.
     """
     config = render(settings, holders, path)
     if settings.jwt_issuers:
@@ -177,13 +180,14 @@ def write(
 
 
 def write_routes(settings: GatewaySettings, path: Path, holders: Mapping[str, Holder]) -> None:
-    """Write anew, beside the configuration in path, what depends on who holds keys."""
+    """Rewrite the routes, which depend on the holders of keys, beside the configuration in `path`."""
     for listener in render(settings, holders, path)["static_resources"]["listeners"]:
         _write_private(_routes_path(path, listener), _discovered(_http(listener)["route_config"]))
 
 
 def write_tokens(settings: GatewaySettings, path: Path) -> None:
-    """Write anew, beside the configuration in path, what depends on key sets. Raises SettingsError."""
+    """Rewrite the token checks, which depend on key sets, beside the configuration in `path`. Raises
+    SettingsError."""
     extension = {
         "@type": "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig",
         "name": _TOKENS,
@@ -201,7 +205,8 @@ def _tokens_path(path: Path) -> Path:
 
 
 def reflection_socket(path: Path) -> Path:
-    """Where, beside the configuration in path, Envoy asks what the RPCs look like."""
+    """Return the path of the socket, beside the configuration in `path`, at which Envoy reaches
+    reflection."""
     return path.with_suffix(".reflection.sock")
 
 
@@ -230,7 +235,7 @@ def _discovered(routes: Node) -> Node:
 
 
 def _write_private(path: Path, content: Node) -> None:
-    # Envoy sees a file that is moved to its place, and never half of one.
+    # Envoy notices a file that is moved to its path, and never sees half of one.
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -242,7 +247,7 @@ def _write_private(path: Path, content: Node) -> None:
 
 
 def arguments(settings: GatewaySettings, path: Path) -> list[str]:
-    """Envoy's command-line arguments for the configuration in path, its program name not included."""
+    """Return Envoy's command-line arguments for the configuration in `path`, without the program's name."""
     return [
         "--config-path",
         str(path),
@@ -306,7 +311,7 @@ def _audit_sink(settings: GatewaySettings) -> Node:
 
 
 def _fill_own_routes(routes: dict[str, Node]) -> None:
-    """The routes that the gateway answers itself."""
+    """Fill the routes that the gateway answers itself."""
     for name in _PUBLIC_ROUTES:
         for filter_name in ("identity", "rbac", "bodies", "grpc_json_transcoder"):
             _override(routes[name], filter_name, {"@type": _FILTER_CONFIG, "disabled": True})
@@ -322,7 +327,7 @@ def _fill_own_routes(routes: dict[str, Node]) -> None:
 
 
 def _grpc_listener(public: Node, exposed: Sequence[Endpoint], settings: GatewaySettings, port: int) -> Node:
-    """The RPCs that have an address, as gRPC, behind the same checks; and what describes them."""
+    """Return the listener that serves the exposed RPCs and reflection over gRPC, behind the same checks."""
     listener = copy.deepcopy(public)
     listener["name"] = "grpc"
     listener["address"]["socket_address"]["port_value"] = port
@@ -336,7 +341,7 @@ def _grpc_listener(public: Node, exposed: Sequence[Endpoint], settings: GatewayS
     site["typed_per_filter_config"] = {
         name: each for name, each in site["typed_per_filter_config"].items() if name not in _NOT_FOR_GRPC
     }
-    # An RPC with several addresses is one RPC.
+    # An RPC with several addresses counts once.
     calls = {each.rpc: _call(each, {"path": each.rpc, "grpc": {}}, settings) for each in exposed}
     unknown = {"name": "unknown", "match": {"prefix": "/"}, "direct_response": {"status": 404}}
     reflection = [_reflection_route(path, settings) for path in _REFLECTION_PATHS]
@@ -352,7 +357,7 @@ def _reflection_route(path: str, settings: GatewaySettings) -> Node:
         "tracing": {"overall_sampling": {"numerator": 0}},
     }
     _deadline(route, settings.request_timeout_seconds, is_stream=True, is_upload=False)
-    # Questions come one by one, each when the last one has its answer.
+    # Reflection requests come one at a time, each after the answer to the one before.
     _override(route, "buffer", {"@type": _BUFFER_PER_ROUTE, "disabled": True})
     return route
 
@@ -366,7 +371,7 @@ def _reflection_cluster(socket: Path, settings: GatewaySettings) -> Node:
 
 
 def _route(endpoint: Endpoint, settings: GatewaySettings) -> Node:
-    """What leads from the endpoint's address to its RPC."""
+    """Return the route from the endpoint's address to its RPC."""
     path = {"path": endpoint.template} if endpoint.is_fixed else {"safe_regex": {"regex": endpoint.pattern}}
     verb = {"name": ":method", "string_match": {"exact": endpoint.verb}}
     route = _call(endpoint, {**path, "headers": [verb]}, settings)
@@ -379,7 +384,7 @@ def _route(endpoint: Endpoint, settings: GatewaySettings) -> Node:
 
 
 def _call(endpoint: Endpoint, match: Node, settings: GatewaySettings) -> Node:
-    """What leads to the endpoint's RPC, however it is addressed."""
+    """Return the route to the endpoint's RPC, however it is addressed."""
     route: Node = {
         "name": endpoint.name,
         "match": match,
@@ -388,17 +393,17 @@ def _call(endpoint: Endpoint, match: Node, settings: GatewaySettings) -> Node:
     }
     seconds = _deadline_seconds(endpoint, settings)
     _deadline(route, seconds, is_stream=endpoint.is_stream, is_upload=endpoint.is_upload)
-    # An answer whose beginning nobody has seen may be begun anew; at worst its question is stored twice.
+    # An answer of which nothing has been sent may be started again; at worst its question is stored twice.
     if (endpoint.is_idempotent or endpoint.name in _ANSWERS) and not endpoint.is_upload:
         route["route"]["retry_policy"] = _RETRY_LOST | (
-            # What takes a service no time is tried again before all of its deadline has passed.
+            # RPCs that take little time are retried before the whole deadline has passed.
             {"per_try_timeout": _duration(seconds / 3)}
             if endpoint.has_no_side_effects
             and not (endpoint.is_stream or endpoint.is_download or endpoint.name in _ANSWERS)
             else {}
         )
     if endpoint.is_upload:
-        # A body goes on as it comes, and the service ends one that is too large.
+        # A body is passed on as it arrives, and the service refuses one that is too large.
         _override(route, "buffer", {"@type": _BUFFER_PER_ROUTE, "disabled": True})
     elif endpoint.name in _BRINGS_DOCUMENTS:
         limit = {"max_request_bytes": settings.max_document_request_bytes}
@@ -417,7 +422,7 @@ def _bridged_route(bridged: Bridged, settings: GatewaySettings) -> Node:
     }
     seconds = settings.answer_timeout_seconds if bridged.answers else settings.request_timeout_seconds
     _deadline(route, seconds, is_stream=bridged.answers, is_upload=False)
-    # Bodies that no contract describes, and that the bridge checks.
+    # The bridge checks the bodies that no contract describes.
     for filter_name in ("bodies", "grpc_json_transcoder"):
         _override(route, filter_name, {"@type": _FILTER_CONFIG, "disabled": True})
     return route
@@ -434,7 +439,8 @@ def _deadline_seconds(endpoint: Endpoint, settings: GatewaySettings) -> float:
 
 
 def _cors(origins: Sequence[str]) -> Node:
-    """What pages of these origins may do. They send keys themselves, so none of the browser's credentials."""
+    """Return the CORS policy for pages of these origins. They send keys themselves, so credentials are not
+    allowed."""
     matches = [{"safe_regex": {"regex": ".*"}} if origin == "*" else {"exact": origin} for origin in origins]
     return {
         "@type": f"{_EXTENSIONS}.filters.http.cors.v3.CorsPolicy",
@@ -451,7 +457,7 @@ def _override(scope: Node, filter_name: str, config: Node) -> None:
 
 
 def _holders(settings: GatewaySettings, holders: Mapping[str, Holder]) -> Node:
-    """Hash of a key → who holds it, as identity.lua reads it."""
+    """Return the holders by the hashes of their keys, as identity.lua reads them."""
     own = {
         key_hash(entry.key.get_secret_value()): Holder(entry.client, entry.principals, entry.scopes)
         for entry in settings.api_keys
@@ -469,12 +475,12 @@ def _holders(settings: GatewaySettings, holders: Mapping[str, Holder]) -> Node:
 
 
 def _deadline(route: Node, seconds: float, *, is_stream: bool, is_upload: bool) -> None:
-    """Tell the service its deadline, and end the request a little later should the service not keep it."""
+    """Tell the service its deadline, and end the request a little later if the service does not keep it."""
     backstop = seconds + _GRACE_SECONDS
     end = _duration(backstop)
     limits: Node = {"idle_timeout": end, "timeout": "0s" if is_stream else end}
     if not is_upload:
-        # The timeout above begins when the request has come, so its coming has to be bounded too.
+        # The timeout above begins when the request has arrived, so its arrival has to be bounded too.
         whole = backstop if is_stream else backstop + _ARRIVAL_SECONDS
         limits["max_stream_duration"] = {"max_stream_duration": _duration(whole)}
     route["route"] |= limits
@@ -495,7 +501,7 @@ def _bucket(settings: GatewaySettings) -> Node:
 
 
 def _retry_after_seconds(settings: GatewaySettings) -> int:
-    """Until the next token, in whole seconds as Retry-After wants it."""
+    """Return the time until the next token, in whole seconds as Retry-After requires."""
     return math.ceil(60 / settings.rate_limit_per_minute)
 
 
@@ -503,7 +509,8 @@ def _service_cluster(name: str, settings: GatewaySettings) -> Node:
     service = f"groundline.v1.{name.capitalize()}Service"
     cluster = _checked_cluster(name, settings, {"grpc_health_check": {"service_name": service}})
     if name in _ROUTED:
-        # A process that hangs answers no ping: what waits for it is tried elsewhere after 4.5 s at most.
+        # A process that hangs answers no ping: requests that wait for it are retried elsewhere after at most
+        # 4.5 s.
         (options,) = cluster["typed_extension_protocol_options"].values()
         http2 = options["explicit_http_config"]["http2_protocol_options"]
         http2["connection_keepalive"] = {
@@ -515,7 +522,8 @@ def _service_cluster(name: str, settings: GatewaySettings) -> Node:
 
 
 def _bridge_cluster(settings: GatewaySettings) -> Node:
-    """The one upstream that speaks HTTP/1.1; it keeps idle connections for longer than they are kept here."""
+    """Return the one upstream that speaks HTTP/1.1; it keeps idle connections for longer than the gateway
+    does."""
     cluster = _checked_cluster(_BRIDGE, settings, {"http_health_check": {"path": "/readyz"}})
     (options,) = cluster["typed_extension_protocol_options"].values()
     options["explicit_http_config"] = {"http_protocol_options": {}}
@@ -527,7 +535,7 @@ def _checked_cluster(name: str, settings: GatewaySettings, health_check: Node) -
     interval = _duration(settings.health_interval_seconds)
     addresses = getattr(settings, f"{name}_address").split(",")
     return _cluster(name, addresses, settings) | {
-        # A slow or hanging replica gets less, as what it has not answered counts.
+        # A slow or hanging replica gets fewer requests, since its unanswered ones count.
         "lb_policy": "LEAST_REQUEST",
         # When none is healthy, all are tried: a slow one is better than none, and one that is not ready can
         # say why. One that is down is known at once by its connection.
@@ -538,12 +546,13 @@ def _checked_cluster(name: str, settings: GatewaySettings, health_check: Node) -
                     "max_connections": 1024,
                     "max_pending_requests": 1024,
                     "max_requests": 4096,
-                    # What one of two replicas holds when it is lost is half of all.
+                    # Of two replicas, one that is lost holds half of all requests.
                     "retry_budget": {"budget_percent": {"value": 50.0}, "min_retry_concurrency": 16},
                 }
             ]
         },
-        # Who breaks off requests or lets them time out gets none for a while, before its health check fails.
+        # A replica that drops requests or lets them time out gets none for a while, before its health check
+        # fails.
         "outlier_detection": {
             "interval": "1s",
             "base_ejection_time": "5s",
@@ -553,7 +562,7 @@ def _checked_cluster(name: str, settings: GatewaySettings, health_check: Node) -
             "consecutive_local_origin_failure": 3,
             "enforcing_local_origin_success_rate": 0,
             "enforcing_success_rate": 0,
-            # Health says that a replica may work; this, that it does not.
+            # Health says that a replica can work; this detects that it does not.
             "successful_active_health_check_uneject_host": False,
         },
         "health_checks": [

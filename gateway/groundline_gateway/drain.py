@@ -1,4 +1,4 @@
-"""Empties a running gateway before it is stopped, since Envoy ends at SIGTERM with whatever is under way.
+"""Drain a running gateway before it is stopped, since Envoy drops requests under way at SIGTERM.
 
 A preStop hook in Kubernetes. It needs the gateway's admin_address, on loopback.
 """
@@ -9,18 +9,19 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from typing import Final
 
 __all__ = ["drain", "main"]
 
-_ACTIVE = "http.public.downstream_rq_active"
-_POLL_SECONDS = 0.2
+_ACTIVE: Final = "http.public.downstream_rq_active"
+_POLL_SECONDS: Final = 0.2
 
 
 def drain(admin: str, *, wait_seconds: float, limit_seconds: float) -> int:
     """Make every response close its connection, then wait until no request is under way.
 
     It takes `wait_seconds` at least, for load balancers to notice, and after that `limit_seconds` at most.
-    Returns the number of requests that are left. Raises OSError when there is no gateway to ask.
+    Returns the number of requests that are left. Raises OSError if no gateway answers.
     """
     _ask(admin, "POST", "/healthcheck/fail")
     time.sleep(wait_seconds)
@@ -49,11 +50,11 @@ def _ask(admin: str, method: str, path: str) -> bytes:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """`drain-gateway ADMIN WAIT LIMIT`. Exits with 1 when requests are left, or no gateway answers."""
+    """Run `drain-gateway ADMIN WAIT LIMIT`. Exits with 1 if requests are left, or no gateway answers."""
     parser = argparse.ArgumentParser(prog="drain-gateway", description=__doc__)
     parser.add_argument("admin", help="address of Envoy's admin interface, host:port")
     parser.add_argument("wait_seconds", type=float, help="time for load balancers to notice")
-    parser.add_argument("limit_seconds", type=float, help="most time for requests under way after that")
+    parser.add_argument("limit_seconds", type=float, help="maximum time for requests under way after that")
     options = parser.parse_args(argv)
     try:
         left = drain(options.admin, wait_seconds=options.wait_seconds, limit_seconds=options.limit_seconds)

@@ -1,9 +1,9 @@
-"""The addresses that the contracts give their RPCs: one endpoint for each google.api.http rule."""
+"""Addresses that the contracts give their RPCs: one endpoint for each google.api.http rule."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from google.api import annotations_pb2  # type: ignore[import-untyped]
 from google.api.httpbody_pb2 import HttpBody  # type: ignore[import-untyped]
@@ -14,41 +14,41 @@ from groundline_gateway.descriptors import exposed_services
 
 __all__ = ["Endpoint", "endpoints"]
 
-_VARIABLE = re.compile(r"\{[^}]*\}")
+_VARIABLE: Final = re.compile(r"\{[^}]*\}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An HTTP method and a path that stand for an RPC."""
+    """HTTP method and path of an RPC."""
 
     method: MethodDescriptor
     verb: str
     """GET, POST and so on."""
     template: str
-    """The path, with {variables}."""
+    """Path with {variables}."""
     body_field: str
-    """The field that the body stands for; "*": the whole request; empty: no body."""
+    """Field that the body holds; "*": the whole request; "": no body."""
     response_field: str = ""
-    """The field that the response's body stands for; empty: the whole response."""
+    """Field that the response's body holds; "": the whole response."""
 
     @property
     def name(self) -> str:
-        """The RPC's name, unique among the exposed services."""
+        """Name of the RPC, unique among the exposed services."""
         return str(self.method.name)
 
     @property
     def rpc(self) -> str:
-        """The path of the RPC, as gRPC spells it."""
+        """Path of the RPC, as gRPC spells it."""
         return f"/{self.method.containing_service.full_name}/{self.method.name}"
 
     @property
     def service(self) -> str:
-        """The service that has it, such as coordinator."""
+        """Name of the RPC's service, such as coordinator."""
         return str(self.method.containing_service.name).removesuffix("Service").lower()
 
     @property
     def pattern(self) -> str:
-        """What matches its paths, as a regular expression."""
+        """Regular expression that matches its paths."""
         return "[^/]+".join(re.escape(part) for part in _VARIABLE.split(self.template))
 
     @property
@@ -58,13 +58,13 @@ class Endpoint:
 
     @property
     def json_body(self) -> Descriptor | None:
-        """The message that the body spells as JSON; None where there is no body, or one that is no JSON."""
+        """Message that the body spells as JSON; None without a body, or for one that is not JSON."""
         body = self._body
         return None if body is None or self.is_upload else body
 
     @property
     def is_upload(self) -> bool:
-        """Whether the body is taken as it is, piece by piece."""
+        """Whether the body is passed on as it is, piece by piece."""
         body = self._body
         return body is not None and body.full_name == HttpBody.DESCRIPTOR.full_name
 
@@ -75,7 +75,7 @@ class Endpoint:
 
     @property
     def is_download(self) -> bool:
-        """Whether the response is given as it is, piece by piece."""
+        """Whether the response is passed on as it is, piece by piece."""
         if not self.response_field:
             return False
         body = self.method.output_type.fields_by_name[self.response_field].message_type
@@ -83,13 +83,13 @@ class Endpoint:
 
     @property
     def has_no_side_effects(self) -> bool:
-        """Whether it may be sent again, whatever becomes of it meanwhile."""
+        """Whether it may be sent again at any time."""
         level = self.method.GetOptions().idempotency_level
         return bool(level == MethodOptions.NO_SIDE_EFFECTS)
 
     @property
     def is_idempotent(self) -> bool:
-        """Whether it may be sent again where it got no answer."""
+        """Whether it may be sent again if it got no answer."""
         level = self.method.GetOptions().idempotency_level
         return bool(level in (MethodOptions.NO_SIDE_EFFECTS, MethodOptions.IDEMPOTENT))
 
@@ -102,7 +102,8 @@ class Endpoint:
 
 
 def endpoints() -> tuple[Endpoint, ...]:
-    """Every endpoint of the exposed services; where two could match a path, the more specific comes first."""
+    """Return every endpoint of the exposed services; if two could match a path, the more specific comes
+    first."""
     found = [
         endpoint for service in exposed_services() for method in service.methods for endpoint in _of(method)
     ]
@@ -123,5 +124,5 @@ def _of(method: MethodDescriptor) -> Iterator[Endpoint]:
 
 
 def _generality(endpoint: Endpoint) -> tuple[bool, bool, str, str]:
-    # A variable takes any segment, one with a verb such as j:cancel included.
+    # A variable matches any path segment, one with a verb such as j:cancel included.
     return not endpoint.is_fixed, ":" not in endpoint.template, endpoint.template, endpoint.verb

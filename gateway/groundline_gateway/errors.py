@@ -1,22 +1,22 @@
-"""How Envoy's own refusals read: JSON in the shape of google.rpc.Status, like the services' errors."""
+"""Envoy's own refusals as JSON in the shape of google.rpc.Status, like the services' errors."""
 
 import base64
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from google.protobuf import json_format
 from google.rpc import error_details_pb2  # type: ignore[import-untyped]  # noqa: F401 - the details' messages
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
 
-_DOMAIN = "groundline.dev"
-_TYPE = "type.googleapis.com/google.rpc."
-# Envoy's own text, such as where a JSON body stops being JSON; its JSON formatter escapes it.
-_ENVOYS_TEXT = "the request is malformed: %LOCAL_REPLY_BODY%"
+_DOMAIN: Final = "groundline.dev"
+_TYPE: Final = "type.googleapis.com/google.rpc."
+# Envoy's own text, such as the offset of a JSON error; its JSON formatter escapes it.
+_ENVOYS_TEXT: Final = "the request is malformed: %LOCAL_REPLY_BODY%"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Refusal:
-    """What a client is told when Envoy answers a request itself."""
+    """Reply of Envoy when it refuses a request itself."""
 
     status: int
     """HTTP status that Envoy answers with."""
@@ -25,10 +25,10 @@ class Refusal:
     reason: str
     message: str
     comparison: str = "EQ"
-    """"GE" also takes every higher status that nothing before it took."""
+    """"GE" also matches every higher status that nothing before it matched."""
 
 
-_REFUSALS = (
+_REFUSALS: Final = (
     Refusal(400, 3, "MALFORMED_REQUEST", _ENVOYS_TEXT),
     Refusal(401, 16, "API_KEY_INVALID", "send a valid API key as x-api-key or as Authorization: Bearer"),
     Refusal(403, 7, "CALLER_UNKNOWN", "the caller could not be identified"),
@@ -43,21 +43,21 @@ _REFUSALS = (
     Refusal(400, 3, "REQUEST_REFUSED", "the request cannot be served", "GE"),
 )
 
-_UNIMPLEMENTED = 12
-_OPENAI_TYPES = {
+_UNIMPLEMENTED: Final = 12
+_OPENAI_TYPES: Final = {
     3: "invalid_request_error",
     5: "invalid_request_error",
     7: "permission_error",
     8: "rate_limit_error",
     16: "authentication_error",
 }
-"""By google.rpc.Code."""
+"""Error types of the OpenAI API, by google.rpc.Code."""
 
 
 def local_replies(retry_after_seconds: int) -> list[dict[str, Any]]:
-    """Mappers for local_reply_config, the most specific first.
+    """Return the mappers for local_reply_config, the most specific first.
 
-    retry_after_seconds is what a client over its rate limit is told to wait.
+    `retry_after_seconds` is the time that a client over its rate limit is told to wait.
     """
     health = [_health(200, "SERVING"), _health(503, "NOT_SERVING")]
     mappers = [_violations(), *_mappers(retry_after_seconds)]
@@ -65,8 +65,8 @@ def local_replies(retry_after_seconds: int) -> list[dict[str, Any]]:
 
 
 def grpc_replies(retry_after_seconds: int) -> list[dict[str, Any]]:
-    """The same where gRPC is spoken: a call's status code, its message, and where that is the same for
-    everyone, its details."""
+    """Return the mappers for gRPC: a call's status code, its message and, if they are the same for everyone,
+    its details."""
     return [_in_grpcs_words(mapper) for mapper in _mappers(retry_after_seconds)]
 
 
@@ -92,10 +92,11 @@ def _mappers(retry_after_seconds: int) -> list[dict[str, Any]]:
 def _in_grpcs_words(mapper: dict[str, Any]) -> dict[str, Any]:
     body = mapper["body_format_override"]["json_format"]
     if body["details"][0]["reason"] == "ROUTE_NOT_FOUND":
-        # By this code clients know that a server has no such RPC, and ask for an older one.
+        # This code tells clients that a server lacks such an RPC, so that they ask for an older one.
         body = body | {"code": _UNIMPLEMENTED}
     headers = {"grpc-status": str(body["code"])}
-    # Clients refuse details whose message is not the call's, and what Envoy fills in is not known before.
+    # Clients refuse details whose message is not the call's, and Envoy's substitutions are not known in
+    # advance.
     if "%" not in body["message"]:
         status = json_format.ParseDict(body, Status()).SerializeToString(deterministic=True)
         headers["grpc-status-details-bin"] = base64.b64encode(status).decode()
@@ -112,7 +113,7 @@ def _in_grpcs_words(mapper: dict[str, Any]) -> dict[str, Any]:
 
 
 def _in_openais_words(mapper: dict[str, Any]) -> dict[str, Any]:
-    """The same refusal where the OpenAI API is spoken."""
+    """Return the same refusal in the OpenAI API's form."""
     body = mapper["body_format_override"]["json_format"]
     reason = body["details"][0]["reason"]
     error = {
@@ -129,17 +130,17 @@ def _in_openais_words(mapper: dict[str, Any]) -> dict[str, Any]:
 
 
 def _violations() -> dict[str, Any]:
-    """For a body whose fields bodies.lua has refused by name."""
+    """Return the mapper for a body whose fields bodies.lua has refused by name."""
     details = [
         {"@type": f"{_TYPE}ErrorInfo", "reason": "INVALID_REQUEST", "domain": _DOMAIN},
         {"@type": f"{_TYPE}BadRequest", "fieldViolations": "%DYNAMIC_METADATA(groundline:violations)%"},
     ]
-    body = {"code": 3, "message": "the body has fields that cannot be taken", "details": details}
+    body = {"code": 3, "message": "the body has fields that are not allowed", "details": details}
     return {"filter": _told("violations"), "body_format_override": {"json_format": body}}
 
 
 def _scope() -> dict[str, Any]:
-    """For a caller whom identity.lua knows, and who may not do this."""
+    """Return the mapper for a caller that identity.lua knows, but that lacks the scope."""
     details = [{"@type": f"{_TYPE}ErrorInfo", "reason": "SCOPE_MISSING", "domain": _DOMAIN}]
     message = "the key is not for this: it needs the scope %DYNAMIC_METADATA(groundline:scopes)%"
     body = {"code": 7, "message": message, "details": details}
@@ -147,25 +148,25 @@ def _scope() -> dict[str, Any]:
 
 
 def _token() -> dict[str, Any]:
-    """For a token that Envoy does not take; its text says why."""
+    """Return the mapper for a token that Envoy refuses; its text says why."""
     details = [{"@type": f"{_TYPE}ErrorInfo", "reason": "TOKEN_INVALID", "domain": _DOMAIN}]
     body = {"code": 16, "message": "the token is not taken: %LOCAL_REPLY_BODY%", "details": details}
     return {
         "filter": _told("failed", "envoy.filters.http.jwt_authn"),
-        # Envoy says 403 to a token for somebody else.
+        # Envoy answers 403 to a token for another audience.
         "status_code": 401,
         "body_format_override": {"json_format": body},
     }
 
 
 def _told(name: str, by: str = "groundline") -> dict[str, Any]:
-    """Whether a filter has left metadata of this name."""
+    """Return the filter for replies for which an HTTP filter has left metadata of this name."""
     matcher = {"filter": by, "path": [{"key": name}], "value": {"present_match": True}}
     return {"metadata_filter": {"matcher": matcher, "match_if_key_not_found": {"value": False}}}
 
 
 def _overloaded() -> dict[str, Any]:
-    """For a request that comes while the gateway is short of memory."""
+    """Return the mapper for a request that comes while the gateway is short of memory."""
     details = [{"@type": f"{_TYPE}ErrorInfo", "reason": "SERVICE_UNAVAILABLE", "domain": _DOMAIN}]
     body = {"code": 14, "message": "the gateway is overloaded; try again later", "details": details}
     return {

@@ -1,4 +1,5 @@
-"""Follows keys in the database and key sets in files: what is withdrawn stops working without a restart."""
+"""Following of keys in the database and key sets in files: a withdrawn key stops working without a
+restart."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -23,7 +24,7 @@ _log = structlog.get_logger(__name__)
 
 
 class KeyDatabaseSettings(DatabaseSettings):
-    """The database as the gateway uses it: one query at a time."""
+    """Database settings of the gateway: one query at a time."""
 
     model_config = SettingsConfigDict(env_prefix="GROUNDLINE_GATEWAY_")
 
@@ -32,12 +33,12 @@ class KeyDatabaseSettings(DatabaseSettings):
 
 @asynccontextmanager
 async def configured(settings: GatewaySettings, path: Path) -> AsyncIterator[None]:
-    """Write the configuration to path, and while the body runs keep its keys those of the database, and its
-    issuers' key sets those of their files, and answer reflection where gRPC is served.
+    """Write the configuration to `path`. While the body runs, keep its keys up to date with the database and
+    the issuers' key sets with their files, and answer reflection if gRPC is served.
 
-    Waits until the database is there: a gateway that knows no keys would refuse everyone. While it is away
-    later on, the keys stay as they were, and expire. Raises SettingsError for a file that is no key
-    set, and where there can be no socket.
+    Waits until the database is reachable: a gateway without keys would refuse everyone. If it becomes
+    unreachable later, the keys stay as they were, and expire. Raises SettingsError for a file that is not a
+    key set, and if the socket cannot be created.
     """
     following = []
     if settings.database_url is None:
@@ -61,7 +62,7 @@ async def configured(settings: GatewaySettings, path: Path) -> AsyncIterator[Non
 
 
 def key_set_files(settings: GatewaySettings) -> Sequence[Path]:
-    """The files in which issuers' keys are."""
+    """Return the files that hold issuers' keys."""
     return [issuer.jwks_file for issuer in settings.jwt_issuers if issuer.jwks_file is not None]
 
 

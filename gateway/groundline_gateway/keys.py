@@ -1,4 +1,4 @@
-"""API keys in PostgreSQL: made, listed, revoked and followed."""
+"""API keys in PostgreSQL: creating, listing, revoking and following them."""
 
 import hashlib
 import secrets
@@ -14,26 +14,26 @@ from groundline_gateway.scopes import Scope
 __all__ = ["SCHEMA", "Holder", "Key", "KeyStore", "key_hash"]
 
 SCHEMA: Final = {"gateway": len(migrations_of("gateway"))}
-"""Version of the tables that this needs."""
+"""Version of the tables that this module needs."""
 
-_COLUMNS = "key_id, name, principals, scopes, create_time, expire_time, revoke_time"
+_COLUMNS: Final = "key_id, name, principals, scopes, create_time, expire_time, revoke_time"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds a key, and what for."""
+    """Holder of a key, and the key's scopes."""
 
     client: str
     principals: Sequence[str]
     scopes: Sequence[Scope]
     expire_time: datetime | None = None
     key_id: str | None = None
-    """None for a key of the settings."""
+    """Id of the key; None for a key of the settings."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Key:
-    """A key as it is listed; the key itself is shown once, when it is created."""
+    """A key as it is listed; its text is shown once, when it is created."""
 
     key_id: str
     name: str
@@ -43,17 +43,17 @@ class Key:
     expire_time: datetime | None
     revoke_time: datetime | None
     secret: str | None = field(default=None, repr=False)
-    """Set by create() alone."""
+    """Text of the key; only create() sets it."""
 
     def state(self, now: datetime) -> str:
-        """active, expired or revoked."""
+        """Return active, expired or revoked."""
         if self.revoke_time is not None:
             return "revoked"
         return "expired" if self.expire_time is not None and self.expire_time <= now else "active"
 
 
 def key_hash(key: str) -> str:
-    """What is kept of a key: SHA-256 in hexadecimal, as identity.lua computes it."""
+    """Return the hash under which a key is stored: SHA-256 in hexadecimal, as identity.lua computes it."""
     return hashlib.sha256(key.encode("ascii")).hexdigest()
 
 
@@ -70,7 +70,7 @@ class KeyStore:
         scopes: Sequence[Scope],
         expire_time: datetime | None,
     ) -> Key:
-        """Make a key of 192 random bits; its text is in `secret`, and nowhere else from then on."""
+        """Create a key of 192 random bits; its text is in `secret`, and is stored nowhere."""
         key_id = secrets.token_hex(4)
         # 44 characters: one block of SHA-256, and a prefix by which scanners find keys that leaked.
         secret = f"glk_{key_id}{secrets.token_urlsafe(24)}"
@@ -91,7 +91,7 @@ class KeyStore:
         return Key(**row, secret=secret)
 
     async def list_keys(self) -> Sequence[Key]:
-        """Every key, the newest first."""
+        """List every key, the newest first."""
         with database_errors():
             rows = await self._pool.fetch(
                 f"SELECT {_COLUMNS} FROM api_keys ORDER BY create_time DESC, key_id"  # noqa: S608
@@ -99,7 +99,7 @@ class KeyStore:
         return [Key(**row) for row in rows]
 
     async def revoke(self, key: str) -> Sequence[Key]:
-        """Revoke the key of this id, or every key of this name; those that were valid until now."""
+        """Revoke the key of this id, or every key of this name; return those that were valid until now."""
         with database_errors():
             rows = await self._pool.fetch(
                 f"""
@@ -111,7 +111,7 @@ class KeyStore:
         return [Key(**row) for row in rows]
 
     async def holders(self) -> dict[str, Holder]:
-        """Hash → who holds the key, of keys that are neither revoked nor expired."""
+        """Return holders by the hashes of their keys, without keys that are revoked or expired."""
         with database_errors():
             rows = await self._pool.fetch(
                 """

@@ -1,4 +1,4 @@
-"""Values of Python as Lua's."""
+"""Python values in Lua's syntax."""
 
 import json
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ __all__ = ["constants"]
 
 
 def constants(**values: Any) -> str:
-    """Lines that define local variables, to stand before a script."""
+    """Return lines that define local variables, to precede a script."""
     return "".join(f"local {name} = {_literal(value)}\n" for name, value in values.items())
 
 
@@ -25,5 +25,5 @@ def _literal(value: Any) -> str:
         case list():
             return "{" + ", ".join(map(_literal, value)) + "}"
         case _:
-            # Lua reads JSON's numbers, and strings of printable ASCII.
+            # Lua reads JSON's numbers, and JSON strings of printable ASCII.
             return json.dumps(value)

@@ -1,9 +1,9 @@
-"""Describes the RPCs that the gateway serves as gRPC, for grpcurl, Postman and generators of code."""
+"""gRPC reflection of the RPCs that the gateway serves, for grpcurl, Postman and code generators."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import grpc
 from google.protobuf.descriptor import FileDescriptor
@@ -16,15 +16,15 @@ from groundline_gateway.endpoints import endpoints
 
 __all__ = ["reflecting"]
 
-_MAX_STREAMS = 100
+_MAX_STREAMS: Final = 100
 
 
 @asynccontextmanager
 async def reflecting(socket: Path) -> AsyncIterator[None]:
     """Answer gRPC server reflection (v1alpha) at a Unix socket while the body runs.
 
-    It knows the exposed services and nothing else, and of them the RPCs that the gateway serves. Raises
-    SettingsError where no socket can be.
+    It describes only the exposed services, and of them only the RPCs that the gateway serves. Raises
+    SettingsError if the socket cannot be created.
     """
     server = grpc.aio.server(maximum_concurrent_rpcs=_MAX_STREAMS)
     names = [service.full_name for service in exposed_services()]
@@ -33,7 +33,7 @@ async def reflecting(socket: Path) -> AsyncIterator[None]:
         server.add_insecure_port(f"unix:{socket}")
     except RuntimeError:
         raise SettingsError(
-            f"GRPC_PORT: no socket can be made at {socket}; its name may have 107 bytes"
+            f"GRPC_PORT: cannot create the socket {socket}; its path may have 107 bytes"
         ) from None
     await server.start()
     try:
@@ -43,7 +43,7 @@ async def reflecting(socket: Path) -> AsyncIterator[None]:
 
 
 class _Symbols:
-    """The pool, in which methods are symbols as well: protobuf's finds the files of all others."""
+    """Descriptor pool that also finds methods; protobuf's finds the files of all other symbols."""
 
     def __init__(self, pool: DescriptorPool) -> None:
         self._pool = pool
@@ -52,7 +52,7 @@ class _Symbols:
         return getattr(self._pool, name)
 
     def FindFileContainingSymbol(self, symbol: str) -> FileDescriptor:  # noqa: N802 - the pool's name
-        """Raises KeyError for a symbol that is not there."""
+        """Return the file of a symbol. Raises KeyError for an unknown one."""
         try:
             return self._pool.FindFileContainingSymbol(symbol)
         except KeyError:

@@ -1,4 +1,4 @@
-"""What a caller has to be allowed for each RPC."""
+"""Scopes that a caller needs for each RPC."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -8,7 +8,7 @@ __all__ = ["REQUIRED", "Scope"]
 
 
 class Scope(StrEnum):
-    """What a key or token may be used for. Which resources it reaches is decided by its principals."""
+    """A permission of a key or token. Its principals decide which resources it reaches."""
 
     SEARCH = "search"
     """Search, and read what is found."""
@@ -47,7 +47,7 @@ REQUIRED: Final[Mapping[str, frozenset[Scope]]] = {
     "UploadDocument": _INGEST,
     "DeleteDocument": _INGEST,
     "DeleteDocuments": _INGEST,
-    # Indexing again is a job too.
+    # Reindexing is a job too.
     "GetJob": _JOBS,
     "ListJobs": _JOBS,
     "WatchJob": _JOBS,
@@ -64,4 +64,4 @@ REQUIRED: Final[Mapping[str, frozenset[Scope]]] = {
     "RunSource": _ADMIN,
     "DeleteSource": _ADMIN,
 }
-"""RPC → the scopes of which a caller needs one. An RPC that is not here is for nobody."""
+"""Scopes by RPC, of which a caller needs one. An RPC that is not listed is refused to everyone."""

@@ -1,9 +1,9 @@
-"""What an operator may set of the gateway."""
+"""Settings of the gateway."""
 
 import re
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Final, Self
 
 from groundline_runtime.settings import Settings
 from pydantic import (
@@ -26,21 +26,21 @@ __all__ = ["CLIENT_PATTERN", "PRINCIPAL_PATTERN", "ApiKey", "ClaimPrincipals", "
 
 Seconds = Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)]
 
-_ADDRESS = r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}"
+_ADDRESS: Final = r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}"
 
 Address = Annotated[str, StringConstraints(pattern=rf"^{_ADDRESS}$")]
 """host:port; the host is a name or an IP address (IPv6 in brackets)."""
 
 Addresses = Annotated[str, StringConstraints(pattern=rf"^{_ADDRESS}(,{_ADDRESS})*$")]
-"""The replicas of a service: one host:port, or several with commas between them."""
+"""Replicas of a service: one host:port, or several separated by commas."""
 
 Origin = Annotated[str, StringConstraints(pattern=r"^(\*|https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?)$")]
 """Scheme, host and port as browsers send them, or "*" for every origin."""
 
-# Visible ASCII without the comma, which separates principals, and two headers of the same name.
-PRINCIPAL_PATTERN = r"^[!-+\--~]{1,128}$"
-CLIENT_PATTERN = r"^[A-Za-z0-9._-]{1,64}$"
-_KEY = re.compile(r"[!-+\--~]{16,256}")
+# Visible ASCII without the comma, which separates principals and headers of the same name.
+PRINCIPAL_PATTERN: Final = r"^[!-+\--~]{1,128}$"
+CLIENT_PATTERN: Final = r"^[A-Za-z0-9._-]{1,64}$"
+_KEY: Final = re.compile(r"[!-+\--~]{16,256}")
 
 
 def _ip(host: str) -> str:
@@ -48,7 +48,7 @@ def _ip(host: str) -> str:
 
 
 class ApiKey(BaseModel):
-    """A key and who its holder is."""
+    """A key and its holder."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -60,9 +60,9 @@ class ApiKey(BaseModel):
         tuple[Annotated[str, StringConstraints(pattern=PRINCIPAL_PATTERN)], ...],
         Field(min_length=1, max_length=64),
     ]
-    """Whom the services see, such as user:alice and group:staff."""
+    """Principals of the caller, such as user:alice and group:staff."""
     scopes: Annotated[tuple[Scope, ...], Field(min_length=1)] = tuple(Scope)
-    """What it may be used for: search, chat, ingest, admin. Not set: all of it."""
+    """Scopes: search, chat, ingest, admin. Not set: all."""
 
     @field_validator("key")
     @classmethod
@@ -73,40 +73,42 @@ class ApiKey(BaseModel):
 
 
 class ClaimPrincipals(BaseModel):
-    """Which principals a claim gives."""
+    """A claim that names principals."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     claim: Annotated[str, StringConstraints(min_length=1, max_length=256)]
-    """A claim with a string or a list of them; one inside another with dots, as realm_access.roles."""
+    """Name of a claim that holds a string or a list of strings; dots lead to inner claims, as in
+    realm_access.roles."""
     prefix: Annotated[str, StringConstraints(pattern=r"^[!-+\--~]{0,64}$")] = ""
-    """Stands before each value, such as "user:"."""
+    """Text before each value, such as "user:"."""
 
 
 class JwtIssuer(BaseModel):
-    """Who issues tokens that the gateway takes, and what they say."""
+    """An issuer whose tokens the gateway accepts, and the meaning of their claims."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     issuer: Annotated[str, StringConstraints(min_length=1, max_length=1024)]
-    """The claim iss, exactly."""
+    """Exact value of the claim iss."""
     audiences: Annotated[tuple[str, ...], Field(min_length=1, max_length=16)]
-    """A token is for one of them."""
+    """Accepted audiences; a token must name one of them."""
     jwks_url: AnyHttpUrl | None = None
-    """Where the issuer publishes its keys."""
+    """URL at which the issuer publishes its keys."""
     jwks_file: Path | None = None
-    """Its keys in a file, instead, which is read again every key_refresh_seconds."""
+    """File that holds its keys instead; it is read again every key_refresh_seconds."""
     jwks_refresh_seconds: Annotated[float, Field(ge=1, le=86400)] = 300
-    """Time until a key that the issuer has added or withdrawn at jwks_url is known here."""
+    """Maximum time until a change of the keys at jwks_url takes effect, in seconds."""
     principals: Annotated[tuple[ClaimPrincipals, ...], Field(min_length=1, max_length=16)]
-    """A JSON list of {"claim", "prefix"}. The first one says who the caller is, to whom belongs what
-    it makes; a token without that claim is refused."""
+    """A JSON list of {"claim", "prefix"}. The first names the caller, who owns what it creates; a token
+    without that claim is refused."""
     client_claim: Annotated[str, StringConstraints(min_length=1, max_length=256)] = "sub"
-    """Name in logs, and the unit of limits."""
+    """Claim that names the client in logs and limits."""
     scope_claim: Annotated[str, StringConstraints(min_length=1, max_length=256)] = "scope"
-    """A string of words, or a list; search, chat, ingest and admin in it are taken."""
+    """Claim with the scopes, as words in a string or as a list; those other than search, chat, ingest and
+    admin are ignored."""
     scopes: tuple[Scope, ...] = ()
-    """What every token of this issuer may be used for besides."""
+    """Scopes that every token of this issuer has in addition."""
 
     @model_validator(mode="after")
     def _keys_have_one_place(self) -> Self:
@@ -123,13 +125,13 @@ class GatewaySettings(Settings):
     host: Annotated[str, AfterValidator(_ip)] = "127.0.0.1"
     """IP address to listen on; 0.0.0.0 or :: in a container."""
     port: Annotated[int, Field(ge=1, le=65535)] = 8080
-    """TCP port to listen on; plain HTTP/1.1 and HTTP/2, TLS ends in front of it."""
+    """TCP port to listen on, for plain HTTP/1.1 and HTTP/2; TLS ends in front of it."""
     grpc_port: Annotated[int, Field(ge=1, le=65535)] | None = None
     """TCP port for gRPC: the API's RPCs, with the same keys, and reflection. Not set: none."""
     coordinator_address: Addresses = "127.0.0.1:50051"
     """The coordinator: a headless service's name in Kubernetes, or its replicas with commas between them."""
     retriever_address: Addresses = "127.0.0.1:50052"
-    """The retriever; only its health is asked for."""
+    """The retriever."""
     reranker_address: Addresses = "127.0.0.1:50053"
     """The reranker; only its health is asked for."""
     generator_address: Addresses = "127.0.0.1:50054"
@@ -139,59 +141,62 @@ class GatewaySettings(Settings):
     bridge_address: Addresses = "127.0.0.1:50056"
     """The bridge, which speaks the OpenAI API and MCP."""
     api_keys: tuple[ApiKey, ...] = ()
-    """A JSON list of {"key", "client", "principals", "scopes"}: keys that change with a restart."""
+    """A JSON list of {"key", "client", "principals", "scopes"}: keys that change only with a restart."""
     database_url: SecretStr | None = None
-    """PostgreSQL with the keys that `groundline keys` makes and revokes; reading `api_keys` is enough."""
+    """PostgreSQL database of the keys that `groundline keys` creates and revokes; reading `api_keys` is
+    enough."""
     jwt_issuers: Annotated[tuple[JwtIssuer, ...], Field(max_length=16)] = ()
-    """A JSON list of {"issuer", "audiences", "jwks_url", "principals", …}: whose JWTs are taken for a key."""
+    """A JSON list of {"issuer", "audiences", "jwks_url", "principals", …}: issuers whose JWTs are accepted in
+    place of a key."""
     key_refresh_seconds: Annotated[float, Field(ge=0.1, le=60)] = 2
-    """Time until a key that was made or revoked, or a change of a jwks_file, is known here."""
+    """Maximum time until a change of the keys or of a jwks_file takes effect, in seconds."""
     rate_limit_per_minute: PositiveInt = 600
-    """Requests a client may make a minute in the long run; each gateway process counts on its own."""
+    """Maximum requests of a client per minute in the long run; each gateway process counts on its own."""
     rate_limit_burst: PositiveInt = 100
-    """Requests that a client may make at once after a pause."""
+    """Maximum requests of a client at once after a pause."""
     max_concurrent_requests: Annotated[int, Field(ge=1, le=10_000)] = 100
-    """Requests of a client that may be under way at once, one that brings documents counting as several; each
+    """Maximum requests of a client under way at once; one that carries documents counts as several. Each
     worker thread counts on its own."""
     max_wrong_keys_per_minute: PositiveInt = 60
-    """Wrong keys of an IP address that are told to be wrong, before further ones are told to wait."""
+    """Maximum requests with a wrong key per minute from an IP address before further ones are told to
+    wait."""
     max_heap_bytes: Annotated[int, Field(ge=64 << 20)] = 512 << 20
-    """Memory the gateway may use; near it, the largest requests are ended and new ones refused."""
+    """Maximum memory of the gateway; near it, the largest requests are ended and new ones refused."""
     max_request_bytes: Annotated[int, Field(ge=1024, le=16 << 20)] = 256 << 10
-    """Largest body of a request, documents excepted."""
+    """Maximum body of a request without documents."""
     max_document_request_bytes: Annotated[int, Field(ge=1024, le=64 << 20)] = 4 << 20
-    """Largest body of a request that brings documents as JSON; what is larger is uploaded."""
+    """Maximum body of a request with documents as JSON; larger documents are uploaded."""
     request_timeout_seconds: Seconds = 30
-    """Deadline of a request that is not named below."""
+    """Deadline of requests that have no setting of their own below."""
     answer_timeout_seconds: Seconds = 120
     """Deadline of a chat, answer or search."""
     document_timeout_seconds: Seconds = 600
     """Deadline of a request on documents."""
     watch_timeout_seconds: Seconds = 3600
-    """Longest time to watch one job; a client watches again after it."""
+    """Maximum time to watch one job; a client then watches again."""
     connect_timeout_seconds: Seconds = 1
-    """Time for a connection to a service to come about."""
+    """Maximum time to connect to a service."""
     health_interval_seconds: Seconds = 2
-    """Time between health checks of each service. One that gets no requests from the gateway is asked 2.5
-    times more seldom as long as it is well: only /healthz speaks of it."""
+    """Time between health checks of each service. A healthy one that gets no requests from the gateway is
+    checked 2.5 times less often: only /healthz shows it."""
     cors_origins: Annotated[tuple[Origin, ...], Field(max_length=100)] = ()
     """A JSON list of origins such as "https://app.example.com", or "*", whose pages may call the API from a
-    browser. Empty: none but the gateway's own."""
+    browser. Empty: only the gateway's own pages."""
     audit_log_file: Path | None = None
-    """Where it is kept who did what, one JSON line a request. Not set: standard error."""
+    """File of the audit log, one JSON line per request. Not set: standard error."""
     otlp_endpoint: AnyHttpUrl | None = None
     """Collector of traces over OTLP/gRPC, such as http://collector:4317. Not set: no traces."""
     worker_threads: PositiveInt = 2
     """Envoy's worker threads."""
     admin_address: Address | None = None
-    """Where Envoy's admin interface listens; it can stop the process. Not set: nowhere."""
+    """Address of Envoy's admin interface, which can stop the process. Not set: none."""
 
     @model_validator(mode="after")
     def _settings_agree(self) -> Self:
         if len({entry.key.get_secret_value() for entry in self.api_keys}) < len(self.api_keys):
             raise ValueError("api_keys holds the same key twice")
         if not self.api_keys and not self.jwt_issuers and self.database_url is None:
-            raise ValueError("nobody could call: set api_keys, database_url or jwt_issuers")
+            raise ValueError("no caller could be identified: set api_keys, database_url or jwt_issuers")
         if len({issuer.issuer for issuer in self.jwt_issuers}) < len(self.jwt_issuers):
             raise ValueError("jwt_issuers holds the same issuer twice")
         if self.grpc_port == self.port:

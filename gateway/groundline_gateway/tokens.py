@@ -1,9 +1,9 @@
-"""JWTs of issuers that the settings name: how Envoy checks them, and what identity.lua reads in them."""
+"""JWTs of the configured issuers: how Envoy checks them, and the claims that identity.lua reads."""
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from groundline_runtime.settings import SettingsError
 
@@ -11,13 +11,14 @@ from groundline_gateway.settings import JwtIssuer
 
 __all__ = ["authentication", "claims", "cluster_name", "key_set"]
 
-_FETCH_TIMEOUT = "5s"
-# A token's three parts. What is sent as Authorization: Bearer and is no such thing is an API key.
-_BEARER_JWT = r"(?i:bearer) +[^.\s]*\.[^.\s]*\.[^.\s]*"
+_FETCH_TIMEOUT: Final = "5s"
+# The three parts of a token. Any other value of Authorization: Bearer is an API key.
+_BEARER_JWT: Final = r"(?i:bearer) +[^.\s]*\.[^.\s]*\.[^.\s]*"
 
 
 def authentication(issuers: Sequence[JwtIssuer]) -> dict[str, Any]:
-    """Envoy's jwt_authn filter: signature, issuer, audience and times of every token, or 401."""
+    """Return Envoy's jwt_authn filter: it checks signature, issuer, audience and times of every token, or
+    answers 401."""
     names = [_name(index) for index in range(len(issuers))]
     requirements = [{"provider_name": name} for name in names]
     requires = requirements[0] if len(requirements) == 1 else {"requires_any": {"requirements": requirements}}
@@ -29,7 +30,7 @@ def authentication(issuers: Sequence[JwtIssuer]) -> dict[str, Any]:
 
 
 def claims(issuers: Sequence[JwtIssuer]) -> dict[str, Any]:
-    """What identity.lua takes out of a checked token of each issuer."""
+    """Return, for each issuer, the claims that identity.lua reads from a checked token."""
     return {
         _name(index): {
             "client": issuer.client_claim,
@@ -42,7 +43,7 @@ def claims(issuers: Sequence[JwtIssuer]) -> dict[str, Any]:
 
 
 def key_set(file: Path) -> str:
-    """The text of a file with a JSON Web Key Set. Raises SettingsError."""
+    """Read a file that holds a JSON Web Key Set. Raises SettingsError."""
     try:
         text = file.read_text(encoding="utf-8")
         is_one = isinstance(json.loads(text)["keys"], list)
@@ -54,7 +55,7 @@ def key_set(file: Path) -> str:
 
 
 def cluster_name(index: int) -> str:
-    """The cluster from which the issuer's keys are fetched."""
+    """Return the name of the cluster that an issuer's keys are fetched from."""
     return f"jwks_{index}"
 
 
@@ -64,7 +65,7 @@ def _name(index: int) -> str:
 
 def _provider(index: int, issuer: JwtIssuer) -> dict[str, Any]:
     if issuer.jwks_url is None:
-        assert issuer.jwks_file is not None, "a key set has one place"
+        assert issuer.jwks_file is not None, "set either jwks_url or jwks_file"
         keys: dict[str, Any] = {"local_jwks": {"inline_string": key_set(issuer.jwks_file)}}
     else:
         uri = {"uri": str(issuer.jwks_url), "cluster": cluster_name(index), "timeout": _FETCH_TIMEOUT}
@@ -76,7 +77,7 @@ def _provider(index: int, issuer: JwtIssuer) -> dict[str, Any]:
                 "async_fetch": {"fast_listener": True},
             }
         }
-    # No cache of tokens: a cached one would outlive the key that signed it.
+    # Tokens are not cached: a cached one would outlive the key that signed it.
     return {
         "issuer": issuer.issuer,
         "audiences": list(issuer.audiences),

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from groundline_tests.cluster import K8S, OVERLAYS, SECRETS, WAIT, empty_namespace, instances, nodes, settled
+from groundline_tests.cluster import K8S, OVERLAYS, SECRETS, WAIT, empty_namespaces, instances, nodes, settled
 from groundline_tests.cluster_programs import programs
 from groundline_tests.control_plane import Cluster, control_plane, write_stages
 
@@ -20,7 +20,8 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clu
         await running.run("wait", "--for=condition=Established", "crd", "--all", WAIT)
         await running.run("apply", "--filename", "-", stdin=nodes())
         await running.run("wait", "--for=condition=Ready", "node", "--all", WAIT)
-        await running.run("apply", "--filename", "-", stdin=empty_namespace())
+        await running.run("apply", "--filename", "-", stdin=empty_namespaces())
+        await running.run("apply", "--kustomize", K8S / "policies")
         yield running
 
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from groundline_tests.cluster import (
     DRAIN,
-    EMPTY_NAMESPACE,
+    EMPTY,
     K8S,
     OVERLAYS,
     evictions_allowed,
@@ -18,9 +18,9 @@ from groundline_tests.cluster import (
     settled,
 )
 from groundline_tests.control_plane import Cluster, Ended, Node, watched
+from project import VERSION
 
-RELEASE = "0.1.0"
-NEXT_RELEASE = "0.1.1"
+NEXT_RELEASE = "999.0.0"
 STRICT = (
     *("--server-side", "--dry-run=server", "--validate=strict"),
     # As somebody else than who applied the rest of it.
@@ -33,11 +33,12 @@ namespaces = pytest.mark.parametrize("namespace", OVERLAYS.values())
 @pytest.mark.parametrize("target", tool.kustomizations(K8S))
 async def test_strict_validation_takes_it_without_a_warning(target: str, cluster: Cluster) -> None:
     """In a namespace that is empty, so that nothing is merged with what is there."""
+    namespace = EMPTY["dev" if target.removeprefix("overlays/").startswith("dev") else "production"]
     for directories in tool.kustomizations(K8S)[target]:
         documents = await asyncio.to_thread(tool.render, directories)
         for document in documents:
             if "namespace" in document["metadata"]:
-                document["metadata"]["namespace"] = EMPTY_NAMESPACE
+                document["metadata"]["namespace"] = namespace
         ended = await cluster.kubectl(
             "apply", *STRICT, "--filename", "-", stdin=yaml.safe_dump_all(documents)
         )
@@ -96,6 +97,19 @@ async def test_every_service_leads_to_the_pods_of_its_name(namespace: str, appli
         assert ready == {pod["metadata"]["name"] for pod in pods}
         assert len(ready) == wanted[name]
         assert all(one["ports"] for one in slices)
+        if service["spec"]["clusterIP"] == "None":
+            # The address is a pod's, so no port is translated.
+            led_to = {port["port"] for one in slices for port in one["ports"]}
+            assert led_to == {port["port"] for port in service["spec"]["ports"]}
+
+
+async def test_every_autoscaler_scales_a_deployment_that_leaves_replicas_to_it(applied: Cluster) -> None:
+    documents = await asyncio.to_thread(tool.render, (K8S / "overlays/production",))
+    given = {one["metadata"]["name"]: one["spec"] for one in documents if one["kind"] == "Deployment"}
+    for scaler in await applied.objects("horizontalpodautoscaler", "groundline"):
+        target = scaler["spec"]["scaleTargetRef"]
+        assert target["kind"] == "Deployment"
+        assert "replicas" not in given[target["name"]]
 
 
 async def test_every_budget_holds_the_pods_of_its_name_and_lets_one_go(applied: Cluster) -> None:
@@ -152,10 +166,10 @@ async def test_one_service_is_rolled_out_and_back_without_a_replica_less(
     before = await settled(applied, "groundline")
     deploy = await asyncio.to_thread(shutil.copytree, tool.DEPLOY, tmp_path / "deploy")
     releases = deploy / "k8s/images/kustomization.yaml"
-    old = f"newName: groundline/retriever, newTag: {RELEASE}"
+    old = f"newName: groundline/retriever, newTag: {VERSION}"
     text = await asyncio.to_thread(releases.read_text)
     assert old in text
-    await asyncio.to_thread(releases.write_text, text.replace(old, old.replace(RELEASE, NEXT_RELEASE)))
+    await asyncio.to_thread(releases.write_text, text.replace(old, old.replace(VERSION, NEXT_RELEASE)))
     retriever = "app.kubernetes.io/name=retriever"
     status = ("--namespace", "groundline", "rollout", "status", "deployment/retriever", "--timeout=180s")
 
@@ -171,7 +185,7 @@ async def test_one_service_is_rolled_out_and_back_without_a_replica_less(
         await applied.run("--namespace", "groundline", "rollout", "undo", "deployment/retriever")
         await applied.run(*status)
         assert await settled(applied, "groundline") == before
-    assert await images(applied, "retriever") == {f"groundline/retriever:{RELEASE}"}
+    assert await images(applied, "retriever") == {f"groundline/retriever:{VERSION}"}
     assert min(replicas.seen) == before["retriever"]
     assert max(replicas.seen) > before["retriever"]
     assert set(others.seen) == {before["coordinator"]}
@@ -182,12 +196,19 @@ async def test_a_rollout_that_takes_replicas_away_first_would_be_noticed(applied
     before = await settled(applied, "groundline")
     reranker = ("--namespace", "groundline", "deployment/reranker")
     hasty = '{"spec": {"strategy": {"rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}}}'
-    await applied.run("patch", *reranker, "--patch", hasty)
+    # The policies refuse such a rollout, until they are gone.
+    policy = ("validatingadmissionpolicybinding", "groundline-rollouts")
+    await applied.run("delete", *policy)
+    for _ in range(60):
+        if (await applied.kubectl("patch", *reranker, "--patch", hasty)).code == 0:
+            break
+        await asyncio.sleep(1)
     async with watched(applied, "groundline", "app.kubernetes.io/name=reranker") as replicas:
         await applied.run("rollout", "restart", *reranker)
         await applied.run("rollout", "status", *reranker, "--timeout=180s")
     assert min(replicas.seen) < before["reranker"]
     await applied.run("apply", "--kustomize", K8S / "overlays/production")
+    await applied.run("apply", "--kustomize", K8S / "policies")
     await settled(applied, "groundline")
 
 

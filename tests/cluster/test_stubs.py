@@ -32,7 +32,7 @@ def copy_pinned(folder: Path, *names: str) -> None:
 
 
 def generate(language: str, descriptor_set: Path, folder: Path, environment: Mapping[str, str]) -> Path:
-    """Writes the stubs of a language into the folder of its name."""
+    """Write the stubs of a language into the folder of its name."""
     template = ROOT / f"clients/stubs/buf.gen.{language}.yaml"
     run(
         *(Path(sys.executable).parent / "buf", "generate", descriptor_set),

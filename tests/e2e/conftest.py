@@ -20,7 +20,7 @@ async def stack(collector: OtlpCollector, tmp_path_factory: pytest.TempPathFacto
     data_dir = tmp_path_factory.mktemp("e2e") / "data"
     environment = {
         "GROUNDLINE_OTLP_ENDPOINT": collector.endpoint,
-        "GROUNDLINE_INGESTOR_CRAWL_PRIVATE_ADDRESSES": "true",
+        "GROUNDLINE_COLLECTOR_PRIVATE_ADDRESSES": "true",
         # One client sends what many would.
         "GROUNDLINE_GATEWAY_RATE_LIMIT_PER_MINUTE": "1000000",
         "GROUNDLINE_GATEWAY_RATE_LIMIT_BURST": "1000000",

@@ -4,15 +4,13 @@ collections, documents, jobs and threads that are the caller's own, shared with 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal
 
 import grpc
 import httpx
 import pytest
 from groundline.v1 import (
-    candidate_pb2,
-    options_pb2,
     retriever_service_pb2,
     retriever_service_pb2_grpc,
 )
@@ -30,24 +28,25 @@ type Relation = Literal["own", "shared", "foreign"]
 type Outcome = Literal["allowed", "denied", "hidden"]
 type Json = dict[str, Any]
 
-RELATIONS: tuple[Relation, ...] = ("own", "shared", "foreign")
-CALLER, OTHER = "user:carol", "user:olga"
-SECRETS: Mapping[Relation, str] = {"own": "periwinkle", "shared": "marigold", "foreign": "snapdragon"}
+RELATIONS: Final[tuple[Relation, ...]] = ("own", "shared", "foreign")
+CALLER: Final = "user:carol"
+OTHER: Final = "user:olga"
+SECRETS: Final[Mapping[Relation, str]] = {"own": "periwinkle", "shared": "marigold", "foreign": "snapdragon"}
 """A word of the document in each collection."""
 
-READS: Mapping[Relation, Outcome] = {"own": "allowed", "shared": "allowed", "foreign": "hidden"}
-CHANGES: Mapping[Relation, Outcome] = {"own": "allowed", "shared": "denied", "foreign": "hidden"}
+READS: Final[Mapping[Relation, Outcome]] = {"own": "allowed", "shared": "allowed", "foreign": "hidden"}
+CHANGES: Final[Mapping[Relation, Outcome]] = {"own": "allowed", "shared": "denied", "foreign": "hidden"}
 # A conversation is never shared.
-PRIVATE: Mapping[Relation, Outcome] = {"own": "allowed", "shared": "hidden", "foreign": "hidden"}
+PRIVATE: Final[Mapping[Relation, Outcome]] = {"own": "allowed", "shared": "hidden", "foreign": "hidden"}
 # They name no resource; what they show is looked at.
-LISTS: Mapping[Relation, Outcome] = dict.fromkeys(RELATIONS, "allowed")
+LISTS: Final[Mapping[Relation, Outcome]] = dict.fromkeys(RELATIONS, "allowed")
 # An id that is taken is taken, whoever asks; nothing else is told of it.
-CREATES: Mapping[Relation, Outcome] = dict.fromkeys(RELATIONS, "denied")
+CREATES: Final[Mapping[Relation, Outcome]] = dict.fromkeys(RELATIONS, "denied")
 
-SOURCE: Json = {"web": {"startUrl": "http://127.0.0.1:1/"}}
+SOURCE: Final[Json] = {"web": {"startUrl": "http://127.0.0.1:1/"}}
 """It brings nothing: the address is not the internet's."""
 
-EXPECTED: Mapping[str, Mapping[Relation, Outcome]] = {
+EXPECTED: Final[Mapping[str, Mapping[Relation, Outcome]]] = {
     "Search": READS,
     "Answer": READS,
     "Chat": READS,
@@ -91,7 +90,7 @@ EXPECTED: Mapping[str, Mapping[Relation, Outcome]] = {
 }
 
 # Reached from within alone; what they are given is all they know.
-WITHOUT_RESOURCES = {
+WITHOUT_RESOURCES: Final = {
     "Rerank",
     "Generate",
     "RewriteQuery",
@@ -99,11 +98,14 @@ WITHOUT_RESOURCES = {
     "JudgeRelevance",
     "JudgeFaithfulness",
     "EmbedTexts",
+    "Collect",
+    "CheckSource",
+    "SendNotice",
 }
-WITHIN = {"Retrieve", "FetchChunks"}
+WITHIN: Final = {"FetchChunks"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Resource:
     """A collection with a document, the job that brought it, a source, and a thread about it."""
 
@@ -156,7 +158,7 @@ async def clients(stack: Stack, keys: Mapping[str, str]) -> AsyncIterator[Mappin
 
 
 async def is_known(client: httpx.AsyncClient) -> None:
-    """Returns once the gateway knows the client's key."""
+    """Wait until the gateway knows the client's key."""
     while True:
         if (await client.get("/api/collections")).status_code == 200:
             return
@@ -207,7 +209,7 @@ async def resources(clients: Mapping[str, httpx.AsyncClient]) -> AsyncIterator[M
 
 
 def body_of(name: str, resource: Resource) -> Json:
-    """What makes the RPC ask about the resource, where its address does not."""
+    """Return the body that makes the RPC ask about the resource, if its address does not."""
     question = {"query": "Which flower is of the month?", "collectionIds": [resource.collection_id]}
     messages = [{"role": "user", "content": question["query"]}]
     bodies: Mapping[str, Json] = {
@@ -230,13 +232,13 @@ def body_of(name: str, resource: Resource) -> Json:
 async def ask(
     client: httpx.AsyncClient, name: str, resource: Resource
 ) -> tuple[Outcome | Literal["scope"], str]:
-    """What came of it, and the whole response."""
+    """Return the outcome, and the whole response."""
     if name == "McpRequest":
         return await ask_as_agent(client, resource)
     found: dict[str, Endpoint] = {endpoint.name: endpoint for endpoint in endpoints()}
     bridged = {each.name: each for each in BRIDGED}
     if name in found:
-        verb, path = found[name].verb, found[name].template.format_map(vars(resource))
+        verb, path = found[name].verb, found[name].template.format_map(asdict(resource))
     else:
         verb, path = bridged[name].verb or "POST", bridged[name].path
         path = path.replace("[^/]+", resource.collection_id)
@@ -261,7 +263,7 @@ async def ask(
 
 
 async def ask_as_agent(client: httpx.AsyncClient, resource: Resource) -> tuple[Outcome, str]:
-    """A search by a tool; the protocol carries failures in its own way."""
+    """Search by a tool; the protocol carries failures in its own way."""
     arguments = {"query": "Which flower is of the month?", "collections": [resource.collection_id]}
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
     call |= {"params": {"name": "search_documents", "arguments": arguments}}
@@ -328,22 +330,20 @@ async def test_within_the_suite_the_retriever_asks_whose_it_is_too(
         stub: retriever_service_pb2_grpc.RetrieverServiceAsyncStub = (
             retriever_service_pb2_grpc.RetrieverServiceStub(channel)
         )
-        chunks = candidate_pb2.CollectionChunks(
-            collection_id=resource.collection_id, chunk_ids=[int(resource.chunk_id)]
+        chunks = retriever_service_pb2.CollectionChunks(
+            collection_id=resource.collection_id, chunk_ids=[resource.chunk_id]
         )
         fetched = await stub.FetchChunks(
             retriever_service_pb2.FetchChunksRequest(selections=[chunks]), metadata=metadata
         )
-        request = retriever_service_pb2.RetrieveRequest(
-            query="flower", collection_ids=[resource.collection_id], options=options_pb2.RetrievalOptions()
-        )
+        request = retriever_service_pb2.SearchRequest(query="flower", collection_ids=[resource.collection_id])
         if relation == "foreign":
             assert len(fetched.chunks) == 0
             with pytest.raises(grpc.aio.AioRpcError) as refused:
-                await stub.Retrieve(request, metadata=metadata)
+                await stub.Search(request, metadata=metadata)
             assert refused.value.code() == grpc.StatusCode.NOT_FOUND
         else:
-            assert [resource.word in each.chunk.text for each in fetched.chunks] == [True]
-            found = await stub.Retrieve(request, metadata=metadata)
-            assert int(resource.chunk_id) in found.features.chunk_ids
-            assert list(found.features.collection_ids) == [resource.collection_id]
+            assert [resource.word in each.text for each in fetched.chunks] == [True]
+            found = await stub.Search(request, metadata=metadata)
+            assert resource.chunk_id in {each.chunk.chunk_id for each in found.passages}
+            assert {each.chunk.collection_id for each in found.passages} == {resource.collection_id}

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import pytest
@@ -13,9 +13,9 @@ from groundline_runtime.context import Caller, acting_as
 from groundline_tests.generator.providers import HOLD, OpenAIWire, ProviderServer, Reply
 from groundline_tests.suite import EXAMPLES, Stack, running_stack
 
-QUESTION = {"query": json.loads((EXAMPLES / "questions.json").read_text())["questions"][0]["question"]}
-WIRE = OpenAIWire()
-PARTIAL = "The answer begins, and"
+QUESTION: Final = {"query": json.loads((EXAMPLES / "questions.json").read_text())["questions"][0]["question"]}
+WIRE: Final = OpenAIWire()
+PARTIAL: Final = "The answer begins, and"
 
 
 @pytest.fixture(scope="module")

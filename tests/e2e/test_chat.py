@@ -1,21 +1,21 @@
-"""What an outside client gets: answers with citations that hold, and errors that name what is wrong."""
+"""Results for an outside client: answers with citations that hold, and errors that name the fault."""
 
 import asyncio
 import json
 import uuid
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import pytest
 from groundline_client.sse import EventParser
 from groundline_tests.suite import EXAMPLES, Stack
 
-QUESTIONS = json.loads((EXAMPLES / "questions.json").read_text())["questions"]
-REFUSAL = "I cannot answer this from the documents"
+QUESTIONS: Final = json.loads((EXAMPLES / "questions.json").read_text())["questions"]
+REFUSAL: Final = "I cannot answer this from the documents"
 
 
 async def chat(client: httpx.AsyncClient, **body: Any) -> list[dict[str, Any]]:
-    """The events of a chat; asserts that it is answered as a stream of events."""
+    """Return the events of a chat; assert that it is answered as a stream of events."""
     async with client.stream("POST", "/api/chat", json=body) as response:
         assert response.status_code == 200, await response.aread()
         assert response.headers["content-type"].startswith("text/event-stream")
@@ -31,7 +31,7 @@ def text_of(events: list[dict[str, Any]]) -> str:
 
 
 def document_text(source: dict[str, Any]) -> str:
-    """What the example document itself says where the source claims to be from."""
+    """Return the text of the example document where the source claims to be from."""
     start, end = int(source["startOffset"]), int(source["endOffset"])
     return (EXAMPLES / str(source["uri"])).read_text()[start:end]
 

@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 from collections.abc import AsyncIterator
+from typing import Final
 
 import pytest
 from groundline_client import ApiError, AsyncClient, Client, has_ended
@@ -28,7 +29,7 @@ from groundline_client.models import (
 from groundline_tests.programs import needs_program
 from groundline_tests.suite import ROOT, Stack
 
-QUESTION = "How many days of leave do I have?"
+QUESTION: Final = "How many days of leave do I have?"
 
 
 @pytest.fixture

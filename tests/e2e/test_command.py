@@ -1,11 +1,12 @@
-"""What a person at a terminal, or a script, gets from the `groundline` command."""
+"""The `groundline` command, as a person at a terminal, or a script, uses it."""
 
 import json
 from pathlib import Path
+from typing import Final
 
 from groundline_tests.suite import EXAMPLES, Stack
 
-QUESTION = json.loads((EXAMPLES / "questions.json").read_text())["questions"][0]
+QUESTION: Final = json.loads((EXAMPLES / "questions.json").read_text())["questions"][0]
 
 
 async def test_ask_prints_the_answer_and_its_sources(stack: Stack) -> None:

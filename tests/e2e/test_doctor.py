@@ -17,13 +17,13 @@ async def database(stack: Stack) -> AsyncIterator["asyncpg.Connection[Any]"]:
 
 
 async def examined(stack: Stack) -> tuple[int, dict[str, dict[str, str]]]:
-    """The exit code, and the last finding of each check."""
+    """Return the exit code, and the last finding of each check."""
     code, found = await findings(stack)
     return code, {finding["check"]: finding for finding in found}
 
 
 async def findings(stack: Stack) -> tuple[int, list[dict[str, str]]]:
-    """The exit code, and all findings."""
+    """Return the exit code, and all findings."""
     done = await stack.command("doctor", "--json", "--database-url", stack.ready["database_url"])
     return done.code, json.loads(done.out)["findings"]
 
@@ -126,4 +126,4 @@ async def test_a_distributed_index_that_refuses_chunks_lacks_some_or_is_late_is_
     assert refused.endswith(": 1")
     assert lacking.endswith(": 1 of 1")
     assert late.endswith(": 1")
-    assert without["distributed index"]["message"] == "none is fed"
+    assert without["distributed index"]["message"] == "not used"

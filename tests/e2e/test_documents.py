@@ -1,4 +1,4 @@
-"""What can be told of a document through the gateway and by the command: lists, text, chunks."""
+"""Documents as the gateway and the command show them: lists, text, chunks."""
 
 import base64
 import hashlib
@@ -8,15 +8,15 @@ import os
 import zipfile
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import pytest
 from groundline_tests.suite import Stack, ended_job
 
-LEAVE = "# Leave\n\nEveryone has 27 days of leave a year – 30 from the tenth year on. 😀\n"
-TRAVEL = "# Travel\n\nTrains are booked by the travel desk.\fHotels cost 140 euros a night at most.\n"
-DOCUMENTS = "/api/collections/shelf/documents"
+LEAVE: Final = "# Leave\n\nEveryone has 27 days of leave a year – 30 from the tenth year on. 😀\n"
+TRAVEL: Final = "# Travel\n\nTrains are booked by the travel desk.\fHotels cost 140 euros a night at most.\n"
+DOCUMENTS: Final = "/api/collections/shelf/documents"
 
 
 @pytest.fixture(scope="module")

@@ -1,16 +1,16 @@
-"""Nothing is left of what was deleted, and nothing is shown to who lost the right to read it."""
+"""Erasure: deleted data leaves no trace, and whoever lost the right to read is shown nothing."""
 
 import base64
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import pytest
 from groundline_tests.suite import Stack, ended_job
 
-MARKER = "Quillfeather"
-QUESTION = "Which name does the bird in the harbour have?"
-TEXT = f"The bird in the harbour has the name {MARKER}. It eats herring."
+MARKER: Final = "Quillfeather"
+QUESTION: Final = "Which name does the bird in the harbour have?"
+TEXT: Final = f"The bird in the harbour has the name {MARKER}. It eats herring."
 
 
 @pytest.fixture

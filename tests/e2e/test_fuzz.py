@@ -11,7 +11,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 import grpc
@@ -29,22 +29,22 @@ from groundline_gateway.endpoints import Endpoint, endpoints
 from groundline_tests.limit_cases import methods, smallest
 from groundline_tests.suite import Stack, ended_job
 
-HTTP_REQUESTS = int(os.environ.get("GROUNDLINE_FUZZ_HTTP_REQUESTS", "400"))
-SERVICE_REQUESTS = int(os.environ.get("GROUNDLINE_FUZZ_SERVICE_REQUESTS", "100"))
-SEED = int(os.environ.get("GROUNDLINE_FUZZ_SEED", "11"))
-CONCURRENCY = 8
-HANG_SECONDS = 60.0
+HTTP_REQUESTS: Final = int(os.environ.get("GROUNDLINE_FUZZ_HTTP_REQUESTS", "400"))
+SERVICE_REQUESTS: Final = int(os.environ.get("GROUNDLINE_FUZZ_SERVICE_REQUESTS", "100"))
+SEED: Final = int(os.environ.get("GROUNDLINE_FUZZ_SEED", "11"))
+CONCURRENCY: Final = 8
+HANG_SECONDS: Final = 60.0
 # Of a process, in the second half of the requests: caches and arenas are full by then.
-MAXIMUM_GROWTH_BYTES = 128 << 20
+MAXIMUM_GROWTH_BYTES: Final = 128 << 20
 
-SERVICES = ("coordinator", "retriever", "reranker", "generator", "ingestor")
-UNEXPECTED = (
+SERVICES: Final = ("coordinator", "retriever", "reranker", "generator", "ingestor", "collector")
+UNEXPECTED: Final = (
     grpc.StatusCode.INTERNAL,
     grpc.StatusCode.UNKNOWN,
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.DEADLINE_EXCEEDED,
 )
-TEXTS = (
+TEXTS: Final = (
     "",
     " ",
     "a",
@@ -68,9 +68,9 @@ TEXTS = (
     "123e4567-e89b-12d3-a456-426614174000",
     'AND OR NOT () " : ^ ~ *',
 )
-NUMBERS = (0, 1, -1, 7, 100, 1000, 2**31 - 1, -(2**31))
-FLOATS = (0.0, -0.0, 0.5, 1.0, -1.0, 1e30, 1e-30, float("inf"), float("-inf"), float("nan"))
-OTHER_PATHS = (
+NUMBERS: Final = (0, 1, -1, 7, 100, 1000, 2**31 - 1, -(2**31))
+FLOATS: Final = (0.0, -0.0, 0.5, 1.0, -1.0, 1e30, 1e-30, float("inf"), float("-inf"), float("nan"))
+OTHER_PATHS: Final = (
     "/",
     "/healthz",
     "/docs",
@@ -90,7 +90,7 @@ type Known = Mapping[str, str]
 
 @pytest.fixture(scope="module")
 async def known(stack: Stack) -> AsyncIterator[Known]:
-    """Ids of what there is, so that requests get beyond the first look-up."""
+    """Return ids of existing resources, so that requests get beyond the first look-up."""
     async with stack.client() as client:
         before = await collection_ids(client)
         made = await client.post("/api/collections", json={"collectionId": "fuzzed"})
@@ -125,7 +125,7 @@ class Fuzzer:
         self._known = known
 
     def message(self, descriptor: Descriptor, depth: int = 0) -> Message:
-        """With some of its fields set, to whatever fits their types."""
+        """Return a message with some of its fields set, to any values that fit their types."""
         message: Message = GetMessageClass(descriptor)()
         if isinstance(message, Struct):
             message.update(self.json_object(depth))
@@ -144,7 +144,7 @@ class Fuzzer:
         return message
 
     def request(self, descriptor: Descriptor) -> Message:
-        """A right request with some of its fields fuzzed, about what there is."""
+        """Return a valid request about existing resources with some of its fields fuzzed."""
         request = smallest(descriptor)
         request.MergeFrom(self.message(descriptor))
         for name, value in self._known.items():
@@ -159,7 +159,7 @@ class Fuzzer:
         return {self.random.choice(names): self._json(depth + 1) for _ in range(self.random.randrange(4))}
 
     def bytes_of(self, message: Message) -> bytes:
-        """As it is, mostly; else with bytes flipped, cut off or put in."""
+        """Encode it, mostly as it is; otherwise with bytes flipped, cut off or inserted."""
         data = bytearray(message.SerializeToString())
         if self.random.random() < 0.7:
             return bytes(data)
@@ -205,7 +205,7 @@ class Fuzzer:
         return verb, path, headers, content
 
     def _id(self, name: str, verb: str) -> str:
-        # What there is stays.
+        # Existing resources stay.
         if verb != "DELETE" and name in self._known and self.random.random() < 0.6:
             return self._known[name]
         return self._text()[:300]
@@ -269,7 +269,7 @@ class Fuzzer:
 
 
 def memory(stack: Stack) -> dict[str, int]:
-    """Bytes of each process."""
+    """Return the bytes of each process."""
     return {name: psutil.Process(pid).memory_info().rss for name, pid in stack.ready["pids"].items()}
 
 

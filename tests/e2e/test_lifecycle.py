@@ -6,12 +6,13 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Final
 
 import httpx
 import pytest
 from groundline_tests.suite import Stack, ended_job, running_stack
 
-ROWS = 40
+ROWS: Final = 40
 
 
 async def ingest_facts(stack: Stack) -> None:
@@ -29,7 +30,7 @@ async def ingest_facts(stack: Stack) -> None:
 
 
 async def found(client: httpx.AsyncClient, mode: str) -> set[str]:
-    """Names of the facts that a search of that mode finds."""
+    """Return the names of the facts that a search of that mode finds."""
     limits = {"keywordLimit": 1000, "semanticLimit": 1000, "mode": f"RETRIEVAL_MODE_{mode}"}
     options = {"retrieval": limits, "rerank": {"topK": 100, "deduplicationThreshold": 0}}
     body = {"query": "locker number of employee", "options": options}

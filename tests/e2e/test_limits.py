@@ -5,7 +5,7 @@ import json
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 import grpc
@@ -23,22 +23,21 @@ from groundline_tests.limit_cases import LimitCase, limit_cases, methods, smalle
 from groundline_tests.suite import Stack
 from grpc_status import rpc_status
 
-CONCURRENCY = 8
-MAX_ADDRESS = 50_000
+CONCURRENCY: Final = 8
+MAX_ADDRESS: Final = 50_000
 """Characters; the client and the gateway take little more."""
-SECONDS = 30.0
+SECONDS: Final = 30.0
 
 # So that a right request is refused before it costs much, or changes what other tests use.
-OTHERWISE_REFUSED: Mapping[str, Mapping[str, Any]] = {
+OTHERWISE_REFUSED: Final[Mapping[str, Mapping[str, Any]]] = {
     "AnswerRequest": {"collectionIds": ["no-such"]},
     "ChatRequest": {"collectionIds": ["no-such"]},
     "CreateCollectionRequest": {"collectionId": "examples"},
-    "RetrieveRequest": {"collectionIds": ["no-such"]},
     "SearchRequest": {"collectionIds": ["no-such"]},
 }
 
 # A re-index changes what chunks are made from; how they are searched is changed at once.
-NOT_REINDEXED = (
+NOT_REINDEXED: Final = (
     "settings.retrieval",
     "settings.rerank",
     "settings.generation",
@@ -47,9 +46,9 @@ NOT_REINDEXED = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a request came to, and the fields that were named as wrong."""
+    """Outcome of a request, and the fields that were named as wrong."""
 
     status: str
     reason: str
@@ -60,7 +59,7 @@ class Verdict:
         return self.reason != "INVALID_REQUEST"
 
     def is_of(self, case: LimitCase) -> bool:
-        """Whether it is what the contract says of the case."""
+        """Tell whether it is the outcome that the contract states for the case."""
         if case.is_right:
             return self.is_right and self.status not in ("INTERNAL", "UNKNOWN")
         return (
@@ -71,7 +70,7 @@ class Verdict:
 
 
 def spelled(field: str) -> str:
-    """In one spelling: JSON has lowerCamelCase."""
+    """Convert lowerCamelCase to the contract's spelling."""
     return field.replace("_", "").lower()
 
 
@@ -95,7 +94,12 @@ async def by_port(channel: Any, method: MethodDescriptor, request: Message) -> V
     data = request.SerializeToString()
     options = {"timeout": SECONDS, "metadata": ((PRINCIPALS_KEY, LOCAL_PRINCIPAL),)}
     try:
-        if method.client_streaming:
+        if method.client_streaming and method.server_streaming:
+            conversation = channel.stream_stream(path)(**options)
+            await conversation.write(data)
+            await conversation.read()
+            conversation.cancel()
+        elif method.client_streaming:
             await channel.stream_unary(path)(iter([data]), **options)
         elif method.server_streaming:
             call = channel.unary_stream(path)(data, **options)
@@ -117,8 +121,8 @@ async def by_port(channel: Any, method: MethodDescriptor, request: Message) -> V
 
 
 async def by_gateway(client: httpx.AsyncClient, method: MethodDescriptor, request: Message) -> Verdict | None:
-    """None where the method, or a request without what is in its path or with too much in its query, has no
-    address there."""
+    """Return None if the method, or a request without its path's fields or with too long a query, has no
+    address."""
     rule = method.GetOptions().Extensions[annotations_pb2.http]
     verb = rule.WhichOneof("pattern")
     if verb is None or method.client_streaming:
@@ -178,6 +182,8 @@ async def test_a_value_is_right_or_wrong_wherever_it_is_sent(
         for method in methods()
         for case in limit_cases(base_of(method))
         if method.name != "ReindexCollection" or not case.field.startswith(NOT_REINDEXED)
+        # Only a start may be the first message of a conversation.
+        if method.name != "Collect" or case.field.startswith("start")
     ]
     for start in range(0, len(tried), 200):  # not thousands of tasks at once
         await asyncio.gather(*(try_out(*one) for one in tried[start : start + 200]))
@@ -188,7 +194,7 @@ async def test_a_value_is_right_or_wrong_wherever_it_is_sent(
 
 
 async def delete_created(client: httpx.AsyncClient) -> None:
-    """The collections whose ids were right."""
+    """Delete the collections whose ids were valid."""
     listed = json.loads((await client.get("/api/collections?pageSize=1000")).text)
     for collection in listed["collections"]:
         if collection["collectionId"] in {"a", "0", "a" * 63, "a_-0"}:

@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Final
 
 import httpx2
 import pytest
@@ -11,7 +12,7 @@ from groundline_tests.suite import EXAMPLES, Stack
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-CASE = json.loads((EXAMPLES / "questions.json").read_text())["questions"][0]
+CASE: Final = json.loads((EXAMPLES / "questions.json").read_text())["questions"][0]
 
 type Connect = Callable[[], AbstractAsyncContextManager[Client]]
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from typing import Final
 
 import httpx
 import openai
@@ -9,8 +10,8 @@ import pytest
 from groundline_tests.suite import EXAMPLES, Stack
 from openai.types.chat import ChatCompletionUserMessageParam
 
-CASE = json.loads((EXAMPLES / "questions.json").read_text())["questions"][0]
-QUESTION = CASE["question"]
+CASE: Final = json.loads((EXAMPLES / "questions.json").read_text())["questions"][0]
+QUESTION: Final = CASE["question"]
 
 
 @pytest.fixture

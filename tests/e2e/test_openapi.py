@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import openapi
@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from openapi_schema_validator import OAS31Validator
 from schemathesis.checks import CHECKS, load_all_checks
 
-DOCUMENT: Mapping[str, Any] = json.loads(openapi.DOCUMENT.read_text(encoding="utf-8"))
-OPERATIONS = {
+DOCUMENT: Final[Mapping[str, Any]] = json.loads(openapi.DOCUMENT.read_text(encoding="utf-8"))
+OPERATIONS: Final = {
     operation["operationId"]: (path, verb)
     for path, item in DOCUMENT["paths"].items()
     for verb, operation in item.items()
 }
-EXAMPLES = [
+EXAMPLES: Final = [
     (operation["operationId"], example["summary"], example["value"])
     for item in DOCUMENT["paths"].values()
     for operation in item.values()
@@ -30,11 +30,11 @@ EXAMPLES = [
     for example in content.get("examples", {}).values()
 ]
 # Requests made from the schema of each operation.
-REQUESTS = 20
-SEED = 14
+REQUESTS: Final = 20
+SEED: Final = 14
 
 load_all_checks()
-AS_DOCUMENTED = [
+AS_DOCUMENTED: Final = [
     CHECKS.get_one(name)
     for name in (
         "not_a_server_error",
@@ -47,7 +47,8 @@ AS_DOCUMENTED = [
 
 @pytest.fixture(scope="module")
 async def known(stack: Stack) -> AsyncIterator[Mapping[str, str]]:
-    """Ids of what there is, for addresses; what changes something has a collection of its own."""
+    """Return ids of existing resources, for addresses; operations that change something have a collection of
+    their own."""
     async with stack.client() as client:
         before = await collection_ids(client)
         made = await client.post("/api/collections", json={"collectionId": "openapi"})
@@ -77,7 +78,7 @@ async def collection_ids(client: httpx.AsyncClient) -> set[str]:
 
 
 def validated_events(name: str, text: str) -> int:
-    """How many events the stream of an operation has; the data of each is as its schema says."""
+    """Count the events of an operation's stream; check the data of each against its schema."""
     path, verb = OPERATIONS[name]
     content = DOCUMENT["paths"][path][verb]["responses"]["200"]["content"]["text/event-stream"]
     data = content["schema"]["properties"]["data"]["contentSchema"]
@@ -98,7 +99,7 @@ async def test_every_reply_is_as_documented(stack: Stack, known: Mapping[str, st
     path, verb = OPERATIONS[name]
     operation = schemathesis.openapi.from_dict(dict(DOCUMENT))[path][verb]
     headers = {"x-api-key": stack.ready["api_key"]}
-    # What there is stays, for the operations that read it.
+    # Existing resources stay, for the operations that read them.
     ids = st.just(False) if verb == "delete" else st.booleans()
     seen: set[int] = set()
 

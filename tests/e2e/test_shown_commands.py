@@ -1,4 +1,4 @@
-"""What the pages tell newcomers to type works, page by page in the order shown, and prints what they show.
+"""The commands of the pages work, page by page in the order shown, and print the output that they show.
 
 A page's commands share one shell and an empty folder, in which the suite runs as `make run` runs it. A block
 behind a `<!-- not run: … -->` is left out; tests/unit/docs checks its form.
@@ -8,17 +8,18 @@ import asyncio
 import os
 import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 from groundline_tests.shown import ROOT, Block, Command, blocks
 from groundline_tests.suite import EXAMPLES, Stack
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-SECONDS = 300
+PAGES: Final = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SECONDS: Final = 300
 # It is what the fixture has done.
-STARTED = "make run"
+STARTED: Final = "make run"
 # Ends with the bytes that a terminal would not show.
-MARK = "\x01"
+MARK: Final = "\x01"
 
 
 def runnable(page: Path, *languages: str) -> list[Block]:
@@ -26,7 +27,7 @@ def runnable(page: Path, *languages: str) -> list[Block]:
 
 
 async def run(program: list[str], folder: Path, environment: dict[str, str]) -> tuple[int, str]:
-    """The exit code, and all that was printed."""
+    """Return the exit code, and all output."""
     process = await asyncio.create_subprocess_exec(
         *program,
         cwd=folder,
@@ -48,7 +49,8 @@ async def run(program: list[str], folder: Path, environment: dict[str, str]) -> 
 
 @pytest.fixture
 def environment(stack: Stack, tmp_path: Path) -> dict[str, str]:
-    """That of a newcomer's terminal in the project's folder, which `tmp_path` stands for."""
+    """Return the environment of a newcomer's terminal in the project's folder, which `tmp_path` stands
+    for."""
     (tmp_path / ".venv").symlink_to(sys.prefix)
     (tmp_path / ".groundline").symlink_to(stack.data_dir)
     (tmp_path / "examples").symlink_to(EXAMPLES)

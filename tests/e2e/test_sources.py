@@ -1,4 +1,4 @@
-"""What comes in from the world: every kind of file, bad files, a web site, and what goes out again."""
+"""Content from outside: every kind of file, bad files, a web site, and its deletion."""
 
 import asyncio
 import base64
@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import docx
 import httpx
@@ -30,7 +30,7 @@ def encrypted_pdf() -> bytes:
 
 
 def zip_bomb() -> bytes:
-    """A DOCX of 100 KB that unpacks to 1,200 MiB, since twelve entries share one member's bytes."""
+    """Return a DOCX of 100 KB that unpacks to 1,200 MiB, since twelve entries share one member's bytes."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("[Content_Types].xml", "<x/>")
@@ -54,7 +54,7 @@ def data(content: bytes) -> dict[str, str]:
     return {"data": base64.b64encode(content).decode()}
 
 
-BAD: dict[str, tuple[dict[str, str], str]] = {
+BAD: Final[dict[str, tuple[dict[str, str], str]]] = {
     "encrypted.pdf": (data(encrypted_pdf()), "ENCRYPTED_DOCUMENT"),
     "corrupt.pdf": (data(b"%PDF-1.7\nnothing of it is right"), "CORRUPT_DOCUMENT"),
     "encoding.txt": (
@@ -205,7 +205,7 @@ async def test_the_command_brings_in_every_kind_of_file(stack: Stack, tmp_path: 
         await stack.command("delete", "mixed-kinds", "--yes")
 
 
-PAGES = {
+PAGES: Final = {
     "/": "<h1>Start</h1><p>All about the plonkmeter, which measures plonk.</p><a href='/use'>use</a> "
     "<a href='/gone'>gone</a>",
     "/use": "<h1>Use</h1><p>Turn the plonkmeter by ninety degrees until it clicks.</p>",

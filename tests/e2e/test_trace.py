@@ -1,17 +1,18 @@
 """One chat is one trace, from the gateway to the SQL statements."""
 
 import json
+from typing import Final
 
 import httpx
 from groundline_tests.runtime import OtlpCollector, Span
 
-GATEWAY = "groundline-gateway"
+GATEWAY: Final = "groundline-gateway"
 # Without a model that reranks, the coordinator ranks itself.
-SERVICES = {GATEWAY, *(f"groundline-{name}" for name in ("coordinator", "retriever", "generator"))}
+SERVICES: Final = {GATEWAY, *(f"groundline-{name}" for name in ("coordinator", "retriever", "generator"))}
 
 
 def ancestors(span: Span, spans: dict[str, Span]) -> list[str]:
-    """Services from the span's own up to the root's, each once where neighbours are the same."""
+    """Return services from the span's own up to the root's, each once if neighbours are the same."""
     services: list[str] = []
     current: Span | None = span
     while current is not None:
@@ -30,7 +31,7 @@ async def test_a_chat_is_one_trace(client: httpx.AsyncClient, collector: OtlpCol
         return {span.span_id: span for span in received if span.trace_id == trace_id}
 
     def complete(received: tuple[Span, ...]) -> bool:
-        """Every service has sent its spans, and only the gateway's has no parent among them."""
+        """Tell whether every service has sent its spans, and only the gateway's has no parent among them."""
         spans = of_this_chat(received)
         roots = [span.service for span in spans.values() if span.parent_span_id not in spans]
         return {span.service for span in spans.values()} >= SERVICES and roots == [GATEWAY]

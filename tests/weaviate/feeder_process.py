@@ -9,11 +9,11 @@ import sys
 from collections.abc import Sequence
 
 from groundline_database import DatabaseSettings, open_pool, register_vectors
-from groundline_ingestor.adapters.postgres_index_feed import PostgresIndexFeed
-from groundline_ingestor.adapters.weaviate_index import WeaviateIndex
-from groundline_ingestor.domain.feeding import FedChunk, FedPartition, Refusals
-from groundline_ingestor.service.feeding import Feeding
-from groundline_weaviate import Weaviate, WeaviateSettings, open_weaviate
+from groundline_indexing.feed.changes import FedPartition, Refusals
+from groundline_indexing.feed.feeding import Feeding
+from groundline_indexing.feed.state import IndexFeed
+from groundline_indexing.feed.weaviate import WeaviateIndex
+from groundline_weaviate import IndexedChunk, Weaviate, WeaviateSettings, open_weaviate
 from pydantic import SecretStr
 
 
@@ -24,7 +24,7 @@ class StuckIndex(WeaviateIndex):
         super().__init__(weaviate)
         self._stage = stage
 
-    async def write(self, partition: FedPartition, chunks: Sequence[FedChunk]) -> Refusals:
+    async def write(self, partition: FedPartition, chunks: Sequence[IndexedChunk]) -> Refusals:
         await self._stop_at("writing")
         refused = await super().write(partition, chunks)
         await self._stop_at("written")
@@ -46,7 +46,7 @@ async def main(database_url: str, settings: str, stage: str) -> None:
         open_pool(DatabaseSettings(database_url=SecretStr(database_url)), init=register_vectors) as pool,
         open_weaviate(WeaviateSettings.model_validate_json(settings)) as weaviate,
     ):
-        await Feeding(PostgresIndexFeed(pool), StuckIndex(weaviate, stage)).run()
+        await Feeding(IndexFeed(pool), StuckIndex(weaviate, stage)).run()
 
 
 if __name__ == "__main__":

@@ -14,12 +14,11 @@ import pytest
 import yaml
 from groundline_tests.weaviate import API_KEY, Cluster, weaviate_nodes
 from groundline_weaviate import (
+    Extent,
     IndexedChunk,
-    Scope,
     Space,
     condition_of,
     open_weaviate,
-    stored_words,
 )
 from minio import Minio
 from moto.server import ThreadedMotoServer
@@ -38,7 +37,7 @@ while [ "$1" != -- ]; do shift; done; shift; exec "$@"
 
 @pytest.fixture
 def bucket() -> Iterator[dict[str, str]]:
-    """What nodes need to know of a bucket."""
+    """Settings of nodes that use a bucket."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -60,7 +59,7 @@ def address(cluster: Cluster, number: int) -> str:
 
 
 async def ran(script: str, *, path: str = os.defpath, **variables: str) -> str:
-    """What it prints."""
+    """Run a command and return its output."""
     process = await asyncio.create_subprocess_exec(
         *("/bin/bash", "-euc", script),
         env={"PATH": path, **variables},
@@ -73,7 +72,7 @@ async def ran(script: str, *, path: str = os.defpath, **variables: str) -> str:
 
 
 async def backed_up(cluster: Cluster) -> str:
-    """The id of a backup that the CronJob's own script has made."""
+    """Return the id of a backup that the CronJob's own script has made."""
     job = list(yaml.safe_load_all((COMPONENT / "cron-job.yaml").read_text()))[-1]
     [container] = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
     [script] = container["args"]
@@ -85,7 +84,7 @@ async def backed_up(cluster: Cluster) -> str:
 
 
 async def restored(cluster: Cluster, backup: str, folder: Path) -> str:
-    """By the README's commands; what they print."""
+    """Restore by the README's commands; return their output."""
     text = (ROOT / "deploy/README.md").read_text()
     block = re.search(r"<!-- weaviate-restore -->\n```console\n(.*?)```", text, re.DOTALL)
     assert block is not None
@@ -106,7 +105,8 @@ def chunk(chunk_id: int) -> IndexedChunk:
         chunk_id=chunk_id,
         collection_id="mills",
         document_id=UUID(int=chunk_id),
-        words=stored_words(f"the mill of number{chunk_id}", "english"),
+        lexical_text=f"the mill of number{chunk_id}",
+        language="english",
         vector=VECTORS[chunk_id],
         principals=(),
         source_type="file",
@@ -116,18 +116,19 @@ def chunk(chunk_id: int) -> IndexedChunk:
 
 
 async def found(cluster: Cluster, number: int) -> Sequence[int]:
-    """By a node: all that it has."""
+    """Return everything that a node finds."""
     settings = cluster.settings().model_copy(
         update={"grpc_target": f"127.0.0.1:{cluster.nodes[number].grpc_port}"}
     )
-    condition = condition_of(Scope([1]), ("ann",), None)
+    condition = condition_of(Extent([1]), ("ann",), None)
     async with open_weaviate(settings) as weaviate:
         proposed = await weaviate.semantic(SPACE, VECTORS[0], condition, limit=50)
     return sorted(each.chunk_id for each in proposed)
 
 
 async def until(cluster: Cluster, expected: Sequence[int]) -> None:
-    """Every node has what is expected; each hears of a class a moment later than the one that is asked."""
+    """Wait until every node has the expected objects; each hears of a class a moment later than the one that
+    is asked."""
     seen: list[Sequence[int]] = []
     for _ in range(100):
         seen = [await found(cluster, number) for number in range(len(cluster.nodes))]
@@ -145,7 +146,7 @@ async def test_what_was_backed_up_comes_back_to_every_node(bucket: dict[str, str
     ):
         await weaviate.create(SPACE)
         assert not await weaviate.write(SPACE, [chunk(number) for number in numbers])
-        # A log of vectors is named by the second in which it begins; a backup lacks that of its own second.
+        # A log of vectors is named by the second in which it begins; a backup lacks its own second's.
         await asyncio.sleep(2)
         backup = await backed_up(cluster)
 

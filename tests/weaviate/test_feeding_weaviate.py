@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 from groundline.v1 import passage_pb2
 from groundline_database import DatabaseSettings, Pool, acquire, open_pool, register_vectors
-from groundline_ingestor.__main__ import Stores, stores_on
-from groundline_ingestor.adapters.postgres_index_feed import PostgresIndexFeed
-from groundline_ingestor.adapters.weaviate_index import WeaviateIndex
-from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.documents import DocumentVersion
-from groundline_ingestor.domain.feeding import FedPartition
-from groundline_ingestor.domain.texts import PreparedChunk, Section, TextSegment
+from groundline_extraction.texts import TextSegment
+from groundline_indexing.collections import StoredCollection
+from groundline_indexing.documents import DocumentVersion
+from groundline_indexing.feed.changes import FedPartition, IndexWriter
+from groundline_indexing.feed.feeding import Comparison, Feeding, compare
+from groundline_indexing.feed.state import IndexFeed
+from groundline_indexing.feed.weaviate import WeaviateIndex
+from groundline_indexing.texts import PreparedChunk, Section
+from groundline_ingestor.adapters.postgres.stores import Stores, stores_on
 from groundline_ingestor.domain.work import NewVersion
-from groundline_ingestor.ports import IndexWriter
-from groundline_ingestor.service.feeding import Comparison, Feeding, compare
 from groundline_lexical import detect_lexical_index
 from groundline_runtime.errors import UnavailableError
 from groundline_tests.ingestor.messages import a_collection
@@ -36,7 +36,7 @@ MODEL, DIMENSIONS = "test/contract", 8
 
 @pytest.fixture
 def settings(one_node: Cluster) -> WeaviateSettings:
-    """With classes of the test's own."""
+    """Settings with classes of the test's own."""
     return one_node.settings(f"Feed{uuid.uuid4().hex[:8]}")
 
 
@@ -47,16 +47,16 @@ async def index(settings: WeaviateSettings) -> AsyncIterator[IndexWriter]:
 
 
 class TestWeaviateIndex(IndexWriterContract):
-    """What MemoryIndex does as well."""
+    """Contract that MemoryIndex keeps as well."""
 
     async def test_an_object_that_is_refused_keeps_no_other_of_its_batch_out(
         self, index: IndexWriter
     ) -> None:
         partition = a_partition(20)
-        await index.write(partition, [a_chunk(1)])
-        short = a_chunk(2, vector=a_chunk(2).vector[:3])
+        await index.write(partition, [a_chunk(partition, 1)])
+        short = a_chunk(partition, 2, vector=a_chunk(partition, 2).vector[:3])
 
-        refused = await index.write(partition, [short, a_chunk(3)])
+        refused = await index.write(partition, [short, a_chunk(partition, 3)])
 
         assert list(refused) == [2]
         assert [chunk_id for chunk_id, _ in await self.entries(index, partition)] == [1, 3]
@@ -84,14 +84,14 @@ async def collection(stores: Stores) -> StoredCollection:
 
 
 @pytest.fixture
-async def feed(pool: Pool, collection: StoredCollection) -> AsyncIterator[PostgresIndexFeed]:
-    feed = PostgresIndexFeed(pool)
+async def feed(pool: Pool, collection: StoredCollection) -> AsyncIterator[IndexFeed]:
+    feed = IndexFeed(pool)
     yield feed
     await feed.end()
 
 
 @pytest.fixture
-def feeding(feed: PostgresIndexFeed, index: IndexWriter) -> Feeding:
+def feeding(feed: IndexFeed, index: IndexWriter) -> Feeding:
     return Feeding(feed, index)
 
 
@@ -109,16 +109,14 @@ async def drain(feeding: Feeding) -> None:
         pass
 
 
-async def compared(
-    feed: PostgresIndexFeed, index: IndexWriter, collection: StoredCollection
-) -> Sequence[Comparison]:
+async def compared(feed: IndexFeed, index: IndexWriter, collection: StoredCollection) -> Sequence[Comparison]:
     partition = FedPartition(collection.partition_id, MODEL, DIMENSIONS)
     return [counts async for counts in compare(feed, index, partition)]
 
 
 @asynccontextmanager
 async def stuck_feeder(database_url: str, settings: WeaviateSettings, stage: str) -> AsyncIterator[None]:
-    """Another replica, killed with -9 where it stopped."""
+    """Run another replica, and kill it with -9 where it stopped."""
     values = settings.model_dump(mode="json")
     assert settings.api_key is not None
     values["api_key"] = settings.api_key.get_secret_value()
@@ -148,7 +146,7 @@ async def test_a_process_that_is_killed_while_it_feeds_loses_and_doubles_nothing
     settings: WeaviateSettings,
     stores: Stores,
     collection: StoredCollection,
-    feed: PostgresIndexFeed,
+    feed: IndexFeed,
     feeding: Feeding,
     index: IndexWriter,
 ) -> None:
@@ -171,7 +169,7 @@ async def test_ingestion_goes_on_without_the_engine_and_the_index_catches_up_whe
     one_node: Cluster,
     stores: Stores,
     collection: StoredCollection,
-    feed: PostgresIndexFeed,
+    feed: IndexFeed,
     feeding: Feeding,
     index: IndexWriter,
 ) -> None:
@@ -193,7 +191,7 @@ async def test_a_class_that_somebody_dropped_is_made_again_as_it_was(
     settings: WeaviateSettings,
     stores: Stores,
     collection: StoredCollection,
-    feed: PostgresIndexFeed,
+    feed: IndexFeed,
     feeding: Feeding,
     index: IndexWriter,
 ) -> None:
@@ -215,7 +213,7 @@ async def test_an_index_that_lost_everything_is_rebuilt(
     settings: WeaviateSettings,
     stores: Stores,
     collection: StoredCollection,
-    feed: PostgresIndexFeed,
+    feed: IndexFeed,
     feeding: Feeding,
     index: IndexWriter,
 ) -> None:
@@ -232,7 +230,7 @@ async def test_an_index_that_lost_everything_is_rebuilt(
 
 async def test_a_class_that_grew_is_rebuilt_as_one_of_more_shards_under_another_prefix(
     feeding: Feeding,
-    feed: PostgresIndexFeed,
+    feed: IndexFeed,
     settings: WeaviateSettings,
     stores: Stores,
     collection: StoredCollection,
@@ -252,7 +250,7 @@ async def test_the_command_rebuilds_repairs_and_shows_the_index(
     settings: WeaviateSettings,
     stores: Stores,
     collection: StoredCollection,
-    feed: PostgresIndexFeed,
+    feed: IndexFeed,
     feeding: Feeding,
     index: IndexWriter,
 ) -> None:

@@ -5,16 +5,16 @@ from collections.abc import AsyncIterator
 
 import numpy as np
 import pytest
-from groundline_ingestor.adapters.weaviate_index import WeaviateIndex
+from groundline_indexing.feed.weaviate import WeaviateIndex
 from groundline_tests.ingestor.search_index import a_chunk, a_partition
 from groundline_tests.search_index import ARMS, SearchedIndex, numbered
 from groundline_tests.weaviate import Cluster
 from groundline_tests.weaviate_search import searched_weaviate
-from groundline_weaviate import Scope, Space, Weaviate, condition_of, open_weaviate, searched_words
+from groundline_weaviate import Extent, Space, Weaviate, condition_of, open_weaviate, searched_words
 
 CLIENTS = 4
 SEARCHES = 15
-"""Of each client, while the node is killed, after that, and when it is back."""
+"""Searches of each client, while the node is killed, after that, and when it is back."""
 
 CAUGHT_UP_SECONDS = 180
 """A bound on hanging: a node that is back has what was written without it in some 30 s."""
@@ -66,9 +66,11 @@ async def test_a_leader_that_comes_back_is_given_what_was_written_without_it(thr
     own = settings.model_copy(update={"grpc_target": f"127.0.0.1:{lost.grpc_port}"})
     async with open_weaviate(settings) as cluster, open_weaviate(own) as node:
         index = WeaviateIndex(cluster)
-        assert not await index.write(partition, [a_chunk(chunk_id) for chunk_id in range(1, 61)])
+        assert not await index.write(partition, [a_chunk(partition, chunk_id) for chunk_id in range(1, 61)])
         async with lost.killed():
-            assert not await index.write(partition, [a_chunk(chunk_id) for chunk_id in range(61, 101)])
+            assert not await index.write(
+                partition, [a_chunk(partition, chunk_id) for chunk_id in range(61, 101)]
+            )
 
         # Killed as it was, it has what it had; the rest follows.
         assert await fewest_found(node) >= 60
@@ -78,8 +80,8 @@ async def test_a_leader_that_comes_back_is_given_what_was_written_without_it(thr
 
 
 async def fewest_found(node: Weaviate) -> int:
-    """By the arm that finds fewer of the chunks."""
-    space, condition = Space(a_partition(1).embedding_model, 8), condition_of(Scope([1]), [], None)
+    """Return the smaller number of chunks that an arm finds."""
+    space, condition = Space(a_partition(1).embedding_model, 8), condition_of(Extent([1]), [], None)
     words = searched_words("river", "english")
     return min(
         len(await node.keyword(space, words, condition, limit=200)),

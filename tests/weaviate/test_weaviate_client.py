@@ -14,14 +14,13 @@ from groundline_runtime.errors import FailedPreconditionError, UnavailableError
 from groundline_tests.weaviate import API_KEY, Cluster
 from groundline_weaviate import (
     Entry,
+    Extent,
     IndexedChunk,
-    Scope,
     Space,
     Weaviate,
     condition_of,
     open_weaviate,
     searched_words,
-    stored_words,
 )
 from groundline_weaviate.client import BATCH
 from pydantic import SecretStr
@@ -38,7 +37,8 @@ def chunk(chunk_id: int, **changes: Any) -> IndexedChunk:
         "chunk_id": chunk_id,
         "collection_id": "even" if chunk_id % 2 == 0 else "odd",
         "document_id": UUID(int=chunk_id),
-        "words": stored_words(f"the policies of number{chunk_id}", "english"),
+        "lexical_text": f"the policies of number{chunk_id}",
+        "language": "english",
         "vector": VECTORS[chunk_id],
         "principals": ("ann",) if chunk_id == 3 else (),
         "source_type": "web" if chunk_id == 4 else "file",
@@ -62,9 +62,9 @@ async def weaviate(one_node: Cluster) -> AsyncIterator[Weaviate]:
 
 
 async def found(
-    weaviate: Weaviate, scope: Scope, *principals: str, filtered: dict[str, Any] | None = None
+    weaviate: Weaviate, scope: Extent, *principals: str, filtered: dict[str, Any] | None = None
 ) -> Sequence[int]:
-    """Chunks that both arms propose: every one has the word."""
+    """Return the chunks that both arms propose: every one has the word."""
     condition = condition_of(scope, principals, None if filtered is None else parse(filtered))
     words = searched_words("Which policy?", "english")
     by_keyword = await weaviate.keyword(SPACE, words, condition, limit=50)
@@ -77,7 +77,7 @@ async def test_a_server_that_is_not_there_is_unavailable(one_node: Cluster) -> N
     settings = one_node.settings().model_copy(update={"grpc_target": "127.0.0.1:1"})
     async with open_weaviate(settings) as client:
         with pytest.raises(UnavailableError) as caught:
-            await client.semantic(SPACE, VECTORS[0], condition_of(Scope([1]), [], None), limit=5)
+            await client.semantic(SPACE, VECTORS[0], condition_of(Extent([1]), [], None), limit=5)
     assert caught.value.reason == "SEARCH_INDEX_UNAVAILABLE"
     assert caught.value.retry_after_seconds
 
@@ -86,7 +86,7 @@ async def test_a_wrong_key_is_refused(one_node: Cluster, weaviate: Weaviate) -> 
     settings = one_node.settings("Client").model_copy(update={"api_key": SecretStr("wrong")})
     async with open_weaviate(settings) as client:
         with pytest.raises(FailedPreconditionError, match="refused"):
-            await client.semantic(SPACE, VECTORS[0], condition_of(Scope([1]), [], None), limit=5)
+            await client.semantic(SPACE, VECTORS[0], condition_of(Extent([1]), [], None), limit=5)
         with pytest.raises(FailedPreconditionError, match="refused"):
             await client.create(OTHER_SPACE)
 
@@ -131,18 +131,18 @@ async def test_of_a_write_of_several_calls_every_object_that_does_not_fit_is_nam
 
 
 async def test_a_space_that_nobody_wrote_into_is_empty(weaviate: Weaviate) -> None:
-    condition = condition_of(Scope([1]), [], None)
+    condition = condition_of(Extent([1]), [], None)
     assert not await weaviate.semantic(OTHER_SPACE, VECTORS[0][:4], condition, limit=5)
     assert not await weaviate.entries(OTHER_SPACE, 1)
     await weaviate.delete(OTHER_SPACE, 1, [1])
 
 
 async def test_only_what_is_in_scope_and_may_be_read_is_proposed(weaviate: Weaviate) -> None:
-    assert await found(weaviate, Scope([1])) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
-    assert await found(weaviate, Scope([1]), "ann", "bob") == list(range(10))
-    assert await found(weaviate, Scope([], [2], ["odd"])) == [11]
-    assert await found(weaviate, Scope([1], [2], ["even"]), "ann") == [*range(10), 10]
-    assert await found(weaviate, Scope([9])) == []
+    assert await found(weaviate, Extent([1])) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+    assert await found(weaviate, Extent([1]), "ann", "bob") == list(range(10))
+    assert await found(weaviate, Extent([], [2], ["odd"])) == [11]
+    assert await found(weaviate, Extent([1], [2], ["even"]), "ann") == [*range(10), 10]
+    assert await found(weaviate, Extent([9])) == []
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ async def test_only_what_is_in_scope_and_may_be_read_is_proposed(weaviate: Weavi
 async def test_what_can_be_said_of_a_filter_holds(
     weaviate: Weaviate, filtered: dict[str, Any], expected: Sequence[int]
 ) -> None:
-    assert await found(weaviate, Scope([1]), filtered=filtered) == expected
+    assert await found(weaviate, Extent([1]), filtered=filtered) == expected
 
 
 async def test_entries_come_in_order_and_end_with_the_partition(weaviate: Weaviate) -> None:

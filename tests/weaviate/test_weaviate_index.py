@@ -25,7 +25,7 @@ async def index(database_url: str, one_node: Cluster) -> AsyncIterator[SearchedI
 
 @asynccontextmanager
 async def waiting_changes(index: SearchedIndex, seconds: Mapping[str, float]) -> AsyncIterator[None]:
-    """In each of the collections a change that has waited for so long."""
+    """Record a change in each of the collections that has waited this long."""
     connection = index.corpus.connection
     for name, waited in seconds.items():
         await connection.execute(

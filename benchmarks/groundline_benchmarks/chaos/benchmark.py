@@ -1,4 +1,4 @@
-"""One fault under load: what is done, what came back meanwhile, and what should have."""
+"""Measurement of one fault under load: what is done, how requests end meanwhile, and how they should."""
 
 import asyncio
 import time
@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Final
 
 import httpx
 
@@ -17,22 +18,22 @@ from groundline_benchmarks.measuring.suite import Suite
 
 __all__ = ["FaultFigures", "measure_fault", "prepared_load"]
 
-_DOCUMENTS = 40
-_BEFORE_SECONDS = 2.0
-_AFTER_SECONDS = 6.0
-_EJECTED_SECONDS = 3.0
-"""Who begins later must not meet a replica that hangs."""
-_SETTLE_SECONDS = 120.0
-_HEALTH_SECONDS = 0.25
-_BEST_CLIENTS = 24
-_OVERLOAD = 2.0
-_TICK_SECONDS = 0.01
-_GOODPUT_SHARE = 0.9
+_DOCUMENTS: Final = 40
+_BEFORE_SECONDS: Final = 2.0
+_AFTER_SECONDS: Final = 6.0
+_EJECTED_SECONDS: Final = 3.0
+"""Time after which a replica that hangs should get no requests, in seconds."""
+_SETTLE_SECONDS: Final = 120.0
+_HEALTH_SECONDS: Final = 0.25
+_BEST_CLIENTS: Final = 24
+_OVERLOAD: Final = 2.0
+_TICK_SECONDS: Final = 0.01
+_GOODPUT_SHARE: Final = 0.9
 
 
-@dataclass
+@dataclass(slots=True)
 class FaultFigures:
-    """What became of the requests around a fault. Times are of time.monotonic."""
+    """Outcomes of the requests around a fault. Times are of time.monotonic."""
 
     name: str
     bounds: Bounds
@@ -40,28 +41,28 @@ class FaultFigures:
     begin: float = 0.0
     end: float = 0.0
     health: list[tuple[float, bool]] = field(default_factory=list)
-    """Whether `/healthz` said that all is well, and when."""
+    """Answers of `/healthz` with their times; True: everything is well."""
     is_settled: bool = True
     """Whether every document that was handed in has ended two minutes later."""
     lost: Sequence[str] = ()
     doubled: Sequence[str] = ()
     refused_calls: int = 0
-    """Of the provider, during the fault."""
+    """Calls that the provider refused during the fault."""
     best_rate: float | None = None
-    """Searches answered a second before an overload, by clients that wait for their answers."""
+    """Searches answered per second before an overload, by clients that wait for their answers."""
 
     @property
     def during(self) -> list[Asked]:
-        """What was asked while the fault lasted."""
+        """Requests that began while the fault lasted."""
         return [one for one in self.asked if self.begin <= one.begun <= self.end]
 
     def counts(self, asked: Sequence[Asked] | None = None) -> Mapping[Outcome, int]:
-        """Of all requests, or of those given."""
+        """Count the outcomes of all requests, or of those given."""
         return Counter(one.outcome for one in (self.asked if asked is None else asked))
 
     @property
     def reasons(self) -> Mapping[str, int]:
-        """Of what failed."""
+        """Number of failures by reason."""
         return Counter(one.reason for one in self.asked if one.outcome is Outcome.FAILED)
 
     @property
@@ -72,7 +73,7 @@ class FaultFigures:
 
     @property
     def goodput(self) -> float:
-        """Searches answered a second during the fault."""
+        """Searches answered per second during the fault."""
         ended = [
             one
             for one in self.asked
@@ -97,12 +98,12 @@ class FaultFigures:
 
     @property
     def unready_after_seconds(self) -> float:
-        """Infinite where it was never said."""
+        """Time until `/healthz` said that something is wrong, in seconds; infinite if it never did."""
         unready = [moment for moment, is_well in self.health if not is_well and moment >= self.begin]
         return min(unready, default=float("inf")) - self.begin
 
     def goals(self) -> list[Goal]:
-        """What is asked of the fault."""
+        """Return the goals of the fault."""
         bounds, counts = self.bounds, self.counts()
         found = [
             Goal("silently wrong", counts.get(Outcome.WRONG, 0), bounds.wrong),
@@ -141,7 +142,7 @@ class FaultFigures:
 
 @asynccontextmanager
 async def prepared_load(suite: Suite, *further_gateways: str) -> AsyncIterator[Load]:
-    """Load on a suite that knows some documents, spread over its gateways. Raises httpx.HTTPError."""
+    """Provide a load on a suite with some documents, spread over its gateways. Raises httpx.HTTPError."""
     gateways = (suite.connection.gateway, *further_gateways)
     async with http_client(gateways, suite.connection.api_key) as client:
         load = Load(client)
@@ -152,7 +153,7 @@ async def prepared_load(suite: Suite, *further_gateways: str) -> AsyncIterator[L
 async def measure_fault(
     name: str, fault: Fault, rig: Rig, load: Load, seconds: float, report: Report
 ) -> FaultFigures:
-    """Under load before, while and after the fault, which lasts so many seconds."""
+    """Measure under load before, during and after the fault, which lasts `seconds`."""
     report(f"{name}: {fault.summary}")
     figures = FaultFigures(name, fault.bounds)
     load.asked = []
@@ -192,7 +193,7 @@ async def measure_fault(
 
 
 async def _best_rate(load: Load, seconds: float) -> float:
-    """Searches answered a second while as many clients ask as the suite can keep at work."""
+    """Return searches answered per second while as many clients ask as the suite can serve."""
     known, begin = len(load.asked), time.monotonic()
     async with load.running(searches=_BEST_CLIENTS, chats=0, hand_ins=0):
         await asyncio.sleep(seconds)
@@ -206,7 +207,7 @@ async def _best_rate(load: Load, seconds: float) -> float:
 
 
 async def _settled(load: Load) -> bool:
-    """Whether all documents have ended in two minutes."""
+    """Tell whether all documents end within two minutes."""
     try:
         async with asyncio.timeout(_SETTLE_SECONDS):
             while True:

@@ -1,6 +1,7 @@
 """groundline bench chaos"""
 
 from collections.abc import Sequence
+from typing import Final
 
 import click
 import httpx
@@ -18,10 +19,10 @@ from groundline_benchmarks.measuring.suite import started_suite, working_directo
 
 __all__ = ["chaos"]
 
-_MISSED_EXIT_CODE = 1
-_REPLICAS = 2
-_TOKENS = 20
-"""Of each answer; they take a fifth of a second."""
+_MISSED_EXIT_CODE: Final = 1
+_REPLICAS: Final = 2
+_TOKENS: Final = 20
+"""Tokens of each answer; they take a fifth of a second."""
 
 
 @click.command()
@@ -41,10 +42,11 @@ _TOKENS = 20
 )
 @json_option
 def chaos(names: Sequence[str], seconds: float, as_json: bool) -> None:
-    """Faults, one after the other, in a suite of its own under load: two gateways, two of each service.
+    """Measure faults, one after the other, in a suite of its own under load: two gateways, two of each
+    service.
 
     Searches, chats and hand-ins come all the time, each with a word that only one document has, so that a
-    wrong answer is known. Exits with 1 where a bound is missed.
+    wrong answer is recognised. Exits with 1 if a bound is missed.
     """
 
     async def measure(report: Report) -> list[FaultFigures]:

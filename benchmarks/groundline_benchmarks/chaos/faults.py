@@ -1,4 +1,4 @@
-"""The faults by name: what is done to a suite of two replicas, and what must hold then."""
+"""Faults by name: what is done to a suite of two replicas, and what must hold then."""
 
 import asyncio
 import os
@@ -6,6 +6,7 @@ import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
+from typing import Final
 
 import asyncpg
 import psutil
@@ -15,65 +16,65 @@ from groundline_benchmarks.measuring.suite import Suite
 
 __all__ = ["FAULTS", "Bounds", "Fault", "Rig"]
 
-_SLOW_SLICE_SECONDS = 0.1
-_CRASHES = 4
+_SLOW_SLICE_SECONDS: Final = 0.1
+_CRASHES: Final = 4
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Rig:
-    """What faults are done to."""
+    """Parts of the suite that faults act on."""
 
     suite: Suite
     provider: Provider
-    """Writes the answers of chats."""
+    """Provider of the answers of chats."""
 
 
 type Happening = Callable[[Rig], AbstractAsyncContextManager[None]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Bounds:
-    """What is missed where a figure is above it. `None`: not asked of this fault."""
+    """Maximum of each figure. `None`: not limited for this fault."""
 
     failed_percent: float | None = None
-    """Of searches and chats that begin during the fault."""
+    """Share of searches and chats that begin during the fault and fail, in percent."""
     wrong: int = 0
-    """Answers without a document that is there, and without a word of it."""
+    """Answers that lack an existing document without saying so."""
     cut: int | None = None
-    """Streams that end without an end, as far as a client that reads HTTP alone can see."""
+    """Streams that break off, as far as a client that reads only HTTP can see."""
     slowest_seconds: float | None = None
-    """Of any request."""
+    """Duration of any request, in seconds."""
     slowest_later_seconds: float | None = None
-    """Of those that begin three seconds after the fault or later, while it lasts."""
+    """Duration of requests that begin three seconds after the fault or later, while it lasts, in seconds."""
     well_after_seconds: float | None = None
-    """From the end of the fault to the begin of the last request that fails."""
+    """Time from the end of the fault to the start of the last request that fails, in seconds."""
     unready_after_seconds: float | None = None
-    """From the begin of the fault until `/healthz` says so."""
+    """Time from the start of the fault until `/healthz` reports it, in seconds."""
     is_ready: bool = False
-    """Whether `/healthz` has to stay as it is throughout."""
+    """Whether `/healthz` has to report readiness throughout."""
     failed_searches: int | None = None
-    """Of those that begin during the fault."""
+    """Searches that begin during the fault and fail."""
     reasons: frozenset[str] | None = None
-    """What those that fail may give as their reason."""
+    """Permitted reasons of failures."""
     calls_for_each_chat: float | None = None
     """Calls that the provider refuses, for each chat that begins during the fault."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Fault:
-    """What is done for the time of a block."""
+    """A fault that lasts for a block."""
 
     summary: str
     happens: Happening
     bounds: Bounds
     burst: int = 0
-    """So many searches at once when it begins."""
+    """Number of searches sent at once when it begins."""
     is_overload: bool = False
     """Whether searches come at twice the rate that the suite has just answered."""
 
 
 def _stopped(name: str) -> Happening:
-    """A process that lives and does nothing."""
+    """Stop a process without ending it."""
 
     @asynccontextmanager
     async def happens(rig: Rig) -> AsyncIterator[None]:
@@ -84,7 +85,7 @@ def _stopped(name: str) -> Happening:
 
 
 class _paused:  # noqa: N801 (a context manager)
-    """Processes that do nothing within the block."""
+    """Processes that are stopped within the block."""
 
     def __init__(self, pids: list[int]) -> None:
         self._pids = pids
@@ -101,7 +102,7 @@ class _paused:  # noqa: N801 (a context manager)
 
 
 def _killed(name: str) -> Happening:
-    """A process that ends without a word; it is started again."""
+    """Kill a process; it is started again."""
 
     @asynccontextmanager
     async def happens(rig: Rig) -> AsyncIterator[None]:
@@ -113,7 +114,7 @@ def _killed(name: str) -> Happening:
 
 @asynccontextmanager
 async def _crash_loop(rig: Rig) -> AsyncIterator[None]:
-    """Every ingestor again and again, as soon as it is there again."""
+    """Kill every ingestor again and again, as soon as it has started."""
 
     async def crash() -> None:
         for _ in range(_CRASHES):
@@ -131,7 +132,7 @@ async def _crash_loop(rig: Rig) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _slow(rig: Rig) -> AsyncIterator[None]:
-    """A retriever that gets a tenth of the time."""
+    """Give a retriever a tenth of the processor time."""
     pid = rig.suite.pid("retriever-1")
 
     async def hinder() -> None:
@@ -149,7 +150,7 @@ async def _slow(rig: Rig) -> AsyncIterator[None]:
 
 
 def _postgres(rig: Rig) -> list[psutil.Process]:
-    """The postmaster and all its processes."""
+    """Return the postmaster and all its processes."""
     postmaster = psutil.Process(rig.suite.pid("postgres"))
     return [postmaster, *postmaster.children(recursive=True)]
 
@@ -162,7 +163,7 @@ async def _postgres_hangs(rig: Rig) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _postgres_crashes(rig: Rig) -> AsyncIterator[None]:
-    """A backend is killed, whereupon PostgreSQL ends all others and recovers from its log."""
+    """Kill a backend, whereupon PostgreSQL ends all others and recovers from its log."""
     for process in _postgres(rig)[1:]:
         with suppress(psutil.NoSuchProcess, ProcessLookupError):
             if any("groundline" in word and "idle" in word for word in process.cmdline()):
@@ -184,8 +185,8 @@ async def _collections_locked(rig: Rig) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _executed(rig: Rig, begin: Sequence[str], end: Sequence[str] = ()) -> AsyncIterator[None]:
-    """Statements before and after the block, each in a transaction of its own: several locks would meet those
-    of the services."""
+    """Execute statements before and after the block, each in a transaction of its own: several locks would
+    meet those of the services."""
     connection = await asyncpg.connect(rig.suite.database_url)
     try:
         try:
@@ -199,14 +200,14 @@ async def _executed(rig: Rig, begin: Sequence[str], end: Sequence[str] = ()) -> 
         await connection.close()
 
 
-# Where a small file system cannot be mounted, the server says of itself what it says when its disk is full.
-_FILL_DISK = """
+# If a small file system cannot be mounted, the server is made to raise the error of a full disk.
+_FILL_DISK: Final = """
     CREATE FUNCTION chaos_disk_full() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
         RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full';
     END $$
 """
-_GROWING = ("ingestion_items", "documents", "threads")
+_GROWING: Final = ("ingestion_items", "documents", "threads")
 
 
 def _disk_full(rig: Rig) -> AbstractAsyncContextManager[None]:
@@ -221,8 +222,8 @@ def _disk_full(rig: Rig) -> AbstractAsyncContextManager[None]:
     )
 
 
-# To a database whose clock was set back by an hour, every moment that it has noted is an hour later.
-_SET_CLOCK_BACK = (
+# To a database whose clock was set back by an hour, every moment that it has recorded is an hour later.
+_SET_CLOCK_BACK: Final = (
     """
     UPDATE ingestion_items SET available_time = available_time + interval '1 hour',
         lease_until = lease_until + interval '1 hour'
@@ -235,7 +236,8 @@ _SET_CLOCK_BACK = (
 
 @asynccontextmanager
 async def _clock_set_back(rig: Rig) -> AsyncIterator[None]:
-    """And an ingestor that is killed, whose documents nobody keeps leased any longer."""
+    """Set the database's clock back and kill an ingestor, so that the leases of its documents are no longer
+    renewed."""
     async with _executed(rig, _SET_CLOCK_BACK):
         os.kill(rig.suite.pid("ingestor-1"), signal.SIGKILL)
         yield
@@ -255,11 +257,11 @@ async def _nothing(rig: Rig) -> AsyncIterator[None]:
     yield
 
 
-# What is said at once when a client asks for too much at a time, or all of them do.
-_REFUSED = frozenset({"RATE_LIMITED", "OVERLOADED"})
-_ONE_OF_TWO = Bounds(failed_percent=2, cut=0, slowest_seconds=15, slowest_later_seconds=5)
+# Reasons of immediate refusals, for one client that asks for too much at a time, or for all.
+_REFUSED: Final = frozenset({"RATE_LIMITED", "OVERLOADED"})
+_ONE_OF_TWO: Final = Bounds(failed_percent=2, cut=0, slowest_seconds=15, slowest_later_seconds=5)
 
-FAULTS: Mapping[str, Fault] = {
+FAULTS: Final[Mapping[str, Fault]] = {
     "retriever-hangs": Fault("One of two retrievers is stopped.", _stopped("retriever-1"), _ONE_OF_TWO),
     "reranker-hangs": Fault("One of two rerankers is stopped.", _stopped("reranker-1"), _ONE_OF_TWO),
     "generator-hangs": Fault("One of two generators is stopped.", _stopped("generator-1"), _ONE_OF_TWO),
@@ -345,4 +347,4 @@ FAULTS: Mapping[str, Fault] = {
         is_overload=True,
     ),
 }
-"""By name, as `--fault` takes it."""
+"""Faults by name, as `--fault` takes it."""

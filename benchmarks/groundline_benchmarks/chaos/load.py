@@ -1,4 +1,4 @@
-"""Searches, chats and documents that come all the time, each with a marker word that nothing else has."""
+"""A load of searches, chats and documents, each with a marker word that nothing else has."""
 
 import asyncio
 import itertools
@@ -8,19 +8,37 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 import httpx
 
 __all__ = ["COLLECTION", "Asked", "Kind", "Load", "Outcome", "http_client"]
 
-COLLECTION = "chaos"
-_SYLLABLES = ("ba", "de", "fi", "go", "ku", "la", "me", "ni", "po", "ru", "sa", "te", "vi", "wo", "xu", "za")
-_GIVEN_UP_SECONDS = 60.0
-_POOLS = 16
+COLLECTION: Final = "chaos"
+_SYLLABLES: Final = (
+    "ba",
+    "de",
+    "fi",
+    "go",
+    "ku",
+    "la",
+    "me",
+    "ni",
+    "po",
+    "ru",
+    "sa",
+    "te",
+    "vi",
+    "wo",
+    "xu",
+    "za",
+)
+_GIVEN_UP_SECONDS: Final = 60.0
+_POOLS: Final = 16
 
 
 class Kind(StrEnum):
-    """What was asked for."""
+    """Kind of a request."""
 
     SEARCH = "search"
     CHAT = "chat"
@@ -28,33 +46,33 @@ class Kind(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What came back."""
+    """Outcome of a request."""
 
     OK = "ok"
     DEGRADED = "degraded"
-    """Answered, and said that something was left out."""
+    """An answer that says that something was left out."""
     FAILED = "failed"
-    """An error that says so."""
+    """An error."""
     WRONG = "wrong"
-    """Answered without the document that the marker stands in, and without a word of it."""
+    """An answer that lacks the document with the marker without saying so."""
     CUT = "cut"
-    """A stream that ended without an end."""
+    """A stream that broke off."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Asked:
-    """One request."""
+    """A request and its outcome."""
 
     kind: Kind
     begun: float
-    """Of time.monotonic."""
+    """Start of the request, by time.monotonic."""
     seconds: float
     outcome: Outcome
     reason: str = ""
 
 
 def marker(number: int) -> str:
-    """A word that nothing else has."""
+    """Return a word that nothing else has."""
     word = ""
     while True:
         number, digit = divmod(number, len(_SYLLABLES))
@@ -64,8 +82,8 @@ def marker(number: int) -> str:
 
 
 def http_client(gateways: Sequence[str], api_key: str) -> httpx.AsyncClient:
-    """One that repeats nothing that has been sent, unlike the suite's own: what is measured is what the suite
-    does."""
+    """Return a client that retries nothing that has been sent, unlike the suite's own: the suite's behaviour
+    is measured."""
     return httpx.AsyncClient(
         base_url=gateways[0],
         headers={"x-api-key": api_key},
@@ -75,11 +93,11 @@ def http_client(gateways: Sequence[str], api_key: str) -> httpx.AsyncClient:
 
 
 class _Balancer(httpx.AsyncBaseTransport):
-    """Requests go to one gateway after the other, and to the next where nothing listens, as what stands in
-    front of gateways does it.
+    """Transport that sends requests to one gateway after the other, and to the next if nothing listens, as
+    load balancers do.
 
-    Each has several pools: in one of 300 connections httpx lets requests wait for seconds before it sends
-    them.
+    Each gateway has several pools: in one of 300 connections httpx lets requests wait for seconds before it
+    sends them.
     """
 
     def __init__(self, gateways: Sequence[str]) -> None:
@@ -106,21 +124,21 @@ class _Balancer(httpx.AsyncBaseTransport):
             await pool.aclose()
 
 
-@dataclass
+@dataclass(slots=True)
 class Load:
-    """Requests of a number of clients, and what became of them."""
+    """Requests of a number of clients, and their outcomes."""
 
     client: httpx.AsyncClient
     asked: list[Asked] = field(default_factory=list)
     known: list[str] = field(default_factory=list)
     """Markers of documents that can be found."""
     handed_in: dict[str, str] = field(default_factory=dict)
-    """Marker → job of each document whose hand-in was acknowledged."""
+    """Job of each document whose hand-in was acknowledged, by marker."""
     _numbers: "itertools.count[int]" = field(default_factory=itertools.count)
     _turns: "itertools.count[int]" = field(default_factory=itertools.count)
 
     async def prepare(self, documents: int) -> None:
-        """Make the collection, and documents to ask for. Raises httpx.HTTPError."""
+        """Create the collection, and documents to ask for. Raises httpx.HTTPError."""
         made = await self.client.post("/api/collections", json={"collectionId": COLLECTION})
         made.raise_for_status()
         for _ in range(documents):
@@ -131,7 +149,7 @@ class Load:
 
     @asynccontextmanager
     async def running(self, *, searches: int, chats: int, hand_ins: int) -> AsyncIterator[None]:
-        """So many clients at it within the block; what is under way at its end is waited for."""
+        """Run this many clients within the block; requests under way at its end are awaited."""
         ended = asyncio.Event()
 
         async def client(ask: Callable[[], Awaitable[None]], pause: float) -> None:
@@ -211,14 +229,14 @@ class Load:
             await asyncio.sleep(1)
 
     async def settled(self) -> bool:
-        """Whether every document that was handed in has ended."""
+        """Tell whether every document that was handed in has ended."""
         listed = await self.client.get("/api/jobs", params={"collectionId": COLLECTION, "pageSize": 1000})
         listed.raise_for_status()
         states = [job["state"] for job in listed.json().get("jobs", ())]
         return not any(state in ("JOB_STATE_QUEUED", "JOB_STATE_RUNNING") for state in states)
 
     async def lost_and_doubled(self) -> tuple[Sequence[str], Sequence[str]]:
-        """Markers whose documents are not found, and those found more than once."""
+        """Return the markers whose documents are not found, and those found more than once."""
         lost, doubled = [], []
         for word in self.handed_in:
             response = await self.client.post(
@@ -229,7 +247,7 @@ class Load:
                     "options": {"retrieval": {"mode": "RETRIEVAL_MODE_KEYWORD"}},
                 },
             )
-            # An error is no answer: it is not found.
+            # An error is not an answer: the document is not found.
             found = () if response.is_error else response.json().get("passages", ())
             texts = [passage["chunk"]["text"] for passage in found]
             count = sum(word in text for text in texts)
@@ -244,7 +262,7 @@ class Load:
 
     @asynccontextmanager
     async def _noted(self, kind: Kind) -> AsyncIterator[Callable[..., None]]:
-        """Write down what the block says of its request, or how it failed."""
+        """Record the outcome that the block reports, or its failure."""
         begun = time.monotonic()
         said: list[tuple[Outcome, str]] = []
 

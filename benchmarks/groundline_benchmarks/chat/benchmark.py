@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from groundline_cli.evaluation import EvaluationSet
 from groundline_client import AsyncClient, JsonObject
@@ -31,26 +31,26 @@ from groundline_benchmarks.measuring.suite import Suite, started_suite
 
 __all__ = ["ChatBench", "ChatFigures", "EvaluationInput"]
 
-EXTRACTIVE = "extractive"
-"""The provider that needs no model."""
+EXTRACTIVE: Final = "extractive"
+"""Provider that needs no model."""
 
-_LATENCY_COLLECTION = "bench"
-_CONCURRENCY = 4
-_MEMORY_CONCURRENCY = 8
-_REPORT_EVERY_SECONDS = 10.0
+_LATENCY_COLLECTION: Final = "bench"
+_CONCURRENCY: Final = 4
+_MEMORY_CONCURRENCY: Final = 8
+_REPORT_EVERY_SECONDS: Final = 10.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class EvaluationInput:
-    """A set and the lexical language of its text."""
+    """An evaluation set and the lexical language of its text."""
 
     directory: Path
     language: str
 
 
-@dataclass
+@dataclass(slots=True)
 class ChatFigures:
-    """What was measured; by provider, and by set."""
+    """Figures by provider, and by set."""
 
     latency: dict[str, Latency] = field(default_factory=dict)
     streams: list[StreamStep] = field(default_factory=list)
@@ -59,7 +59,7 @@ class ChatFigures:
     quality: dict[str, AnswerQuality] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the figures for programs."""
         return {
             **asdict(self),
             "sustainedStreams": sustained(self.streams),
@@ -68,7 +68,7 @@ class ChatFigures:
         }
 
     def goals(self) -> list[Goal]:
-        """What these figures should be."""
+        """Return the goals of these figures."""
         found = [
             Goal(f"{provider}: overhead on the first delta, ms", one.overhead[0], 8)
             for provider, one in self.latency.items()
@@ -79,9 +79,9 @@ class ChatFigures:
         return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ChatBench:
-    """How much is measured."""
+    """Extent of the measurement."""
 
     sets: Sequence[EvaluationInput]
     questions: int = 300
@@ -95,7 +95,7 @@ class ChatBench:
     report: Report = lambda _line: None
 
     async def run(self) -> ChatFigures:
-        """Raises DatasetError, GatewayError, SuiteFailedError."""
+        """Measure. Raises DatasetError, GatewayError, SuiteFailedError."""
         loaded = [(one, EvaluationSet.load(one.directory)) for one in self.sets]
         asked = {
             one.directory.resolve().name: spread(known_answers(dataset, one.directory), self.questions)
@@ -176,7 +176,9 @@ class ChatBench:
         if self.memory_chats:
             self.report(f"{name}: {self.memory_chats} chats for the memory they leave behind")
             if provider is not None:
-                provider.tokens_per_second = 1_000_000.0  # how fast matters no more, how much does
+                provider.tokens_per_second = (
+                    1_000_000.0  # from here on only the number of tokens matters, not their rate
+                )
             figures.memory[name] = await measure_memory(
                 client,
                 requests,
@@ -188,7 +190,7 @@ class ChatBench:
             )
 
     def _counting(self, total: int, what: str) -> Callable[[], None]:
-        """To be called for each one that is done; reports now and then."""
+        """Return a function to call for each one that is done; it reports now and then."""
         done, reported = 0, time.monotonic()
 
         def count() -> None:

@@ -1,10 +1,11 @@
-"""How soon the model's provider sees that whoever asked has gone away."""
+"""Time until the model's provider notices that the client has hung up."""
 
 import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from typing import Final
 
 from groundline_client import ApiError, AsyncClient, JsonObject
 from groundline_client.models import ChatDelta, ChatStarted, FinishReason
@@ -15,30 +16,30 @@ from groundline_benchmarks.measuring.statistics import percentile
 
 __all__ = ["Cancellation", "measure_cancellation"]
 
-_WITHIN_SECONDS = 10.0
-_LOOK_AGAIN_SECONDS = 0.01
-_NOT_FOUND = 404
-_FIRST_TOKENS = 5
+_WITHIN_SECONDS: Final = 10.0
+_LOOK_AGAIN_SECONDS: Final = 0.01
+_NOT_FOUND: Final = 404
+_FIRST_TOKENS: Final = 5
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Cancellation:
-    """Milliseconds from a client's hanging up in the middle of an answer to its provider's seeing it."""
+    """Milliseconds from a client's hanging up in the middle of an answer until its provider notices."""
 
     chats: int
     seen: tuple[float, float]
-    """At the median and the 95th percentile."""
+    """Milliseconds at the median and the 95th percentile."""
     stored: int
-    """How many of these answers are kept in their threads as cancelled."""
+    """Number of these answers that are kept in their threads as cancelled."""
 
 
 async def measure_cancellation(
     client: AsyncClient, requests: Sequence[JsonObject], provider: Provider
 ) -> Cancellation:
-    """One chat for each request, one after the other, left after a few tokens.
+    """Run one chat for each request, one after the other, and leave it after a few tokens.
 
-    Chats that never ask the provider (refusals) do not count. Raises GatewayError, and TimeoutError where the
-    provider sees nothing, or nothing is stored, within ten seconds.
+    Chats that never ask the provider (refusals) do not count. Raises GatewayError, and TimeoutError if the
+    provider notices nothing, or nothing is stored, within ten seconds.
     """
     seen: list[float] = []
     stored = 0
@@ -56,7 +57,7 @@ async def measure_cancellation(
 
 
 async def _kept_as(client: AsyncClient, thread_id: str) -> FinishReason:
-    """The finish reason of a thread's answer, once it is stored: nobody waits for that."""
+    """Wait until a thread's answer is stored, and return its finish reason."""
     while True:
         try:
             messages = [message async for message in client.list_messages(thread_id)]
@@ -70,7 +71,8 @@ async def _kept_as(client: AsyncClient, thread_id: str) -> FinishReason:
 
 
 async def _leave(client: AsyncClient, request: JsonObject) -> tuple[str, float]:
-    """The thread, and when the connection was closed (time.perf_counter); 0 where the answer ended first."""
+    """Return the thread, and when the connection was closed (time.perf_counter); 0 if the answer ended
+    first."""
     thread_id, deltas = "", 0
     async with aclosing(begun_chat(client, request)) as events:
         async for event in events:

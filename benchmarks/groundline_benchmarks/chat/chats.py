@@ -11,21 +11,21 @@ from groundline_client.models import ChatCompleted, ChatDelta
 __all__ = ["TimedChat", "begun_chat", "timed_chat"]
 
 
-@dataclass
+@dataclass(slots=True)
 class TimedChat:
-    """Times in seconds, from before the request was sent."""
+    """Times of a chat in seconds, from before the request was sent."""
 
     first_delta: float = 0.0
     total: float = 0.0
     gaps: list[float] = field(default_factory=list)
-    """Between two deltas."""
+    """Times between two deltas, in seconds."""
     timings: dict[str, float] = field(default_factory=dict)
     """Seconds of each stage and part, as the suite reports them."""
     degraded: bool = False
 
 
 def begun_chat(client: AsyncClient, request: JsonObject) -> AsyncGenerator[ChatEvent]:
-    """The events of a request as POST /api/chat takes it."""
+    """Yield the events of a request as POST /api/chat takes it."""
     return client.chat(
         request["query"], collection_ids=request.get("collectionIds", ()), options=request.get("options")
     )

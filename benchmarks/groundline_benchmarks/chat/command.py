@@ -141,6 +141,11 @@ def _print(figures: ChatFigures) -> None:
     )
     if figures.latency:
         click.echo(f"overhead: {OVERHEAD}\n")
+    _print_costs(figures)
+    print_goals(figures.goals())
+
+
+def _print_costs(figures: ChatFigures) -> None:
     _table(
         ("PROCESSOR MS OF ONE CHAT", *(name.upper() for name in PROCESSES)),
         [
@@ -175,7 +180,6 @@ def _print(figures: ChatFigures) -> None:
             for process, sizes in one.processes.items()
         ],
     )
-    print_goals(figures.goals())
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from groundline_client import AsyncClient, JsonObject
 
@@ -12,13 +13,13 @@ from groundline_benchmarks.measuring.statistics import percentile
 
 __all__ = ["OVERHEAD", "Latency", "measure_latency", "work_seconds"]
 
-OVERHEAD = (
+OVERHEAD: Final = (
     "time to the first delta through the gateway, less the longer of keyword search and embedding + semantic "
     "search, less the model's first token; chat by chat"
 )
-"""What the figure means, for those who read it."""
+"""Explanation of the figure for its readers."""
 
-_PARTS = (
+_PARTS: Final = (
     "STAGE_EMBEDDING",
     "STAGE_KEYWORD_SEARCH",
     "STAGE_SEMANTIC_SEARCH",
@@ -29,19 +30,20 @@ _PARTS = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Latency:
     """Milliseconds at the median and the 95th percentile."""
 
     chats: int
     first_delta: tuple[float, float]
     provider_first_token: tuple[float, float]
-    """Of the extractive provider: as the coordinator sees it, with the call's own cost."""
+    """Time to the provider's first token; for the extractive provider as the coordinator sees it, with the
+    call's own cost."""
     overhead: tuple[float, float]
-    """See OVERHEAD."""
+    """Time that the suite adds; see OVERHEAD."""
     parts: Mapping[str, tuple[float, float]]
     processor_ms: Mapping[str, float]
-    """Milliseconds of a processor that each process took for one chat, on average."""
+    """Processor time of each process for one chat, in milliseconds, on average."""
 
 
 async def measure_latency(
@@ -53,7 +55,7 @@ async def measure_latency(
     warm_up: int,
     on_chat: Callable[[], None] = lambda: None,
 ) -> Latency:
-    """Chats one after the other; the first `warm_up` do not count."""
+    """Run chats one after the other; the first `warm_up` do not count."""
     chats: list[TimedChat] = []
     model: list[float] = []
     for request in requests[:warm_up]:
@@ -66,7 +68,7 @@ async def measure_latency(
             chat = await timed_chat(client, request)
             on_chat()
             chats.append(chat)
-            # With a provider of our own: its own measure; a refusal asks it nothing.
+            # With a provider of our own: its own measure; a refusal does not ask it.
             if provider is None:
                 model.append(chat.timings.get("STAGE_FIRST_TOKEN", 0.0))
             else:
@@ -85,7 +87,7 @@ async def measure_latency(
 
 
 def work_seconds(timings: Mapping[str, float]) -> float:
-    """Embedding and SQL as they follow on each other: the keyword search runs beside both of the others."""
+    """Add up embedding and SQL in sequence: the keyword search runs beside both of the others."""
     embedded = timings.get("STAGE_EMBEDDING", 0.0) + timings.get("STAGE_SEMANTIC_SEARCH", 0.0)
     return max(timings.get("STAGE_KEYWORD_SEARCH", 0.0), embedded)
 

@@ -1,4 +1,4 @@
-"""Whether the services' memory grows with the chats they have served."""
+"""Growth of the services' memory with the chats they have served."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from groundline_benchmarks.chat.chats import timed_chat
 __all__ = ["MemoryGrowth", "measure_memory"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class MemoryGrowth:
     """Resident memory in MiB by process: after the warm-up, half-way, and at the end."""
 
@@ -56,5 +56,5 @@ async def _run(
 
 
 def _resident(pids: Mapping[str, int]) -> dict[str, float]:
-    """Of each process; of PostgreSQL the one that was started, whose backends come and go."""
+    """Return the memory of each process; for PostgreSQL only the postmaster's, whose backends come and go."""
     return {name: psutil.Process(pid).memory_info().rss / 2**20 for name, pid in pids.items()}

@@ -1,6 +1,7 @@
-"""A chat endpoint as OpenAI shapes it, that streams tokens at a steady rate: a model of known speed.
+"""A chat endpoint in OpenAI's form that streams tokens at a steady rate: a model of known speed.
 
-It shares the machine's cores with what it measures, so a token costs it two writes: no tasks, no encoding.
+It shares the machine's cores with the suite under measurement, so a token costs it two writes: no tasks, no
+encoding.
 """
 
 import asyncio
@@ -9,36 +10,36 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Final, cast
 
 __all__ = ["MODEL", "Provider", "serving_provider"]
 
-MODEL = "bench"
+MODEL: Final = "bench"
 
-# The answer of a call that does not stream: nothing to rewrite, nothing to judge.
-_WHOLE_ANSWER = "{}"
-_END_OF_HEAD = b"\r\n\r\n"
-_END_OF_BODY = b"0\r\n\r\n"
+# Answer of a call that does not stream: nothing to rewrite, nothing to judge.
+_WHOLE_ANSWER: Final = "{}"
+_END_OF_HEAD: Final = b"\r\n\r\n"
+_END_OF_BODY: Final = b"0\r\n\r\n"
 
 
-@dataclass
+@dataclass(slots=True)
 class Provider:
-    """How it answers, and what it has measured of itself; times in seconds."""
+    """Behaviour of the provider, and its own measurements; times in seconds."""
 
     tokens: int = 200
     tokens_per_second: float = 100.0
     retry_after_seconds: int | None = None
-    """While it is set, every call is refused with 429."""
+    """Retry-After of the 429 with which every call is refused while this is set, in seconds."""
     refused_calls: int = 0
     address: str = ""
     first_token: list[float] = field(default_factory=list)
-    """From the end of each request to its first token."""
+    """Times from the end of each request to its first token."""
     gaps: list[float] = field(default_factory=list)
-    """Between two tokens of one stream."""
+    """Times between two tokens of one stream."""
     whole_calls: int = 0
-    """Calls that did not stream."""
+    """Number of calls that did not stream."""
     abandoned: "asyncio.Queue[float]" = field(default_factory=asyncio.Queue)
-    """Of each stream whose client hung up before its end: when that was seen, by time.perf_counter()."""
+    """Times (time.perf_counter) at which it noticed that a stream's client had hung up."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -51,7 +52,7 @@ class Provider:
         }
 
     def forget(self) -> None:
-        """Drop what was measured."""
+        """Drop the measurements."""
         self.first_token.clear()
         self.gaps.clear()
         while not self.abandoned.empty():
@@ -75,7 +76,7 @@ async def serving_provider(provider: Provider) -> AsyncIterator[Provider]:
 
 
 class _Connection(asyncio.Protocol):
-    """One client, that asks for one answer after the other."""
+    """A client that asks for one answer after the other."""
 
     def __init__(self, provider: Provider, connections: "set[_Connection]") -> None:
         self._provider = provider
@@ -118,7 +119,7 @@ class _Connection(asyncio.Protocol):
         self._transport.close()
 
     def _next_request(self) -> dict[str, Any] | None:
-        """The JSON body of the next request, once it is there whole."""
+        """Return the JSON body of the next request, or None until it is complete."""
         end = self._received.find(_END_OF_HEAD)
         if end < 0:
             return None
@@ -132,7 +133,7 @@ class _Connection(asyncio.Protocol):
 
 
 class _Stream:
-    """One streamed answer. Tokens keep to the plan: one that comes late does not delay those after it."""
+    """A streamed answer. Tokens keep to the plan: one that comes late does not delay those after it."""
 
     def __init__(self, provider: Provider, transport: asyncio.Transport) -> None:
         self._provider = provider
@@ -156,7 +157,7 @@ class _Stream:
         self._plan()
 
     def abandon(self) -> bool:
-        """Send no more; whether there was more to send."""
+        """Stop sending; return whether there was more to send."""
         unfinished = self._number < self._provider.tokens
         self._number = self._provider.tokens
         if self._timer is not None:
@@ -248,6 +249,6 @@ def _content_length(head: bytes) -> int:
     return 0
 
 
-_HEAD_OF_STREAM = _head("text/event-stream")
-_TOKEN = _event({"content": " word"})
-_LAST_TOKEN = _event({"content": " [1]."})
+_HEAD_OF_STREAM: Final = _head("text/event-stream")
+_TOKEN: Final = _event({"content": " word"})
+_LAST_TOKEN: Final = _event({"content": " [1]."})

@@ -1,4 +1,5 @@
-"""Answers to questions whose answer is known: do they hold it, cite it, and refuse when it is not there."""
+"""Quality of answers to questions with known answers: whether they hold it, cite it, and refuse without
+it."""
 
 import asyncio
 import json
@@ -7,6 +8,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from groundline_cli.evaluation import DatasetError, EvaluationSet
 from groundline_cli.ingestion import ensure_collection, ingest_documents
@@ -15,13 +17,13 @@ from groundline_client.models import AnswerResponse, FinishReason
 
 __all__ = ["AnswerQuality", "KnownAnswer", "known_answers", "load_collection", "measure_quality", "spread"]
 
-# The largest there is: a row is one chunk unless it is longer.
-_CHUNK_SIZE = 20_000
-_BATCH_DOCUMENTS = 64
-_WORD = re.compile(r"\w+")
+# The maximum: a row is one chunk unless it is longer.
+_CHUNK_SIZE: Final = 20_000
+_BATCH_DOCUMENTS: Final = 64
+_WORD: Final = re.compile(r"\w+")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class KnownAnswer:
     """A question, its answer in the words of the corpus, and the documents that hold it."""
 
@@ -30,26 +32,26 @@ class KnownAnswer:
     documents: frozenset[str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class AnswerQuality:
     """Shares, 0 to 1."""
 
     questions: int
     removed_documents: int
     contains_answer: float
-    """Of all questions: answers that hold the gold answer, letter case and punctuation aside."""
+    """Share of questions whose answers hold the gold answer, letter case and punctuation aside."""
     sources_contain_gold: float
-    """Of all questions: those for which the gold document was among the sources."""
+    """Share of questions for which the gold document was among the sources."""
     citations_gold: float
-    """Of all citations: those that point at the gold document."""
+    """Share of citations that point at the gold document."""
     refused: float
-    """Of all questions, although the answer is there."""
+    """Share of questions that were refused although the answer is there."""
     refused_without_gold: float
-    """Of all questions, with the gold documents removed."""
+    """Share of questions that were refused with the gold documents removed."""
 
 
 def known_answers(dataset: EvaluationSet, path: Path) -> list[KnownAnswer]:
-    """The set's queries that name their `answer`. Raises DatasetError where none does."""
+    """Return the set's queries that name their `answer`. Raises DatasetError if no query does."""
     answers: dict[str, str] = {}
     for line in (path / "queries.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
@@ -66,7 +68,7 @@ def known_answers(dataset: EvaluationSet, path: Path) -> list[KnownAnswer]:
 
 
 def spread(questions: Sequence[KnownAnswer], most: int) -> list[KnownAnswer]:
-    """`most` of them, evenly over the set."""
+    """Choose `most` of the questions, evenly over the set."""
     count = min(most, len(questions))
     return [questions[number * len(questions) // count] for number in range(count)]
 
@@ -79,7 +81,7 @@ async def load_collection(
     *,
     without: frozenset[str] = frozenset(),
 ) -> None:
-    """Each row of the set, but those of the ids in `without`, as a document.
+    """Load each row of the set as a document, except those of the ids in `without`.
 
     Raises DatasetError, GatewayError.
     """
@@ -160,7 +162,7 @@ async def _ask(
 
 
 def _cited_documents(answer: AnswerResponse) -> list[str]:
-    """The uri of each citation's source: the id of the document in the set."""
+    """Return the uri of each citation's source: the id of the document in the set."""
     uris = {source.number: source.uri for source in answer.sources}
     citations = answer.completed.citations if answer.completed else ()
     return [uris.get(citation.source_number, "") for citation in citations]
@@ -171,7 +173,7 @@ def _is_refusal(answer: AnswerResponse) -> bool:
 
 
 def _normalized(text: str) -> str:
-    """Words in one case, between spaces, so that an answer is found as whole words."""
+    """Return the words in one case, between spaces, so that an answer is found as whole words."""
     return f" {' '.join(_WORD.findall(unicodedata.normalize('NFKC', text).casefold()))} "
 
 

@@ -1,4 +1,4 @@
-"""How many answers can stream side by side before their tokens come unevenly."""
+"""Number of answers that can stream side by side before their tokens come unevenly."""
 
 import asyncio
 import json
@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, islice
+from typing import Final
 from urllib.parse import urlsplit
 
 from groundline_cli.connection import Connection
@@ -18,28 +19,30 @@ from groundline_benchmarks.measuring.statistics import percentile
 
 __all__ = ["StreamStep", "measure_streams", "sustained"]
 
-_MOST_STRETCH = 2.0
-"""The gap between tokens may be this many times the provider's own."""
+_MOST_STRETCH: Final = 2.0
+"""Maximum gap between tokens, as a multiple of the provider's own."""
 
-_ROUNDS = 2
-_DELTA, _ENDS, _SUCCESS = b'"delta":', (b'"completed":', b'"error":'), b'"completed":'
-_LONGEST_MARK = max(map(len, (_DELTA, *_ENDS)))
+_ROUNDS: Final = 2
+_DELTA: Final = b'"delta":'
+_ENDS: Final = (b'"completed":', b'"error":')
+_SUCCESS: Final = b'"completed":'
+_LONGEST_MARK: Final = max(map(len, (_DELTA, *_ENDS)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class StreamStep:
-    """One number of streams; gaps in milliseconds at the 95th percentile."""
+    """Figures for one number of streams; gaps in milliseconds at the 95th percentile."""
 
     streams: int
     gap_p95: float
     provider_gap_p95: float
     provider_planned_gap: float
     cores: Mapping[str, float] = field(default_factory=dict)
-    """How much of a core each process took; `bench` is client and provider together."""
+    """Processor time of each process, in cores; `bench` is client and provider together."""
 
     @property
     def held(self) -> bool:
-        """Whether tokens came as evenly as is asked."""
+        """Whether tokens came evenly enough."""
         return self.gap_p95 <= _MOST_STRETCH * self.provider_gap_p95
 
 
@@ -51,7 +54,7 @@ async def measure_streams(
     *,
     most: int,
 ) -> list[StreamStep]:
-    """1, 2, 4 and so on streams at the same time, until they no longer hold or `most` is reached.
+    """Measure 1, 2, 4 and so on streams at the same time, until they no longer hold or `most` is reached.
 
     Each stream is two answers, one after the other; the streams begin spread over the length of an answer, as
     users come, so that questions are searched for while others' answers stream. Raises GatewayError.
@@ -90,12 +93,12 @@ async def measure_streams(
 
 
 def sustained(steps: Sequence[StreamStep]) -> int:
-    """The largest number of streams that held."""
+    """Return the largest number of streams that held."""
     return max((step.streams for step in steps if step.held), default=0)
 
 
 async def _stream(connection: Connection, requests: Sequence[JsonObject], wait: float) -> list[float]:
-    """The gaps of answers one after the other, in seconds; the time between two answers is none."""
+    """Return the gaps of consecutive answers, in seconds; the time between two answers does not count."""
     await asyncio.sleep(wait)
     gaps: list[float] = []
     for request in requests:
@@ -129,8 +132,8 @@ async def _gaps(connection: Connection, request: JsonObject) -> list[float]:
 
 
 class _Reader(asyncio.Protocol):
-    """Notes when each delta came. It looks for the events' names alone: reading JSON would cost more than
-    the gateway's own work, and on the same cores."""
+    """Protocol that records when each delta came. It looks only for the events' names: reading JSON would
+    cost more than the gateway's own work, and on the same cores."""
 
     def __init__(self) -> None:
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()

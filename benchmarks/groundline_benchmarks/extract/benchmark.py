@@ -1,4 +1,4 @@
-"""What the ingestor's readers make of documents whose contents are known."""
+"""Measurement of the readers on documents whose contents are known."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from statistics import mean
 
 import psutil
-from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
-from groundline_ingestor.adapters.extraction.ocr import find_ocr_data
-from groundline_ingestor.adapters.extraction.readers import pdf
-from groundline_ingestor.adapters.extraction.readers.common import NO_HINTS, ReaderLimits
-from groundline_ingestor.adapters.extraction.sandbox import Sandbox
-from groundline_ingestor.domain.documents import GivenDocument
+from groundline_extraction.documents import GivenDocument
+from groundline_extraction.extractor import DocumentExtractor
+from groundline_extraction.ocr import find_ocr_data
+from groundline_extraction.readers.common import NO_HINTS, ReaderLimits
+from groundline_extraction.readers.pdf import reader as pdf
+from groundline_extraction.sandbox import Sandbox
 
 from groundline_benchmarks.extract.documents import documents, large_pdf
 from groundline_benchmarks.extract.scoring import Reading, Scores, score
@@ -21,9 +21,9 @@ from groundline_benchmarks.measuring.running import Report
 __all__ = ["ExtractFigures", "measure_extraction"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Extracted:
-    """One document; seconds as its sender waits, with what starting a process takes left out."""
+    """Result for one document; seconds as its sender waits, without the start of a process."""
 
     name: str
     format: str
@@ -32,17 +32,17 @@ class Extracted:
     scores: Scores
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ExtractFigures:
-    """pages_per_second: of text PDFs, by the time of one core. memory: the most that the process that reads
-    has taken, in MB."""
+    """Results for all documents. pages_per_second: of text PDFs, by the time of one core. memory: peak of the
+    process that reads, in MB."""
 
     extracted: Sequence[Extracted]
     pages_per_second: float
     memory: float
 
     def goals(self) -> list[Goal]:
-        """Those of files that were not scanned."""
+        """Return the goals of files that were not scanned."""
         born = [one for one in self.extracted if one.format != "scan"]
         ruled = [one.scores.cells for one in born if one.is_ruled is not False]
         unruled = [one.scores.cells for one in born if one.is_ruled is False]
@@ -59,9 +59,9 @@ class ExtractFigures:
 
 
 def measure_extraction(seed: int, pages: int, report: Report, *, with_scans: bool = True) -> ExtractFigures:
-    """Reads each document as an ingestor does, in a process that is confined, and a long one for its speed.
+    """Read each document as an ingestor does, in a confined process, and a long one for its speed.
 
-    Scans take tesseract's language data; without it they are left out.
+    Scans need tesseract's language data; without it they are left out.
     """
     ocr_data = find_ocr_data(None)
     extracted = []
@@ -89,7 +89,7 @@ def _mean(values: Iterable[float | None]) -> float:
 
 
 def _most_memory(process: psutil.Process) -> float:
-    """In MB, since it was started."""
+    """Return the peak memory since the process was started, in MB."""
     with open(f"/proc/{process.pid}/status") as status:
         lines = dict(line.split(":", 1) for line in status)
     return int(lines["VmHWM"].split()[0]) / 1024

@@ -22,10 +22,11 @@ __all__ = ["extract"]
 @click.option("--scans/--no-scans", "with_scans", default=True, show_default=True, help="They take a minute.")
 @json_option
 def extract(seed: int, pages: int, with_scans: bool, as_json: bool) -> None:
-    """How much of documents of each format is read: words, tables, order, headings, pages; and how fast.
+    """Measure how much of documents of each format is read (words, tables, order, headings, pages), and how
+    fast.
 
-    The documents are made by the libraries of their formats, so that what is in them is known. Scans are
-    read where tesseract's language data is installed.
+    The documents are made by the libraries of their formats, so that their contents are known. Scans are read
+    if tesseract's language data is installed.
     """
 
     only_warnings()

@@ -1,4 +1,4 @@
-"""Documents of every format, made from parts that are known: what reading them should give."""
+"""Documents of every format, made from known parts: the expected result of reading them."""
 
 import io
 import random
@@ -51,7 +51,7 @@ _WORDS: Final = (
 type Grid = list[list[str]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Heading:
     level: int
     text: str
@@ -61,9 +61,9 @@ type Part = Heading | str | Grid
 """A heading, a paragraph or a table whose first row names its columns."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Document:
-    """A file and what is in it, page by page; formats without pages have one."""
+    """A file and its contents, page by page; formats without pages have one."""
 
     name: str
     format: str
@@ -72,11 +72,11 @@ class Document:
     pages: Sequence[Sequence[Part]]
     has_pages: bool = False
     is_ruled: bool | None = None
-    """Whether lines are drawn around the cells of its tables; None where tables are told by marks."""
+    """Whether lines are drawn around the cells of its tables; None if tables have marks."""
 
 
 def documents(seed: int, *, with_scans: bool) -> Iterator[Document]:
-    """The set that is measured; the same for the same seed."""
+    """Yield the documents of the benchmark; the same for the same seed."""
     maker = _Maker(random.Random(seed))  # noqa: S311
     yield maker.pdf("prose", tables="")
     yield maker.pdf("ruled tables", tables="ruled")
@@ -97,12 +97,12 @@ def documents(seed: int, *, with_scans: bool) -> Iterator[Document]:
 
 
 def large_pdf(seed: int, pages: int) -> Document:
-    """Text alone, for measuring speed."""
+    """Return a PDF of text only, to measure speed."""
     return _Maker(random.Random(seed)).pdf("large", tables="", pages=pages)  # noqa: S311
 
 
 class _Maker:
-    """Parts and files of them; chance decides over texts alone."""
+    """Maker of parts and of files of them; only the texts are random."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
@@ -111,7 +111,7 @@ class _Maker:
     def sentence(self, least: int = 8, most: int = 18) -> str:
         words = [self._chance.choice(_WORDS) for _ in range(self._chance.randint(least, most))]
         self._number += 1
-        # A word that stands nowhere else tells where a sentence went.
+        # A unique word tells where a sentence went.
         words.insert(len(words) // 2, f"n{self._number}")
         return " ".join(words).capitalize() + "."
 
@@ -124,7 +124,7 @@ class _Maker:
         return Heading(level, f"{words} n{self._number}")
 
     def grid(self, columns: int = 5, rows: int = 5) -> Grid:
-        """With an empty cell in most rows."""
+        """Return a grid with an empty cell in most rows."""
         head = ["Region", *(f"Q{number}" for number in range(1, columns))]
         grid = [head]
         for _ in range(rows):
@@ -165,7 +165,7 @@ class _Maker:
         return Document("pdf: two columns", "pdf", "a.pdf", _two_columns(truth), truth, has_pages=True)
 
     def drawn_columns(self, count: int) -> Document:
-        """Each line across all columns at once, as some programs draw them."""
+        """Return a document whose lines are drawn across all columns at once, as some programs do."""
         truth: list[list[Part]] = [[self.paragraph() for _ in range(count * 2)] for _ in range(4)]
         content = _drawn_columns(truth, count)
         return Document(f"pdf: {count} columns by line", "pdf", "a.pdf", content, truth, has_pages=True)
@@ -176,7 +176,7 @@ class _Maker:
         return Document(f"pdf: scan at {angle}°", "scan", "a.pdf", content, truth, has_pages=True)
 
     def marked(self, write: Callable[[Sequence[Part]], tuple[str, bytes]]) -> Document:
-        """A format that has marks for headings and tables."""
+        """Return a document of a format that has marks for headings and tables."""
         parts = [part for _ in range(3) for part in self.page(table=write is not _rtf)]
         if write in {_mail, _rtf}:
             parts = [part for part in parts if isinstance(part, str)]
@@ -200,7 +200,7 @@ class _Maker:
 
 # --- PDF ---
 
-# Where a long word may be divided.
+# Positions at which a long word may be divided.
 _SOFT: Final = re.compile(r"([a-z]{4})([a-z]{3})")
 _LINES: Final[Mapping[str, Sequence[Any]]] = {
     "ruled": [("GRID", (0, 0), (-1, -1), 0.5, colors.black)],
@@ -285,13 +285,13 @@ def _two_columns(pages: Sequence[Sequence[Part]]) -> bytes:
 
 
 def _scanned(pages: Sequence[Sequence[Part]], angle: int) -> bytes:
-    """The pages as pictures of 200 dots an inch, turned."""
+    """Return the pages as images of 200 dots an inch, rotated."""
     pictures = []
     with pypdfium2.PdfDocument(_pdf(pages, "")) as printed:
         # The last page is the blank one behind the last break.
         for number in range(len(pages)):
             picture = printed[number].render(scale=200 / 72).to_pil().convert("L")
-            # Without what stands above and below, which a scan does not tell from the rest.
+            # Without headers and footers, which a scan does not tell from the rest.
             picture = picture.crop((0, 120, picture.width, picture.height - 120))
             turned = picture.rotate(angle, Image.Resampling.BICUBIC, expand=True, fillcolor=255)
             pictures.append(turned)

@@ -1,10 +1,11 @@
-"""How much of a document reading it gave."""
+"""Scores of a document's reading."""
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import mean
+from typing import Final
 
 import numpy as np
 
@@ -12,25 +13,25 @@ from groundline_benchmarks.extract.documents import Document, Heading, Part
 
 __all__ = ["Reading", "Scores", "score", "tables_of"]
 
-_WORD = re.compile(r"\w+(?:[.,]\w+)*")
-_RECORD_NAMES = re.compile(r"^(?:Region|Q\d): ", re.MULTILINE)
+_WORD: Final = re.compile(r"\w+(?:[.,]\w+)*")
+_RECORD_NAMES: Final = re.compile(r"^(?:Region|Q\d): ", re.MULTILINE)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Reading:
-    """The text that came out, with form feeds between pages, and the titles of its headings."""
+    """Extracted text, with form feeds between pages, and the titles of its headings."""
 
     text: str
     headings: Sequence[str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Scores:
-    """Shares, 0 to 1; None where a document has no such thing.
+    """Shares, 0 to 1; None if a document has no such part.
 
-    recall and precision: of words, however often each stands. cells: right in row and column, empty ones
-    too. order: 1 less the edit distance of the words, over their number. headings: those that were found.
-    pages: those whose words are on them.
+    recall and precision: of words, counting repetitions. cells: right in row and column, empty ones too.
+    order: 1 less the edit distance of the words, over their number. headings: those that were found. pages:
+    those whose words are on them.
     """
 
     recall: float
@@ -42,10 +43,10 @@ class Scores:
 
 
 def score(document: Document, reading: Reading) -> Scores:
-    """Compares without regard to marks, case and white space."""
+    """Compare without regard to marks, case and white space."""
     parts = [part for page in document.pages for part in page]
     truth = [word for part in parts for word in _part_words(part)]
-    # What stands before each cell of a record are the names of the columns, once more.
+    # The names of the columns are repeated before each cell of a record.
     is_record = document.format in {"csv", "xlsx"}
     found = _words(_RECORD_NAMES.sub("", reading.text) if is_record else reading.text)
     if is_record:
@@ -65,7 +66,7 @@ def score(document: Document, reading: Reading) -> Scores:
 
 
 def tables_of(document: Document, text: str) -> list[list[list[str]]]:
-    """The tables of a text: those of Markdown, or its records."""
+    """Return the tables of a text: those of Markdown, or its records."""
     if document.format in {"csv", "xlsx"}:
         return list(_record_tables(text))
     tables = []
@@ -76,7 +77,7 @@ def tables_of(document: Document, text: str) -> list[list[list[str]]]:
 
 
 def _record_tables(text: str) -> Iterator[list[list[str]]]:
-    """Records as rows under the names of all of them."""
+    """Yield tables of records, with the names of all of them as columns."""
     for section in re.split(r"^#+ .*$", text, flags=re.MULTILINE):
         records = [
             dict(line.split(": ", 1) for line in record.splitlines() if ": " in line)
@@ -104,7 +105,7 @@ def _part_words(part: Part) -> list[str]:
 
 
 def _distance(truth: Sequence[str], found: Sequence[str]) -> int:
-    """Words to insert, delete or replace, a row of the table at a time."""
+    """Count the words to insert, delete or replace, a row of the table at a time."""
     numbers: dict[str, int] = {}
     one = np.array([numbers.setdefault(word, len(numbers)) for word in truth], np.int64)
     other = np.array([numbers.setdefault(word, len(numbers)) for word in found], np.int64)
@@ -113,13 +114,13 @@ def _distance(truth: Sequence[str], found: Sequence[str]) -> int:
     for number, word in enumerate(one, 1):
         changed = np.minimum(row[1:] + 1, row[:-1] + (other != word))
         row = np.concatenate(([number], changed))
-        # What is inserted costs one for each place from the cheapest before.
+        # Each inserted word costs one from the cheapest column before.
         row = np.minimum.accumulate(row - places) + places
     return int(row[-1])
 
 
 def _cells(truth: Sequence[Sequence[Sequence[str]]], found: Sequence[Sequence[Sequence[str]]]) -> float:
-    """Each table is compared to the one that it is most like."""
+    """Score each table against the most similar one."""
     return mean(max((_agreement(table, other) for other in found), default=0.0) for table in truth)
 
 

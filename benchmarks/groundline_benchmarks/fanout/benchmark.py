@@ -1,4 +1,4 @@
-"""How late the slowest of many shards is, simulated: a search that asks all of them waits for it.
+"""Simulated time of the slowest of many shards, which a search that asks all of them waits for.
 
 A shard answers in a lognormal time, and now and then it pauses (a checkpoint, a neighbour's disk) for an
 exponential time beside that. With hedging, a shard that has not answered after a while is asked a second
@@ -18,16 +18,16 @@ __all__ = ["Answers", "Shard", "simulate"]
 type Milliseconds = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Shard:
-    """How long one takes, in milliseconds."""
+    """Times of a shard, in milliseconds."""
 
     p50_ms: float = 8.0
     p95_ms: float = 16.0
     pause_share: float = 0.002
-    """Of requests that meet a pause."""
+    """Share of requests that meet a pause."""
     pause_ms: float = 200.0
-    """A pause's mean."""
+    """Mean length of a pause."""
 
     def draw(self, generator: np.random.Generator, shape: tuple[int, int]) -> Milliseconds:
         sigma = np.log(self.p95_ms / self.p50_ms) / NormalDist().inv_cdf(0.95)
@@ -37,9 +37,9 @@ class Shard:
         return slowed
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Answers:
-    """Of many searches over so many shards."""
+    """Times of many searches over a number of shards."""
 
     shards: int
     hedged_after_ms: float | None
@@ -51,7 +51,8 @@ class Answers:
 
 
 def simulate(shard: Shard, shards: int, hedge_quantile: float | None, *, searches: int, seed: int) -> Answers:
-    """Searches that ask every shard; each hedged after this quantile of a shard's own time, or never."""
+    """Simulate searches that ask every shard; each hedged after this quantile of a shard's own time, or
+    never."""
     generator = np.random.default_rng(seed)
     times = shard.draw(generator, (searches, shards))
     after: float | None = None

@@ -1,6 +1,7 @@
 """groundline bench fanout"""
 
 from dataclasses import asdict
+from typing import Final
 
 import click
 from groundline_cli.commands.gateway import json_option
@@ -10,9 +11,9 @@ from groundline_benchmarks.fanout.benchmark import Shard, simulate
 
 __all__ = ["fanout"]
 
-SHARDS = (1, 4, 16, 64)
-HEDGED_AT = (None, 0.99, 0.95)
-_SHARD = Shard()
+SHARDS: Final = (1, 4, 16, 64)
+HEDGED_AT: Final = (None, 0.99, 0.95)
+_SHARD: Final = Shard()
 
 
 @click.command()

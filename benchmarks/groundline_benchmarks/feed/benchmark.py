@@ -1,4 +1,4 @@
-"""How quickly a distributed index follows PostgreSQL, and what recording changes for it costs."""
+"""Delay of a distributed index behind PostgreSQL, and the cost of recording changes for it."""
 
 import asyncio
 import time
@@ -23,18 +23,18 @@ from groundline_database import (
     register_vectors,
     transaction,
 )
-from groundline_ingestor.__main__ import Stores, stores_on
-from groundline_ingestor.adapters.postgres_index_feed import PostgresIndexFeed
-from groundline_ingestor.adapters.postgres_partitions import chunk_table, move_collection
-from groundline_ingestor.adapters.weaviate_index import WeaviateIndex, indexed_chunk
-from groundline_ingestor.domain.collections import EVERYONE, StoredCollection
+from groundline_indexing.collections import EVERYONE, StoredCollection
+from groundline_indexing.feed.feeding import Feeding
+from groundline_indexing.feed.state import IndexFeed
+from groundline_indexing.feed.weaviate import WeaviateIndex
+from groundline_indexing.partitions import chunk_table, move_collection
+from groundline_ingestor.adapters.postgres.stores import Stores, stores_on
 from groundline_ingestor.domain.work import NewVersion
 from groundline_ingestor.migrate import migrate
-from groundline_ingestor.service.feeding import Feeding
-from groundline_ingestor.service.pipeline import STORING_CONNECTIONS, TRANSACTION_CHUNKS
+from groundline_ingestor.service.worker.pipeline import STORING_CONNECTIONS, TRANSACTION_CHUNKS
 from groundline_ingestor.settings import MigrationSettings
 from groundline_lexical import LexicalIndex, detect_lexical_index
-from groundline_weaviate import Scope, Space, Weaviate, WeaviateSettings, condition_of, open_weaviate
+from groundline_weaviate import Extent, Space, Weaviate, WeaviateSettings, condition_of, open_weaviate
 from pydantic import SecretStr
 
 from groundline_benchmarks.ingest.corpus import CHUNKS_PER_DOCUMENT, GivenVectors, documents
@@ -48,19 +48,19 @@ FOUND_AMONG: Final = 50
 PATIENCE_SECONDS: Final = 3600.0
 
 OTHER_MODEL: Final = "given, other"
-"""Of a collection whose objects are to have a class of their own."""
+"""Model of a collection whose objects are to have a class of their own."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is measured with."""
+    """Amounts to measure with."""
 
     chunks: int
     documents: int
-    """Stored one after the other, each looked for until it is found."""
+    """Documents that are stored one after the other, each looked for until it is found."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Figure:
     name: str
     value: float
@@ -70,7 +70,7 @@ class Figure:
 async def measure(
     sizes: Sizes, weaviate: WeaviateSettings, data_dir: Path | None, report: Report
 ) -> list[Figure]:
-    """Feed an engine that runs, from a PostgreSQL of its own, into a class that is dropped afterwards."""
+    """Feed a running engine from a PostgreSQL of its own, into a class that is dropped afterwards."""
     settings = weaviate.model_copy(update={"class_prefix": f"Bench{uuid.uuid4().hex[:8]}"})
     with working_directory(data_dir) as directory:
         async with EmbeddedPostgres(directory) as server, open_weaviate(settings) as client:
@@ -93,7 +93,7 @@ async def _measure(
         async with acquire(pool) as connection:
             lexical = await detect_lexical_index(connection)
         stores = stores_on(pool, lexical)
-        feed = PostgresIndexFeed(pool)
+        feed = IndexFeed(pool)
         feeding = Feeding(feed, WeaviateIndex(weaviate))
 
         report(f"storing {sizes.chunks} chunks without a feed")
@@ -148,7 +148,7 @@ async def _measure(
 async def _collection(
     pool: Pool, stores: Stores, lexical: LexicalIndex, name: str, model: str
 ) -> StoredCollection:
-    """Empty, in a partition of its own, so that no chunk is moved while it is stored."""
+    """Create an empty collection in a partition of its own, so that no chunk is moved while it is stored."""
     settings = {
         "embedding": {"model": model, "dimensions": GivenVectors.dimensions},
         "lexical": {"language": "english"},
@@ -169,7 +169,7 @@ async def _found(stores: Stores, name: str) -> StoredCollection:
 
 
 async def _store(stores: Stores, collection: StoredCollection, rows: Sequence[NewVersion]) -> float:
-    """Seconds, stored as workers do: so many chunks a transaction, so many transactions at a time."""
+    """Store as workers do, in concurrent transactions of a number of chunks; return the seconds."""
     batches = batched(rows, max(TRANSACTION_CHUNKS // CHUNKS_PER_DOCUMENT, 1))
 
     async def connection() -> None:
@@ -183,32 +183,34 @@ async def _store(stores: Stores, collection: StoredCollection, rows: Sequence[Ne
     return time.perf_counter() - begun
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Took:
     seconds: float
     processor_seconds: float
-    """Of this process."""
+    """Processor time of this process, in seconds."""
 
 
 async def _drain(feeding: Feeding) -> _Took:
-    """Take all that there is to the index."""
+    """Bring all changes to the index."""
     begun, begun_processor = time.perf_counter(), time.process_time()
     while await feeding.round():
         pass
     return _Took(time.perf_counter() - begun, time.process_time() - begun_processor)
 
 
-async def _floor(feed: PostgresIndexFeed, weaviate: Weaviate) -> float:
-    """Seconds that the engine takes for all that it has, as objects that are ready, in a class of their own.
-    Nothing is read, noted or waited for on the way; at the end the vectors are, as the feed does."""
+async def _floor(feed: IndexFeed, weaviate: Weaviate) -> float:
+    """Return the seconds that the engine takes for all its objects, which are ready, in a class of their own.
+    The time includes no reading or recording, and only one wait, for the vectors at the end, as the feed
+    does."""
     [state] = await feed.partitions("first")
     chunks = await feed.chunks(state.partition, after=0, limit=state.filled_count)
-    objects = [indexed_chunk(state.partition, chunk) for chunk in chunks]
+    for chunk in chunks:
+        _ = chunk.words  # stemmed once, before the clock runs
     space = Space("floor", state.partition.dimensions)
     await weaviate.create(space)
     try:
         begun = time.perf_counter()
-        await weaviate.write(space, objects)
+        await weaviate.write(space, chunks)
         return time.perf_counter() - begun
     finally:
         await weaviate.drop(space)
@@ -217,7 +219,8 @@ async def _floor(feed: PostgresIndexFeed, weaviate: Weaviate) -> float:
 async def _seconds_until_found(
     stores: Stores, collection: StoredCollection, new: NewVersion, weaviate: Weaviate, pool: Pool
 ) -> float:
-    """From the commit of a document until the index proposes its last chunk, by the chunk's own vector."""
+    """Measure from the commit of a document until the index proposes its last chunk, by the chunk's own
+    vector."""
     [(document_id, _)] = await stores.documents.store(collection, [new])
     begun = time.perf_counter()
     async with acquire(pool) as connection:
@@ -227,7 +230,7 @@ async def _seconds_until_found(
             document_id,
         )
     space = Space(GivenVectors.model, GivenVectors.dimensions)
-    condition = condition_of(Scope([collection.partition_id]), [], None)
+    condition = condition_of(Extent([collection.partition_id]), [], None)
     *_, last = new.vectors
     vector = last.astype(np.float32)
     async with asyncio.timeout(PATIENCE_SECONDS):

@@ -50,10 +50,10 @@ def feed(
     data_dir: Path | None,
     as_json: bool,
 ) -> None:
-    """Feeding Weaviate: what recording changes costs, chunks a second, time from commit to found.
+    """Measure feeding Weaviate: the cost of recording changes, chunks per second, time from commit to found.
 
-    Takes an engine that runs, where it makes a class and drops it, and a PostgreSQL of its own; the suite
-    need not run.
+    Takes a running engine, where it creates a class and drops it, and a PostgreSQL of its own; the suite need
+    not run.
     """
     only_warnings()
     settings = WeaviateSettings(

@@ -1,8 +1,9 @@
-"""What a suite takes that nobody asks anything."""
+"""Processor time and memory of an idle suite."""
 
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from groundline_cli.ingestion import ensure_collection, ingest_documents
 from groundline_client import AsyncClient
@@ -14,14 +15,14 @@ from groundline_benchmarks.measuring.suite import Suite
 
 __all__ = ["IdleFigures", "measure_idle"]
 
-_SETTLE_SECONDS = 10.0
-"""After its last request, before it is measured."""
+_SETTLE_SECONDS: Final = 10.0
+"""Time from its last request to the measurement, in seconds."""
 
-_COLLECTION = "bench"
-_TEXT = "The radio tower of Kiel is 308 metres high."
+_COLLECTION: Final = "bench"
+_TEXT: Final = "The radio tower of Kiel is 308 metres high."
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class IdleFigures:
     """Shares of a core, 0 to 1, by process."""
 
@@ -37,7 +38,7 @@ class IdleFigures:
 
 
 async def measure_idle(suite: Suite, client: AsyncClient, seconds: float, report: Report) -> IdleFigures:
-    """Of a suite that has been used: pools, channels and models are open.
+    """Measure a suite that has been used: pools, channels and models are open.
 
     Raises GatewayError, MeasurementError.
     """

@@ -22,7 +22,7 @@ __all__ = ["idle"]
 )
 @json_option
 def idle(seconds: float, as_json: bool) -> None:
-    """Processor time that the suite takes while nobody asks.
+    """Measure the processor time of a suite that nobody uses.
 
     Starts a suite of its own, uses it once, and then watches every process: the services, PostgreSQL with its
     backends, Envoy, and `groundline up` itself.

@@ -1,4 +1,4 @@
-"""What ingestion makes of a machine, each figure beside what it is compared to in the same run."""
+"""Throughput of ingestion, each figure beside a reference from the same run."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import batched
 from pathlib import Path
-from typing import IO, Any, Final, cast
+from typing import IO, Any, Final
 
 import numpy as np
 from google.protobuf import json_format
@@ -23,23 +23,24 @@ from groundline_database import Pool, acquire, keep_session, open_pool, register
 from groundline_embedding import EmbeddingSettings, create_embedder
 from groundline_embedding.local import models
 from groundline_embedding.local.embedder import batches_by_length
-from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, working
-from groundline_ingestor.adapters.postgres_documents import CHUNK_COLUMNS, chunk_records
-from groundline_ingestor.adapters.postgres_partitions import chunk_table
-from groundline_ingestor.adapters.postgres_vector_indexes import (
+from groundline_extraction.documents import GivenDocument
+from groundline_indexing.chunks import CHUNK_COLUMNS, chunk_records
+from groundline_indexing.collections import EVERYONE, StoredCollection
+from groundline_indexing.imports.loading import import_files
+from groundline_indexing.imports.records import ImportProgress
+from groundline_indexing.partitions import chunk_table
+from groundline_indexing.preparation import identify, open_sandbox
+from groundline_indexing.vector_indexes import (
     LEAST_ROWS,
-    PostgresVectorIndexes,
+    VectorIndexes,
     vector_index_on,
 )
-from groundline_ingestor.domain.collections import EVERYONE, StoredCollection
-from groundline_ingestor.domain.documents import GivenDocument
-from groundline_ingestor.domain.imports import ImportProgress
+from groundline_ingestor.__main__ import wire_on, working
+from groundline_ingestor.adapters.postgres.stores import stores_on
 from groundline_ingestor.domain.jobs import has_ended
 from groundline_ingestor.domain.work import NewVersion
-from groundline_ingestor.importing import import_files
 from groundline_ingestor.migrate import migrate
-from groundline_ingestor.service.pipeline import STORING_CONNECTIONS, TRANSACTION_CHUNKS
-from groundline_ingestor.service.preparation import identify
+from groundline_ingestor.service.worker.pipeline import STORING_CONNECTIONS, TRANSACTION_CHUNKS
 from groundline_ingestor.settings import IngestorSettings, MigrationSettings
 from groundline_lexical import LexicalIndex, detect_lexical_index
 from groundline_runtime.paging import PageTokens
@@ -59,15 +60,16 @@ from groundline_benchmarks.measuring.texts import DIMENSIONS
 __all__ = ["Measure", "Sizes", "measure", "measure_on"]
 
 POOL_SIZE: Final = 10
-"""As an ingestor's."""
+"""Connections of the pool, as many as an ingestor's."""
 
 POLL_SECONDS: Final = 0.25
-"""As often as progress is stored; each look at a job takes PostgreSQL more than a millisecond."""
+"""Time between two looks at a job, in seconds, as often as progress is stored; each takes PostgreSQL more
+than a millisecond."""
 
 PATIENCE_SECONDS: Final = 3600.0
 IMPORT_PROCESSES: Final = (1, 2, 4)
 LIVE_SHARE: Final = 10
-"""One in so many of the chunks is added once the index of vectors is there."""
+"""Chunks of which one is added once the index of vectors exists."""
 
 # Each text is one chunk, as it is.
 _UNCUT: Final = {
@@ -78,18 +80,18 @@ _UNCUT: Final = {
 _PARAGRAPHS: Final = {"chunking": {"chunkSize": 1200, "chunkOverlap": 0}}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is measured with; 0 leaves a part out."""
+    """Amounts to measure with; 0 leaves a part out."""
 
     chunks: int
     texts: int
     document_mib: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Measure:
-    """A figure and what it is compared to, if anything; both in `unit`."""
+    """A figure and its reference, if any; both in `unit`."""
 
     name: str
     figure: float
@@ -103,14 +105,14 @@ class Measure:
 
 
 async def measure(sizes: Sizes, data_dir: Path | None, report: Report) -> list[Measure]:
-    """All that the sizes ask for, on a server of its own; `report` hears what is begun."""
+    """Measure the parts that the sizes ask for, on a server of its own; `report` gets each step."""
     with working_directory(data_dir) as directory:
         async with EmbeddedPostgres(directory) as server:
             return await measure_on(server, sizes, report)
 
 
 async def measure_on(server: EmbeddedPostgres, sizes: Sizes, report: Report) -> list[Measure]:
-    """The same, in a database that is dropped afterwards."""
+    """Measure in a database that is dropped afterwards."""
     name = f"bench_{uuid.uuid4().hex[:12]}"
     dsn = SecretStr(await server.create_database(name))
     try:
@@ -147,7 +149,7 @@ class _Bench:
         rows = documents(count, embedder, seed=1, prefix="first")
         more = documents(max(count // LIVE_SHARE, 1), embedder, seed=2, prefix="more")
         added = max(count // LIVE_SHARE, 1)
-        indexes = PostgresVectorIndexes(self._pool, least_rows=min(LEAST_ROWS, count))
+        indexes = VectorIndexes(self._pool, least_rows=min(LEAST_ROWS, count))
 
         self._report(f"COPY of {count} chunks and building the indexes")
         floor = _Floor(self._pool, self._lexical)
@@ -189,7 +191,7 @@ class _Bench:
         ]  # fmt: skip
 
     async def _store(self, collection: StoredCollection, rows: Sequence[NewVersion]) -> None:
-        """As workers do: so many chunks a transaction, so many transactions at a time."""
+        """Store as workers do, in concurrent transactions of a number of chunks."""
         batches = batched(rows, max(TRANSACTION_CHUNKS // CHUNKS_PER_DOCUMENT, 1))
 
         async def connection() -> None:
@@ -201,7 +203,8 @@ class _Bench:
                 tasks.create_task(connection())
 
     async def _import(self, rows: Sequence[NewVersion]) -> Mapping[int, tuple[float, float]]:
-        """By the number of processes: seconds until all were loaded, and until they were searched."""
+        """Import by each number of processes; return the seconds until all were loaded, and until they were
+        searched."""
         seconds: dict[int, tuple[float, float]] = {}
         settings = IngestorSettings(database_url=self._dsn)
         with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
@@ -227,8 +230,8 @@ class _Bench:
         return seconds
 
     async def _ingest_given(self, rows: Sequence[NewVersion], embedder: GivenVectors) -> tuple[float, float]:
-        """Chunks a second through queue, extraction, chunking, caches and storing: until all were searchable,
-        and until the index of vectors was there as well."""
+        """Return chunks per second through queue, extraction, chunking, caches and storing: until all were
+        searchable, and until the index of vectors existed as well."""
         collection = await self._collection("given", embedder.model, _PARAGRAPHS)
         inputs = [
             GivenDocument("".join(segment.text for segment in new.segments), uri=new.version.uri)
@@ -236,7 +239,7 @@ class _Bench:
         ]
         settings = IngestorSettings(database_url=self._dsn)
         async with open_sandbox(settings) as sandbox:
-            _, worker = assemble(settings, self._stores, embedder, sandbox, PageTokens(bytes(32)))
+            _, worker = wire_on(settings, self._stores, embedder, sandbox, PageTokens(bytes(32)))
             begun = time.perf_counter()
             async with working(worker, settings):
                 await self._work_off(collection, inputs, worker.wake)
@@ -268,7 +271,7 @@ class _Bench:
             alone = await _seconds(lambda: asyncio.to_thread(bare.run, batches))
             self._report(f"ingesting {count} texts with the model")
             collection = await self._collection("model", embedder.model)
-            _, worker = assemble(settings, self._stores, embedder, sandbox, PageTokens(bytes(32)))
+            _, worker = wire_on(settings, self._stores, embedder, sandbox, PageTokens(bytes(32)))
             given = [GivenDocument(text, uri=f"{number}.txt") for number, text in enumerate(inputs)]
             async with working(worker, settings):
                 ours = await _seconds(lambda: self._work_off(collection, given, worker.wake))
@@ -282,7 +285,7 @@ class _Bench:
     # --- a large document ---
 
     async def large_document(self, mebibytes: int) -> list[Measure]:
-        """Peak memory of a process that does a job with one text of so many MiB, vectors given."""
+        """Measure the peak memory of a process that does a job with one text of this size, vectors given."""
         self._report(f"ingesting a text of {mebibytes} MiB")
         text = large_text(mebibytes)
         collection = await self._collection("large", GivenVectors.model, settings={})
@@ -375,7 +378,7 @@ class _Bench:
 
 
 class _Floor:
-    """What PostgreSQL does with the same rows when nothing else is asked of it."""
+    """PostgreSQL's own speed with the same rows, without other work."""
 
     def __init__(self, pool: Pool, lexical: LexicalIndex) -> None:
         self._pool = pool
@@ -409,7 +412,7 @@ class _Floor:
 
 
 def _write_records(file: IO[str], rows: Sequence[NewVersion]) -> None:
-    """As `groundline import` reads them."""
+    """Write records as `groundline import` reads them."""
     for new in rows:
         chunks = [
             {"text": chunk.section.text, "vector": [round(float(value), 4) for value in vector]}
@@ -425,24 +428,23 @@ def _records(rows: Sequence[NewVersion]) -> Iterator[tuple[Any, ...]]:
 
 
 class _BareModel:
-    """onnxruntime with the embedder's model, options and tokenizer, and nothing around it: a batch for each
-    thread, as the embedder does it, which is quicker than all threads for each batch."""
+    """onnxruntime alone, with the embedder's model, options and tokenizer: a batch for each thread, as the
+    embedder does it, which is faster than all threads for each batch."""
 
     def __init__(self, settings: EmbeddingSettings) -> None:
         self.threads = settings.threads or len(os.sched_getaffinity(0))
-        # Every fastembed text model has both, though their common base does not declare them.
-        loaded = cast(Any, models.load(settings, 1).model)
-        self._session = loaded.model
+        loaded = models.load(settings, 1)
+        self._session = loaded.session
         self._tokenizer = loaded.tokenizer
         self._batch_size = settings.batch_size
         self._inputs = {entry.name for entry in self._session.get_inputs()}
 
     def words(self) -> list[str]:
-        """Whole words of its vocabulary."""
+        """Return whole words of its vocabulary."""
         return sorted(word for word in self._tokenizer.get_vocab() if word.isalpha() and len(word) > 3)
 
     def batches(self, texts: Sequence[str]) -> list[dict[str, Any]]:
-        """The tokens of all texts, in the batches that the embedder would make of all at once."""
+        """Return the tokens of all texts, in the batches that the embedder would make of all at once."""
         lengths = [sum(self._tokenizer.encode(text).attention_mask) for text in texts]
         made = []
         for positions in batches_by_length(lengths, self._batch_size):

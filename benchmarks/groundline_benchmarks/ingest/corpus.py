@@ -1,4 +1,4 @@
-"""What ingestion is measured with: texts, vectors, an embedder that has no model to wait for."""
+"""Texts, vectors, and an embedder without a model, to measure ingestion with."""
 
 import logging
 import sys
@@ -11,8 +11,9 @@ import numpy as np
 import structlog
 from groundline.v1 import passage_pb2
 from groundline_embedding.ports import Vectors
-from groundline_ingestor.domain.documents import DocumentVersion
-from groundline_ingestor.domain.texts import PreparedChunk, Section, TextSegment
+from groundline_extraction.texts import TextSegment
+from groundline_indexing.documents import DocumentVersion
+from groundline_indexing.texts import PreparedChunk, Section
 from groundline_ingestor.domain.work import NewVersion
 from groundline_signatures import signature
 
@@ -34,7 +35,7 @@ SENTENCES_PER_PARAGRAPH: Final = 12
 
 
 class GivenVectors:
-    """An Embedder whose vectors are there already, some topics with much between them, as those of texts."""
+    """An Embedder with ready vectors, in topics with as much between them as those of texts."""
 
     model = "given"
     dimensions = DIMENSIONS
@@ -57,7 +58,7 @@ class GivenVectors:
         return np.stack([self.of(text) for text in texts])
 
     async def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing."""
 
     def of(self, text: str) -> Vectors:
         vector: Vectors = self.vectors[zlib.crc32(text.encode()) % len(self.vectors)]
@@ -65,7 +66,7 @@ class GivenVectors:
 
 
 def documents(count: int, embedder: GivenVectors, *, seed: int, prefix: str) -> list[NewVersion]:
-    """Documents, ready to be stored, with `count` chunks together."""
+    """Return documents, ready to be stored, with `count` chunks together."""
     return list(_documents(texts(np.random.default_rng(seed), count), embedder, prefix))
 
 
@@ -90,8 +91,8 @@ def _documents(all_texts: Iterator[str], embedder: GivenVectors, prefix: str) ->
 
 
 def texts_of_words(words: Sequence[str], count: int, seed: int) -> list[str]:
-    """Texts of about TEXT_WORDS given words, every eighth a compound of two: in tokens of a model whose words
-    they are, as long as English ones, and short enough for MiniLM to read whole."""
+    """Make texts of about TEXT_WORDS given words, every eighth a compound of two: in tokens of the model with
+    this vocabulary, as long as English ones, and short enough for MiniLM to read whole."""
     random = np.random.default_rng(seed)
     made = []
     for length in random.integers(TEXT_WORDS - 30, TEXT_WORDS + 20, size=count):
@@ -104,7 +105,7 @@ def texts_of_words(words: Sequence[str], count: int, seed: int) -> list[str]:
 
 
 def large_text(mebibytes: int) -> str:
-    """Paragraphs of numbered sentences."""
+    """Return paragraphs of numbered sentences."""
     number, size, parts = 0, 0, []
     while size < mebibytes * 2**20:
         sentences = [SENTENCE.format(number + one) for one in range(SENTENCES_PER_PARAGRAPH)]
@@ -115,7 +116,7 @@ def large_text(mebibytes: int) -> str:
 
 
 def only_warnings() -> None:
-    """Log nothing else, and not to where the figures go."""
+    """Log only warnings, and to another stream than the figures."""
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),

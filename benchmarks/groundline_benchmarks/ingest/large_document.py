@@ -1,13 +1,16 @@
-"""Does a job in a process of its own, as an ingestor would, and tells its peak memory."""
+"""Job in a process of its own, as an ingestor runs it, with its peak memory."""
 
 import asyncio
 import json
 import sys
 import time
+from typing import Final
 
 import psutil
 from groundline_database import acquire, keep_session, open_pool, register_vectors
-from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, working
+from groundline_indexing.preparation import open_sandbox
+from groundline_ingestor.__main__ import wire_on, working
+from groundline_ingestor.adapters.postgres.stores import stores_on
 from groundline_ingestor.domain.jobs import has_ended
 from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import detect_lexical_index
@@ -18,7 +21,7 @@ from groundline_benchmarks.measuring.processes import peak_rss_mib
 
 __all__ = ["main"]
 
-POLL_SECONDS = 0.1
+POLL_SECONDS: Final = 0.1
 
 
 async def main(job_id: str) -> None:
@@ -31,7 +34,7 @@ async def main(job_id: str) -> None:
     ):
         async with acquire(pool) as connection:
             stores = stores_on(pool, await detect_lexical_index(connection))
-        _, worker = assemble(settings, stores, GivenVectors(1000), sandbox, PageTokens(bytes(32)))
+        _, worker = wire_on(settings, stores, GivenVectors(1000), sandbox, PageTokens(bytes(32)))
         before, begun = peak_rss_mib(process), time.perf_counter()
         async with working(worker, settings):
             job = await stores.jobs.find(job_id)

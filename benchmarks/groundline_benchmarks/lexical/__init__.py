@@ -1,1 +1,1 @@
-"""The keyword engines that a server offers, side by side."""
+"""Comparison of the keyword engines that a server offers."""

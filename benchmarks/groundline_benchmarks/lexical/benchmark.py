@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from itertools import batched
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -38,16 +38,18 @@ __all__ = [
 type Databases = Callable[[], AbstractAsyncContextManager[str]]
 """Makes a new database, gives its URL, and drops it."""
 
-CLIENTS = 4
-LIMIT = 50
-_QUERIES = 200
-_LOAD_SECONDS = 5.0
-_INSERTED_AT_ONCE = 50
-"""Rows of a transaction, as a document's chunks are written."""
+CLIENTS: Final = 4
+LIMIT: Final = 50
+_QUERIES: Final = 200
+_LOAD_SECONDS: Final = 5.0
+_INSERTED_AT_ONCE: Final = 50
+"""Rows per transaction, as a document's chunks are written."""
 
-_SEED = 20_261
-_DATABASE, _TABLE, _LANGUAGE = "groundline_bench_lexical", "chunks_p1", "english"
-_SETTINGS = {
+_SEED: Final = 20_261
+_DATABASE: Final = "groundline_bench_lexical"
+_TABLE: Final = "chunks_p1"
+_LANGUAGE: Final = "english"
+_SETTINGS: Final = {
     "plan_cache_mode": "force_generic_plan",
     "max_parallel_workers_per_gather": "0",
     "random_page_cost": "1.1",
@@ -55,34 +57,34 @@ _SETTINGS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class IndexFigures:
-    """Of an index in one state."""
+    """Figures of an index in one state."""
 
     p50_ms: float
     p95_ms: float
     per_second: float
-    """Searches of CLIENTS connections together."""
+    """Searches per second of CLIENTS connections together."""
     rows_per_second: float
-    """Rows that were inserted with the index there, or that it was built of."""
+    """Rows per second that were inserted with the index, or that it was built from."""
     mib: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class EngineFigures:
-    """Of one engine."""
+    """Figures of one engine."""
 
     name: str
     version: str
     live: IndexFigures
-    """As inserts have left it."""
+    """Figures of the index as inserts have left it."""
     built: IndexFigures
 
 
 async def measure_engines(databases: Databases, chunks: int, report: Report) -> list[EngineFigures]:
-    """All that the server offers in a version that is supported.
+    """Measure every engine that the server offers in a supported version.
 
-    Raises MeasurementError when there is none.
+    Raises MeasurementError if it offers no such engine.
     """
     generator = np.random.default_rng(_SEED)
     rows = [
@@ -103,7 +105,7 @@ async def measure_engines(databases: Databases, chunks: int, report: Report) -> 
 
 
 def databases_on(url: str) -> Databases:
-    """Of a server, for a role that may create them."""
+    """Create databases on a server, for a role that may do so."""
 
     @asynccontextmanager
     async def database() -> AsyncIterator[str]:
@@ -121,7 +123,7 @@ def databases_on(url: str) -> Databases:
 
 
 def databases_of_embedded(server: EmbeddedPostgres) -> Databases:
-    """Of a running embedded server."""
+    """Create databases on a running embedded server."""
 
     @asynccontextmanager
     async def database() -> AsyncIterator[str]:

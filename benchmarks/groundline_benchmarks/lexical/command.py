@@ -37,7 +37,7 @@ __all__ = ["lexical"]
 )
 @json_option
 def lexical(url: str | None, chunks: int, as_json: bool) -> None:
-    """The keyword engines of a server: latency, throughput, inserts and size of the index.
+    """Measure the keyword engines of a server: latency, throughput, inserts and size of the index.
 
     Each in a database of its own that is dropped at the end, once as live inserts leave the index and once
     after a build.

@@ -1,1 +1,1 @@
-"""Statistics, processes and a suite of its own: what every benchmark measures with."""
+"""Common parts of all benchmarks: statistics, processes and a suite of its own."""

@@ -1,4 +1,4 @@
-"""What a figure should be, printed beside what it is."""
+"""Goals of figures, printed beside them."""
 
 import math
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ from groundline_cli.terminal import print_columns
 __all__ = ["Goal", "goals_as_json", "print_goals"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Goal:
-    """A measured figure and its limit: at most that, or at least that."""
+    """A measured figure and its limit: a maximum or a minimum."""
 
     name: str
     figure: float
@@ -25,7 +25,7 @@ class Goal:
 
 
 def print_goals(goals: Sequence[Goal]) -> None:
-    """A table, with a mark where a goal is missed."""
+    """Print a table, with a mark at a missed goal."""
     if goals:
         click.echo()
         print_columns(
@@ -43,7 +43,7 @@ def print_goals(goals: Sequence[Goal]) -> None:
 
 
 def goals_as_json(goals: Sequence[Goal]) -> list[dict[str, object]]:
-    """For programs; null for a figure that JSON has no number for."""
+    """Return the goals for programs; null for a figure that JSON has no number for."""
     return [
         {
             "name": one.name,

@@ -1,4 +1,4 @@
-"""The same work many times: one after the other, and by several clients at once."""
+"""Repeated work: one after the other, and by several clients at once."""
 
 import asyncio
 import itertools
@@ -14,16 +14,17 @@ from groundline_benchmarks.measuring.suite import SERVICES
 __all__ = ["Figures", "measure_load", "measure_serially", "services_to_postgres"]
 
 
-@dataclass
+@dataclass(slots=True)
 class Figures:
-    """Of one piece of work."""
+    """Figures of one piece of work."""
 
     serial_ms: list[float] = field(default_factory=list)
-    """Milliseconds of each, alone."""
+    """Milliseconds of each piece of work, alone."""
     per_second: float = 0.0
-    """Of all clients together."""
+    """Throughput of all clients together."""
     processor_ms: Mapping[str, float] = field(default_factory=dict)
-    """Milliseconds of a processor that each process took for one, while all clients were at it."""
+    """Processor time of each process for one piece of work, in milliseconds, while all clients were
+    active."""
 
     @property
     def p50(self) -> float:
@@ -37,7 +38,7 @@ class Figures:
 async def measure_serially[T](
     works: Mapping[str, Callable[[T], Awaitable[None]]], inputs: Sequence[T]
 ) -> dict[str, Figures]:
-    """Each work with each input after one round that warms caches; in turn, so that noise meets all."""
+    """Do each work with each input after one round that warms caches; in turn, so that noise affects all."""
     figures = {name: Figures() for name in works}
     for work in works.values():
         for one in inputs:
@@ -59,7 +60,7 @@ async def measure_load[T](
     clients: int,
     seconds: float,
 ) -> None:
-    """Adds throughput and processor time."""
+    """Add throughput and processor time."""
     endless = itertools.cycle(inputs)
     done = 0
 
@@ -77,9 +78,9 @@ async def measure_load[T](
 
 
 def services_to_postgres(processor_ms: Mapping[str, float]) -> float:
-    """Processor time of all services over that of PostgreSQL with its backends.
+    """Divide the processor time of all services by PostgreSQL's, its backends included.
 
-    Infinite where PostgreSQL took less than the system's clock tells.
+    Infinite if PostgreSQL took less than the system's clock can tell.
     """
     postgres = processor_ms["postgres"]
     return sum(processor_ms[name] for name in SERVICES) / postgres if postgres else math.inf

@@ -1,4 +1,4 @@
-"""What processes take of the machine, as the system counts it."""
+"""Resources of processes, as the system counts them."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -11,8 +11,8 @@ __all__ = ["memory_mib", "peak_rss_mib", "processor_time"]
 
 
 def peak_rss_mib(process: psutil.Process) -> float:
-    """Linux keeps the most that a process has taken since its program began, unlike ru_maxrss, which begins
-    with what it was forked from; elsewhere it is what it takes now."""
+    """Return the peak memory. Linux keeps it from the program's start, unlike ru_maxrss, which begins with
+    the memory that was forked; elsewhere it is the current memory."""
     try:
         status = Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -21,7 +21,7 @@ def peak_rss_mib(process: psutil.Process) -> float:
 
 
 def memory_mib(process: psutil.Process) -> float:
-    """Of a process and all that it has started; pages that several use are counted once (PSS, on Linux)."""
+    """Return the memory of a process and its descendants; shared pages are counted once (PSS, on Linux)."""
     total = 0
     for one in (process, *process.children(recursive=True)):
         try:
@@ -34,8 +34,8 @@ def memory_mib(process: psutil.Process) -> float:
 
 @contextmanager
 def processor_time(pids: Mapping[str, int]) -> Iterator[dict[str, float]]:
-    """Seconds of a processor that each process has taken within the block, with what it started and is not
-    named itself (PostgreSQL's backends); filled at the end of the block."""
+    """Measure the processor seconds of each process within the block, with its descendants that are not named
+    themselves (PostgreSQL's backends); filled at the end of the block."""
     before = _all_seconds(pids)
     taken: dict[str, float] = {}
     yield taken
@@ -43,13 +43,14 @@ def processor_time(pids: Mapping[str, int]) -> Iterator[dict[str, float]]:
 
 
 def _all_seconds(pids: Mapping[str, int]) -> dict[str, float]:
-    """User and system time of each, ended descendants included. The system counts in steps of 10 ms."""
+    """Return user and system time of each process, ended descendants included. The system counts in steps of
+    10 ms."""
     own: dict[int, float] = {}
     children: dict[int, list[int]] = defaultdict(list)
     for process in psutil.process_iter(["ppid", "cpu_times"]):
         times = process.info["cpu_times"]
         if times is None:
-            continue  # another user's, on systems that tell only one's own
+            continue  # another user's, on systems that show only one's own
         own[process.pid] = times.user + times.system + times.children_user + times.children_system
         children[process.info["ppid"]].append(process.pid)
     named = frozenset(pids.values())

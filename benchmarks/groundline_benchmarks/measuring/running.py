@@ -1,4 +1,4 @@
-"""How a benchmark runs: it says what it does, and leaves nothing behind when it is stopped."""
+"""Running of a benchmark: it reports its steps, and leaves nothing behind when it is stopped."""
 
 import asyncio
 import signal
@@ -20,14 +20,14 @@ type Report = Callable[[str], None]
 
 
 class MeasurementError(Exception):
-    """What was measured is not what should be measured; the message says why."""
+    """The measurement is not valid; the message says why."""
 
 
 def run[T](work: Callable[[Report], Coroutine[Any, Any, T]]) -> T:
-    """The result of `work`, whose reports go to standard error with the seconds since the start.
+    """Return the result of `work`, whose reports go to standard error with the seconds since the start.
 
-    SIGTERM ends it as Ctrl-C does: left to its default, the signal would end this process and leave the suite
-    that it has started. Raises CommandFailedError.
+    SIGTERM ends it as Ctrl-C does: by default the signal would end this process and leave the suite that it
+    has started. Raises CommandFailedError.
     """
     begun = time.monotonic()
 

@@ -1,4 +1,4 @@
-"""A suite of its own to measure, so that nothing else is in its database and its processes are known."""
+"""A suite of its own to measure, with an empty database and known processes."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
 from groundline_cli.connection import Connection
 
@@ -24,52 +24,52 @@ __all__ = [
     "working_directory",
 ]
 
-SERVICES = ("coordinator", "retriever", "reranker", "generator", "ingestor", "bridge")
-SUPERVISOR = "groundline up"
-"""The name among `Suite.pids` of the process that has started the others."""
+SERVICES: Final = ("coordinator", "retriever", "reranker", "generator", "ingestor", "collector", "bridge")
+SUPERVISOR: Final = "groundline up"
+"""Name among `Suite.pids` of the process that has started the others."""
 
-PROCESSES = ("postgres", *SERVICES, "envoy", SUPERVISOR)
+PROCESSES: Final = ("postgres", *SERVICES, "envoy", SUPERVISOR)
 """Names of `Suite.pids`, in the order in which figures are shown."""
 
-_START_SECONDS = 300.0
-_STOP_SECONDS = 60.0
-_LOOK_AGAIN_SECONDS = 0.05
-_LOG = "up.log"
-_LOG_CHARACTERS = 2_000
+_START_SECONDS: Final = 300.0
+_STOP_SECONDS: Final = 60.0
+_LOOK_AGAIN_SECONDS: Final = 0.05
+_LOG: Final = "up.log"
+_LOG_CHARACTERS: Final = 2_000
 
-_NOT_INHERITED = ("GROUNDLINE_DATABASE_URL", "GROUNDLINE_WEAVIATE__")
+_NOT_INHERITED: Final = ("GROUNDLINE_DATABASE_URL", "GROUNDLINE_WEAVIATE__")
 
 # A measurement sends as fast as it is answered, from one client.
-_UNLIMITED = {
+_UNLIMITED: Final = {
     "GROUNDLINE_GATEWAY_RATE_LIMIT_PER_MINUTE": "1000000000",
     "GROUNDLINE_GATEWAY_RATE_LIMIT_BURST": "1000000000",
 }
 
 
 class SuiteFailedError(Exception):
-    """The suite did not start; the message ends with its last words."""
+    """The suite did not start; the message ends with its last output."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Suite:
     """A suite that answers."""
 
     connection: Connection
     addresses: Mapping[str, str]
-    """host:port of each service; of several replicas, all of them with commas between."""
+    """host:port of each service; replicas are separated by commas."""
     pids: Mapping[str, int]
     """Process ids of its parts by name, at its start: the services, `postgres`, `envoy`, and SUPERVISOR."""
     database_url: str
     ready_file: Path
 
     def pid(self, name: str) -> int:
-        """Of a part as it runs now, which may have been started again."""
+        """Return the current process id of a part, which may have been started again."""
         return int(json.loads(self.ready_file.read_text())["pids"][name])
 
 
 @contextmanager
 def working_directory(data_dir: Path | None) -> Iterator[Path]:
-    """`data_dir`, to be kept, or a directory that is removed afterwards."""
+    """Provide `data_dir`, which is kept, or a directory that is removed afterwards."""
     if data_dir is not None:
         yield data_dir
     else:
@@ -81,7 +81,7 @@ def working_directory(data_dir: Path | None) -> Iterator[Path]:
 async def started_suite(
     directory: Path, environment: Mapping[str, str], *, replicas: int = 1
 ) -> AsyncIterator[Suite]:
-    """`groundline up` on free ports with its data below `directory`; stopped on leaving.
+    """Run `groundline up` on free ports with its data below `directory`; stop it on leaving.
 
     The database is the embedded one and no other index is fed, whatever GROUNDLINE_DATABASE_URL and
     GROUNDLINE_WEAVIATE__… say, unless `environment` names others. Raises SuiteFailedError.

@@ -1,7 +1,8 @@
-"""What is searched for, and in which ways."""
+"""Cases of searches, and the ways to them."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Final
 
 from groundline_client import JsonObject
 
@@ -12,7 +13,6 @@ __all__ = [
     "ANSWERED",
     "CASES",
     "CLIENTS",
-    "COORDINATOR",
     "FILTERED",
     "FLOOR",
     "FLOOR_WITH_TEXTS",
@@ -25,52 +25,50 @@ __all__ = [
     "SEARCHED_AGAIN",
     "SEMANTIC",
     "TWO_HOPS",
-    "WEAVIATE_COORDINATOR",
     "WEAVIATE_GATEWAY",
     "WEAVIATE_RETRIEVER",
     "Case",
     "Search",
 ]
 
-CLIENTS = 8
-"""That search at once where throughput is measured."""
+CLIENTS: Final = 8
+"""Concurrent clients when throughput is measured."""
 
-FLOOR, FLOOR_WITH_TEXTS = "floor", "floor, with texts"
-ONE_HOP, TWO_HOPS = "floor, one gRPC hop", "floor, with texts, two hops"
-RETRIEVER, COORDINATOR = "retriever, gRPC", "coordinator, gRPC"
-GATEWAY = "POST /api/search"
-ANSWER = "POST /api/answer"
-WEAVIATE_RETRIEVER, WEAVIATE_COORDINATOR, WEAVIATE_GATEWAY = (
-    f"{way}, Weaviate" for way in (RETRIEVER, COORDINATOR, GATEWAY)
-)
+FLOOR: Final = "floor"
+FLOOR_WITH_TEXTS: Final = "floor, with texts"
+ONE_HOP: Final = "floor, one gRPC hop"
+TWO_HOPS: Final = "floor, with texts, two hops"
+RETRIEVER: Final = "retriever, gRPC"
+GATEWAY: Final = "POST /api/search"
+ANSWER: Final = "POST /api/answer"
+WEAVIATE_RETRIEVER: Final = f"{RETRIEVER}, Weaviate"
+WEAVIATE_GATEWAY: Final = f"{GATEWAY}, Weaviate"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Case:
     """A mode, with or without a filter, or an answer from what that finds."""
 
     name: str
     mode: str
     one_in: int | None = None
-    """Of so many chunks a filter keeps one."""
+    """Chunks of which a filter keeps one; None without a filter."""
     ways: tuple[str, ...] = (
         FLOOR,
         FLOOR_WITH_TEXTS,
         ONE_HOP,
         TWO_HOPS,
         RETRIEVER,
-        COORDINATOR,
         GATEWAY,
         WEAVIATE_RETRIEVER,
-        WEAVIATE_COORDINATOR,
         WEAVIATE_GATEWAY,
     )
-    """Of those that are there."""
+    """Ways to measure, if available."""
     rewriting: str | None = None
     """Whether a chat may search again, by another wording."""
 
     def request(self, query: str, collection: str) -> JsonObject:
-        """As the gateway and the coordinator take it."""
+        """Return the search as the gateway takes it."""
         request: JsonObject = {
             "query": query,
             "collectionIds": [collection],
@@ -83,17 +81,18 @@ class Case:
         return request
 
 
-KEYWORD = Case("keyword", "keyword")
-SEMANTIC = Case("semantic", "semantic")
-HYBRID = Case("hybrid", "hybrid")
-TENTH = Case("semantic, 10% filter", "semantic", one_in=10)
-FIFTIETH = Case("semantic, 2% filter", "semantic", one_in=50)
-FILTERED = Case("hybrid, 1% filter", "hybrid", one_in=100)
-RARE = Case("hybrid, 0.1% filter", "hybrid", one_in=1000)
-ANSWERED = Case("extractive answer", "hybrid", ways=(ANSWER,), rewriting="off")
-# The vectors are made up, so none is near to a question, which is taken for a search that found too little.
-SEARCHED_AGAIN = Case("the same, found too little", "hybrid", ways=(ANSWER,), rewriting="auto")
-CASES = (KEYWORD, SEMANTIC, TENTH, FIFTIETH, HYBRID, FILTERED, RARE, ANSWERED, SEARCHED_AGAIN)
+KEYWORD: Final = Case("keyword", "keyword")
+SEMANTIC: Final = Case("semantic", "semantic")
+HYBRID: Final = Case("hybrid", "hybrid")
+TENTH: Final = Case("semantic, 10% filter", "semantic", one_in=10)
+FIFTIETH: Final = Case("semantic, 2% filter", "semantic", one_in=50)
+FILTERED: Final = Case("hybrid, 1% filter", "hybrid", one_in=100)
+RARE: Final = Case("hybrid, 0.1% filter", "hybrid", one_in=1000)
+ANSWERED: Final = Case("extractive answer", "hybrid", ways=(ANSWER,), rewriting="off")
+# The vectors are artificial, so none is near to a question, which would count as a search that found too
+# little.
+SEARCHED_AGAIN: Final = Case("the same, found too little", "hybrid", ways=(ANSWER,), rewriting="auto")
+CASES: Final = (KEYWORD, SEMANTIC, TENTH, FIFTIETH, HYBRID, FILTERED, RARE, ANSWERED, SEARCHED_AGAIN)
 
 type Search = Callable[[Case, str], Awaitable[None]]
 """Searches once, for a case's query."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Final
 
 import click
 from groundline_cli.commands.gateway import json_option
@@ -32,8 +33,8 @@ from groundline_benchmarks.retrieval.weaviate import (
 
 __all__ = ["retrieval"]
 
-_HEADINGS = ("CASE", "WAY", "P50 MS", "P95 MS", "PER SECOND")
-_PROCESSOR_HEADINGS = (
+_HEADINGS: Final = ("CASE", "WAY", "P50 MS", "P95 MS", "PER SECOND")
+_PROCESSOR_HEADINGS: Final = (
     "PROCESSOR MS OF ONE",
     "WAY",
     *(name.upper() for name in PROCESSES),
@@ -53,8 +54,8 @@ _PROCESSOR_HEADINGS = (
 @click.option(
     "--collections",
     type=click.IntRange(min=1),
-    help=f"Measure so many collections of {SMALL_COLLECTION_CHUNKS} chunks instead: creating them, searching "
-    "one, some and all of them, memory, an idle suite, and its start.",
+    help=f"Measure this many collections of {SMALL_COLLECTION_CHUNKS} chunks instead: creating "
+    "them, searching one, some and all of them, memory, an idle suite, and its start.",
 )
 @click.option(
     "--search-index",
@@ -241,7 +242,7 @@ def _fed(fed: Fed) -> str:
 
 
 def _as_json(result: Result, fed: Fed | None, nodes: Nodes | None) -> dict[str, object]:
-    """What is said of Weaviate is of all collections together."""
+    """Return the figures for programs. Those of Weaviate cover all collections together."""
     on_weaviate: dict[str, object] = {}
     if fed and nodes:
         on_weaviate["weaviate"] = {

@@ -1,4 +1,4 @@
-"""The collections that are searched, made from a fixed seed, and the queries."""
+"""Collections made from a fixed seed, and queries."""
 
 import asyncio
 import itertools
@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 from uuid import NAMESPACE_URL, uuid5
 
 import asyncpg
@@ -16,15 +16,15 @@ from groundline.v1.options_pb2 import RetrievalOptions
 from groundline_client import AsyncClient, JsonObject
 from groundline_database import DatabaseSettings, register_vectors
 from groundline_filters import parse
-from groundline_ingestor.adapters.postgres_documents import CHUNK_COLUMNS
-from groundline_ingestor.adapters.postgres_index_builds import builds_held_off
-from groundline_ingestor.adapters.postgres_partitions import move_collection
-from groundline_ingestor.adapters.postgres_vector_indexes import vector_index_on
+from groundline_indexing.builds import builds_held_off
+from groundline_indexing.chunks import CHUNK_COLUMNS
+from groundline_indexing.partitions import move_collection
+from groundline_indexing.vector_indexes import vector_index_on
 from groundline_lexical import Connection, detect_lexical_index, lexical_text
 from groundline_retriever.adapters.postgres import open_chunk_store
 from groundline_retriever.domain import Parameters, Selection
 from groundline_signatures import signature
-from groundline_weaviate import Scope, Space, Weaviate, condition_of
+from groundline_weaviate import Extent, Space, Weaviate, condition_of
 from numpy.typing import NDArray
 from pgvector import HalfVector
 from pydantic import SecretStr
@@ -49,64 +49,72 @@ __all__ = [
     "sizes_mib",
 ]
 
-STOP_WORDS = 100
-"""The most frequent words, which no query has, as a language's stop words are not searched."""
+STOP_WORDS: Final = 100
+"""Number of most frequent words, which no query has, as a language's stop words are not searched."""
 
-QUERY_WORDS = 6
-FILTERS = (10, 50, 100, 1000)
-"""A filter on the metadata keeps one chunk in so many."""
+QUERY_WORDS: Final = 6
+FILTERS: Final = (10, 50, 100, 1000)
+"""Chunks of which a filter on the metadata keeps one."""
 
-RECALL_FILTERS = {"all": None, "10% filter": 10, "2% filter": 50, "1% filter": 100, "0.1% filter": 1000}
-RECALL_QUERIES, RECALL_CHUNKS = 50, 50
-TOPICS = 200
-COPIED = "copied"
-"""The seconds of writing, beside those of each index by its method."""
+RECALL_FILTERS: Final = {
+    "all": None,
+    "10% filter": 10,
+    "2% filter": 50,
+    "1% filter": 100,
+    "0.1% filter": 1000,
+}
+RECALL_QUERIES: Final = 50
+RECALL_CHUNKS: Final = 50
+TOPICS: Final = 200
+COPIED: Final = "copied"
+"""Name of the seconds of writing, beside those of each index by its method."""
 
-SMALL_COLLECTION_CHUNKS = 20
-LONE_COLLECTION = "lone"
-"""One of that size in a partition of its own, beside those that share one."""
+SMALL_COLLECTION_CHUNKS: Final = 20
+LONE_COLLECTION: Final = "lone"
+"""Collection of that size in a partition of its own, beside those that share one."""
 
-_INDEXES = """
+_INDEXES: Final = """
     SELECT am.amname, pg_get_indexdef(i.indexrelid), i.indexrelid::regclass::text
     FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am am ON am.oid = c.relam
     WHERE i.indrelid = $1::text::regclass AND am.amname IN ('bm25', 'hnsw') AND i.indisvalid
 """
-_SIZES = """
+_SIZES: Final = """
     SELECT 'rows' AS part, pg_table_size($1::text::regclass) AS bytes
     UNION ALL
     SELECT am.amname, sum(pg_relation_size(i.indexrelid))::bigint
     FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am am ON am.oid = c.relam
     WHERE i.indrelid = $1::text::regclass GROUP BY am.amname
 """
-_EXACT = "SELECT chunk_id FROM {table} {where} ORDER BY {distance} LIMIT {limit:d}"
-_NOTE = "SELECT obj_description($1::text::regclass, 'pg_class')"
-_WORK_MEMORY_MIB = 512
-_WORK_MEMORY_CHUNKS_PER_MIB = 500
-"""A graph of vectors that outgrows maintenance_work_mem is built several times slower; one takes 1.3 KiB."""
+_EXACT: Final = "SELECT chunk_id FROM {table} {where} ORDER BY {distance} LIMIT {limit:d}"
+_NOTE: Final = "SELECT obj_description($1::text::regclass, 'pg_class')"
+_WORK_MEMORY_MIB: Final = 512
+_WORK_MEMORY_CHUNKS_PER_MIB: Final = 500
+"""Chunks per MiB of maintenance_work_mem. A graph of vectors that outgrows it is built several times slower;
+one vector takes 1.3 KiB."""
 
-_BATCH = 1000
-# Services are measured by callers without principals too.
-_PRINCIPALS = ["*"]
-_OPEN = {"access": {"readers": ["*"]}}
-_CONCURRENT_CREATIONS = 8
-_SEED = 20_260
+_BATCH: Final = 1000
+# Services are also measured by callers without principals.
+_PRINCIPALS: Final = ["*"]
+_OPEN: Final = {"access": {"readers": ["*"]}}
+_CONCURRENT_CREATIONS: Final = 8
+_SEED: Final = 20_260
 
 type _Row = tuple[str, int, str]
 """Collection, number and text of a chunk."""
 
 
 def filter_of(one_in: int) -> JsonObject:
-    """As requests have it; `one_in` is one of FILTERS."""
+    """Return the filter as requests have it; `one_in` is one of FILTERS."""
     return {f"of_{one_in}": 7}
 
 
 def filter_sql(one_in: int) -> str:
-    """As an index on the metadata answers it."""
+    """Return the condition as an index on the metadata answers it."""
     return f"metadata @> '{json.dumps(filter_of(one_in))}'"
 
 
 def queries(count: int) -> list[str]:
-    """Queries of words as frequent as in the texts, without the most frequent ones."""
+    """Return queries of words as frequent as in the texts, without the most frequent ones."""
     picker = random.Random(_SEED)  # noqa: S311 (a benchmark's data)
     vocabulary = words()[STOP_WORDS:]
     chances = [1 / (rank + STOP_WORDS) for rank in range(len(vocabulary))]
@@ -114,7 +122,8 @@ def queries(count: int) -> list[str]:
 
 
 def questions(count: int) -> list[str]:
-    """The rarest words of a sentence of each of a collection's first texts, so that there is an answer."""
+    """Return the rarest words of a sentence of each of a collection's first texts, so that there is an
+    answer."""
     ranks = {word: rank for rank, word in enumerate(words())}
     found = []
     for text in texts(np.random.default_rng(_SEED), count):
@@ -126,10 +135,10 @@ def questions(count: int) -> list[str]:
 async def load_collection(
     client: AsyncClient, database_url: str, collection: str, count: int
 ) -> Mapping[str, float]:
-    """Create a collection, write chunks into its partition, build both indexes; returns the seconds of each.
+    """Create a collection, write chunks into its partition, build both indexes; return the seconds of each.
 
-    What an earlier run has loaded is taken as it is, with the seconds that it took then. Raises
-    MeasurementError where the collection is there with another number of chunks.
+    A collection of an earlier run is taken as it is, with the seconds that it took then. Raises
+    MeasurementError if it has another number of chunks.
     """
     async with _connected(database_url) as connection:
         if await connection.fetchval("SELECT true FROM collections WHERE collection_id = $1", collection):
@@ -143,7 +152,7 @@ async def load_collection(
         memory = max(_WORK_MEMORY_MIB, count // _WORK_MEMORY_CHUNKS_PER_MIB)
         await connection.execute(f"SET maintenance_work_mem = '{memory}MB'")
         async with connection.transaction():
-            # What is written here by hand is too large for the partition that small collections share.
+            # These rows are too many for the partition that small collections share.
             await move_collection(connection, await detect_lexical_index(connection), collection)
         numbered = enumerate(texts(np.random.default_rng(_SEED), count))
         rows = ((collection, number, text) for number, text in numbered)
@@ -153,10 +162,10 @@ async def load_collection(
 async def load_small_collections(
     client: AsyncClient, database_url: str, count: int
 ) -> tuple[list[str], float]:
-    """`count` collections of SMALL_COLLECTION_CHUNKS chunks, which search vectors exactly, and
-    LONE_COLLECTION; returns their ids, and how many were created a second, 0 where they were there.
+    """Create `count` collections of SMALL_COLLECTION_CHUNKS chunks, which search vectors exactly, and
+    LONE_COLLECTION; return their ids, and how many were created per second, 0 if they existed.
 
-    Raises MeasurementError where an earlier run has loaded others into the same data directory.
+    Raises MeasurementError if an earlier run has loaded others into the same data directory.
     """
     names = [f"small-{number}" for number in range(count)]
     async with _connected(database_url) as connection:
@@ -177,7 +186,7 @@ async def load_small_collections(
 
         await asyncio.gather(*(create() for _ in range(_CONCURRENT_CREATIONS)))
         created_per_second = count / (time.perf_counter() - begun)
-        # As long as they are small, one partition is theirs. The lone one has the texts of the first.
+        # Small collections share one partition. The lone one has the texts of the first.
         for group in (names, [LONE_COLLECTION]):
             of_texts = np.random.default_rng(_SEED)
             rows = (
@@ -207,15 +216,15 @@ async def _fill_and_index(
     *,
     with_vector_index: bool = True,
 ) -> Mapping[str, float]:
-    """Write a partition's chunks, and build its indexes when they are there; returns the seconds of each."""
+    """Write a partition's chunks, and build its indexes afterwards; return the seconds of each."""
     table = f"chunks_p{partition_id}"
     definitions = {method: ddl for method, ddl, _ in await connection.fetch(_INDEXES, table)}
-    # A partition is without its HNSW index until it has some thousand chunks.
+    # A partition has no HNSW index until it has some thousand chunks.
     if with_vector_index:
         definitions.setdefault("hnsw", f"CREATE INDEX {table}_embedding {vector_index_on(table, DIMENSIONS)}")
     for _, _, name in await connection.fetch(_INDEXES, table):
         await connection.execute(f"DROP INDEX {name}")
-    # Else the ingestor would build the index of vectors while they are loaded.
+    # Otherwise the ingestor would build the index of vectors while they are loaded.
     async with builds_held_off(connection, [partition_id]):
         of_vectors = np.random.default_rng(_SEED)
         begun = time.perf_counter()
@@ -228,19 +237,19 @@ async def _fill_and_index(
             seconds[method] = time.perf_counter() - begun
     await connection.execute(f"VACUUM ANALYZE {table}")
     await connection.execute("ANALYZE documents")
-    # For later runs on the same data; letters, digits and braces alone.
+    # For later runs on the same data; only letters, digits and braces.
     await connection.execute(f"COMMENT ON TABLE {table} IS '{json.dumps(seconds)}'")
     return seconds
 
 
 async def _noted_seconds(connection: "asyncpg.Connection[Any]", partition_id: int) -> Mapping[str, float]:
-    """What _fill_and_index has returned; empty where it noted nothing."""
+    """Return the result of _fill_and_index that an earlier run recorded, or an empty mapping."""
     noted = await connection.fetchval(_NOTE, f"chunks_p{partition_id}")
     return {} if noted is None else json.loads(noted)
 
 
 async def _indexed_chunks(connection: "asyncpg.Connection[Any]", collection: str) -> int:
-    """How many chunks there are; 0 where an index is missing: the load was broken off."""
+    """Count the chunks; 0 if an index is missing, because the load was broken off."""
     table = f"chunks_p{await partition_of(connection, collection)}"
     methods = {method for method, _, _ in await connection.fetch(_INDEXES, table)}
     if methods != {"bm25", "hnsw"}:
@@ -250,7 +259,7 @@ async def _indexed_chunks(connection: "asyncpg.Connection[Any]", collection: str
 
 
 async def sizes_mib(database_url: str, collection: str) -> Mapping[str, float]:
-    """Of the rows of the collection's partition, and of its indexes by their method."""
+    """Return the sizes of the rows of the collection's partition, and of its indexes by their method."""
     async with _connected(database_url) as connection:
         table = f"chunks_p{await partition_of(connection, collection)}"
         rows = await connection.fetch(_SIZES, table)
@@ -260,8 +269,8 @@ async def sizes_mib(database_url: str, collection: str) -> Mapping[str, float]:
 async def recall(
     database_url: str, collection: str, one_in: int | None, weaviate: Weaviate | None = None
 ) -> float:
-    """The share of the nearest chunks that the vector index finds, with the retriever's settings, for vectors
-    that are near to some chunks, as questions are. With `weaviate`, what that proposes in place of it."""
+    """Return the share of the nearest chunks that the vector index finds, with the retriever's settings, for
+    vectors that are near to some chunks, as questions are. With `weaviate`, measure its proposals instead."""
     where = f"WHERE {filter_sql(one_in)}" if one_in is not None else ""
     tree = parse(filter_of(one_in)) if one_in is not None else None
     queries = clustered(np.random.default_rng(_SEED + 1), RECALL_QUERIES)
@@ -271,7 +280,7 @@ async def recall(
     async with _connected(database_url) as connection, open_chunk_store(settings) as store:
         [indexed] = await store.collections([collection], _PRINCIPALS)
         space = Space(indexed.embedding_model, indexed.dimensions)
-        condition = condition_of(Scope([indexed.partition_id]), [], tree)
+        condition = condition_of(Extent([indexed.partition_id]), [], tree)
         distance = f"((embedding::halfvec({DIMENSIONS})) <=> $1::halfvec({DIMENSIONS})) + 0"
         exact = _EXACT.format(
             table=f"chunks_p{indexed.partition_id}", where=where, distance=distance, limit=RECALL_CHUNKS
@@ -297,7 +306,7 @@ async def recall(
 
 
 def clustered(generator: np.random.Generator, count: int) -> NDArray[np.float32]:
-    """Unit vectors about some topics, of shape (count, DIMENSIONS); the topics are always the same."""
+    """Return unit vectors about some topics, of shape (count, DIMENSIONS); the topics are always the same."""
     topics = np.random.default_rng(_SEED).standard_normal((TOPICS, DIMENSIONS), np.float32)
     vectors = topics[generator.integers(TOPICS, size=count)]
     vectors += generator.standard_normal((count, DIMENSIONS), np.float32) * 0.7
@@ -306,7 +315,7 @@ def clustered(generator: np.random.Generator, count: int) -> NDArray[np.float32]
 
 
 async def partition_of(connection: Connection, collection: str) -> int:
-    """The number in the name of the collection's table of chunks."""
+    """Return the number in the name of the collection's table of chunks."""
     partition_id = await connection.fetchval(
         "SELECT partition_id FROM collections WHERE collection_id = $1", collection
     )
@@ -319,7 +328,7 @@ async def _write(
     rows: Sequence[_Row],
     generator: np.random.Generator,
 ) -> None:
-    """One document for each chunk."""
+    """Write one document for each chunk."""
     now = await connection.fetchval("SELECT now()")
     vectors = clustered(generator, len(rows))
     documents: list[tuple[object, ...]] = []

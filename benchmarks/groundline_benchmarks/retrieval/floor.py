@@ -1,10 +1,10 @@
-"""What retrieval is compared to: the arms' two statements by asyncpg alone, in the process that asks."""
+"""Reference for retrieval: the arms' two statements by asyncpg alone, in the caller's process."""
 
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 import asyncpg
 from groundline_database import register_vectors
@@ -17,26 +17,26 @@ from groundline_benchmarks.retrieval.corpus import filter_sql, partition_of
 
 __all__ = ["Floor", "open_floor"]
 
-LIMIT = 50
-"""Candidates of each arm, the suite's default."""
+LIMIT: Final = 50
+"""Maximum candidates of each arm, the suite's default."""
 
-_TEXTS = """
+_TEXTS: Final = """
     SELECT chunk_id, original_text FROM {table}
     WHERE partition_id = {partition_id:d} AND chunk_id = ANY ($1::bigint[])
 """
-_SEMANTIC = """
+_SEMANTIC: Final = """
     SELECT chunk_id, 1 - (embedding::halfvec(384) <=> $1) FROM {table} {where}
     ORDER BY embedding::halfvec(384) <=> $1 LIMIT {limit}
 """
 
-# pg_search refuses the condition beside its own: it is given the rows that an index on the metadata finds.
-_FILTERED = "SELECT array_agg(chunk_id) FROM {table} WHERE {condition}"
+# pg_search refuses the condition beside its own: it gets the rows that an index on the metadata finds.
+_FILTERED: Final = "SELECT array_agg(chunk_id) FROM {table} WHERE {condition}"
 
 
 class Floor:
-    """Both statements at the same time on open connections, and their reciprocal ranks added up.
+    """Both statements at the same time on open connections, and the sum of their reciprocal ranks.
 
-    The keyword arm of a filtered search has one more, for what the filter selects.
+    The keyword arm of a filtered search has a further statement, for the rows that the filter selects.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class Floor:
         await self.ranked(case, query)
 
     async def search_and_fetch(self, case: Case, query: str) -> None:
-        """As a caller needs it, with the texts of both arms' hits."""
+        """Search and fetch the texts of both arms' hits, as a caller needs them."""
         await self.texts(list(await self.ranked(case, query)))
 
     async def ranked(self, case: Case, query: str) -> Mapping[int, float]:
-        """The hits of both arms with their scores, best first."""
+        """Return the hits of both arms with their scores, best first."""
         arms = []
         if case.mode != "semantic":
             arms.append(self._keyword_arm(case, query))
@@ -73,7 +73,7 @@ class Floor:
         return {chunk_id: scores[chunk_id] for chunk_id in sorted(scores, key=lambda one: -scores[one])}
 
     async def texts(self, chunk_ids: Sequence[int]) -> Sequence[str]:
-        """In any order."""
+        """Return the texts in any order."""
         return [text for _, text in await self._pool.fetch(self._texts, chunk_ids)]
 
     async def _keyword_arm(self, case: Case, query: str) -> Sequence[Any]:
@@ -96,7 +96,7 @@ class Floor:
 async def open_floor(
     database_url: str, collection: str, vectors: Mapping[str, HalfVector]
 ) -> AsyncIterator[Floor]:
-    """With a connection for each statement of all clients."""
+    """Provide a floor with a connection for each statement of all clients."""
     async with asyncpg.create_pool(
         database_url,
         min_size=2 * CLIENTS,
@@ -112,4 +112,4 @@ async def open_floor(
 
 
 async def _nothing(connection: "asyncpg.Connection[Any]") -> None:
-    """The connections' settings are never changed."""
+    """Do nothing: the connections' settings are never changed."""

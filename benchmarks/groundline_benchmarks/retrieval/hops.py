@@ -11,7 +11,7 @@ import sys
 from array import array
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 import grpc
 import uvloop
@@ -24,14 +24,15 @@ from groundline_benchmarks.retrieval.floor import open_floor
 
 __all__ = ["open_hops"]
 
-KEPT = 8
+KEPT: Final = 8
 """Passages whose texts a search returns, the suite's default."""
 
-MAX_GIVEN_BYTES = 2**28
-"""Some 8 kB for each query's vector."""
+MAX_GIVEN_BYTES: Final = 2**28
+"""Maximum bytes of the vectors, some 8 kB for each query's."""
 
-_SERVICE = "groundline.benchmarks.Floor"
-_RANK, _SEARCH = f"/{_SERVICE}/Rank", f"/{_SERVICE}/Search"
+_SERVICE: Final = "groundline.benchmarks.Floor"
+_RANK: Final = f"/{_SERVICE}/Rank"
+_SEARCH: Final = f"/{_SERVICE}/Search"
 
 type _Call = grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]
 type _Method = Callable[[bytes, Any], Awaitable[bytes]]
@@ -41,9 +42,10 @@ type _Method = Callable[[bytes, Any], Awaitable[bytes]]
 async def open_hops(
     database_url: str, collection: str, vectors: Mapping[str, HalfVector]
 ) -> AsyncIterator[tuple[Mapping[str, Search], Mapping[str, int]]]:
-    """The two ways, and the ids of the processes by the names of the services that they stand for.
+    """Provide the two ways, and the ids of the processes by the names of the services that they stand for.
 
-    ONE_HOP returns ids and scores, as the retriever does that is not asked to rank; TWO_HOPS the texts too.
+    ONE_HOP returns ids and scores, as the retriever does when it is not asked to rank; TWO_HOPS the texts
+    too.
     """
     serve = {
         "database_url": database_url,
@@ -70,7 +72,7 @@ async def open_hops(
 
 @asynccontextmanager
 async def _process(serve: Mapping[str, object]) -> AsyncIterator[tuple[str, int]]:
-    """The address and the id of a process of this module."""
+    """Provide the address and the id of a process of this module."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", __name__), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )

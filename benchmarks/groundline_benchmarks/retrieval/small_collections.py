@@ -1,10 +1,11 @@
-"""Many small collections: all of them searched at once, some, one, and one that shares nothing."""
+"""Searches of many small collections: all of them at once, some, one, and one with a partition of its own."""
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import asyncpg
 import psutil
@@ -35,45 +36,48 @@ __all__ = [
     "measure_start",
 ]
 
-LONE, ONE, ALL = "one that shares nothing", "one", "all"
-SOME = (20, 100)
-"""As many as requests may name are 100."""
+LONE: Final = "one that shares nothing"
+ONE: Final = "one"
+ALL: Final = "all"
+SOME: Final = (20, 100)
+"""Numbers of collections that a search names; requests may name 100."""
 
-BACKEND = "largest backend"
-"""Of PostgreSQL, among the names of SmallCollections.memory_mib."""
+BACKEND: Final = "largest backend"
+"""Name of PostgreSQL's largest backend in SmallCollections.memory_mib."""
 
-ENVIRONMENT = {"GROUNDLINE_INGESTOR_MAX_COLLECTIONS_PER_CALLER": "10000000"}
-"""Of a suite in which one caller creates all of them."""
+ENVIRONMENT: Final = {"GROUNDLINE_INGESTOR_MAX_COLLECTIONS_PER_CALLER": "10000000"}
+"""Settings of a suite in which one caller creates all of them."""
 
-_STATISTICS_SECONDS = 2.0
-"""PostgreSQL's backends tell what they have done once a second."""
+_STATISTICS_SECONDS: Final = 2.0
+"""Time after which PostgreSQL's statistics are up to date, in seconds; backends report once a second."""
 
-_SETTLE_SECONDS = 5.0
-"""After the last request, before an idle suite is watched."""
+_SETTLE_SECONDS: Final = 5.0
+"""Time from the last request until an idle suite is watched, in seconds."""
 
-_ACTIVITY = """
+_ACTIVITY: Final = """
     SELECT xact_commit, (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')
     FROM pg_stat_database WHERE datname = current_database()
 """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SmallCollections:
-    """Hybrid search by the coordinator's port, and what it takes to have so many."""
+    """Hybrid search by the coordinator's port, and the cost of many collections."""
 
     collections: int
     created_per_second: float
-    """By CLIENTS clients of the gateway; 0 where an earlier run has created them."""
+    """Collections created per second by CLIENTS clients of the gateway; 0 if an earlier run has created
+    them."""
     figures: Mapping[tuple[str, str], Figures]
-    """By case and by what is searched: LONE, ONE, so many of them, ALL."""
+    """Figures by case and by the searched collections: LONE, ONE, a number of them, ALL."""
     transactions: Mapping[tuple[str, str], float]
-    """In the database for one search, while several clients search."""
+    """Transactions in the database for one search, while several clients search."""
     connections: Mapping[tuple[str, str], int]
-    """To the database after that."""
+    """Connections to the database after that."""
     memory_mib: Mapping[str, float]
-    """Of each service afterwards, and of the largest backend: what it shares with none."""
+    """Memory of each service afterwards, and of the largest backend: pages that it does not share."""
     idle: tuple[float, float]
-    """Cores that the whole suite takes while nobody asks: before they were created, and with all of them."""
+    """Cores that the whole idle suite takes: before they were created, and with all of them."""
 
     def hybrid(self, name: str) -> Figures:
         return self.figures[HYBRID.name, name]
@@ -100,15 +104,15 @@ async def measure_small_collections(
     *,
     cases: Sequence[Case] = (KEYWORD, SEMANTIC, HYBRID),
 ) -> SmallCollections:
-    """Loads them if they are not there. Raises GatewayError, MeasurementError."""
+    """Load the collections if they are missing, and measure them. Raises GatewayError, MeasurementError."""
     idle_before = await _idle(suite, seconds)
     report(f"creating and loading {count} collections")
     names, created_per_second = await load_small_collections(client, suite.database_url, count)
     report(f"{count} collections: idle")
     idle = idle_before, await _idle(suite, seconds)
-    scopes = {LONE: [LONE_COLLECTION], ONE: names[:1]}
-    scopes |= {f"{some}": names[:some] for some in SOME if some < count}
-    scopes[ALL] = []
+    named = {LONE: [LONE_COLLECTION], ONE: names[:1]}
+    named |= {f"{some}": names[:some] for some in SOME if some < count}
+    named[ALL] = []
     # Answerable by the first collection and the lone one, which have the same texts.
     asked = questions(min(query_count, SMALL_COLLECTION_CHUNKS))
     figures: dict[tuple[str, str], Figures] = {}
@@ -116,14 +120,14 @@ async def measure_small_collections(
     connections: dict[tuple[str, str], int] = {}
     async with open_services(suite, client) as services:
 
-        def searching(case: Case, scope: Sequence[str]) -> Callable[[str], Awaitable[None]]:
+        def searching(case: Case, ids: Sequence[str]) -> Callable[[str], Awaitable[None]]:
             async def search(query: str) -> None:
-                await services.search({**case.request(query, ""), "collectionIds": scope})
+                await services.search({**case.request(query, ""), "collectionIds": ids})
 
             return search
 
         for case in cases:
-            works = {name: searching(case, scope) for name, scope in scopes.items()}
+            works = {name: searching(case, ids) for name, ids in named.items()}
             report(f"{count} collections: {case.name}")
             measured = await measure_serially(works, asked)
             for name, work in works.items():
@@ -139,7 +143,7 @@ async def measure_small_collections(
 
 
 async def measure_start(directory: Path, report: Report) -> float:
-    """Seconds from nothing to a suite that answers, on a database that a suite has left there: its server,
+    """Return the seconds from nothing to a suite that answers, on an existing database: its server,
     migrations and the readiness of every part."""
     report("starting again")
     begun = time.perf_counter()
@@ -148,7 +152,7 @@ async def measure_start(directory: Path, report: Report) -> float:
 
 
 def _memory_mib(suite: Suite) -> dict[str, float]:
-    """Of each service, and of the largest of PostgreSQL's backends."""
+    """Return the memory of each service, and of the largest of PostgreSQL's backends."""
     own = {name: _own_mib(psutil.Process(suite.pids[name])) for name in SERVICES}
     backends = psutil.Process(suite.pids["postgres"]).children(recursive=True)
     return {**own, BACKEND: max(_own_mib(backend) for backend in backends)}
@@ -162,7 +166,7 @@ def _own_mib(process: psutil.Process) -> float:
 
 
 async def _idle(suite: Suite, seconds: float) -> float:
-    """Cores that all of its processes take together."""
+    """Return the cores that all of its processes take together."""
     await asyncio.sleep(_SETTLE_SECONDS)
     with processor_time(suite.pids) as taken:
         await asyncio.sleep(seconds)
@@ -170,7 +174,7 @@ async def _idle(suite: Suite, seconds: float) -> float:
 
 
 async def _activity(database_url: str) -> tuple[int, int]:
-    """Transactions so far, and connections of others."""
+    """Return the transactions so far, and the connections of others."""
     await asyncio.sleep(_STATISTICS_SECONDS)
     connection = await asyncpg.connect(database_url, timeout=10)
     try:

@@ -36,31 +36,31 @@ _STATE: Final = """
 
 
 class _Settings(Settings):
-    """What the retriever and the ingestor read as well."""
+    """Settings that the retriever and the ingestor read as well."""
 
     weaviate: WeaviateSettings | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Fed:
-    """How the index got what the database had."""
+    """Outcome of bringing the database's chunks to the index."""
 
     chunks: int
-    """0 where an earlier run has fed it."""
+    """Number of chunks; 0 if an earlier run has done it."""
     seconds: float
-    """The start of the suite that feeds is in it."""
+    """Time in seconds, the start of the suite included."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Nodes:
-    """What the nodes on this machine take together."""
+    """Resources of the nodes on this machine together."""
 
     count: int
     memory_mib: float
     disk_mib: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class WeaviateSuite:
     suite: Suite
     settings: WeaviateSettings
@@ -68,7 +68,7 @@ class WeaviateSuite:
 
 
 def weaviate_settings() -> WeaviateSettings:
-    """Where the engine is, from the environment. Raises MeasurementError."""
+    """Return the engine's addresses from the environment. Raises MeasurementError."""
     try:
         found = load_settings(_Settings).weaviate
     except SettingsError as error:
@@ -84,9 +84,9 @@ def weaviate_settings() -> WeaviateSettings:
 async def suite_on_weaviate(
     suite: Suite, directory: Path, settings: WeaviateSettings, report: Report, *, is_kept: bool
 ) -> AsyncIterator[WeaviateSuite]:
-    """A suite on the database of `suite`, when its ingestor has fed all that is there.
+    """Provide a suite on the database of `suite`, when its ingestor has brought all chunks to the index.
 
-    What it has fed is dropped afterwards unless `is_kept`.
+    The classes are dropped afterwards unless `is_kept`.
     """
     if not is_kept:
         settings = settings.model_copy(update={"class_prefix": f"Bench{uuid.uuid4().hex[:8]}"})
@@ -98,7 +98,7 @@ async def suite_on_weaviate(
     report("starting a suite that searches Weaviate")
     begun, (filled, _, _) = time.monotonic(), await _state(suite.database_url)
     async with started_suite(directory, environment) as other:
-        # The server is the first one's.
+        # The server belongs to the first one.
         other = replace(other, pids={**other.pids, "postgres": suite.pids["postgres"]})
         try:
             chunks = await _filled(suite.database_url, report) - filled
@@ -120,7 +120,7 @@ async def _drop(database_url: str, settings: WeaviateSettings) -> None:
 
 
 def nodes_here(settings: WeaviateSettings) -> Nodes:
-    """Those of the engine's nodes that run on this machine, by the ports that clients know."""
+    """Return the engine's nodes that run on this machine, by the ports that clients use."""
     ports = {_port(one) for one in settings.grpc_target.removeprefix(_ON_IPV4).split(",")}
     memory = disk = 0.0
     count = 0
@@ -152,7 +152,7 @@ def _sizes(folder: Path) -> Iterator[int]:
 
 
 async def _filled(database_url: str, report: Report) -> int:
-    """Chunks in the index, when nothing is missing there that PostgreSQL has."""
+    """Wait until the index has every chunk of PostgreSQL; return their number."""
     reported = time.monotonic()
     while True:
         filled, unfilled, changes = await _state(database_url)
@@ -165,7 +165,7 @@ async def _filled(database_url: str, report: Report) -> int:
 
 
 async def _state(database_url: str) -> tuple[int, int, int]:
-    """Chunks filled, partitions that lack some, changes that wait."""
+    """Return the chunks in the index, partitions that lack some, and changes that wait."""
     connection = await asyncpg.connect(database_url, timeout=10)
     try:
         [(filled, unfilled, changes)] = await connection.fetch(_STATE)
@@ -175,7 +175,7 @@ async def _state(database_url: str) -> tuple[int, int, int]:
 
 
 def _environment(settings: WeaviateSettings) -> dict[str, str]:
-    """As the services read them."""
+    """Return the environment as the services read it."""
     values = settings.model_dump(mode="json", exclude_none=True)
     if settings.api_key is not None:
         values["api_key"] = settings.api_key.get_secret_value()

@@ -1,9 +1,10 @@
-"""What grows in a suite that is used for a long time."""
+"""Growth of a suite that is used for a long time."""
 
 import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import psutil
 
@@ -14,14 +15,14 @@ from groundline_benchmarks.measuring.suite import Suite
 
 __all__ = ["Held", "SoakFigures", "measure_soak"]
 
-_WARM_SECONDS = 30.0
-"""Caches, pools and threads are filled by then."""
-_REPORT_SECONDS = 60.0
+_WARM_SECONDS: Final = 30.0
+"""Time after which caches, pools and threads are filled, in seconds."""
+_REPORT_SECONDS: Final = 60.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Held:
-    """What a process and its children hold."""
+    """Resources that a process and its children hold."""
 
     processes: int
     memory_mib: float
@@ -30,9 +31,9 @@ class Held:
     threads: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SoakFigures:
-    """Of each process by name, warm and at the end."""
+    """Resources of each process by name, warm and at the end."""
 
     minutes: float
     requests: int
@@ -41,8 +42,8 @@ class SoakFigures:
     after: Mapping[str, Held]
 
     def goals(self) -> list[Goal]:
-        """Growth that a steady load does not explain. PostgreSQL's buffers fill for as long as there are new
-        documents, so its memory is shown and not judged."""
+        """Return limits of growth that a steady load does not explain. PostgreSQL's buffers fill for as long
+        as there are new documents, so its memory is shown and not judged."""
         found = [Goal("requests that failed", self.failed, 0)]
         for name, after in self.after.items():
             before = self.before[name]
@@ -58,7 +59,7 @@ class SoakFigures:
 
 
 async def measure_soak(suite: Suite, load: Load, minutes: float, report: Report) -> SoakFigures:
-    """Under a steady load for so many minutes."""
+    """Measure under a steady load for `minutes`."""
     async with load.running(searches=2, chats=2, hand_ins=1):
         report(f"{_WARM_SECONDS:g} s to warm up")
         await asyncio.sleep(_WARM_SECONDS)
@@ -68,7 +69,7 @@ async def measure_soak(suite: Suite, load: Load, minutes: float, report: Report)
         while (left := end - time.monotonic()) > 0:
             report(f"{left / 60:.1f} minutes to go, {len(load.asked)} requests until now")
             await asyncio.sleep(min(left, _REPORT_SECONDS))
-    # Nothing is under way, so what is still held is held for good.
+    # No request is under way, so resources that are still held are leaks.
     await asyncio.sleep(2)
     failed = sum(one.outcome not in (Outcome.OK, Outcome.DEGRADED) for one in load.asked)
     return SoakFigures(minutes, len(load.asked), failed, before, _all_held(suite))
@@ -85,7 +86,7 @@ def _held(process: psutil.Process, named: frozenset[int]) -> Held:
     for one in family:
         try:
             with one.oneshot():
-                # Shared pages count once for all that share them.
+                # Shared pages count once for all processes that share them.
                 memory += one.memory_full_info().pss / 2**20
                 descriptors += one.num_fds()
                 connections += len(one.net_connections("all"))
@@ -97,7 +98,7 @@ def _held(process: psutil.Process, named: frozenset[int]) -> Held:
 
 
 def _children(process: psutil.Process, named: frozenset[int]) -> list[psutil.Process]:
-    """What it has started and is not named itself."""
+    """Return the descendants that are not named themselves."""
     found: list[psutil.Process] = []
     for child in process.children():
         if child.pid not in named:

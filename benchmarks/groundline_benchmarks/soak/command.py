@@ -1,6 +1,7 @@
 """groundline bench soak"""
 
 from dataclasses import asdict
+from typing import Final
 
 import click
 import httpx
@@ -15,7 +16,7 @@ from groundline_benchmarks.soak.benchmark import SoakFigures, measure_soak
 
 __all__ = ["soak"]
 
-_MISSED_EXIT_CODE = 1
+_MISSED_EXIT_CODE: Final = 1
 
 
 @click.command()
@@ -28,9 +29,9 @@ _MISSED_EXIT_CODE = 1
 )
 @json_option
 def soak(minutes: float, as_json: bool) -> None:
-    """Growth of memory, descriptors, connections and threads of each process under a steady load.
+    """Measure the growth of memory, descriptors, connections and threads of each process under a steady load.
 
-    Starts a suite of its own. Exits with 1 where something grows that should not, or a request fails.
+    Starts a suite of its own. Exits with 1 if something grows that should not, or a request fails.
     """
 
     async def measure(report: Report) -> SoakFigures:

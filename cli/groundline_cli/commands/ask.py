@@ -4,6 +4,7 @@ import math
 import uuid
 from collections.abc import Sequence
 from contextlib import aclosing
+from typing import Final
 
 import click
 from groundline_client import AsyncClient, to_json
@@ -26,9 +27,9 @@ from groundline_cli.terminal import print_json, printable, shown_enum, summary
 
 __all__ = ["ask", "print_degraded"]
 
-_REFUSED_EXIT_CODE = 3
-_TITLE_LENGTH = 120
-_SAID_BY_FINISH_REASON = (ErrorReason.ANSWER_CUT_OFF, ErrorReason.ANSWER_WITHHELD)
+_REFUSED_EXIT_CODE: Final = 3
+_TITLE_LENGTH: Final = 120
+_SAID_BY_FINISH_REASON: Final = (ErrorReason.ANSWER_CUT_OFF, ErrorReason.ANSWER_WITHHELD)
 
 
 @click.command(short_help="Answer a question from the documents.")
@@ -109,7 +110,7 @@ def _stage(status: ChatStatus) -> str:
 
 
 def _searched_for(status: ChatStatus) -> list[str]:
-    """What stands for the question, where it is not just the question."""
+    """Return the queries that were searched for if they differ from the question."""
     return [*([status.rewritten_query] if status.rewritten_query else []), *status.sub_queries]
 
 
@@ -147,7 +148,7 @@ def _print_notes(completed: ChatCompleted, thread_id: str) -> None:
 
 
 def print_degraded(degraded: Sequence[Degradation]) -> None:
-    """A note on stderr for each thing that was skipped, failed or came late."""
+    """Print a note on stderr for each part that was skipped, failed or came late."""
     for degradation in degraded:
         _note(f"without {shown_enum(degradation.component)}: {degradation.message or degradation.reason}")
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import click
 from groundline_client import AsyncClient, JsonObject, to_json
@@ -15,15 +15,15 @@ from groundline_cli.terminal import print_columns, print_json
 
 __all__ = ["collections", "create", "reindex", "update"]
 
-_SHOWN = ("collectionId", "name", "documentCount", "chunkCount", "createTime", "updateTime")
-_STRATEGIES = ("recursive", "sections", "words", "sentences", "parent_child")
-_UNITS = ("characters", "tokens")
-_MODES = ("none", "structural", "llm")
+_SHOWN: Final = ("collectionId", "name", "documentCount", "chunkCount", "createTime", "updateTime")
+_STRATEGIES: Final = ("recursive", "sections", "words", "sentences", "parent_child")
+_UNITS: Final = ("characters", "tokens")
+_MODES: Final = ("none", "structural", "llm")
 
-_LANGUAGE = click.option(
+_LANGUAGE: Final = click.option(
     "--language", help="Language of stemming and stop words, such as german; simple for none."
 )
-_CUTTING = (
+_CUTTING: Final = (
     click.option("--chunking", type=click.Choice(_STRATEGIES), help="How documents are cut into chunks."),
     click.option("--chunk-size", type=int, help="Maximum units in a chunk."),
     click.option("--chunk-overlap", type=int, help="Units that a chunk shares with the one before."),
@@ -35,7 +35,7 @@ _CUTTING = (
         help="Where the text that places a chunk in its document comes from.",
     ),
 )
-_NAMED = (
+_NAMED: Final = (
     click.option("--name", help="Name for people."),
     click.option(
         "--reader",
@@ -144,9 +144,9 @@ def update(
     settings = _settings(options)
     name = options["name"]
     if unset and (settings or name is not None):
-        raise click.UsageError("--unset goes alone: other changes would be unset with it")
+        raise click.UsageError("--unset cannot be combined with other changes: they would be unset with it")
     if not unset and not settings and name is None:
-        raise click.UsageError("nothing to change is given")
+        raise click.UsageError("give at least one setting to change")
     mask = [f"settings.{path}" for path in unset]
     changed = run(
         connection,
@@ -179,7 +179,7 @@ def reindex(connection: Connection, /, collection: str, watch: bool, as_json: bo
 
 
 def _settings(options: _Options) -> JsonObject:
-    """CollectionSettings of what was given."""
+    """Return the CollectionSettings that the options give."""
     fields = {
         "embedding": {"model": options.get("model")},
         "lexical": {"language": options.get("language")},
@@ -221,7 +221,7 @@ def _show(collection: Collection, as_json: bool) -> None:
 
 
 def _leaves(settings: JsonObject, prefix: str) -> Iterator[tuple[str, object]]:
-    """Paths as --unset takes them, with their values."""
+    """Yield the path of each setting, as --unset takes it, and its value."""
     for name, value in settings.items():
         if isinstance(value, dict):
             yield from _leaves(value, f"{prefix}{name}.")

@@ -1,11 +1,13 @@
 """`groundline completion`."""
 
+from typing import Final
+
 import click
 from click.shell_completion import get_completion_class
 
 __all__ = ["completion"]
 
-_SHELLS = ("bash", "zsh", "fish")
+_SHELLS: Final = ("bash", "zsh", "fish")
 
 
 @click.command()

@@ -132,7 +132,7 @@ def crawl(
 
 
 def _preview(connection: Connection, request: JsonObject, collection: str, *, as_json: bool) -> None:
-    """Print what would become of each page; exit code 1 where the walk failed."""
+    """Print what would be done with each page; exit with code 1 if the crawl failed."""
 
     async def work(client: AsyncClient) -> tuple[IngestionJob, list[IngestionItem]]:
         response = await client.ingest_documents(collection, crawl=request, dry_run=True)

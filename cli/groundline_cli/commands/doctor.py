@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -15,8 +16,8 @@ from groundline_cli.terminal import print_json, printable
 
 __all__ = ["doctor"]
 
-_COLOURS = {Level.OK: "green", Level.WARNING: "yellow", Level.ERROR: "red", Level.SKIPPED: "cyan"}
-_WIDTH = max(map(len, Level))
+_COLOURS: Final = {Level.OK: "green", Level.WARNING: "yellow", Level.ERROR: "red", Level.SKIPPED: "cyan"}
+_WIDTH: Final = max(map(len, Level))
 
 
 @click.command(short_help="Check an installation, and say what to do.")
@@ -25,8 +26,8 @@ _WIDTH = max(map(len, Level))
     envvar=["GROUNDLINE_DATABASE_URL"],
     show_envvar=True,
     metavar="URL",
-    help="PostgreSQL, for operators. Default: that of the suite that runs from this directory, if it is the "
-    "one that is checked. The environment hides its password from other users of this machine.",
+    help="PostgreSQL, for operators. Default: the one of the suite that runs from this directory, if that "
+    "suite is checked. The environment hides its password from other users of this machine.",
 )
 @json_option
 @with_gateway
@@ -74,7 +75,7 @@ async def _findings(connection: Connection, database_url: str | None) -> AsyncIt
     try:
         from groundline_cli.doctor.database import database_findings
     except ModuleNotFoundError as error:
-        advice = "pip install 'groundline-cli[up]'"
+        advice = "pip install 'groundline-cli[database]'"
         yield Finding("database", Level.SKIPPED, f"{error.name} is not installed", advice)
         return
     async for finding in database_findings(database_url, data_dir):

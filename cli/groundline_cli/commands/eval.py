@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import click
 from groundline_client import AsyncClient, JsonObject
@@ -31,24 +32,24 @@ from groundline_cli.terminal import print_columns, print_json
 
 __all__ = ["evaluate"]
 
-_MODES = ("keyword", "semantic", "hybrid")
-_STRATEGIES = ("none", "weighted", "cross_encoder", "api", "llm")
-_DEFAULT_MODES = "keyword,semantic,hybrid,hybrid+weighted"
+_MODES: Final = ("keyword", "semantic", "hybrid")
+_STRATEGIES: Final = ("none", "weighted", "cross_encoder", "api", "llm")
+_DEFAULT_MODES: Final = "keyword,semantic,hybrid,hybrid+weighted"
 # More than the deepest rank that is measured, for rows that make several chunks: a document counts once.
-_TOP_K = 50
+_TOP_K: Final = 50
 # The largest there is: a row is one chunk unless it is longer.
-_CHUNK_SIZE = 20_000
-_BATCH_DOCUMENTS = 64
-_COLLECTION_LENGTH = 63
-_POLL_SECONDS = 0.25
+_CHUNK_SIZE: Final = 20_000
+_BATCH_DOCUMENTS: Final = 64
+_COLLECTION_LENGTH: Final = 63
+_POLL_SECONDS: Final = 0.25
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Result:
     mode: str
     scores: Scores
     degraded: int
-    """Searches that went without something; their ranks say little of the mode."""
+    """Number of degraded searches; their ranks say little about the mode."""
 
 
 @click.command("eval")
@@ -111,7 +112,8 @@ def evaluate(
 async def _own_collection(
     client: AsyncClient, dataset: EvaluationSet, collection: str, language: str, *, keep: bool
 ) -> AsyncIterator[None]:
-    """The set's collection, there for the body; what was there before, or is to be kept, stays."""
+    """Provide the set's collection for the body; delete it afterwards unless it existed before or is to be
+    kept."""
     name = f"Evaluation of {dataset.directory.resolve().name} ({language})"
     settings = {
         "chunking": {"chunkSize": _CHUNK_SIZE, "chunkOverlap": 0},

@@ -1,4 +1,4 @@
-"""What the commands that call a gateway have in common."""
+"""Shared parts of the commands that call a gateway or go to the database."""
 
 import asyncio
 import functools
@@ -11,7 +11,13 @@ import click
 from click.core import ParameterSource
 from groundline_client import AsyncClient, GatewayError, JsonObject
 
-from groundline_cli.connection import Connection, ConnectionSettingsError, find_connection
+from groundline_cli.connection import (
+    READY_FILE,
+    Connection,
+    ConnectionSettingsError,
+    find_connection,
+    own_suite,
+)
 from groundline_cli.profiles import CONFIG_FILE
 from groundline_cli.terminal import printable
 
@@ -22,20 +28,21 @@ __all__ = [
     "json_object",
     "json_option",
     "run",
+    "with_database",
     "with_gateway",
 ]
 
 
 class CommandFailedError(click.ClickException):
-    """Ends a command with `error: …` on stderr and exit code 1."""
+    """A failure that ends a command with `error: …` on stderr and exit code 1."""
 
     def show(self, file: object = None) -> None:
-        """Print the message; it may hold text of others, which must not command the terminal."""
+        """Print the message without control characters: it may hold text of others."""
         click.echo(f"{click.style('error:', fg='red')} {printable(self.message)}", err=True)
 
 
 def with_gateway[**P, R](command: Callable[Concatenate[Connection, P], R]) -> Callable[P, R]:
-    """Adds --gateway, --api-key and --profile to a command and hands it the connection they make, first."""
+    """Add --gateway, --api-key and --profile to a command, and pass the connection as its first argument."""
 
     @click.option(
         "--gateway",
@@ -81,7 +88,7 @@ def with_gateway[**P, R](command: Callable[Concatenate[Connection, P], R]) -> Ca
 
 
 def run[T](connection: Connection, work: Callable[[AsyncClient], Awaitable[T]]) -> T:
-    """The result of `work` with a client. An error of the gateway ends the command."""
+    """Return the result of `work` with a client; end the command on an error of the gateway."""
 
     async def session() -> T:
         async with connection.client() as client:
@@ -94,12 +101,12 @@ def run[T](connection: Connection, work: Callable[[AsyncClient], Awaitable[T]]) 
 
 
 async def all_of[T](items: AsyncIterator[T]) -> list[T]:
-    """The whole of a list."""
+    """Collect a paged list whole."""
     return [item async for item in items]
 
 
 def json_object(_context: click.Context, _option: click.Parameter, value: str | None) -> JsonObject | None:
-    """The object that the text of an option is, for its `callback`."""
+    """Parse an option's text as a JSON object; for click's `callback`."""
     if value is None:
         return None
     try:
@@ -120,3 +127,36 @@ collections_option = click.option(
     metavar="NAME",
     help="Collection to search; may be given several times. Default: all that the key may read.",
 )
+
+
+def with_database[**P, R](command: Callable[Concatenate[str, P], R]) -> Callable[P, R]:
+    """Pass the database's URL as the command's first argument: from the option, the environment or the
+    running suite."""
+
+    @click.option(
+        "--database-url",
+        envvar=["GROUNDLINE_GATEWAY_DATABASE_URL", "GROUNDLINE_DATABASE_URL"],
+        show_envvar=True,
+        metavar="URL",
+        help="PostgreSQL. The environment hides its password from other users of this machine.",
+    )
+    @functools.wraps(command)
+    def wrapper(*args: P.args, **options: P.kwargs) -> R:
+        url = options.pop("database_url") or _own_suites()
+        assert isinstance(url, str)
+        return command(url, *args, **options)
+
+    return wrapper
+
+
+def _own_suites() -> str:
+    try:
+        own = own_suite(Path.cwd() / READY_FILE)
+    except ConnectionSettingsError as error:
+        raise click.UsageError(str(error)) from error
+    if own is None or own.database_url is None:
+        raise click.UsageError(
+            "no database is known: set GROUNDLINE_DATABASE_URL (or pass --database-url), or start the suite "
+            "in this directory with `groundline up`"
+        )
+    return own.database_url

@@ -6,23 +6,23 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import click
-from groundline_ingestor.domain.imports import BatchResult, ImportFailedError, ImportProgress
-from groundline_ingestor.importing import discard as discard_import
-from groundline_ingestor.importing import import_files
+from groundline_indexing.imports.loading import discard as discard_import
+from groundline_indexing.imports.loading import import_files
+from groundline_indexing.imports.records import BatchResult, ImportFailedError, ImportProgress
 from groundline_ingestor.settings import IngestorSettings
 from groundline_runtime.errors import GroundlineError
 from pydantic import SecretStr
 
-from groundline_cli.commands.gateway import CommandFailedError, json_option
-from groundline_cli.commands.keys import with_database
+from groundline_cli.commands.gateway import CommandFailedError, json_option, with_database
 from groundline_cli.terminal import print_json, printable
 
 __all__ = ["import_"]
 
-SHOWN_FAILURES = 20
-_PROGRESS_SECONDS = 2.0
+SHOWN_FAILURES: Final = 20
+_PROGRESS_SECONDS: Final = 2.0
 
 
 @click.command("import", short_help="Load files of records into a collection in bulk.")
@@ -134,7 +134,7 @@ def _report(
 
 @contextmanager
 def _progress() -> Iterator[Callable[[ImportProgress], None]]:
-    """Lines on stderr: the stage, how far it is, and how long it still takes at its pace so far."""
+    """Show on stderr the stage, the progress and the estimated time left."""
     stage, begun, shown, first, first_chunks = "", 0.0, 0.0, 0, 0
 
     def show(progress: ImportProgress) -> None:

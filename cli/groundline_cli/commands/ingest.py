@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 from groundline_client import AsyncClient, JsonObject
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 
-SOME_FAILED = 4
+SOME_FAILED: Final = 4
 
 
 class _SourcePath(click.Path):
@@ -46,7 +46,7 @@ class _SourcePath(click.Path):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> str | bytes | os.PathLike[str]:
         if isinstance(value, str) and value.startswith(("http://", "https://")):
-            self.fail("is no path; for a web site use groundline crawl", param, ctx)
+            self.fail("is not a path; for a web site use groundline crawl", param, ctx)
         return super().convert(value, param, ctx)
 
 
@@ -59,7 +59,7 @@ exclude_option = click.option(
 )
 
 
-_SHOWN_NAMES = 20
+_SHOWN_NAMES: Final = 20
 
 
 def _charset(_context: click.Context, _option: click.Parameter, value: str | None) -> str:
@@ -68,7 +68,7 @@ def _charset(_context: click.Context, _option: click.Parameter, value: str | Non
     try:
         return codecs.lookup(value).name
     except LookupError:
-        raise click.BadParameter(f"{value} is no charset, such as windows-1252") from None
+        raise click.BadParameter(f"{value} is not a known charset, such as windows-1252") from None
 
 
 metadata_option = click.option(
@@ -94,7 +94,7 @@ _charset_option = click.option(
 
 
 def _described[F: Callable[..., Any]](command: F) -> F:
-    """Adds the options of what is said of every file."""
+    """Add the options that describe every file."""
     return metadata_option(principals_option(_charset_option(command)))
 
 
@@ -296,13 +296,14 @@ def _estimate(
 
 
 def _exit(report: ingestion.IngestReport, *, others: bool = False) -> None:
-    """`others`: whether there are documents that nobody waits for."""
+    """Exit with the code for the report. `others`: whether documents were handed in without waiting for
+    them."""
     if report.failures:
         raise SystemExit(SOME_FAILED if others or report.ended > len(report.failures) else 1)
 
 
 def print_failures(report: ingestion.IngestReport) -> None:
-    """What was skipped, and a line for each document that could not be ingested, on stderr."""
+    """Print on stderr what was skipped, and a line for each document that could not be ingested."""
     _print_unsupported(report.unsupported)
     if report.unread:
         click.echo("skipped, within other documents:", err=True)
@@ -324,14 +325,14 @@ def _print_failed(failures: Sequence[Failure]) -> None:
 
 
 def print_handed_in(report: ingestion.IngestReport, collection: str) -> None:
-    """What can be followed of documents that nobody waits for."""
+    """Print the jobs of documents that were handed in without waiting for them."""
     click.echo(f"{collection}: handed in; see groundline jobs")
     for job in report.jobs:
         click.echo(job)
 
 
 def report_json(report: ingestion.IngestReport) -> dict[str, object]:
-    """The report as JSON values."""
+    """Return the report as JSON values."""
     return {
         "created": report.created,
         "updated": report.updated,
@@ -351,7 +352,7 @@ def _failed_json(failures: Sequence[Failure]) -> list[dict[str, str]]:
 
 @contextmanager
 def going_on() -> Iterator[None]:
-    """Tells whoever interrupts the waiting that the work itself is not interrupted."""
+    """Tell users who interrupt the wait that the work itself continues."""
     try:
         yield
     except asyncio.CancelledError:
@@ -362,13 +363,13 @@ def going_on() -> Iterator[None]:
 @contextmanager
 def progress_bar(
     doing: str = "ingesting", things: str = "documents"
-) -> Iterator[Callable[[ingestion.Progress], None]]:
-    """A bar on stderr, which moves as it is told; where it cannot, a line for each twentieth of the way."""
+) -> Iterator[Callable[[ingestion.UploadProgress], None]]:
+    """Show a progress bar on stderr, or a line for each 5% if stderr is not a terminal of known size."""
     console = Console(stderr=True)
     if not console.is_terminal or console.is_dumb_terminal or not _has_size():
         shown = 0.0
 
-        def tell(progress: ingestion.Progress) -> None:
+        def tell(progress: ingestion.UploadProgress) -> None:
             nonlocal shown
             if progress.documents < progress.total and progress.documents >= shown + progress.total / 20:
                 shown = progress.documents
@@ -390,7 +391,7 @@ def progress_bar(
         sending = bar.add_task("sending", total=None, what=things, visible=False)
         task = bar.add_task(doing, total=None, what=things)
 
-        def show(progress: ingestion.Progress) -> None:
+        def show(progress: ingestion.UploadProgress) -> None:
             is_sent = progress.sent >= progress.total
             bar.update(
                 sending,
@@ -405,7 +406,7 @@ def progress_bar(
 
 
 def _has_size() -> bool:
-    """Whether the terminal says how large it is; of one that does not, lines cannot be written over."""
+    """Tell whether the terminal reports its size; without one, lines cannot be overwritten."""
     try:
         return 0 not in os.get_terminal_size(sys.stderr.fileno())
     except (OSError, ValueError):
@@ -413,7 +414,7 @@ def _has_size() -> bool:
 
 
 def summary(report: ingestion.IngestReport, collection: str) -> str:
-    """The report on one line."""
+    """Return the report on one line."""
     parts = [f"{report.created} new", f"{report.updated} changed", f"{report.unchanged} unchanged"]
     if report.failures:
         parts.append(f"{len(report.failures)} failed")

@@ -1,12 +1,10 @@
 """groundline keys"""
 
 import asyncio
-import functools
 import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Concatenate
+from typing import Final
 
 import click
 from groundline_database import open_pool, require_schema
@@ -17,54 +15,22 @@ from groundline_gateway.settings import CLIENT_PATTERN, PRINCIPAL_PATTERN
 from groundline_runtime.errors import GroundlineError
 from pydantic import SecretStr
 
-from groundline_cli.commands.gateway import CommandFailedError, json_option
-from groundline_cli.connection import READY_FILE, ConnectionSettingsError, own_suite
+from groundline_cli.commands.gateway import CommandFailedError, json_option, with_database
 from groundline_cli.terminal import print_columns, print_json, printable
 
-__all__ = ["keys", "with_database"]
+__all__ = ["keys"]
 
-_UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
+_UNITS: Final = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 
 
 @click.group(short_help="Create, list and revoke API keys.")
 def keys() -> None:
-    """API keys to the gateway, in its database.
+    """Manage API keys to the gateway, in its database.
 
-    A change takes effect within seconds, without a restart. Whoever may use these commands is decided by
-    the database: GROUNDLINE_DATABASE_URL, or else that of the suite that runs from this directory.
+    A change takes effect within seconds, without a restart. Access to the database decides who may use these
+    commands. It is named by GROUNDLINE_DATABASE_URL, or else belongs to the suite that runs from this
+    directory.
     """
-
-
-def with_database[**P, R](command: Callable[Concatenate[str, P], R]) -> Callable[P, R]:
-    """Gives the command the database's URL first: an option's, the environment's, or the running suite's."""
-
-    @click.option(
-        "--database-url",
-        envvar=["GROUNDLINE_GATEWAY_DATABASE_URL", "GROUNDLINE_DATABASE_URL"],
-        show_envvar=True,
-        metavar="URL",
-        help="PostgreSQL. The environment hides its password from other users of this machine.",
-    )
-    @functools.wraps(command)
-    def wrapper(*args: P.args, **options: P.kwargs) -> R:
-        url = options.pop("database_url") or _own_suites()
-        assert isinstance(url, str)
-        return command(url, *args, **options)
-
-    return wrapper
-
-
-def _own_suites() -> str:
-    try:
-        own = own_suite(Path.cwd() / READY_FILE)
-    except ConnectionSettingsError as error:
-        raise click.UsageError(str(error)) from error
-    if own is None or own.database_url is None:
-        raise click.UsageError(
-            "no database is known: set GROUNDLINE_DATABASE_URL (or pass --database-url), or start the suite "
-            "in this directory with `groundline up`"
-        )
-    return own.database_url
 
 
 def _run[T](url: str, work: Callable[[KeyStore], Awaitable[T]]) -> T:
@@ -119,7 +85,7 @@ def _expiry(_context: click.Context, _option: click.Parameter, value: str | None
     "--name",
     required=True,
     callback=_client,
-    help="Whose it is, in logs and limits; several keys may share it.",
+    help="Owner of the key, in logs and limits; several keys may share it.",
 )
 @click.option(
     "--principal",
@@ -127,7 +93,7 @@ def _expiry(_context: click.Context, _option: click.Parameter, value: str | None
     multiple=True,
     required=True,
     callback=_principals,
-    help="Whom it stands for, such as user:alice or group:staff; may be given several times.",
+    help="Principal that the key stands for, such as user:alice or group:staff; may be given several times.",
 )
 @click.option(
     "--scope",
@@ -135,10 +101,14 @@ def _expiry(_context: click.Context, _option: click.Parameter, value: str | None
     multiple=True,
     required=True,
     type=click.Choice([scope.value for scope in Scope]),
-    help="What it is for; may be given several times.",
+    help="Scope of the key; may be given several times.",
 )
 @click.option(
-    "--expires", "expire_time", callback=_expiry, metavar="WHEN", help="90d, 12h, or a date. Default: never."
+    "--expires",
+    "expire_time",
+    callback=_expiry,
+    metavar="WHEN",
+    help="Time until the key expires, such as 90d or 12h, or a date. Default: never.",
 )
 @json_option
 @with_database

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
+from typing import Final
 from uuid import UUID
 
 import click
@@ -32,14 +33,14 @@ from groundline_cli.commands.gateway import (
 )
 from groundline_cli.commands.ingest import progress_bar
 from groundline_cli.connection import Connection
-from groundline_cli.ingestion import Progress
+from groundline_cli.ingestion import UploadProgress
 from groundline_cli.terminal import print_columns, print_json, printable, shown_enum, shown_time
 
 __all__ = ["delete", "document", "documents", "jobs", "print_job", "print_preview", "stats", "watch_job"]
 
-_JOB_HEADINGS = ("JOB", "STATE", "COLLECTION", "DOCUMENTS", "DONE", "FAILED", "CREATED")
-_SHOWN_CHARACTERS = 60
-_STATS = (
+_JOB_HEADINGS: Final = ("JOB", "STATE", "COLLECTION", "DOCUMENTS", "DONE", "FAILED", "CREATED")
+_SHOWN_CHARACTERS: Final = 60
+_STATS: Final = (
     ("chunks", "chunk_count"),
     ("vectors", "vector_count"),
     ("chunks without a document", "orphan_count"),
@@ -164,7 +165,7 @@ async def _find(client: AsyncClient, collection: str, document: str) -> Document
 
 
 async def _download(client: AsyncClient, document: Document, path: Path) -> None:
-    """Nothing is left of a file that could not be had whole."""
+    """Write the original to `path`; delete the file if it could not be fetched whole."""
     parts = client.download_document(document.collection_id, document.document_id)
     async with aclosing(parts):
         if path == Path("-"):
@@ -327,20 +328,19 @@ async def _act(client: AsyncClient, job_id: str, action: str) -> IngestionJob:
 
 
 async def watch_job(client: AsyncClient, job_id: str) -> IngestionJob:
-    """The job when it has ended, after a progress bar."""
+    """Return the job when it has ended; show a progress bar until then."""
     job = IngestionJob(job_id=job_id)
     with progress_bar() as show:
         async with aclosing(client.watch_job(job_id)) as changes:
             async for change in changes:
                 job = change.job or job
                 ended = job.done_count + job.failed_count + job.cancelled_count
-                show(Progress(0, ended, job.item_count, (job.chunks or ChunkCounts()).stored))
+                show(UploadProgress(0, ended, job.item_count, (job.chunks or ChunkCounts()).stored))
     return job
 
 
 def print_job(job: IngestionJob, as_json: bool, *, must_be_done: bool) -> None:
-    """Print a job. With `must_be_done` one that has not reached its end with every document ends the command
-    with exit code 1."""
+    """Print a job. With `must_be_done`, exit with code 1 unless every document was ingested."""
     if as_json:
         print_json({"job": to_json(job)})
     else:
@@ -381,7 +381,7 @@ def stats(connection: Connection, collection: str, as_json: bool) -> None:
 
 
 def print_preview(job: IngestionJob, items: Sequence[IngestionItem], heading: str, *, as_json: bool) -> None:
-    """Print what would become of what a dry run has found; exit code 1 where it did not come to its end."""
+    """Print what a dry run found; exit with code 1 if it did not finish."""
     found = [item for item in items if not item.is_crawl or item.failure]
     if as_json:
         print_json({"job": to_json(job), "items": [to_json(item) for item in found]})

@@ -2,7 +2,7 @@
 
 import asyncio
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Final
 
 import click
 import httpx2
@@ -16,8 +16,8 @@ from groundline_cli.connection import Connection
 
 __all__ = ["mcp"]
 
-_ANSWER_SECONDS = 150
-"""Above the gateway's deadline of an answer."""
+_ANSWER_SECONDS: Final = 150
+"""Deadline of an answer, in seconds; above the gateway's own."""
 
 type _Context = ServerRequestContext[Any, Any]
 type _Page = types.PaginatedRequestParams | None
@@ -53,7 +53,7 @@ async def _serve(connection: Connection) -> None:
 
 
 def _forwarding_to(gateway: Client) -> Server[Any]:
-    """A server that has what the gateway's has, and keeps nothing itself."""
+    """Return a server that forwards everything to the gateway's and keeps no state."""
     session = gateway.session
 
     async def list_tools(_: _Context, params: _Page) -> types.ListToolsResult:

@@ -1,6 +1,7 @@
 """groundline models list and fetch"""
 
 from pathlib import Path
+from typing import Final
 
 import click
 from groundline_embedding import EmbeddingSettings, ModelError
@@ -19,7 +20,7 @@ from groundline_cli.terminal import print_columns, print_json
 
 __all__ = ["models"]
 
-_CACHE_DIR = click.option(
+_CACHE_DIR: Final = click.option(
     "--cache-dir",
     type=click.Path(file_okay=False, path_type=Path),
     envvar="GROUNDLINE_EMBEDDING__CACHE_DIR",
@@ -31,7 +32,7 @@ _CACHE_DIR = click.option(
 
 @click.group(short_help="List and fetch local embedding models.")
 def models() -> None:
-    """Local embedding models: which there are, and their files, for machines that run them offline."""
+    """List local embedding models, and fetch their files for machines that run them offline."""
 
 
 @models.command("list")
@@ -108,7 +109,7 @@ def fetch(model: str, cache_dir: Path, base_url: str, revision: str, checksums: 
 
 
 class _Progress:
-    """A line on standard error for each tenth of a file, so that logs stay short."""
+    """Progress of a download: a line on standard error for each tenth of a file, so that logs stay short."""
 
     def __init__(self) -> None:
         self._shown: dict[str, int] = {}

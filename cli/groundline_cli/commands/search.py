@@ -1,7 +1,7 @@
 """groundline search"""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import click
 from groundline_client import JsonObject, to_json
@@ -21,21 +21,21 @@ from groundline_cli.terminal import print_columns, print_json, printable, shown_
 
 __all__ = ["search"]
 
-_TITLE_LENGTH = 120
-_SNIPPET_LENGTH = 400
-_PLACE_LENGTH = 60
+_TITLE_LENGTH: Final = 120
+_SNIPPET_LENGTH: Final = 400
+_PLACE_LENGTH: Final = 60
 
-_STRATEGIES = ("none", "weighted", "cross_encoder", "api", "llm")
-_WEIGHTS = ("semantic", "vector", "position", "recency", "type", "keyword", "proximity")
-_SOURCE_TYPES = ("file", "object", "web")
+_STRATEGIES: Final = ("none", "weighted", "cross_encoder", "api", "llm")
+_WEIGHTS: Final = ("semantic", "vector", "position", "recency", "type", "keyword", "proximity")
+_SOURCE_TYPES: Final = ("file", "object", "web")
 
-_SHARE = click.FloatRange(0, 1)
-_WEIGHT = click.FloatRange(min=0)
-_LIMIT = click.IntRange(1, 1000)
+_SHARE: Final = click.FloatRange(0, 1)
+_WEIGHT: Final = click.FloatRange(min=0)
+_LIMIT: Final = click.IntRange(1, 1000)
 
 
 class _Pair(click.ParamType[tuple[str, float]]):
-    """NAME=NUMBER with a known name."""
+    """A parameter of the form NAME=NUMBER, with a known name."""
 
     name = "name=number"
 
@@ -55,7 +55,7 @@ class _Pair(click.ParamType[tuple[str, float]]):
 
 
 # Click shows options in the order of their decorators; the field of the request follows each one's name.
-_RETRIEVAL = {
+_RETRIEVAL: Final = {
     "mode": "mode",
     "keyword_limit": "keywordLimit",
     "semantic_limit": "semanticLimit",
@@ -65,7 +65,7 @@ _RETRIEVAL = {
     "min_bm25": "minBm25",
     "adjacent": "adjacentChunks",
 }
-_RERANK = {
+_RERANK: Final = {
     "top_k": "topK",
     "fusion": "fusion",
     "rrf_k": "rrfK",
@@ -80,7 +80,7 @@ _RERANK = {
     "min_score": "minScore",
     "explain": "includeCut",
 }
-_ENUMS = {
+_ENUMS: Final = {
     "mode": "RETRIEVAL_MODE_",
     "iterative_scan": "ITERATIVE_SCAN_",
     "fusion": "FUSION_METHOD_",
@@ -179,7 +179,7 @@ def search(
 
 
 def _part(given: JsonObject, names: dict[str, str]) -> JsonObject:
-    """The fields of a message that were given."""
+    """Return the fields of a message that were given."""
     values = {field: _value(name, given[name]) for name, field in names.items()}
     return {field: value for field, value in values.items() if value not in (None, {})}
 
@@ -201,7 +201,7 @@ def _print_passage(rank: int, passage: Passage) -> None:
 
 
 def _print_explanations(response: SearchResponse) -> None:
-    """Passages, their near-duplicates, what was cut, and what searches and strategy said of each."""
+    """Print passages, near-duplicates and cut candidates, with their scores in each stage."""
     ranked = list(enumerate(response.passages, start=1))
     weights = {each.name: each.weight for _, passage in ranked for each in _components(passage)}
     headings = ["#", "SCORE", "FUSED", "BM25", "COSINE", *(f"{n.upper()} ×{w:g}" for n, w in weights.items())]
@@ -211,7 +211,7 @@ def _print_explanations(response: SearchResponse) -> None:
             f"{passage.score:.4f}",
             *_searched(passage),
             *_cells(passage, list(weights)),
-            _place(passage.chunk),
+            _location(passage.chunk),
         ]
         for rank, passage in ranked
     ]
@@ -220,7 +220,7 @@ def _print_explanations(response: SearchResponse) -> None:
         "near-duplicates",
         ["OF", "SIMILARITY", "PASSAGE"],
         [
-            [str(rank), f"{each.similarity:.3f}", _place(each.chunk)]
+            [str(rank), f"{each.similarity:.3f}", _location(each.chunk)]
             for rank, passage in ranked
             for each in passage.alternatives
         ],
@@ -258,7 +258,8 @@ def _components(passage: Passage) -> Sequence[ScoreComponent]:
 
 
 def _searched(explained: Passage | CutPassage) -> list[str]:
-    """Score and, after #, rank of fusion and both searches; a dash where a search did not find it."""
+    """Return score and rank (after #) of the fusion and of both searches; a dash if a search did not find
+    it."""
     explanation = _explanation(explained)
     fused = f"{explanation.fused_score:.4f} #{explanation.fused_rank}"
     arms = (explanation.keyword, explanation.semantic)
@@ -270,6 +271,6 @@ def _cells(passage: Passage, names: Sequence[str]) -> list[str]:
     return [f"{values[name]:.3f}" if name in values else "–" for name in names]
 
 
-def _place(chunk: Chunk | None) -> str:
+def _location(chunk: Chunk | None) -> str:
     chunk = chunk or Chunk()
     return summary(f"{chunk.title} — {chunk.uri} [{chunk.chunk_index}]", length=_PLACE_LENGTH)

@@ -3,7 +3,7 @@
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 from groundline_client import AsyncClient, JsonObject, to_json
@@ -16,15 +16,15 @@ from groundline_cli.terminal import print_columns, print_json, shown_enum, shown
 
 __all__ = ["sources"]
 
-_HEADINGS = ("SOURCE", "NAME", "KIND", "DOCUMENTS", "LAST RUN", "BEGUN", "NEXT RUN")
+_HEADINGS: Final = ("SOURCE", "NAME", "KIND", "DOCUMENTS", "LAST RUN", "BEGUN", "NEXT RUN")
 
 
 @click.group(short_help="Directories, sites, feeds, mail, buckets, repositories and queries to follow.")
 def sources() -> None:
-    """Where documents of a collection come from, again and again.
+    """Follow sources that documents of a collection come from.
 
-    The ingestor reads a source when it is created, at its interval and when asked to, brings in what is new
-    or has changed, and deletes what has gone. Who administers the collection has sources.
+    The ingestor reads a source when it is created, at its interval and on request: it ingests what is new or
+    has changed, and deletes what has gone. Administrators of a collection manage its sources.
     """
 
 
@@ -45,7 +45,7 @@ def create_source(connection: Connection, collection: str, file: Path, as_json: 
       }
 
     Instead of git: directory, s3, postgres, web, feed, imap or mbox. Secrets are named, and never given: the
-    ingestor's operator puts them into its SECRETS_DIRECTORY.
+    collector's operator puts them into its SECRETS_DIRECTORY.
     """
     described = _read(file)
     _print_source(run(connection, lambda client: client.create_source(collection, described)), as_json)

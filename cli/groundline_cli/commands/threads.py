@@ -13,7 +13,7 @@ __all__ = ["threads"]
 
 @click.group(short_help="List, show and delete conversations.")
 def threads() -> None:
-    """Your conversations; `groundline ask --thread ID` goes on with one."""
+    """List, show and delete your conversations; `groundline ask --thread ID` continues one."""
 
 
 @threads.command("list")

@@ -9,8 +9,7 @@ from groundline_database import DatabaseSettings, Pool, database_errors, open_po
 from groundline_runtime.errors import GroundlineError
 from pydantic import SecretStr
 
-from groundline_cli.commands.gateway import CommandFailedError, json_option
-from groundline_cli.commands.keys import with_database
+from groundline_cli.commands.gateway import CommandFailedError, json_option, with_database
 from groundline_cli.terminal import print_columns, print_json
 
 __all__ = ["find_traces", "traces"]
@@ -23,7 +22,7 @@ _HOLDS_TEXT: Final = {
     "uuid": 'strpos("{0}"::text, lower($1)) > 0',
     "bytea": "position(convert_to($1, 'UTF8') in \"{0}\") > 0",
 }
-"""Type of a column → the condition that a value of it holds the text; letter case counts in bytes alone."""
+"""Condition that a column's value holds the text, by the column's type; letter case counts only in bytes."""
 
 _COLUMNS: Final = """
     SELECT columns.table_name, columns.column_name, columns.data_type
@@ -43,8 +42,8 @@ _COLUMNS: Final = """
 def traces(database_url: str, text: str, *, as_json: bool) -> None:
     """Look through every column of every table for TEXT.
 
-    What is asked after deleting a document: with a sentence of it, nothing should be found; with its id, jobs
-    and threads that had to do with it. Reads the whole database. Exit status 1: something was found.
+    Use it after deleting a document: a sentence of it should not be found; its id may be, in jobs and
+    threads. Reads the whole database. Exit status 1: something was found.
     """
     if len(text.strip()) < 3:
         raise click.BadParameter("3 characters or more", param_hint="TEXT")
@@ -72,7 +71,8 @@ async def _search(database_url: str, text: str) -> Sequence[tuple[str, str, int]
 
 
 async def find_traces(pool: Pool, text: str) -> Sequence[tuple[str, str, int]]:
-    """Table, column and number of rows, of each column that holds the text. Raises UnavailableError."""
+    """Return table, column and number of rows for each column that holds the text. Raises
+    UnavailableError."""
     found = []
     with database_errors():
         for table, column, kind in await pool.fetch(_COLUMNS):

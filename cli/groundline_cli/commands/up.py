@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import click
 from groundline_client import AsyncClient, GatewayError
@@ -21,9 +22,9 @@ from groundline_cli.stack.stack import ReadyInfo, Report, StackOptions, run_unti
 
 __all__ = ["announce", "up"]
 
-_EXAMPLES_COLLECTION = "examples"
+_EXAMPLES_COLLECTION: Final = "examples"
 # Beside the documents for whoever tries them out; no document itself.
-_QUESTIONS = ("questions.json",)
+_QUESTIONS: Final = ("questions.json",)
 
 
 @click.command()
@@ -93,13 +94,13 @@ def up(
 
 
 def _embedding_model() -> str:
-    """Which model the services embed by, and what it is good for."""
+    """Describe the model that the services embed with."""
     from groundline_embedding.local.catalog import MULTILINGUAL_MODEL, find_model
     from groundline_embedding.settings import DEFAULT_MODEL
     from groundline_retriever.settings import RetrieverSettings
 
     # It reads what the retriever has read, and started with; the database has no part in it.
-    chosen = RetrieverSettings(database_url=SecretStr("postgresql://")).embedding
+    chosen = RetrieverSettings(database_url=SecretStr("postgresql://"), reranker_target="none").embedding
     if chosen.provider != "local":
         return f"embedding by {chosen.provider}: every text and question goes there"
     known = find_model(chosen.model)
@@ -129,9 +130,9 @@ def _ingest_examples(path: Path, report: Report) -> Callable[[ReadyInfo], Awaita
 
 
 def announce(info: ReadyInfo, *, ready_file: Path) -> None:
-    """Say on standard output (progress goes to standard error) where the suite answers, and how to ask it.
+    """Print on standard output (progress goes to standard error) the suite's address and how to use it.
 
-    The key is shown to a terminal alone: what is written elsewhere is often kept, and read by others.
+    The key is shown only on a terminal: output sent elsewhere is often kept, and read by others.
     """
     if sys.stdout.isatty():
         curl = f"""curl -N -H 'x-api-key: {info.api_key}' {info.gateway}/api/chat -d '{{"query": "…"}}'"""

@@ -1,1 +1,1 @@
-"""What `groundline doctor` looks at: an installation as its users see it, and its database."""
+"""Checks of `groundline doctor`: an installation as its users see it, and its database."""

@@ -1,21 +1,21 @@
 """Checks of the database, for those who may connect to it. Nothing is changed."""
 
 # ruff: noqa: S608 - what is put into SQL here are constants and names of tables that the suite made of numbers
-
 import os
 import shutil
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import Final
 
 import asyncpg
-from groundline_database import DatabaseSettings, migrations_of, open_pool
+from groundline_database import DatabaseSettings, migrations_of, open_pool, schema_versions
 from groundline_database.pool import Connection
-from groundline_ingestor.adapters.postgres_index_feed import PostgresIndexFeed
-from groundline_ingestor.adapters.postgres_vector_indexes import LEAST_ROWS
-from groundline_ingestor.domain.feeding import FeedState
-from groundline_ingestor.service.feeding import LATE_SECONDS
+from groundline_indexing.feed.changes import FeedState
+from groundline_indexing.feed.feeding import LATE_SECONDS
+from groundline_indexing.feed.state import IndexFeed
+from groundline_indexing.vector_indexes import LEAST_ROWS
 from groundline_lexical import LAST_RECOVERY, LexicalIndex, LexicalIndexError, detect_lexical_index
 from groundline_runtime.errors import GroundlineError
 from pydantic import SecretStr
@@ -24,41 +24,42 @@ from groundline_cli.doctor.findings import Finding, Level
 
 __all__ = ["database_findings"]
 
-SCHEMAS = ("ingestor", "coordinator", "gateway")
+SCHEMAS: Final = ("ingestor", "coordinator", "gateway")
 
-OLDEST_MAJOR = 16
+OLDEST_MAJOR: Final = 16
 
-MOST_SKEW_SECONDS = 2.0
+MOST_SKEW_SECONDS: Final = 2.0
 
-MOST_COUNTED = 1_000_000
-"""Rows of a table that are counted against its keyword index, some seconds; of more, two are looked for."""
+MOST_COUNTED: Final = 1_000_000
+"""Maximum rows of a table that are counted against its keyword index, which takes seconds; of larger tables
+two rows are looked up."""
 
-LEAST_FREE_SHARE, LEAST_FREE_BYTES = 0.1, 2 * 1024**3
-"""Of the disk: below the first a warning, below the second an error."""
+LEAST_FREE_SHARE: Final = 0.1
+LEAST_FREE_BYTES: Final = 2 * 1024**3
+"""Free bytes of the disk below which the finding is an error; below the share above it is a warning."""
 
-MOST_CONNECTIONS_SHARE = 0.8
+MOST_CONNECTIONS_SHARE: Final = 0.8
 
-_VERSIONS = "SELECT service, max(version) AS version FROM schema_migrations GROUP BY service"
-_SERVER = """
+_SERVER: Final = """
     SELECT current_setting('server_version_num')::int / 10000 AS major,
         current_setting('server_version') AS version,
         pg_is_in_recovery() AS is_standby, extract(epoch FROM clock_timestamp())::float8 AS clock
 """
-_STANDBYS = """
+_STANDBYS: Final = """
     SELECT coalesce(application_name, '') AS name, state,
         pg_wal_lsn_diff(pg_current_wal_lsn(), replay_lsn) AS lag_bytes
     FROM pg_stat_replication ORDER BY 1
 """
-_CONNECTIONS = """
+_CONNECTIONS: Final = """
     SELECT count(*) AS used, current_setting('max_connections')::int AS most
     FROM pg_stat_activity WHERE backend_type = 'client backend'
 """
-_CLIENTS = """
+_CLIENTS: Final = """
     SELECT application_name, count(*) FROM pg_stat_activity
     WHERE application_name LIKE 'groundline-%/%' GROUP BY 1 ORDER BY 1
 """
-_EXTENSIONS = "SELECT extname, extversion FROM pg_extension"
-_PARTITIONS = f"""
+_EXTENSIONS: Final = "SELECT extname, extversion FROM pg_extension"
+_PARTITIONS: Final = f"""
     SELECT p.partition_id, p.lexical_backend,
         p.lexical_built_after IS DISTINCT FROM {LAST_RECOVERY} AS is_due,
         coalesce(p.collection_id, 'small collections in ' || p.language) AS owner,
@@ -67,16 +68,16 @@ _PARTITIONS = f"""
     WHERE EXISTS (SELECT FROM collections c WHERE c.partition_id = p.partition_id)
     ORDER BY p.partition_id
 """
-_INDEXES = """
+_INDEXES: Final = """
     SELECT a.amname AS method, x.indisvalid AS is_valid
     FROM pg_index x JOIN pg_class k ON k.oid = x.indexrelid JOIN pg_am a ON a.oid = k.relam
     WHERE x.indrelid = to_regclass($1)
 """
-_HAS_ROWS = "SELECT EXISTS (SELECT FROM {table} OFFSET {rows:d})"
+_HAS_ROWS: Final = "SELECT EXISTS (SELECT FROM {table} OFFSET {rows:d})"
 
 
 async def database_findings(url: str, data_dir: Path | None) -> AsyncIterator[Finding]:
-    """From whether it can be reached to whether every index is whole.
+    """Check the database, from whether it can be reached to whether every index is complete.
 
     `data_dir` is where the server keeps its data on this machine, if it does.
     """
@@ -95,7 +96,7 @@ async def database_findings(url: str, data_dir: Path | None) -> AsyncIterator[Fi
                 yield finding
             async for finding in _vectors(connection):
                 yield finding
-            for finding in _fed_index(await PostgresIndexFeed(pool).state()):
+            for finding in _fed_index(await IndexFeed(pool).state()):
                 yield finding
     except GroundlineError as error:
         yield Finding("database", Level.ERROR, error.message, "look at the server, and at --database-url")
@@ -156,7 +157,7 @@ def _standby(row: "asyncpg.Record") -> Finding:
 
 
 def _clients(rows: Iterable["asyncpg.Record"]) -> Iterable[Finding]:
-    """Services that are connected, by the version that they run."""
+    """Report the connected services by the version that they run."""
     named = [row["application_name"] for row in rows]
     own = version("groundline-cli")
     if not named:
@@ -205,12 +206,15 @@ def _is_here(data_dir: Path) -> bool:
 
 
 async def _schema(connection: Connection) -> AsyncIterator[Finding]:
-    try:
-        found = {row["service"]: row["version"] for row in await connection.fetch(_VERSIONS)}
-    except (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError):
-        found = {}
+    found = await schema_versions(connection)
     for service in SCHEMAS:
-        applied, wanted = found.get(service, 0), len(migrations_of(service))
+        applied = found.get(service, 0)
+        try:
+            wanted = len(migrations_of(service))
+        except ModuleNotFoundError:
+            message = f"at version {applied}; groundline-{service} is not installed here to compare with"
+            yield Finding(f"{service} schema", Level.SKIPPED, message)
+            continue
         message = f"at version {applied}; this release has {wanted}"
         if applied < wanted:
             # Without keys in the database the gateway's need not be there.
@@ -223,7 +227,7 @@ async def _schema(connection: Connection) -> AsyncIterator[Finding]:
 
 
 async def _keywords(connection: Connection) -> AsyncIterator[Finding]:
-    """The engine and what it can do, and each index: there, whole, trusted."""
+    """Check the engine and its abilities, and that each index exists, is complete and is trusted."""
     try:
         lexical = await detect_lexical_index(connection)
     except LexicalIndexError as error:
@@ -274,7 +278,7 @@ async def _keyword_problem(
     if not row["exists"]:
         return Level.ERROR, f"the table {table} is not there"
     if not any(method == "bm25" and is_valid for method, is_valid in await _indexes(connection, table)):
-        return Level.ERROR, "there is none that is valid"
+        return Level.ERROR, "there is no valid index"
     if row["is_due"] and not lexical.capabilities.survives_unclean_stop:
         return Level.ERROR, "may lack chunks since the server stopped uncleanly, and is left out of searches"
     if not await lexical.probe(connection, table):
@@ -306,10 +310,10 @@ async def _vectors(connection: Connection) -> AsyncIterator[Finding]:
 
 
 def _fed_index(state: FeedState) -> Sequence[Finding]:
-    """How far the index outside PostgreSQL is, if one is fed."""
+    """Report how far behind the search index outside PostgreSQL is, if one is fed."""
     check = "distributed index"
     if not state.partition_count:
-        return [Finding(check, Level.OK, "none is fed")]
+        return [Finding(check, Level.OK, "not used")]
     found = []
     if state.set_aside_count:
         found.append(

@@ -1,4 +1,4 @@
-"""What a check says of an installation."""
+"""Findings of a check."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,16 +7,16 @@ __all__ = ["Finding", "Level"]
 
 
 class Level(StrEnum):
-    """How well it is. Only errors change the exit code."""
+    """Severity of a finding. Only errors change the exit code."""
 
     OK = "ok"
     WARNING = "warning"
     ERROR = "error"
     SKIPPED = "skipped"
-    """Could not be looked at from here."""
+    """The check could not be made from here."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One line of the report."""
 
@@ -24,4 +24,4 @@ class Finding:
     level: Level
     message: str
     advice: str = ""
-    """What to do; empty where there is nothing to be done."""
+    """Advice to the operator; empty if nothing needs to be done."""

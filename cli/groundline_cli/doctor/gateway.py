@@ -1,4 +1,4 @@
-"""Checks through the gateway: what anybody with a key can see."""
+"""Checks through the gateway, which need only a key."""
 
 import itertools
 import time
@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import Final
 
 import httpx
 from groundline_client import ApiError, AsyncClient, GatewayError, is_loopback
@@ -22,19 +23,19 @@ from groundline_cli.doctor.findings import Finding, Level
 
 __all__ = ["gateway_findings"]
 
-MOST_COLLECTIONS = 100
-"""Whose figures are looked at: each is a request."""
+MOST_COLLECTIONS: Final = 100
+"""Maximum collections to check; each takes a request."""
 
-TRIAL_SECONDS = 60.0
-"""For one search or answer; a model that is being loaded takes long."""
+TRIAL_SECONDS: Final = 60.0
+"""Deadline of one search or answer, in seconds; long, since a model may be loading."""
 
-MOST_SKEW_SECONDS = 5.0
-"""Between two clocks. Tokens and announcements of expiry are in whole seconds."""
+MOST_SKEW_SECONDS: Final = 5.0
+"""Maximum difference between two clocks, in seconds."""
 
-_QUESTION = "What is described here?"
-_EXTRACTIVE = "extractive"
+_QUESTION: Final = "What is described here?"
+_EXTRACTIVE: Final = "extractive"
 
-_ADVICE: Mapping[str, str] = {
+_ADVICE: Final[Mapping[str, str]] = {
     "EMBEDDING_MODEL_MISMATCH": "run `groundline reindex` on the collections of the other model, or give "
     "retriever and ingestor the model that they were embedded with",
     "LEXICAL_BACKEND_MISMATCH": "run `groundline reindex` on the collections of the other keyword engine",
@@ -50,12 +51,12 @@ _ADVICE: Mapping[str, str] = {
     "MODEL_NOT_AVAILABLE": "set a model that the provider has",
     "SERVICE_UNAVAILABLE": "look at the log of the service",
 }
-_LOOK = "look at the logs of the services by this trace or error id"
+_LOOK: Final = "look at the logs of the services by this trace or error id"
 
 
 async def gateway_findings(connection: Connection) -> AsyncIterator[Finding]:
-    """From whether the gateway answers to whether a question is answered; ends where nothing more can be
-    asked."""
+    """Check from whether the gateway answers to whether a question is answered; stop where further checks
+    cannot succeed."""
     reached = False
     async for finding in _reached(connection):
         reached = finding.level is not Level.ERROR or finding.check != "gateway"
@@ -86,7 +87,7 @@ async def gateway_findings(connection: Connection) -> AsyncIterator[Finding]:
 
 
 async def _reached(connection: Connection) -> AsyncIterator[Finding]:
-    """Address, health and clock."""
+    """Check address, health and clock."""
     async with httpx.AsyncClient(
         base_url=connection.gateway, trust_env=not is_loopback(connection.gateway), timeout=10
     ) as http:
@@ -107,7 +108,7 @@ async def _reached(connection: Connection) -> AsyncIterator[Finding]:
             yield Finding(
                 "gateway",
                 Level.ERROR,
-                f"what answers at {connection.gateway} is no Groundline gateway (HTTP {health.status_code})",
+                f"{connection.gateway} is not a Groundline gateway (HTTP {health.status_code})",
                 "set GROUNDLINE_GATEWAY_URL to the gateway's address",
             )
             return
@@ -176,7 +177,7 @@ def _failed(check: str, error: GatewayError) -> Finding:
 
 
 async def _collection(client: AsyncClient, collection: Collection) -> AsyncIterator[Finding]:
-    """Whether all that was handed in is there, and can be found."""
+    """Check that every document was ingested and can be found."""
     name = f"collection {collection.collection_id}"
     try:
         stats = await client.get_collection_stats(collection.collection_id)
@@ -246,7 +247,7 @@ def _model(collection: Collection) -> str:
 
 
 async def _trials(client: AsyncClient, collections: Sequence[Collection]) -> AsyncIterator[Finding]:
-    """A search for each embedding model, and a question."""
+    """Try a search for each embedding model, and a question."""
     largest = sorted(collections, key=lambda each: each.chunk_count, reverse=True)
     for model, group in itertools.groupby(sorted(largest, key=_model), key=_model):
         names = [each.collection_id for each in itertools.islice(group, 10)]
@@ -287,7 +288,7 @@ async def _trials(client: AsyncClient, collections: Sequence[Collection]) -> Asy
 
 
 def _degraded(check: str, degraded: Sequence[Degradation]) -> Finding | None:
-    """What it came without; without one of the search arms it is much worse."""
+    """Report the parts that were skipped; without a search arm, results are much worse."""
     if not degraded:
         return None
     messages = "; ".join(dict.fromkeys(each.message for each in degraded))
@@ -298,7 +299,7 @@ def _degraded(check: str, degraded: Sequence[Degradation]) -> Finding | None:
 
 
 def _member(response: httpx.Response, name: str) -> object:
-    """A member of the JSON object in a body; None where there is none."""
+    """Return a member of the JSON object in a body, or None."""
     try:
         body = response.json()
     except ValueError:

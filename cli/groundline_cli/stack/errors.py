@@ -1,4 +1,4 @@
-"""What can go wrong while the suite is run on one machine.
+"""Errors of running the suite on one machine.
 
 StackError                  the message is meant for the person at the terminal
 ├── DirectoryInUseError     another process runs on the same data directory
@@ -21,7 +21,7 @@ __all__ = [
 
 
 class StackError(Exception):
-    """Base of all errors of this package."""
+    """Base class of all errors of this package."""
 
 
 class DirectoryInUseError(StackError):

@@ -39,17 +39,18 @@ def write_private(path: Path, text: str) -> None:
 
 
 def read_or_create_secret(path: Path) -> str:
-    """The secret kept in `path`; generated there on first use (256 bits, characters that a URL may hold)."""
+    """Return the secret kept in `path`; generate it on first use (256 bits, in characters that a URL may
+    hold)."""
     if not path.exists():
         write_private(path, secrets.token_urlsafe(32) + "\n")
     return path.read_text(encoding="utf-8").strip()
 
 
 class DirectoryLock:
-    """Keeps a second process away from a directory while it is held.
+    """A lock that keeps other processes away from a directory.
 
-    The lock is the kernel's (flock), so it cannot outlive its holder; the file's text, the holder's pid,
-    only serves the message to the loser.
+    The lock is the kernel's (flock), so it cannot outlive its holder; the file's text, the holder's pid, only
+    serves the other process's message.
     """
 
     def __init__(self, directory: Path) -> None:

@@ -5,6 +5,7 @@ import pwd
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from groundline_cli.stack.errors import StackError
 
@@ -13,14 +14,14 @@ __all__ = ["Identity", "unprivileged_identity"]
 # An account made for PostgreSQL if the machine has one, else the one every system has. What others run
 # as `nobody` gets no access: the data lies below a directory of root with mode 0700, and the capability
 # of `Identity` keeps such processes from attaching to the server.
-_ACCOUNTS = ("postgres", "nobody")
+_ACCOUNTS: Final = ("postgres", "nobody")
 
 # Either lets the server traverse directories of root (a 0700 home, a temporary directory) with its
 # binaries and data; the first, weaker one is missing from the default set of containers.
-_TRAVERSAL_CAPABILITIES = {"dac_read_search": 2, "dac_override": 1}
+_TRAVERSAL_CAPABILITIES: Final = {"dac_read_search": 2, "dac_override": 1}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Identity:
     """A user and group id, and the one capability (or none) that a process keeps under them."""
 
@@ -29,7 +30,8 @@ class Identity:
     capability: str | None
 
     def setpriv_options(self) -> list[str]:
-        """Options of setpriv(1): become this user for good, with no capability but the one."""
+        """Return the options of setpriv(1) that become this user for good, keeping only the one
+        capability."""
         kept = f",+{self.capability}" if self.capability else ""
         # access(2), with which initdb looks for its programs, honours capabilities of a user other than root
         # only under this bit.
@@ -47,10 +49,11 @@ class Identity:
 
 
 def unprivileged_identity(owned: Path) -> Identity | None:
-    """Who owns `owned` if it exists, else an unprivileged account; None when this process is not root.
+    """Return the owner of `owned` if it exists, else an unprivileged account; None if this process is not
+    root.
 
-    PostgreSQL looks its own user up by name, so the id must have an account. Raises StackError when no
-    account serves.
+    PostgreSQL looks its own user up by name, so the id must have an account. Raises StackError if no account
+    serves.
     """
     if os.geteuid() != 0:
         return None

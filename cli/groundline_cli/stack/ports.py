@@ -3,12 +3,13 @@
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from groundline_cli.stack.errors import PortTakenError
 
 __all__ = ["LOOPBACK", "reserved_port"]
 
-LOOPBACK = "127.0.0.1"
+LOOPBACK: Final = "127.0.0.1"
 
 
 @contextmanager

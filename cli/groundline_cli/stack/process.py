@@ -9,29 +9,29 @@ from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from groundline_cli.stack.errors import StackError
 from groundline_cli.stack.identity import Identity
 
 __all__ = ["ChildProcess", "Command", "describe_exit"]
 
-_LOG_TAIL_BYTES = 16_384
+_LOG_TAIL_BYTES: Final = 16_384
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Command:
-    """What to run, and how it wants to be ended."""
+    """A program to run, and how to stop it."""
 
     name: str
     argv: tuple[str, ...]
     env: Mapping[str, str]
     stop_signal: signal.Signals = signal.SIGTERM
-    """Asks for an orderly end."""
+    """Signal that asks for an orderly end."""
     grace_seconds: float = 10.0
-    """From the stop signal to SIGKILL."""
+    """Time from the stop signal to SIGKILL, in seconds."""
     orphan_signal: signal.Signals = signal.SIGKILL
-    """Sent by the kernel when this process dies without having stopped the child (Linux only)."""
+    """Signal that the kernel sends if this process dies without having stopped the child (Linux only)."""
     identity: Identity | None = None
     """The OS user to run as; None keeps this process's own."""
 
@@ -82,12 +82,12 @@ class ChildProcess:
 
     @property
     def returncode(self) -> int | None:
-        """None while it runs; negative when a signal ended it."""
+        """Exit code: None while it runs, negative if a signal ended it."""
         return self._process.returncode
 
     @property
     def previous_log_path(self) -> Path:
-        """Where the log is when the command has been started once more."""
+        """Path of the previous run's log."""
         return _previous(self.log_path)
 
     async def wait(self) -> int:
@@ -115,7 +115,7 @@ class ChildProcess:
         await self.wait()
 
     def log_tail(self, lines: int = 12) -> str:
-        """The last lines of the log, at most 16 KiB."""
+        """Return the last lines of the log, at most 16 KiB."""
         try:
             with self.log_path.open("rb") as log:
                 log.seek(max(0, os.fstat(log.fileno()).st_size - _LOG_TAIL_BYTES))
@@ -125,7 +125,8 @@ class ChildProcess:
         return "\n".join(text.splitlines()[-lines:])
 
     def obituary(self) -> str:
-        """Name, exit code or signal, log path and last log lines of an ended child, for a person to read."""
+        """Return name, exit code or signal, log path and last log lines of an ended child, for a person to
+        read."""
         ending = describe_exit(self.returncode) if self.returncode is not None else "is still running"
         tail = self.log_tail()
         report = f"{self.name} {ending}; log: {self.log_path}"
@@ -146,7 +147,7 @@ async def _finish(work: Coroutine[Any, Any, None]) -> None:
 
 
 def describe_exit(returncode: int) -> str:
-    """`exited with code 3`, or `was killed by SIGKILL` for -9."""
+    """Return `exited with code 3`, or `was killed by SIGKILL` for -9."""
     if returncode >= 0:
         return f"exited with code {returncode}"
     try:
@@ -171,10 +172,10 @@ def _indented(text: str) -> str:
 
 
 def _launcher(command: Command) -> list[str]:
-    """A prefix of `argv` that sets the orphan signal and the OS user, then becomes the program itself.
+    """Return a prefix of `argv` that sets the orphan signal and the OS user, then becomes the program itself.
 
     setpriv (util-linux) instead of a preexec function: no Python runs between fork and exec, where another
-    thread's lock could be held for ever. Where it is missing (macOS) a child outlives a killed parent.
+    thread's lock could be held for ever. If it is missing (macOS), a child outlives a killed parent.
     """
     setpriv = shutil.which("setpriv") if sys.platform == "linux" else None
     if setpriv is None:

@@ -1,6 +1,7 @@
-"""Waiting for the services and the gateway to answer."""
+"""Waits for the services and the gateway to answer."""
 
 import asyncio
+from typing import Final
 
 import grpc
 import httpx
@@ -10,8 +11,8 @@ from groundline_cli.stack.errors import NotReadyError
 
 __all__ = ["wait_until_healthy", "wait_until_serving"]
 
-_POLL_SECONDS = 0.05
-_ATTEMPT_SECONDS = 2.0
+_POLL_SECONDS: Final = 0.05
+_ATTEMPT_SECONDS: Final = 2.0
 
 
 async def wait_until_serving(target: str, service: str, *, timeout_seconds: float) -> None:

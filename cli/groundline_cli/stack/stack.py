@@ -1,4 +1,4 @@
-"""The suite from an empty directory to answering, and back to nothing."""
+"""Start and stop of the whole suite."""
 
 import asyncio
 import json
@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from groundline_cli.stack.errors import NotReadyError, StackError
 from groundline_cli.stack.files import (
@@ -32,21 +33,21 @@ from groundline_cli.stack.supervisor import Supervisor
 
 __all__ = ["Parts", "ReadyInfo", "RunningStack", "StackOptions", "run_until_stopped", "running_stack"]
 
-_MIGRATE_TIMEOUT_SECONDS = 600.0
-_SERVICE_TIMEOUT_SECONDS = 180.0  # the first start builds the embedding model's ONNX file
-_GATEWAY_TIMEOUT_SECONDS = 30.0
-_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_MIGRATE_TIMEOUT_SECONDS: Final = 600.0
+_SERVICE_TIMEOUT_SECONDS: Final = 180.0  # the first start builds the embedding model's ONNX file
+_GATEWAY_TIMEOUT_SECONDS: Final = 30.0
+_STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 type Report = Callable[[str], None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class StackOptions:
-    """What the person at the terminal chooses."""
+    """Options of a local suite."""
 
     data_dir: Path
     gateway_port: int
-    """0: a free one."""
+    """Port of the gateway; 0 takes a free one."""
     environ: Mapping[str, str]
     """Settings of the services (GROUNDLINE_…); a GROUNDLINE_DATABASE_URL replaces the embedded server."""
     replicas: int = 1
@@ -55,26 +56,26 @@ class StackOptions:
     """Files that hold `ReadyInfo` as JSON while the suite is ready."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ReadyInfo:
-    """Where everything is. It holds secrets: the API key, and the password in `database_url`."""
+    """Addresses of a running suite. It holds secrets: the API key, and the password in `database_url`."""
 
     gateway: str
     api_key: str
     services: Mapping[str, str]
-    """host:port by name; of several replicas, all of them with commas between."""
+    """host:port by name; replicas are separated by commas."""
     pids: Mapping[str, int]
-    """Of every child by name."""
+    """Process id of every child, by name."""
     database_url: str
 
     def as_json(self) -> str:
-        """For the ready file."""
+        """Return the text of the ready file."""
         return json.dumps(asdict(self), indent=2) + "\n"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Parts:
-    """The programs that the suite is made of."""
+    """Programs of the suite."""
 
     migrations: Sequence[tuple[str, ...]] = MIGRATIONS
     services: Sequence[Service] = SERVICES
@@ -84,7 +85,7 @@ class Parts:
     ] = gateway_command
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RunningStack:
     """A suite that answers."""
 
@@ -119,11 +120,7 @@ async def running_stack(
         postgres = None
         if not database_url:
             postgres = EmbeddedPostgres(data_dir / "postgres", log_path=logs / "postgres.log")
-            with _step(report, "PostgreSQL ready"):
-                await resources.enter_async_context(postgres)
-            if postgres.rebuilt_indexes:
-                count = len(postgres.rebuilt_indexes)
-                report(f"PostgreSQL had not been stopped cleanly: {count} BM25 indexes rebuilt")
+            await _start_postgres(postgres, resources, report)
             database_url = postgres.dsn
         supervisor = await resources.enter_async_context(Supervisor(logs))
         if postgres is not None:
@@ -157,6 +154,14 @@ async def running_stack(
             ),
             supervisor=supervisor,
         )
+
+
+async def _start_postgres(postgres: EmbeddedPostgres, resources: AsyncExitStack, report: Report) -> None:
+    with _step(report, "PostgreSQL ready"):
+        await resources.enter_async_context(postgres)
+    if postgres.rebuilt_indexes:
+        count = len(postgres.rebuilt_indexes)
+        report(f"PostgreSQL had not been stopped cleanly: {count} BM25 indexes rebuilt")
 
 
 async def run_until_stopped(
@@ -240,7 +245,7 @@ def _cancelled_by_signals(report: Report) -> Iterator[None]:
 
 @contextmanager
 def _ready_files(paths: Sequence[Path], info: ReadyInfo) -> Iterator[None]:
-    """Let the files exist for as long as the body runs."""
+    """Keep the files while the body runs."""
     try:
         _write_ready_files(paths, info)
         yield

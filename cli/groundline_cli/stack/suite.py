@@ -1,4 +1,4 @@
-"""Which processes make up the suite, and how each is started."""
+"""Processes of the suite, and how each is started."""
 
 import json
 import os
@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from groundline_gateway.settings import GatewaySettings
 
 # For the gateway and for clients; no service has a use for them.
-_KEY_VARIABLES = ("GROUNDLINE_API_KEY", "GROUNDLINE_API_KEYS", "GROUNDLINE_GATEWAY_API_KEYS")
+_KEY_VARIABLES: Final = ("GROUNDLINE_API_KEY", "GROUNDLINE_API_KEYS", "GROUNDLINE_GATEWAY_API_KEYS")
 
-LOCAL_PRINCIPAL = "user:local"
-"""Whom the services see behind the API key of a local run."""
+LOCAL_PRINCIPAL: Final = "user:local"
+"""Principal of the API key of a local run."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Service:
     """A service that runs as a process of its own."""
 
@@ -35,21 +35,26 @@ class Service:
     calls: tuple[str, ...] = ()
     """Names of the services whose addresses it needs."""
     argv: tuple[str, ...] = ()
-    """The program; by default the package of the service."""
+    """Program of the service; by default its package."""
     speaks_grpc: bool = True
-    """Whether its health is asked for over gRPC; else GET /readyz tells it."""
+    """Whether its health is asked for over gRPC, rather than by GET /readyz."""
+
+    is_confined: bool = False
+    """Whether it is given neither the database's address nor other services' settings, keys among them."""
 
     @property
     def grpc_name(self) -> str:
-        """The full gRPC service name, under which the health service knows it."""
+        """Full gRPC service name, as the health service knows it."""
         return f"groundline.v1.{self.name.capitalize()}Service"
 
     def commands(self, environment: Mapping[str, str], addresses: Mapping[str, str]) -> list[Command]:
-        """How to start its replicas, one for each address of its entry in `addresses` (name →
-        host:port,host:port); of several, each has its number behind its name."""
+        """Return the commands of its replicas, one for each address of its entry in `addresses` (name →
+        host:port,host:port); if there are several, each name ends in the replica's number."""
         prefix = f"GROUNDLINE_{self.name.upper()}_"
         targets = {f"{prefix}{other.upper()}_TARGET": addresses[other] for other in self.calls}
         own = [address.rpartition(":") for address in addresses[self.name].split(",")]
+        if self.is_confined:
+            environment = {name: value for name, value in environment.items() if _is_for(prefix, name)}
         return [
             Command(
                 name=self.name if len(own) == 1 else f"{self.name}-{number}",
@@ -60,26 +65,37 @@ class Service:
         ]
 
 
+def _is_for(prefix: str, name: str) -> bool:
+    """Return whether a variable is of the service with this prefix, of every service, or not the suite's."""
+    from groundline_runtime.settings import ServiceSettings
+
+    shared = name.removeprefix("GROUNDLINE_").lower() in ServiceSettings.model_fields
+    return shared or name.startswith(prefix) or not name.startswith("GROUNDLINE_")
+
+
 def _module(service: str) -> tuple[str, ...]:
     return (sys.executable, "-m", f"groundline_{service}")
 
 
-SERVICES = (
-    Service("ingestor", calls=("generator",)),
-    Service("retriever"),
+SERVICES: Final = (
+    Service("collector", is_confined=True),
+    Service("ingestor", calls=("generator", "collector")),
+    Service("retriever", calls=("reranker",)),
     Service("reranker", calls=("generator",)),
     Service("generator"),
-    Service("coordinator", calls=("retriever", "reranker", "generator")),
-    Service("bridge", calls=("coordinator", "ingestor"), speaks_grpc=False),
+    Service("coordinator", calls=("retriever", "generator")),
+    Service("bridge", calls=("coordinator", "retriever", "ingestor"), speaks_grpc=False),
 )
-"""In order of start; the last is stopped first."""
+"""Services in order of start; they are stopped in reverse order."""
 
-MIGRATIONS = tuple((*_module(service), "migrate") for service in ("ingestor", "coordinator", "gateway"))
-"""Each brings the tables of one service up to date and ends."""
+MIGRATIONS: Final = tuple(
+    (*_module(service), "migrate") for service in ("ingestor", "coordinator", "gateway")
+)
+"""Commands that bring the tables of one service each up to date."""
 
 
 def services_environment(environ: Mapping[str, str], database_url: str) -> dict[str, str]:
-    """The user's environment for the services: their database in it, the gateway's keys not."""
+    """Return the user's environment for the services, with their database and without the gateway's keys."""
     environment = {name: value for name, value in environ.items() if name not in _KEY_VARIABLES}
     # Nobody balances load over a local run, so no time is given to notice that a service leaves.
     environment.setdefault("GROUNDLINE_DRAIN_SECONDS", "0")
@@ -99,7 +115,8 @@ async def gateway_command(
     addresses: Mapping[str, str],
     database_url: str | None,
 ) -> AsyncIterator[Command]:
-    """Write Envoy's configuration to `config_path`, say how to start it, and follow the keys in the database.
+    """Write Envoy's configuration to `config_path`, yield the command that starts it, and follow the keys in
+    the database.
 
     Keys that the user has set for the gateway stay valid beside `api_key`. Raises StackError for a wrong
     setting.
@@ -121,7 +138,7 @@ def gateway_settings(
     addresses: Mapping[str, str],
     database_url: str | None,
 ) -> "GatewaySettings":
-    """Those of a local suite's gateway. Raises StackError for a wrong one."""
+    """Return the settings of a local suite's gateway. Raises StackError for a wrong one."""
     from groundline_gateway.settings import GatewaySettings
 
     own_key = {"key": api_key, "client": "local", "principals": [LOCAL_PRINCIPAL]}

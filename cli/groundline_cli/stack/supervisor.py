@@ -1,4 +1,4 @@
-"""Children that live and die together."""
+"""Child processes that are started and stopped together."""
 
 import asyncio
 import time
@@ -6,20 +6,21 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from groundline_cli.stack.errors import ChildDiedError, StackError, StepFailedError
 from groundline_cli.stack.process import ChildProcess, Command, describe_exit
 
 __all__ = ["Supervisor"]
 
-_RESTART_PAUSES_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0)
-_STEADY_SECONDS = 60.0
-"""A child that has run for so long has not crashed in a row."""
+_RESTART_PAUSES_SECONDS: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
+_STEADY_SECONDS: Final = 60.0
+"""Run time after which a crash no longer counts as one in a row, in seconds."""
 
 
 class Supervisor:
-    """Starts children, notices the first that ends, and stops all in reverse order of their start.
+    """A supervisor that starts children, notices the first that ends, and stops all in reverse order of their
+    start.
 
     Once `restart_crashed` was called, a child that it started itself is started again when it ends.
 
@@ -29,7 +30,8 @@ class Supervisor:
     def __init__(
         self, log_dir: Path, *, restart_pauses_seconds: Sequence[float] = _RESTART_PAUSES_SECONDS
     ) -> None:
-        """`restart_pauses_seconds`: before each start after a crash; after one more in a row it gives up."""
+        """Take the pauses before each start after a crash, in seconds; one more crash in a row ends the
+        suite."""
         self._log_dir = log_dir
         self._restart_pauses_seconds = restart_pauses_seconds
         self._report: Callable[[str], None] | None = None
@@ -44,20 +46,20 @@ class Supervisor:
         return {child.name: child.pid for child in self._children}
 
     async def start(self, command: Command) -> ChildProcess:
-        """Start a child that has to stay up."""
+        """Start a child that must keep running."""
         child = await ChildProcess.start(command, self._log_path(command))
         self._children.append(child)
         self._watchers.append(asyncio.create_task(self._keep(child)))
         return child
 
     def adopt(self, child: ChildProcess) -> None:
-        """Watch over, and in the end stop, a child that someone else has started."""
+        """Watch over a child that was started elsewhere, and stop it in the end."""
         self._children.append(child)
         self._watchers.append(asyncio.create_task(self._watch(child)))
 
     def restart_crashed(self, report: Callable[[str], None], on_restart: Callable[[], None]) -> None:
-        """From now on start children again that end: `report` gets a line each time, and `on_restart` is
-        called when `pids` has changed."""
+        """Restart children that end from now on: `report` gets a line each time, and `on_restart` is called
+        when `pids` has changed."""
         self._report, self._on_restart = report, on_restart
 
     async def run(self, command: Command, *, timeout_seconds: float) -> None:
@@ -75,7 +77,8 @@ class Supervisor:
             raise StepFailedError(child.obituary())
 
     async def until[T](self, work: Awaitable[T]) -> T:
-        """The result of `work`; raises ChildDiedError, cancelling `work`, as soon as a child has ended."""
+        """Return the result of `work`; raise ChildDiedError, cancelling `work`, as soon as a child has
+        ended."""
         task = asyncio.ensure_future(work)
         try:
             either: list[asyncio.Future[Any]] = [task, self._first_death]

@@ -1,6 +1,7 @@
 """Client of the Groundline gateway.
 
-`Client` and `AsyncClient` have the same methods; `groundline_client.models` holds what they take and return.
+`Client` and `AsyncClient` have the same methods; their parameters and results are in
+`groundline_client.models`.
 """
 
 from groundline_client.async_client import AsyncClient

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, Final, Self
 
 import httpx
 
@@ -57,31 +57,31 @@ from groundline_client.sse import EventParser
 __all__ = ["AsyncClient"]
 
 # Above the gateway's own deadlines (120 s for an answer, 600 s for documents), which end a request with a
-# proper error: these only notice a gateway that is gone.
-_READ_SECONDS = 150.0
-_DOCUMENTS_READ_SECONDS = 660.0
-_STREAM_READ_SECONDS = 330.0
+# proper error: these only detect a gateway that is gone.
+_READ_SECONDS: Final = 150.0
+_DOCUMENTS_READ_SECONDS: Final = 660.0
+_STREAM_READ_SECONDS: Final = 330.0
 
-# Between two looks at a job whose stream of changes has ended too early.
-_LOOK_AGAIN_SECONDS = 1.0
+# Pause between two looks at a job whose stream of changes has ended too early.
+_LOOK_AGAIN_SECONDS: Final = 1.0
 
-_ATTEMPTS = 6
-# How often a chat that broke off is gone on with: it may be answered anew, and paid for again.
-_RESUMPTIONS = 2
-_CONNECT_ATTEMPTS = 3
-_FIRST_PAUSE_SECONDS = 0.1
-_LONGEST_PAUSE_SECONDS = 30.0
-_PAGE_SIZE = 500
+_ATTEMPTS: Final = 6
+# Maximum number of times that a broken chat is continued: it may be answered anew, and paid for again.
+_RESUMPTIONS: Final = 2
+_CONNECT_ATTEMPTS: Final = 3
+_FIRST_PAUSE_SECONDS: Final = 0.1
+_LONGEST_PAUSE_SECONDS: Final = 30.0
+_PAGE_SIZE: Final = 500
 
 
 class AsyncClient:
-    """One gateway with one key or token. Use it as a context manager, or call aclose().
+    """A client with one key or token of one gateway. Use it as a context manager, or call aclose().
 
     Every method raises UnreachableError, ApiError or ProtocolError. A connection that cannot be made is tried
     again. So is a request that the contract calls idempotent, or that has a `request_id`, when the gateway is
-    not available or says when to come again; where the contract knows a `request_id` that makes a request
-    idempotent, one is made up unless it is given. `timeout_seconds`, of the client or of one call, bounds all
-    attempts together; see Deadline. A part of a request may be a model or its JSON.
+    not available or says when to come again; if a `request_id` makes a method idempotent, one is generated
+    unless it is given. `timeout_seconds`, of the client or of one call, bounds all attempts together; see
+    Deadline. A part of a request may be a model or its JSON.
     """
 
     def __init__(
@@ -130,10 +130,10 @@ class AsyncClient:
         min_position: str = "",
         timeout_seconds: float | None = None,
     ) -> AsyncGenerator[ChatEvent]:
-        """Answer a question and yield what happens, ending with ChatCompleted.
+        """Answer a question and yield the events, ending with ChatCompleted.
 
-        A failure is raised as ApiError. A stream that ends too early is raised as UnreachableError, or with a
-        `request_id` gone on with, up to twice: where the answer was complete behind what came last, otherwise
+        A failure is raised as ApiError. A stream that ends too early raises UnreachableError, or with a
+        `request_id` is continued, up to twice: behind the last event if the answer was complete, otherwise
         from the beginning, and then another ChatStarted makes void what came before. Closing the iterator
         cancels.
         """
@@ -157,7 +157,7 @@ class AsyncClient:
                         after = event_id
                         if event.error:
                             raise ApiError.from_event(event.error)
-                        # An event of a kind that this release does not know has none of them.
+                        # An event of an unknown kind has none of them.
                         happened = (
                             event.started or event.status or event.sources or event.delta or event.completed
                         )
@@ -189,7 +189,7 @@ class AsyncClient:
         min_position: str = "",
         timeout_seconds: float | None = None,
     ) -> AnswerResponse:
-        """Answer a question; the whole answer at once. With a `request_id` it is tried again, and not paid
+        """Answer a question; return the whole answer. With a `request_id` it is retried, and not paid
         twice."""
         request = request_json(
             query=query,
@@ -213,15 +213,19 @@ class AsyncClient:
         filter: JsonObject | None = None,  # noqa: A002
         options: SearchOptions | JsonObject | None = None,
         min_position: str = "",
+        additional_queries: Sequence[str] = (),
+        weak_similarity: float | None = None,
         timeout_seconds: float | None = None,
     ) -> SearchResponse:
-        """Passages for a query, best first, without an answer."""
+        """Return passages for a query, best first, without an answer."""
         request = request_json(
             query=query,
             collection_ids=collection_ids,
             filter=filter,
             options=options,
             min_position=min_position,
+            additional_queries=additional_queries,
+            weak_similarity=weak_similarity,
         )
         return await self._call(rpcs.SEARCH, request, timeout_seconds)
 
@@ -234,7 +238,7 @@ class AsyncClient:
         request_id: str = "",
         timeout_seconds: float | None = None,
     ) -> Collection:
-        """Create a collection; ApiError with HTTP status 409 where the id is taken."""
+        """Create a collection. Raises ApiError with HTTP status 409 if the id is taken."""
         request = request_json(
             collection_id=collection_id,
             name=name,
@@ -245,7 +249,7 @@ class AsyncClient:
         return present(response.collection, "collection")
 
     async def get_collection(self, collection_id: str, *, timeout_seconds: float | None = None) -> Collection:
-        """The collection; ApiError with HTTP status 404 where there is none that the caller may read."""
+        """Return the collection. Raises ApiError with HTTP status 404 unless the caller may read it."""
         request = request_json(collection_id=collection_id)
         response = await self._call(rpcs.GET_COLLECTION, request, timeout_seconds)
         return present(response.collection, "collection")
@@ -253,7 +257,7 @@ class AsyncClient:
     def list_collections(
         self, *, limit: int | None = None, timeout_seconds: float | None = None
     ) -> AsyncGenerator[Collection]:
-        """Every collection that the caller may read, by id; at most `limit`."""
+        """Yield every collection that the caller may read, by id; at most `limit`."""
         return self._entries(rpcs.LIST_COLLECTIONS, {}, lambda page: page.collections, limit, timeout_seconds)
 
     async def update_collection(
@@ -265,8 +269,8 @@ class AsyncClient:
         update_mask: Sequence[str] = (),
         timeout_seconds: float | None = None,
     ) -> Collection:
-        """Change a collection. What is given is changed, or with a mask the paths that it names, such as
-        "settings.chunking", also where they are not given, which puts them back to their defaults."""
+        """Change a collection. Given values are changed; with a mask the paths that it names, such as
+        "settings.chunking", and those without a value return to their defaults."""
         request = request_json(
             collection_id=collection_id, name=name, settings=settings, update_mask=",".join(update_mask)
         )
@@ -280,7 +284,7 @@ class AsyncClient:
     async def get_collection_stats(
         self, collection_id: str, *, timeout_seconds: float | None = None
     ) -> CollectionStats:
-        """What a collection holds."""
+        """Return figures of a collection's contents."""
         request = request_json(collection_id=collection_id)
         response = await self._call(rpcs.GET_COLLECTION_STATS, request, timeout_seconds)
         return present(response.stats, "stats")
@@ -293,7 +297,7 @@ class AsyncClient:
         request_id: str = "",
         timeout_seconds: float | None = None,
     ) -> IngestionJob:
-        """Build a collection's index again, beside the one in use; the job that does it."""
+        """Build a collection's index again, beside the one in use; return the job."""
         request = request_json(
             collection_id=collection_id, settings=settings, request_id=request_id or new_request_id()
         )
@@ -310,7 +314,8 @@ class AsyncClient:
         dry_run: bool = False,
         timeout_seconds: float | None = None,
     ) -> IngestDocumentsResponse:
-        """Hand in documents, or a web site to crawl; the job that ingests them, and its first items."""
+        """Hand in documents, or a web site to crawl; return the job that ingests them, and its first
+        items."""
         request = request_json(
             collection_id=collection_id,
             documents=documents,
@@ -338,11 +343,11 @@ class AsyncClient:
         on_progress: Callable[[int], None] | None = None,
         timeout_seconds: float | None = None,
     ) -> UploadDocumentResponse:
-        """Send one document of any size as it is; the job that ingests it, and its item.
+        """Send one document of any size as it is; return the job that ingests it, and its item.
 
-        Nothing holds it in memory. `on_progress` is told how many bytes have been sent, from 0 again where
-        the upload is tried again. An open file is sent from where it stands; one that cannot be rewound is
-        sent only once. Raises OSError too.
+        The document is not held in memory. `on_progress` is told how many bytes have been sent, from 0 again
+        when the upload is retried. An open file is sent from its current position; one that cannot be rewound
+        is sent only once. Raises OSError too.
         """
         request = request_json(
             collection_id=collection_id,
@@ -366,7 +371,7 @@ class AsyncClient:
     async def get_document(
         self, collection_id: str, document_id: str, *, timeout_seconds: float | None = None
     ) -> Document:
-        """The document."""
+        """Return the document."""
         request = request_json(collection_id=collection_id, document_id=document_id)
         response = await self._call(rpcs.GET_DOCUMENT, request, timeout_seconds)
         return present(response.document, "document")
@@ -380,7 +385,7 @@ class AsyncClient:
         limit: int | None = None,
         timeout_seconds: float | None = None,
     ) -> AsyncGenerator[Document]:
-        """Every document of a collection that a filter selects, by uri or in another order, such as
+        """Yield every document of a collection that a filter selects, by uri or in another order, such as
         "update_time desc"; at most `limit`."""
         request = request_json(
             collection_id=collection_id,
@@ -400,7 +405,7 @@ class AsyncClient:
         max_characters: int = 0,
         timeout_seconds: float | None = None,
     ) -> GetDocumentTextResponse:
-        """A part of the text that was extracted from a document; offsets count code points."""
+        """Return a part of the text that was extracted from a document; offsets count code points."""
         request = request_json(
             collection_id=collection_id,
             document_id=document_id,
@@ -417,16 +422,16 @@ class AsyncClient:
         limit: int | None = None,
         timeout_seconds: float | None = None,
     ) -> AsyncGenerator[Chunk]:
-        """Every chunk of a document, in its order; at most `limit`."""
+        """Yield every chunk of a document, in its order; at most `limit`."""
         request = request_json(collection_id=collection_id, document_id=document_id)
         return self._entries(rpcs.LIST_CHUNKS, request, lambda page: page.chunks, limit, timeout_seconds)
 
     async def download_document(
         self, collection_id: str, document_id: str, *, timeout_seconds: float | None = None
     ) -> AsyncGenerator[bytes]:
-        """A document as it was handed in, part by part, where its collection keeps originals.
+        """Yield a document as it was handed in, part by part, if its collection keeps originals.
 
-        ProtocolError at the end where the parts are not the whole of it.
+        Raises ProtocolError at the end if parts are missing.
         """
         request = request_json(collection_id=collection_id, document_id=document_id)
         deadline = self._deadline(timeout_seconds)
@@ -455,7 +460,7 @@ class AsyncClient:
         dry_run: bool = False,
         timeout_seconds: float | None = None,
     ) -> int:
-        """Delete, or with `dry_run` only count, the documents that a filter selects; how many that are."""
+        """Delete, or with `dry_run` only count, the documents that a filter selects; return their number."""
         request = request_json(
             collection_id=collection_id,
             filter=filter,
@@ -474,7 +479,7 @@ class AsyncClient:
         *,
         timeout_seconds: float | None = None,
     ) -> DocumentSource:
-        """Create a source of a collection, which runs at once and then in step with its interval."""
+        """Create a source of a collection, which runs at once and then at its interval."""
         request = request_json(collection_id=collection_id, source=source)
         response = await self._call(rpcs.CREATE_SOURCE, request, timeout_seconds)
         return present(response.source, "source")
@@ -482,7 +487,7 @@ class AsyncClient:
     async def get_source(
         self, collection_id: str, source_id: str, *, timeout_seconds: float | None = None
     ) -> DocumentSource:
-        """A source with its last run."""
+        """Return a source with its last run."""
         request = request_json(collection_id=collection_id, source_id=source_id)
         response = await self._call(rpcs.GET_SOURCE, request, timeout_seconds)
         return present(response.source, "source")
@@ -490,7 +495,7 @@ class AsyncClient:
     def list_sources(
         self, collection_id: str, *, limit: int | None = None, timeout_seconds: float | None = None
     ) -> AsyncGenerator[DocumentSource]:
-        """The sources of a collection, by name; at most `limit`."""
+        """Yield the sources of a collection, by name; at most `limit`."""
         request = request_json(collection_id=collection_id)
         return self._entries(rpcs.LIST_SOURCES, request, lambda page: page.sources, limit, timeout_seconds)
 
@@ -503,8 +508,8 @@ class AsyncClient:
         update_mask: Sequence[str] = (),
         timeout_seconds: float | None = None,
     ) -> DocumentSource:
-        """Change a source. Fields that `changes` has are changed, or with a mask those that it names, such as
-        "intervalSeconds", also where `changes` has them not."""
+        """Change a source. Fields of `changes` are changed; with a mask those that it names, such as
+        "intervalSeconds", and those without a value are cleared."""
         request = request_json(
             collection_id=collection_id, source_id=source_id, update_mask=",".join(update_mask)
         )
@@ -520,8 +525,8 @@ class AsyncClient:
         dry_run: bool = False,
         timeout_seconds: float | None = None,
     ) -> IngestionJob:
-        """Run a source now, with `full` as if nothing of it were known; the job of the run. With `dry_run`
-        its items only say what would become of what has changed."""
+        """Run a source now, with `full` as if it had never run; return the job of the run. With `dry_run` its
+        items only say what would be done with each change."""
         request = request_json(collection_id=collection_id, source_id=source_id, full=full, dry_run=dry_run)
         response = await self._call(rpcs.RUN_SOURCE, request, timeout_seconds)
         return present(response.job, "job")
@@ -534,21 +539,21 @@ class AsyncClient:
         delete_documents: bool = False,
         timeout_seconds: float | None = None,
     ) -> None:
-        """Delete a source, and the documents that it brought where `delete_documents` says so."""
+        """Delete a source, and with `delete_documents` the documents that it brought."""
         request = request_json(
             collection_id=collection_id, source_id=source_id, delete_documents=delete_documents
         )
         await self._call(rpcs.DELETE_SOURCE, request, timeout_seconds, read_seconds=_DOCUMENTS_READ_SECONDS)
 
     async def get_job(self, job_id: str, *, timeout_seconds: float | None = None) -> IngestionJob:
-        """The job."""
+        """Return the job."""
         response = await self._call(rpcs.GET_JOB, request_json(job_id=job_id), timeout_seconds)
         return present(response.job, "job")
 
     def list_job_items(
         self, job_id: str, *, limit: int | None = None, timeout_seconds: float | None = None
     ) -> AsyncGenerator[IngestionItem]:
-        """Every item of a job, in the order they were handed in; at most `limit`."""
+        """Yield every item of a job, in the order of hand-in; at most `limit`."""
         return self._entries(
             rpcs.GET_JOB, request_json(job_id=job_id), lambda page: page.items, limit, timeout_seconds
         )
@@ -556,14 +561,14 @@ class AsyncClient:
     def list_jobs(
         self, *, collection_id: str = "", limit: int | None = None, timeout_seconds: float | None = None
     ) -> AsyncGenerator[IngestionJob]:
-        """Jobs, of one collection or of all, newest first; at most `limit`."""
+        """Yield jobs, of one collection or of all, newest first; at most `limit`."""
         request = request_json(collection_id=collection_id)
         return self._entries(rpcs.LIST_JOBS, request, lambda page: page.jobs, limit, timeout_seconds)
 
     async def watch_job(
         self, job_id: str, *, timeout_seconds: float | None = None
     ) -> AsyncGenerator[WatchJobResponse]:
-        """A job and its changed items as it changes, until it has ended, however long that takes."""
+        """Yield a job and its changed items as it changes, until it has ended, however long that takes."""
         deadline, after = self._deadline(timeout_seconds), ""
         request = request_json(job_id=job_id)
         while True:
@@ -578,11 +583,11 @@ class AsyncClient:
             except DeadlineExceededError:
                 raise
             except UnreachableError:
-                # A stream may break off, as it does when the gateway is replaced; whether there is one at
-                # all is told by the call that follows.
+                # A stream may break off, as it does when the gateway is replaced; the next call tells whether
+                # the job exists at all.
                 pass
             if after != before:
-                # The next one begins with what changed behind the last event.
+                # The next stream begins with the changes behind the last event.
                 await pause(_FIRST_PAUSE_SECONDS)
                 continue
             response = await self._call(rpcs.GET_JOB, request, None, deadline=deadline)
@@ -593,7 +598,7 @@ class AsyncClient:
             await pause(_LOOK_AGAIN_SECONDS)
 
     async def wait_for_job(self, job_id: str, *, timeout_seconds: float | None = None) -> IngestionJob:
-        """The job when it has ended."""
+        """Wait until the job has ended, and return it."""
         job = IngestionJob(job_id=job_id)
         async with aclosing(self.watch_job(job_id, timeout_seconds=timeout_seconds)) as changes:
             async for change in changes:
@@ -601,17 +606,17 @@ class AsyncClient:
         return job
 
     async def cancel_job(self, job_id: str, *, timeout_seconds: float | None = None) -> IngestionJob:
-        """Cancel what has not ended of a job; the job."""
+        """Cancel the unfinished documents of a job; return the job."""
         response = await self._call(rpcs.CANCEL_JOB, request_json(job_id=job_id), timeout_seconds)
         return present(response.job, "job")
 
     async def retry_job(self, job_id: str, *, timeout_seconds: float | None = None) -> IngestionJob:
-        """Queue what failed or was cancelled of a job again; the job."""
+        """Queue the failed and cancelled documents of a job again; return the job."""
         response = await self._call(rpcs.RETRY_JOB, request_json(job_id=job_id), timeout_seconds)
         return present(response.job, "job")
 
     async def get_thread(self, thread_id: str, *, timeout_seconds: float | None = None) -> Thread:
-        """The thread, without its messages."""
+        """Return the thread, without its messages."""
         request = request_json(thread_id=thread_id, page_size=1)
         response = await self._call(rpcs.GET_THREAD, request, timeout_seconds)
         return present(response.thread, "thread")
@@ -619,7 +624,7 @@ class AsyncClient:
     def list_messages(
         self, thread_id: str, *, limit: int | None = None, timeout_seconds: float | None = None
     ) -> AsyncGenerator[Message]:
-        """Every message of a thread, oldest first; at most `limit`."""
+        """Yield every message of a thread, oldest first; at most `limit`."""
         return self._entries(
             rpcs.GET_THREAD,
             request_json(thread_id=thread_id),
@@ -631,7 +636,7 @@ class AsyncClient:
     def list_threads(
         self, *, limit: int | None = None, timeout_seconds: float | None = None
     ) -> AsyncGenerator[Thread]:
-        """The caller's threads, the last used first; at most `limit`."""
+        """Yield the caller's threads, the last used first; at most `limit`."""
         return self._entries(rpcs.LIST_THREADS, {}, lambda page: page.threads, limit, timeout_seconds)
 
     async def delete_thread(self, thread_id: str, *, timeout_seconds: float | None = None) -> None:
@@ -639,7 +644,7 @@ class AsyncClient:
         await self._call(rpcs.DELETE_THREAD, request_json(thread_id=thread_id), timeout_seconds)
 
     async def get_quotas(self, *, timeout_seconds: float | None = None) -> Sequence[QuotaUsage]:
-        """What the caller has used of its quotas of threads, answers and tokens."""
+        """Return the usage of the caller's quotas of threads, answers and tokens."""
         response = await self._call(rpcs.GET_QUOTAS, {}, timeout_seconds)
         return response.quotas
 
@@ -685,7 +690,7 @@ class AsyncClient:
     async def _events[R](
         self, rpc: Rpc[R], request: JsonObject, deadline: Deadline, after: str
     ) -> AsyncGenerator[tuple[str, R]]:
-        """Events with their ids; those behind `after`, where the method can go on behind it."""
+        """Yield events with their ids; only those behind `after`, if the method can continue there."""
         parser = EventParser()
         headers = {"last-event-id": after} if after else {}
         async with self._response(rpc, request, deadline, _STREAM_READ_SECONDS, headers=headers) as response:
@@ -709,7 +714,7 @@ class AsyncClient:
         upload: "_Upload | None" = None,
         headers: Mapping[str, str] | None = None,
     ) -> AsyncIterator[httpx.Response]:
-        """The answer to a request, once there is a good one; its body is still to be read."""
+        """Provide the first successful response to a request, its body unread."""
         repeatable = (rpc.is_idempotent or "requestId" in request) and (upload is None or upload.repeatable)
         try:
             response = await self._accepted(rpc, request, deadline, read_seconds, upload, headers, repeatable)
@@ -732,7 +737,7 @@ class AsyncClient:
         headers: Mapping[str, str] | None,
         repeatable: bool,
     ) -> httpx.Response:
-        """The first answer that is no refusal to be tried again. Raises httpx.HTTPError and ApiError."""
+        """Return the first response that does not ask for a retry. Raises httpx.HTTPError and ApiError."""
         sent = rpc.http_request(request)
         wait = _FIRST_PAUSE_SECONDS
         for attempt in range(1, _ATTEMPTS + 1):
@@ -759,7 +764,7 @@ class AsyncClient:
                 asked_for = failure.retry_after_seconds
                 last: Exception = failure
             except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-                # Nothing was sent, so that any request may be.
+                # The request was not sent, so that any may be repeated.
                 if attempt >= _CONNECT_ATTEMPTS or (upload is not None and not upload.repeatable):
                     raise
                 last = error
@@ -776,7 +781,7 @@ class AsyncClient:
 
 
 class _Upload:
-    """A file on its way, as often as it is sent."""
+    """A file that may be sent more than once."""
 
     def __init__(self, file: BinaryIO, mime_type: str, on_progress: Callable[[int], None] | None) -> None:
         self.mime_type = mime_type
@@ -786,7 +791,7 @@ class _Upload:
         self._on_progress = on_progress
 
     async def content(self) -> AsyncIterator[bytes]:
-        """The bytes, from the start."""
+        """Yield the bytes, from the start."""
         if self.repeatable:
             self._file.seek(self._start)
         sent = 0

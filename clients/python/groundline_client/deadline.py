@@ -1,6 +1,7 @@
-"""How long a call may take, and its pauses between attempts."""
+"""Deadlines of calls, and pauses between attempts."""
 
 import time
+from typing import Final
 
 import httpx
 
@@ -8,13 +9,13 @@ from groundline_client.errors import DeadlineExceededError
 
 __all__ = ["Deadline"]
 
-_CONNECT_SECONDS = 5.0
+_CONNECT_SECONDS: Final = 5.0
 
 
 class Deadline:
-    """When a call must have ended; without a timeout never.
+    """Time by which a call must end; without a timeout never.
 
-    No wait for the gateway begins after it, and none lasts beyond it but the one for the next bytes of a
+    No wait for the gateway begins after it, and none lasts beyond it except the one for the next bytes of a
     stream, which lasts as long as the whole call may.
     """
 
@@ -22,7 +23,7 @@ class Deadline:
         self._end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
 
     def allows(self, seconds: float) -> bool:
-        """Whether that much time is left."""
+        """Tell whether that much time is left."""
         return self._end is None or time.monotonic() + seconds < self._end
 
     def check(self) -> None:
@@ -31,7 +32,7 @@ class Deadline:
             raise DeadlineExceededError("the gateway did not answer in time")
 
     def timeout(self, read_seconds: float) -> httpx.Timeout:
-        """For one attempt, whose wait for bytes is at most `read_seconds`."""
+        """Return the timeout of one attempt, whose wait for bytes is at most `read_seconds`."""
         if self._end is None:
             return httpx.Timeout(read_seconds, connect=_CONNECT_SECONDS)
         left = max(self._end - time.monotonic(), 0.001)

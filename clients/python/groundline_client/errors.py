@@ -1,4 +1,4 @@
-"""What can go wrong between a program and the gateway.
+"""Errors between a program and the gateway.
 
 GatewayError                    every error of this package
 ├── UnreachableError            no connection, or none that lasts
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 from groundline_client.models import ChatError
 
@@ -27,13 +27,13 @@ __all__ = [
     "UnreachableError",
 ]
 
-_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
-# Characters of a body that is not a status; it may be a whole HTML page of some proxy.
-_EXCERPT_LENGTH = 200
+_DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
+# Maximum characters of a body that is not a status; it may be a whole HTML page of some proxy.
+_EXCERPT_LENGTH: Final = 200
 
 
 class GatewayError(Exception):
-    """Base of all errors of this package."""
+    """Base class of all errors of this package."""
 
 
 class UnreachableError(GatewayError):
@@ -48,16 +48,16 @@ class ProtocolError(GatewayError):
     """An answer that no gateway gives; most likely the address is another server's."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FieldViolation:
-    """One wrong field of a request."""
+    """A wrong field of a request."""
 
     field: str
     description: str
 
 
 class ApiError(GatewayError):
-    """A refusal: google.rpc.Code number (0 where the answer held none), reason, message, wrong fields.
+    """A refusal: google.rpc.Code number (0 if the answer held none), reason, message, wrong fields.
 
     `reason` is the name of an ErrorReason, also of one that this release does not know. `retryable` says
     whether the same request may succeed later.
@@ -86,7 +86,8 @@ class ApiError(GatewayError):
         self.retryable = retryable
 
     def __str__(self) -> str:
-        """Message and reason, then a line for each wrong field that the message does not already name."""
+        """Return message and reason, then a line for each wrong field that the message does not already
+        name."""
         lines = [f"{self.message} ({self.reason})" if self.reason else self.message]
         wrong = [f"{violation.field}: {violation.description}" for violation in self.violations]
         lines += [f"  {line}" for line in wrong if line not in self.message]
@@ -96,8 +97,8 @@ class ApiError(GatewayError):
 
     @classmethod
     def from_response(cls, http_status: int, body: str, retry_after: str | None = None) -> "ApiError":
-        """From an HTTP status, the body beside it (google.rpc.Status as JSON, or anything at all) and the
-        header Retry-After, which counts where the body has no time of its own."""
+        """Build the error of an HTTP status, the body beside it (google.rpc.Status as JSON, or anything at
+        all) and the header Retry-After, which counts if the body has no time of its own."""
         try:
             status = json.loads(body)
         except ValueError:
@@ -118,13 +119,13 @@ class ApiError(GatewayError):
             error_id=str(metadata.get("error_id") or "") if isinstance(metadata, Mapping) else "",
             retry_after_seconds=seconds,
             http_status=http_status,
-            # 429 without a time to wait is no rate limit: the request itself is too much.
+            # 429 without a time to wait is not a rate limit: the request itself is too much.
             retryable=http_status == HTTPStatus.SERVICE_UNAVAILABLE or seconds is not None,
         )
 
     @classmethod
     def from_event(cls, event: ChatError) -> "ApiError":
-        """From the `error` event that ends a chat."""
+        """Build the error of the `error` event that ends a chat."""
         return cls(
             event.message or "the request failed",
             code=event.code,
@@ -165,7 +166,7 @@ def _seconds(raw: object) -> float | None:
 
 
 def _header_seconds(raw: str | None) -> float | None:
-    """Seconds of a Retry-After header, which is a number of them or a date (RFC 9110, 10.2.3)."""
+    """Return the seconds of a Retry-After header, which is a number of them or a date (RFC 9110, 10.2.3)."""
     if raw is None:
         return None
     if raw.isascii() and raw.isdecimal():

@@ -1,4 +1,4 @@
-"""What the adapters of langchain.py, llama_index.py and haystack.py share."""
+"""Shared parts of the adapters langchain.py, llama_index.py and haystack.py."""
 
 import asyncio
 import threading
@@ -17,8 +17,8 @@ __all__ = ["Connection", "chunk_of", "metadata_of", "options_json", "search_opti
 
 
 class Connection:
-    """One gateway; its clients are made at first use, since a framework says neither when nor in which event
-    loop it will call, and are kept for later calls."""
+    """Clients of one gateway, made at first use, since a framework says neither when nor in which event loop
+    it will call, and kept for later calls."""
 
     def __init__(self, gateway: str, api_key: str, timeout_seconds: float | None = None) -> None:
         self._gateway = gateway
@@ -38,7 +38,7 @@ class Connection:
 
     @property
     def async_client(self) -> AsyncClient:
-        """That of the running event loop."""
+        """Client of the running event loop."""
         loop = asyncio.get_running_loop()
         with self._lock:
             found = self._async_clients.get(loop)
@@ -63,7 +63,7 @@ class Connection:
 
 
 def options_json(options: Any) -> JsonObject:
-    """Options of a request, given as a model, as JSON or not at all, as JSON that may be changed."""
+    """Return options, given as a model, as JSON or not at all, as JSON that may be changed."""
     if options is None:
         return {}
     given = to_json(options, omit_defaults=True) if is_dataclass(options) else options
@@ -71,7 +71,7 @@ def options_json(options: Any) -> JsonObject:
 
 
 def search_options(options: SearchOptions | JsonObject | None, top_k: int | None) -> JsonObject:
-    """The options of a search, with `top_k` instead of theirs where it is given."""
+    """Return the options of a search; `top_k` replaces theirs if given."""
     found = options_json(options)
     if top_k is not None:
         found["rerank"] = {**found.get("rerank", {}), "topK": top_k}
@@ -79,12 +79,12 @@ def search_options(options: SearchOptions | JsonObject | None, top_k: int | None
 
 
 def chunk_of(passage: Passage) -> Chunk:
-    """The chunk that a passage is of. Raises ProtocolError where there is none."""
+    """Return the passage's chunk. Raises ProtocolError if it is missing."""
     return present(passage.chunk, "chunk")
 
 
 def metadata_of(passage: Passage) -> dict[str, Any]:
-    """The metadata of a passage's document, and under names of the contract what else is known of it.
+    """Return the metadata of a passage's document, and its other fields under the contract's names.
 
     The contract's names win over metadata of the same name. All values are JSON.
     """

@@ -1,6 +1,6 @@
 """Haystack: a retriever component. Needs the extra `haystack`.
 
-It works blocking and with asyncio; everything that the gateway refuses is raised as GatewayError.
+It works blocking and with asyncio; every refusal of the gateway is raised as GatewayError.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,7 +47,8 @@ class GroundlineRetriever:
         options: SearchOptions | JsonObject | None = None,
         timeout_seconds: float | None = None,
     ) -> None:
-        """`filters` are Haystack's, on fields of meta; without `top_k` the collection's default holds."""
+        """Connect to a gateway. `filters` are Haystack's, on fields of meta; without `top_k` the collection's
+        default holds."""
         self.gateway = gateway
         self.api_key = api_key
         self.collection_ids = list(collection_ids)
@@ -81,7 +82,7 @@ class GroundlineRetriever:
         await self._connection.aclose()
 
     def to_dict(self) -> dict[str, Any]:
-        """For a pipeline that is written down; the key is named, not shown."""
+        """Serialise the component for a pipeline; the key is named, not shown."""
         return default_to_dict(
             self,
             gateway=self.gateway,
@@ -95,7 +96,7 @@ class GroundlineRetriever:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "GroundlineRetriever":
-        """The component of a pipeline that was written down."""
+        """Restore the component of a serialised pipeline."""
         parameters = data["init_parameters"]
         parameters["api_key"] = Secret.from_dict(parameters["api_key"])
         return default_from_dict(cls, data)
@@ -114,9 +115,9 @@ class GroundlineRetriever:
 
 
 def condition_of(filters: Mapping[str, Any]) -> JsonObject:
-    """Haystack's filters as the condition of POST /api/search. Raises ValueError for what are none.
+    """Return Haystack's filters as the condition of POST /api/search. Raises ValueError for invalid ones.
 
-    `meta.` before a field may be there or not.
+    The prefix `meta.` of a field is optional.
     """
     operator = filters.get("operator")
     if operator in _COMPARISONS and isinstance(field := filters.get("field"), str) and "value" in filters:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Final, Union, cast, get_args, get_origin, get_type_hints
 
 __all__ = ["JsonObject", "from_json", "to_json"]
 
@@ -20,16 +20,16 @@ type _Parse = Callable[[Any], Any]
 
 
 def from_json[M](model: type[M], value: Mapping[str, Any]) -> M:
-    """A model from its JSON. A member that this release does not know is passed over. Raises ValueError for
-    one of the wrong type, naming it."""
+    """Parse a model from its JSON. Unknown members are ignored. Raises ValueError for one of the wrong type,
+    naming it."""
     found: M = _parser(cast(Any, model))(value)
     return found
 
 
 def to_json(model: object, *, omit_defaults: bool = False) -> JsonObject:
-    """The JSON of a model, as the gateway writes it; a field that is None is not set, and left out.
+    """Return the JSON of a model, as the gateway writes it; fields that are None are left out.
 
-    With `omit_defaults` so is what has its type's zero value.
+    With `omit_defaults` so are values that are their type's zero.
     """
     return {
         json_name: _written(value, omit_defaults)
@@ -58,7 +58,7 @@ def _written(value: Any, omit_defaults: bool) -> Any:
 
 @cache
 def _names(model: Any) -> list[tuple[str, str, Any]]:
-    """Name, JSON name and default of each field."""
+    """Return name, JSON name and default of each field."""
     found = []
     for one in fields(model):
         default = one.default_factory() if one.default_factory is not MISSING else one.default
@@ -69,7 +69,7 @@ def _names(model: Any) -> list[tuple[str, str, Any]]:
 
 @cache
 def _parser(hint: Any) -> _Parse:
-    """What makes a value of a field's type of its JSON."""
+    """Return the function that parses a value of a field's type from JSON."""
     if origin := get_origin(hint):
         arguments = get_args(hint)
         if origin in (Union, types.UnionType):
@@ -130,7 +130,7 @@ def _bytes(value: Any) -> bytes:
         raise ValueError("must be base64") from error
 
 
-_CONVERTED: dict[Any, _Parse] = {
+_CONVERTED: Final[dict[Any, _Parse]] = {
     bytes: _bytes,
     datetime: datetime.fromisoformat,
     # Not numbers alone: proto3 writes NaN and the infinities as texts.

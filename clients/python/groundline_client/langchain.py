@@ -1,6 +1,6 @@
 """LangChain: a retriever and a chat model. Needs the extra `langchain`.
 
-Both work blocking and with asyncio; everything that the gateway refuses is raised as GatewayError.
+Both work blocking and with asyncio; every refusal of the gateway is raised as GatewayError.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -54,16 +54,16 @@ from groundline_client.models import (
 
 __all__ = ["ChatGroundline", "GroundlineRetriever"]
 
-# What a request may hold, by the contract (ChatRequest.chat_history, ChatMessage.content).
+# The contract's limits of a request (ChatRequest.chat_history, ChatMessage.content).
 _MAX_MESSAGES: Final = 100
 _PROVIDER: Final = "groundline"
 
 
 class _Connected(BaseModel):
-    """A gateway, and what is searched there."""
+    """A gateway, and the collections to search."""
 
     gateway: str
-    """Its URL."""
+    """URL of the gateway."""
     api_key: SecretStr
     """A key or token with the scope `search` for a retriever, `chat` for a chat model."""
     collection_ids: Sequence[str] = ()
@@ -71,7 +71,7 @@ class _Connected(BaseModel):
     filter: JsonObject | None = None
     """Condition on documents, as the gateway takes it."""
     timeout_seconds: float | None = None
-    """For one search or answer, retries included."""
+    """Maximum time of one search or answer in seconds, retries included."""
 
     def close(self) -> None:
         """Close the connections of blocking calls."""
@@ -94,7 +94,7 @@ class GroundlineRetriever(_Connected, BaseRetriever):
     """
 
     top_k: int | None = None
-    """Maximum number of documents; the collection's default where it is None."""
+    """Maximum number of documents; None: the collection's default."""
     options: SearchOptions | JsonObject | None = None
     """Parameters of retrieval and reranking."""
 
@@ -129,10 +129,10 @@ class GroundlineRetriever(_Connected, BaseRetriever):
 class ChatGroundline(_Connected, BaseChatModel):
     """Answers from a gateway's documents, with citations.
 
-    The last message must be the user's: it is the question, and the messages before it are the history. What
-    the system says goes before the suite's own rules. Nothing is stored. An answer's response_metadata holds
-    `citations` (LangChain's Citation, with positions in the answer), `sources`, `validation`, `degraded`,
-    `finish_reason` and `model_name`.
+    The last message must be the user's: it is the question, and the messages before it are the history.
+    System messages go before the suite's own rules. The conversation is not stored. An answer's
+    response_metadata holds `citations` (LangChain's Citation, with positions in the answer), `sources`,
+    `validation`, `degraded`, `finish_reason` and `model_name`.
     """
 
     options: ChatOptions | JsonObject | None = None
@@ -197,7 +197,7 @@ class ChatGroundline(_Connected, BaseChatModel):
                     yield chunk
 
     def _arguments(self, messages: Sequence[BaseMessage], stop: list[str] | None) -> dict[str, Any]:
-        """Raises ValueError for what has no meaning here."""
+        """Return the arguments of a request. Raises ValueError for options without a meaning here."""
         if stop:
             raise ValueError("stop sequences are not supported")
         said = [message for message in messages if not isinstance(message, SystemMessage)]
@@ -223,7 +223,7 @@ class ChatGroundline(_Connected, BaseChatModel):
 
 
 class _Chunks:
-    """Events of a chat → what LangChain streams."""
+    """Translator of chat events into LangChain's chunks."""
 
     def __init__(self) -> None:
         self._sources: Sequence[Source] = ()

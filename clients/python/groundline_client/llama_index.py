@@ -1,10 +1,10 @@
 """LlamaIndex: a retriever. Needs the extra `llama-index`.
 
-It works blocking and with asyncio; everything that the gateway refuses is raised as GatewayError.
+It works blocking and with asyncio; every refusal of the gateway is raised as GatewayError.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.callbacks import CallbackManager
@@ -22,15 +22,15 @@ from groundline_client.models import Passage, SearchOptions, SearchResponse
 
 __all__ = ["GroundlineRetriever"]
 
-# Of the contract's names these tell a model something; ids, offsets and scores are for programs.
-_FOR_MODELS = frozenset({"uri", "title"})
+# Names of the contract that tell a model something; ids, offsets and scores are for programs.
+_FOR_MODELS: Final = frozenset({"uri", "title"})
 
 
 class GroundlineRetriever(BaseRetriever):
     """Passages of a gateway's collections, best first, as nodes with scores.
 
     A node's id is its chunk's, its source node the document; its metadata is the ingested document's, with
-    `uri`, `title`, ids and offsets, of which models see title, uri and what the document came with.
+    `uri`, `title`, ids and offsets. Models see title, uri and the document's own metadata.
     """
 
     def __init__(
@@ -45,7 +45,8 @@ class GroundlineRetriever(BaseRetriever):
         timeout_seconds: float | None = None,
         callback_manager: CallbackManager | None = None,
     ) -> None:
-        """`filter` is what POST /api/search takes; without `top_k` the collection's default holds."""
+        """Connect to a gateway. `filter` is the one of POST /api/search; without `top_k` the collection's
+        default holds."""
         super().__init__(callback_manager=callback_manager)
         self._connection = Connection(gateway, api_key, timeout_seconds)
         self._arguments: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Requests as they are sent, and responses as they come."""
+"""Requests as they are sent, and responses as they arrive."""
 
 import ipaddress
 import json
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 type ChatEvent = ChatStarted | ChatStatus | ChatSources | ChatDelta | ChatCompleted
-"""What a chat says, in this order; status comes as stages begin, and delta many times."""
+"""Event of a chat, in this order; status comes as stages begin, and delta many times."""
 
 
 class HasNextPage(Protocol):
@@ -48,11 +48,11 @@ class HasNextPage(Protocol):
 
     @property
     def next_page_token(self) -> str:
-        """Empty on the last."""
+        """Token of the next page; "" on the last."""
 
 
 def request_json(**fields: Any) -> JsonObject:
-    """The JSON form of a request: what is None or empty is left out, an empty object is not.
+    """Return the JSON form of a request: None and empty values are left out, an empty object is not.
 
     A field that is a message may be given as a model or as its JSON.
     """
@@ -74,13 +74,13 @@ def _plain(value: Any) -> Any:
 
 
 def compact_json(value: Mapping[str, Any]) -> str:
-    """JSON for a query parameter."""
+    """Return JSON for a query parameter."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 @contextmanager
 def opened(content: Path | bytes | BinaryIO) -> Iterator[BinaryIO]:
-    """Content to read; what is opened here is closed. Raises OSError."""
+    """Provide the content as an open file; a path is closed afterwards. Raises OSError."""
     match content:
         case Path():
             with content.open("rb") as file:
@@ -92,12 +92,12 @@ def opened(content: Path | bytes | BinaryIO) -> Iterator[BinaryIO]:
 
 
 def new_request_id() -> str:
-    """Makes a request safe to repeat."""
+    """Return an id that makes a request safe to repeat."""
     return str(uuid.uuid4())
 
 
 def parsed[R](response: type[R], text: str) -> R:
-    """A response of its JSON text. Raises ProtocolError."""
+    """Parse a response from its JSON text. Raises ProtocolError."""
     try:
         return from_json(response, json.loads(text))
     except ValueError as error:
@@ -107,19 +107,19 @@ def parsed[R](response: type[R], text: str) -> R:
 
 
 def present[T](part: T | None, name: str) -> T:
-    """A part that every answer holds. Raises ProtocolError where it is missing."""
+    """Return a part that every answer holds. Raises ProtocolError if it is missing."""
     if part is None:
         raise ProtocolError(f"the answer holds no {name}: is this the address of a Groundline gateway?")
     return part
 
 
 def has_ended(job: IngestionJob) -> bool:
-    """Whether no document of the job is still to be worked on."""
+    """Tell whether every document of the job has ended."""
     return job.state not in (JobState.QUEUED, JobState.RUNNING)
 
 
 def is_loopback(url: str) -> bool:
-    """Whether a URL is one of this machine."""
+    """Tell whether a URL is on this machine."""
     host = urlsplit(url).hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -128,7 +128,7 @@ def is_loopback(url: str) -> bool:
 
 
 def unreachable(gateway: str, error: httpx.HTTPError) -> UnreachableError:
-    """What a failure of the connection is called."""
+    """Return the error for a failed connection."""
     match error:
         case httpx.ConnectError() | httpx.ConnectTimeout():
             return UnreachableError(f"no connection to {gateway}: is the suite running?")

@@ -1,4 +1,4 @@
-"""What the gateway's methods take and return.
+"""Messages of the gateway's API.
 
 Made from protos/groundline/v1 by `make generate`; do not edit.
 """
@@ -143,7 +143,7 @@ class ErrorReason(OpenEnum):
     INVALID_PRINCIPALS = "INVALID_PRINCIPALS"
     """The principals that came with the call cannot be read."""
     MALFORMED_REQUEST = "MALFORMED_REQUEST"
-    """The request is no JSON, or cannot be decoded."""
+    """The request is not JSON, or cannot be decoded."""
     REQUEST_REFUSED = "REQUEST_REFUSED"
     """The gateway cannot serve the request."""
     ROUTE_NOT_FOUND = "ROUTE_NOT_FOUND"
@@ -219,9 +219,9 @@ class ErrorReason(OpenEnum):
     INVALID_TEXT = "INVALID_TEXT"
     """The text holds characters that cannot be stored."""
     INVALID_JSON = "INVALID_JSON"
-    """The file is no JSON."""
+    """The file is not JSON."""
     INVALID_TABLE = "INVALID_TABLE"
-    """The file is no table."""
+    """The file is not a table."""
     DOCUMENT_TOO_LARGE = "DOCUMENT_TOO_LARGE"
     """The document is larger than the service takes."""
     TOO_MANY_PAGES = "TOO_MANY_PAGES"
@@ -247,7 +247,7 @@ class ErrorReason(OpenEnum):
     ATTEMPTS_EXHAUSTED = "ATTEMPTS_EXHAUSTED"
     """It was begun too often without an end."""
     INVALID_URL = "INVALID_URL"
-    """The address is no http or https URL."""
+    """The address is not an http or https URL."""
     ADDRESS_NOT_ALLOWED = "ADDRESS_NOT_ALLOWED"
     """The address is not the internet's, and the crawl may not go there."""
     OTHER_HOST = "OTHER_HOST"
@@ -295,7 +295,7 @@ class ErrorReason(OpenEnum):
     RERANK_API_UNREACHABLE = "RERANK_API_UNREACHABLE"
     """The rerank API cannot be reached."""
     MODEL_NOT_AVAILABLE = "MODEL_NOT_AVAILABLE"
-    """The language model does not exist, or there is none."""
+    """The language model does not exist, or none is configured."""
     PROMPT_TEMPLATE_NOT_AVAILABLE = "PROMPT_TEMPLATE_NOT_AVAILABLE"
     """The prompt template does not exist."""
     PROMPT_TEMPLATE_INVALID = "PROMPT_TEMPLATE_INVALID"
@@ -339,7 +339,7 @@ class ErrorReason(OpenEnum):
     LOW_RELEVANCE = "LOW_RELEVANCE"
     """No passage is relevant enough to answer from."""
     NO_PASSAGES = "NO_PASSAGES"
-    """Nothing was found to answer from."""
+    """No passage was found to answer from."""
     NO_SUPPORTING_PASSAGE = "NO_SUPPORTING_PASSAGE"
     """No passage supports an answer."""
     UNCITED_SENTENCE = "UNCITED_SENTENCE"
@@ -389,7 +389,7 @@ class ErrorReason(OpenEnum):
     NOT_FOUND = "NOT_FOUND"
     """A service did not find what the call names."""
     ALREADY_EXISTS = "ALREADY_EXISTS"
-    """What the call makes is there already."""
+    """The call would create something that exists already."""
     PERMISSION_DENIED = "PERMISSION_DENIED"
     """The call is not allowed."""
     UNAUTHENTICATED = "UNAUTHENTICATED"
@@ -401,7 +401,7 @@ class ErrorReason(OpenEnum):
     ABORTED = "ABORTED"
     """A concurrent change won."""
     OUT_OF_RANGE = "OUT_OF_RANGE"
-    """A value is beyond what there is."""
+    """A value is out of range."""
     UNIMPLEMENTED = "UNIMPLEMENTED"
     """The service does not offer this."""
     UNAVAILABLE = "UNAVAILABLE"
@@ -453,11 +453,11 @@ class ErrorReason(OpenEnum):
     SOURCE_NAME_TAKEN = "SOURCE_NAME_TAKEN"
     """The collection has a source of this name."""
     SOURCE_NOT_AVAILABLE = "SOURCE_NOT_AVAILABLE"
-    """The ingestor has no directory or secret that the source names."""
+    """The collector has no directory or secret that the source names."""
     SOURCE_UNREACHABLE = "SOURCE_UNREACHABLE"
-    """What the source reads from does not answer."""
+    """The server of the source does not answer."""
     SOURCE_REFUSED = "SOURCE_REFUSED"
-    """What the source reads from refuses it: wrong credentials, no such bucket, repository, branch or
+    """The server of the source refuses it: wrong credentials, no such bucket, repository, branch or
     column, a wrong query.
     """
     URI_OF_OTHER_SOURCE = "URI_OF_OTHER_SOURCE"
@@ -629,23 +629,8 @@ class Component(OpenEnum):
     """Storing of the conversation."""
 
 
-class CutRule(OpenEnum):
-    """Which rule removed a candidate."""
-
-    UNSPECIFIED = "CUT_RULE_UNSPECIFIED"
-    """Not known."""
-    TOP_K = "CUT_RULE_TOP_K"
-    """It came after the first top_k."""
-    DUPLICATE = "CUT_RULE_DUPLICATE"
-    """It is a near-duplicate of a better one."""
-    MIN_SCORE = "CUT_RULE_MIN_SCORE"
-    """Its final score was below min_score."""
-    DIVERSITY = "CUT_RULE_DIVERSITY"
-    """Maximal marginal relevance preferred others."""
-
-
 class Quota(OpenEnum):
-    """What may be taken only so often or so much."""
+    """Kind of quota."""
 
     UNSPECIFIED = "QUOTA_UNSPECIFIED"
     """Not known."""
@@ -688,7 +673,7 @@ class ChunkingStrategy(OpenEnum):
 
 
 class ChunkSizeUnit(OpenEnum):
-    """What chunk sizes count."""
+    """Unit of chunk sizes."""
 
     UNSPECIFIED = "CHUNK_SIZE_UNIT_UNSPECIFIED"
     """The default, characters."""
@@ -769,7 +754,7 @@ class VectorIndexState(OpenEnum):
 
 
 class IngestionOutcome(OpenEnum):
-    """What ingesting a document changed."""
+    """Effect of a document's ingestion."""
 
     UNSPECIFIED = "INGESTION_OUTCOME_UNSPECIFIED"
     """Not ended, or failed."""
@@ -786,6 +771,21 @@ class IngestionOutcome(OpenEnum):
     """
     DELETED = "INGESTION_OUTCOME_DELETED"
     """It has gone from its source and would be deleted; only in a dry run."""
+
+
+class CutRule(OpenEnum):
+    """Which rule removed a candidate."""
+
+    UNSPECIFIED = "CUT_RULE_UNSPECIFIED"
+    """Not known."""
+    TOP_K = "CUT_RULE_TOP_K"
+    """It came after the first top_k."""
+    DUPLICATE = "CUT_RULE_DUPLICATE"
+    """It is a near-duplicate of a better one."""
+    MIN_SCORE = "CUT_RULE_MIN_SCORE"
+    """Its final score was below min_score."""
+    DIVERSITY = "CUT_RULE_DIVERSITY"
+    """Maximal marginal relevance preferred others."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -805,17 +805,17 @@ class RetrievalOptions:
     """
 
     mode: RetrievalMode = RetrievalMode.UNSPECIFIED
-    """Which searches run. Default: hybrid."""
+    """Which searches run."""
     keyword_limit: int | None = None
-    """Maximum number of candidates from BM25. Default: 50."""
+    """Maximum number of candidates from BM25."""
     semantic_limit: int | None = None
-    """Maximum number of candidates from vector search. Default: 50."""
+    """Maximum number of candidates from vector search."""
     ef_search: int | None = None
     """Size of the HNSW search list, 1 to 1000; larger finds more and takes longer. Default: 1 for each
     1,000 chunks of the partition that is searched, 100 at least. Never below semantic_limit.
     """
     iterative_scan: IterativeScan = IterativeScan.UNSPECIFIED
-    """What a filtered vector search does when its first scan returns too little. Default: relaxed order."""
+    """Scan of a filtered vector search when its first one returns too little."""
     min_similarity: float | None = None
     """Vector candidates below this cosine similarity (-1 to 1) are dropped. Not set: none is dropped."""
     min_bm25: float | None = None
@@ -825,7 +825,7 @@ class RetrievalOptions:
     adjacent_chunks: int | None = None
     """Chunks to add before and after each hit from the same document, 0 to 10. What overlaps is cut from
     their texts and offsets; a chunk that is a passage itself, or a better passage's adjacent chunk,
-    is not repeated. Default: 0.
+    is not repeated.
     """
 
 
@@ -836,24 +836,22 @@ class RerankWeights:
     """
 
     semantic: float | None = None
-    """The fused score, as a share of the best; component "fused". Default: 0.4."""
+    """The fused score, as a share of the best; component "fused"."""
     vector: float | None = None
     """The cosine similarity of query and passage; the lowest one found for a passage that vector search
-    did not find. Default: 0.4.
+    did not find.
     """
     position: float | None = None
-    """Earlier chunks of a document score higher: 1 / (1 + chunk_index). Default: 0.2."""
+    """Earlier chunks of a document score higher: 1 / (1 + chunk_index)."""
     recency: float | None = None
-    """Recently updated documents score higher: halves every 90 days before the newest candidate. Default:
-    0.
-    """
+    """Recently updated documents score higher: halves every 90 days before the newest candidate."""
     type: float | None = None
-    """The source type's priority; see RerankOptions.type_priorities. Default: 0."""
+    """The source type's priority; see RerankOptions.type_priorities."""
     keyword: float | None = None
-    """The share of the query's terms that the passage holds, rare ones counting for more. Default: 0."""
+    """The share of the query's terms that the passage holds, rare ones counting for more."""
     proximity: float | None = None
     """How near to each other the passage has the neighbouring words of the query, rare ones counting for
-    more; 0.3 is a good weight beside the other defaults. Default: 0.
+    more; 0.3 is a good weight beside the other defaults.
     """
 
 
@@ -864,26 +862,25 @@ class RerankOptions:
     """
 
     top_k: int | None = None
-    """Maximum number of passages returned. Default: 8."""
+    """Maximum number of passages returned."""
     fusion: FusionMethod = FusionMethod.UNSPECIFIED
-    """How the arms are fused. Default: weighted."""
+    """How the arms are fused."""
     rrf_k: int | None = None
-    """The constant of reciprocal rank fusion, 1 to 1000. Default: 60 (Cormack, Clarke and Buettcher, SIGIR
-    2009).
+    """Constant of reciprocal rank fusion, 1 to 1000; its default is the one of Cormack, Clarke and
+    Buettcher (SIGIR 2009).
     """
     keyword_weight: float | None = None
-    """Weight of the keyword arm, 0 or more. Default: 1."""
+    """Weight of the keyword arm, 0 or more."""
     semantic_weight: float | None = None
-    """Weight of the semantic arm, 0 or more. Default: 1."""
+    """Weight of the semantic arm, 0 or more."""
     strategy: RerankStrategy = RerankStrategy.UNSPECIFIED
-    """The final ordering. Default: none."""
+    """The final ordering."""
     weights: RerankWeights | None = None
     """Components of the weighted strategy."""
     deduplication_threshold: float | None = None
     """Passages at least this similar (0 to 1) to a better one are its near-duplicates: they become its
     alternatives. 0 switches that off; with 1 only equal texts are duplicates. Similarity is the
     Jaccard index of the texts' three-word shingles, estimated from signatures made at ingestion.
-    Default: 0.9.
     """
     mmr_lambda: float | None = None
     """Maximal marginal relevance: 1 looks at relevance only, 0 at diversity only. It comes last, and its
@@ -896,7 +893,7 @@ class RerankOptions:
     set to. Default: the reranker's setting.
     """
     include_cut: bool | None = None
-    """Whether the response also lists what was cut, and by which rule. Default: false."""
+    """Whether the response also lists what was cut, and by which rule."""
     min_score: float | None = None
     """Passages whose score, before diversity, is below this are dropped. Not set: none is dropped."""
 
@@ -934,7 +931,7 @@ class ChatOptions:
     generation: GenerationOptions | None = None
     """Parameters of the answer."""
     rewriting: RewritingMode = RewritingMode.UNSPECIFIED
-    """When the question is rewritten. Default: automatic."""
+    """When the question is rewritten."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -968,20 +965,20 @@ class ChatStatus:
     stage: Stage = Stage.UNSPECIFIED
     """The stage."""
     rewritten_query: str = ""
-    """What is searched for, where it differs from the question; with the retrieving stage."""
+    """Query of the search, if it differs from the question; with the retrieving stage."""
     sub_queries: Sequence[str] = ()
     """The parts of a decomposed question, searched beside it; with the retrieving stage."""
     rewriting_model: str = ""
-    """What rewrote or decomposed it: a language model, or "rules" where there is none; with either of the
+    """Model that rewrote or decomposed it: a language model, or "rules" without one; with either of the
     two above.
     """
     waiting: ModelWait | None = None
-    """What the generating stage has to wait for; sent once more each time that it has to."""
+    """Reason why the generating stage waits; sent again for each wait."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ArmScore:
-    """What one search arm said of a chunk."""
+    """Score of a chunk by one search arm."""
 
     rank: int = 0
     """Rank within the arm's list, from 1."""
@@ -1114,21 +1111,21 @@ class ValidationIssue:
     """Something that validation found."""
 
     reason: ErrorReason = ErrorReason.UNSPECIFIED
-    """What it is, such as UNSUPPORTED_SENTENCE or UNKNOWN_CITATION."""
+    """Kind of issue, such as UNSUPPORTED_SENTENCE or UNKNOWN_CITATION."""
     message: str = ""
     """The same for people."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Validation:
-    """What the finished answer was checked for."""
+    """Result of the finished answer's checks."""
 
     grounded: bool = False
     """Whether the passages support the answer as a whole."""
     confidence: float = 0.0
     """0 to 1."""
     issues: Sequence[ValidationIssue] = ()
-    """What was found wrong; empty when nothing was."""
+    """Issues found; empty without any."""
     cited_share: float = 0.0
     """Share of the answer's sentences that carry a citation, 0 to 1."""
     supported_share: float = 0.0
@@ -1142,7 +1139,7 @@ class Degradation:
     """Something that was skipped, failed or came late, without failing the request."""
 
     component: Component = Component.UNSPECIFIED
-    """What it was."""
+    """Component of the score."""
     reason: ErrorReason = ErrorReason.UNSPECIFIED
     """Why."""
     message: str = ""
@@ -1170,9 +1167,9 @@ class ChatCompleted:
     citations: Sequence[Citation] = ()
     """In the order of their position in the answer."""
     validation: Validation | None = None
-    """What the answer was checked for."""
+    """Result of the answer's checks."""
     degraded: Sequence[Degradation] = ()
-    """What was skipped, failed or came late; empty when nothing was."""
+    """Parts that were skipped, failed or came late; empty without any."""
     timings: Sequence[StageTiming] = ()
     """How long each stage took, in order; a stage that ran twice is there twice."""
     model: str = ""
@@ -1188,7 +1185,7 @@ class FieldError:
     field: str = ""
     """Path of the field, such as "chat_history[2].role"."""
     description: str = ""
-    """What is wrong with it."""
+    """Description of the mistake."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1246,115 +1243,13 @@ class AnswerResponse:
     sources: Sequence[Source] = ()
     """The passages that the answer may cite, in the order of their numbers."""
     completed: ChatCompleted | None = None
-    """How it ended, what it cites, what it cost."""
+    """End of the answer: finish reason, citations, usage."""
     rewritten_query: str = ""
-    """What was searched for, where it differs from the question."""
+    """Query of the search, if it differs from the question."""
     sub_queries: Sequence[str] = ()
     """The parts of a decomposed question."""
     rewriting_model: str = ""
-    """What rewrote or decomposed it: a language model, or "rules" where there is none."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SearchOptions:
-    """Parameters of a search without generation."""
-
-    retrieval: RetrievalOptions | None = None
-    """Retrieval parameters."""
-    rerank: RerankOptions | None = None
-    """Fusion and reranking parameters."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Chunk:
-    """A stored piece of a document, the unit of retrieval."""
-
-    chunk_id: str = ""
-    """Identifier, unique in the installation."""
-    document_id: str = ""
-    """The document it is part of."""
-    collection_id: str = ""
-    """The collection it is in."""
-    chunk_index: int = 0
-    """Position within the document, from 0."""
-    text: str = ""
-    """The chunk's own text, exactly as in the document."""
-    context: str = ""
-    """The text that places the chunk in its document; it was embedded and indexed together with the chunk."""
-    title: str = ""
-    """Title of the document."""
-    uri: str = ""
-    """Where the document is found: a path, a URL, or the identifier it was ingested under."""
-    source_type: SourceType = SourceType.UNSPECIFIED
-    """Where the document came from."""
-    mime_type: str = ""
-    """MIME type of the document."""
-    start_offset: int = 0
-    """Start in the document's extracted text, in Unicode code points, inclusive."""
-    end_offset: int = 0
-    """End in the document's extracted text, in Unicode code points, exclusive."""
-    metadata: dict[str, Any] | None = None
-    """Metadata of the document, and the number of the page that the chunk begins on as "page" where the
-    document has pages and no metadata of that name.
-    """
-    update_time: datetime | None = None
-    """When the document was last changed."""
-    has_original: bool = False
-    """Whether DownloadDocument has the document as it was handed in."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Alternative:
-    """A near-duplicate of a passage."""
-
-    chunk: Chunk | None = None
-    """The near-duplicate."""
-    similarity: float = 0.0
-    """Its similarity to the passage, 0 to 1."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Passage:
-    """A chunk in its final place."""
-
-    chunk: Chunk | None = None
-    """The chunk."""
-    score: float = 0.0
-    """Final score; higher is better, comparable within one response only."""
-    explanation: ScoreExplanation | None = None
-    """Why it stands here."""
-    alternatives: Sequence[Alternative] = ()
-    """Near-duplicates that it stands for, best first."""
-    adjacent_chunks: Sequence[Chunk] = ()
-    """Chunks next to it in its document, in document order, where they were asked for."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CutPassage:
-    """A candidate that was not returned."""
-
-    chunk_id: str = ""
-    """The chunk."""
-    rule: CutRule = CutRule.UNSPECIFIED
-    """The rule that removed it."""
-    explanation: ScoreExplanation | None = None
-    """Why it stood where it stood."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SearchResponse:
-    """Response of Search."""
-
-    passages: Sequence[Passage] = ()
-    """Best first."""
-    degraded: Sequence[Degradation] = ()
-    """What was skipped, failed or came late; empty when nothing was."""
-    timings: Sequence[StageTiming] = ()
-    """How long each stage took, in order."""
-    trace_id: str = ""
-    """W3C trace id of this request; empty where the request is not traced."""
-    cut: Sequence[CutPassage] = ()
-    """What was not returned and why, where it was asked for."""
+    """Model that rewrote or decomposed it: a language model, or "rules" without one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1388,8 +1283,8 @@ class Message:
     without snippet where the collection was indexed again since. Of assistant messages only.
     """
     citations: Sequence[Citation] = ()
-    """What it cites, with the part of the source where most of the supported text's words stand; of
-    assistant messages only.
+    """Citations, with the part of the source that has most of the supported text's words; of assistant
+    messages only.
     """
     usage: Usage | None = None
     """Tokens read and written for it; of assistant messages only."""
@@ -1434,14 +1329,14 @@ class DeleteThreadResponse:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QuotaUsage:
-    """What is used of a quota; doubles, exact to 2^53."""
+    """Usage of a quota; doubles, exact to 2^53."""
 
     quota: Quota = Quota.UNSPECIFIED
     """The quota."""
     used: float = 0.0
-    """What is used, by documents that the caller may not read, too."""
+    """Amount in use, by documents that the caller may not read, too."""
     limit: float = 0.0
-    """What may be."""
+    """Maximum."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1457,20 +1352,18 @@ class ChunkingSettings:
     """Chunking of a collection."""
 
     strategy: ChunkingStrategy = ChunkingStrategy.UNSPECIFIED
-    """Default: recursive."""
+    """How documents are cut."""
     chunk_size: int | None = None
-    """Maximum number of units in a chunk. Default: 2000; of parent_child 400."""
+    """Maximum number of units in a chunk; 400 by default where the strategy is parent_child."""
     chunk_overlap: int | None = None
     """Units that a chunk shares with the one before, less than half of chunk_size; across headings as far
     as chunk_size leaves room, and never with another section or parent where the strategy is
-    sections or parent_child. Default: 200, or a tenth of a chunk_size of 400 or less.
+    sections or parent_child. By default a tenth of a chunk_size of 400 or less.
     """
     unit: ChunkSizeUnit = ChunkSizeUnit.UNSPECIFIED
-    """What the sizes count. Default: characters."""
+    """Unit of the sizes."""
     parent_size: int | None = None
-    """Maximum number of units in a parent, of parent_child only. Default: 2000, or chunk_size where that
-    is more.
-    """
+    """Maximum number of units in a parent, of parent_child only; by default never less than chunk_size."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1478,7 +1371,7 @@ class ContextualizationSettings:
     """Contextualization of a collection."""
 
     mode: ContextualizationMode = ContextualizationMode.UNSPECIFIED
-    """Default: structural."""
+    """Where the text that places a chunk comes from."""
     prompt: str = ""
     """Prompt of the llm mode. Empty: the generator's setting."""
     model: str = ""
@@ -1487,7 +1380,7 @@ class ContextualizationSettings:
     """Whether a chunk keeps the context that was written for it while its document changes elsewhere: a
     change then rewrites the contexts of the chunks that it is in and of those next to them, and a
     context may say what the rest of the document no longer says. Otherwise a changed document has
-    all of its contexts written anew. Default: false.
+    all of its contexts written anew.
     """
 
 
@@ -1510,7 +1403,7 @@ class LexicalSettings:
     language: str = ""
     """Language of stemming and stop words, by its English name in lower case, such as "english" or
     "german"; "simple" for none. A language that the index has no stemming for is taken as "simple",
-    and the collection says so. Default: english.
+    and the collection says so.
     """
 
 
@@ -1539,7 +1432,7 @@ class CrawlSettings:
     allow_private_addresses: bool | None = None
     """Whether pages may come from, and sources and webhooks be at, private, loopback, link-local and other
     addresses that are not the internet's. Whoever may write the collection then reaches what the
-    ingestor reaches. Default: false.
+    ingestor reaches.
     """
 
 
@@ -1560,7 +1453,7 @@ class GenerationLimits:
     lowest_min_relevance: float | None = None
     """Lowest min_relevance, 0 to 1: a request cannot make refusals rarer than this. Not set: no limit."""
     fixed_prompt: bool | None = None
-    """Whether requests must leave system_prompt and prompt_template alone. Default: false."""
+    """Whether requests must leave system_prompt and prompt_template alone."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1574,8 +1467,8 @@ class Webhook:
     """
 
     url: str = ""
-    """Where to, https, or http where crawl.allow_private_addresses is true. Redirects are not followed,
-    and addresses are reached as by a crawl. Whoever may read the collection sees it.
+    """Address, https, or http if crawl.allow_private_addresses is true. Redirects are not followed, and
+    addresses are reached as by a crawl. Whoever may read the collection sees it.
     """
     secret: str = ""
     """Secret of the collection that holds the key: "whsec_" and 24 to 64 bytes in base64."""
@@ -1604,11 +1497,10 @@ class CollectionSettings:
     crawl: CrawlSettings | None = None
     """Crawling."""
     generation_limits: GenerationLimits | None = None
-    """What requests may change of rerank.top_k and generation. Not set: everything."""
+    """Limits of requests' changes of rerank.top_k and generation. Not set: no limits."""
     keep_originals: bool | None = None
     """Whether documents are kept as they were handed in, to be fetched by DownloadDocument, which takes
-    their size again in the database. It holds for documents brought in from then on. Default:
-    false.
+    their size again in the database. It holds for documents brought in from then on.
     """
     webhooks: Sequence[Webhook] = ()
     """Addresses that are told when a job has ended, each of them once. Those that are set when it ends are
@@ -1760,7 +1652,7 @@ class StateCount:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CollectionStats:
-    """What a collection holds of documents that the caller may read. Byte and token counts are doubles,
+    """Figures of a collection's documents that the caller may read. Byte and token counts are doubles,
     exact to 2^53.
     """
 
@@ -1791,7 +1683,7 @@ class GetCollectionStatsResponse:
     """Response of GetCollectionStats."""
 
     stats: CollectionStats | None = None
-    """What it holds."""
+    """Figures of the collection."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1821,9 +1713,9 @@ class DocumentInput:
     """
 
     uri: str = ""
-    """What identifies it within its collection: a path, a URL, a key; 2000 characters and 2500 bytes of
-    UTF-8 at most. Handing in the same uri again replaces the document. Empty: a name made from the
-    content's hash, so that the same content is one document.
+    """Identifier within its collection: a path, a URL, a key; 2000 characters and 2500 bytes of UTF-8 at
+    most. Handing in the same uri again replaces the document. Empty: a name made from the content's
+    hash, so that the same content is one document.
     """
     title: str = ""
     """Title, 500 characters at most. Empty: what the document calls itself, its first heading, else the
@@ -1860,9 +1752,9 @@ class WebCrawl:
     start_url: str = ""
     """Where to begin, http or https."""
     max_pages: int = 0
-    """Maximum number of pages; 100 if 0."""
+    """Maximum number of pages."""
     max_depth: int | None = None
-    """Maximum number of links from the start; pages of a sitemap count as one link away. Not set: 3."""
+    """Maximum number of links from the start; pages of a sitemap count as one link away."""
     include_paths: Sequence[str] = ()
     """Path patterns (with * and **) of pages to take. Empty: all of the start's host."""
     exclude_paths: Sequence[str] = ()
@@ -1896,11 +1788,11 @@ class IngestionItem:
     document_id: str = ""
     """The document; empty until it is known."""
     uri: str = ""
-    """What identifies the document within its collection; of a crawl where it begins."""
+    """Identifier of the document within its collection; for a crawl, its start."""
     state: IngestionState = IngestionState.UNSPECIFIED
     """How far it has come."""
     outcome: IngestionOutcome = IngestionOutcome.UNSPECIFIED
-    """What it changed, or in a dry run would change, once it is done."""
+    """Effect, or in a dry run the expected one, once it is done."""
     failure: IngestionFailure | None = None
     """Why it failed or was skipped; not set where it was not."""
     attempts: int = 0
@@ -1956,7 +1848,7 @@ class Document:
     source_type: SourceType = SourceType.UNSPECIFIED
     """Where it came from."""
     uri: str = ""
-    """What identifies it within its collection."""
+    """Identifier within its collection."""
     title: str = ""
     """Title."""
     mime_type: str = ""
@@ -2021,6 +1913,44 @@ class GetDocumentTextResponse:
     """
     character_count: int = 0
     """Characters of the whole text."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chunk:
+    """A stored piece of a document, the unit of retrieval."""
+
+    chunk_id: str = ""
+    """Identifier, unique in the installation."""
+    document_id: str = ""
+    """The document it is part of."""
+    collection_id: str = ""
+    """The collection it is in."""
+    chunk_index: int = 0
+    """Position within the document, from 0."""
+    text: str = ""
+    """The chunk's own text, exactly as in the document."""
+    context: str = ""
+    """The text that places the chunk in its document; it was embedded and indexed together with the chunk."""
+    title: str = ""
+    """Title of the document."""
+    uri: str = ""
+    """Where the document is found: a path, a URL, or the identifier it was ingested under."""
+    source_type: SourceType = SourceType.UNSPECIFIED
+    """Where the document came from."""
+    mime_type: str = ""
+    """MIME type of the document."""
+    start_offset: int = 0
+    """Start in the document's extracted text, in Unicode code points, inclusive."""
+    end_offset: int = 0
+    """End in the document's extracted text, in Unicode code points, exclusive."""
+    metadata: dict[str, Any] | None = None
+    """Metadata of the document, and the number of the page that the chunk begins on as "page" where the
+    document has pages and no metadata of that name.
+    """
+    update_time: datetime | None = None
+    """When the document was last changed."""
+    has_original: bool = False
+    """Whether DownloadDocument has the document as it was handed in."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -2100,12 +2030,12 @@ class RetryJobResponse:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DirectorySource:
-    """Files of a directory that the ingestor sees. Those whose name begins with "." and symbolic links are
-    left out.
+    """Files of a directory that the collector sees. Those whose name begins with "." and symbolic links
+    are left out.
     """
 
     path: str = ""
-    """Its absolute path, at or below one of the ingestor's SOURCE_DIRECTORIES."""
+    """Its absolute path, at or below one of the collector's SOURCE_DIRECTORIES."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -2119,7 +2049,7 @@ class S3Source:
     prefix: str = ""
     """Only objects whose key begins so. Paths count from here."""
     region: str = ""
-    """Region. Empty: us-east-1."""
+    """Region."""
     access_key_secret: str = ""
     """Secret that holds the access key. Empty, together with secret_key_secret: without credentials."""
     secret_key_secret: str = ""
@@ -2137,7 +2067,7 @@ class GitSource:
     path: str = ""
     """Only files below this folder. Paths count from here."""
     username: str = ""
-    """User name. Empty: x-token, where there is a password_secret."""
+    """User name; without a password_secret none is sent."""
     password_secret: str = ""
     """Secret that holds the password or token. Empty: without credentials."""
 
@@ -2170,7 +2100,7 @@ class PostgresSource:
     metadata_columns: Sequence[str] = ()
     """Columns that become metadata of the same names."""
     statement_timeout_seconds: int = 0
-    """Maximum seconds of one statement; 300 if 0."""
+    """Maximum seconds of one statement."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -2182,9 +2112,9 @@ class WebSource:
     start_url: str = ""
     """Where to begin, http or https."""
     max_pages: int = 0
-    """Maximum number of pages; 100 if 0. A run that finds more deletes nothing."""
+    """Maximum number of pages. A run that finds more deletes nothing."""
     max_depth: int | None = None
-    """Maximum number of links from the start; pages of a sitemap count as one link away. Not set: 3."""
+    """Maximum number of links from the start; pages of a sitemap count as one link away."""
     delay_seconds: float | None = None
     """Seconds between two requests to a host, 0 to 60. Not set: 1, or what robots.txt asks for."""
 
@@ -2234,21 +2164,21 @@ class ImapSource:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MboxSource:
-    """Mails of mbox files that the ingestor sees, as those of an ImapSource; a file is a folder, by its
+    """Mails of mbox files that the collector sees, as those of an ImapSource; a file is a folder, by its
     path.
     """
 
     path: str = ""
     """Absolute path of a file, or of a directory whose mbox files are read, at or below one of the
-    ingestor's SOURCE_DIRECTORIES. Files whose name begins with "." and symbolic links are left out.
+    collector's SOURCE_DIRECTORIES. Files whose name begins with "." and symbolic links are left
+    out.
     """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DocumentSource:
-    """Where documents of a collection come from, again and again. A run brings in what is new or has
-    changed and deletes the documents of the source that have gone from it; nothing is deleted by a
-    run that could not see all.
+    """Source that a collection follows. A run ingests new and changed documents and deletes those that
+    were deleted from the source; a run that could not see all of it deletes none.
 
     A document belongs to the source that brought it first: another one that finds the same uri fails
     with URI_OF_OTHER_SOURCE for it. Runs act by the rights of who created the source, or last
@@ -2278,9 +2208,9 @@ class DocumentSource:
     mbox: MboxSource | None = None
     """Mail in files."""
     uri_prefix: str = ""
-    """What goes before a document's path to make its uri, such as https://git.example/docs/blob/main/.
-    Empty: nothing for a directory and for git, s3://bucket/prefix for a bucket, the source's name
-    and "/" for a query and for mail. Not for a web site and a feed, whose pages have their address.
+    """Prefix that makes a document's path its uri, such as https://git.example/docs/blob/main/. Empty: no
+    prefix for a directory and for git, s3://bucket/prefix for a bucket, the source's name and "/"
+    for a query and for mail. Not for a web site and a feed, whose pages have their address.
     """
     include_paths: Sequence[str] = ()
     """Patterns (with * and **) of paths to take, such as "**.md". Empty: all. For a web site and a feed
@@ -2308,7 +2238,7 @@ class DocumentSource:
     """Documents that it has brought and that have not gone; set by the service."""
     is_paused: bool = False
     """Whether it runs only when it is asked to, whatever its interval. What it knows of its documents
-    stays. Default: false.
+    stays.
     """
 
 
@@ -2357,3 +2287,69 @@ class RunSourceResponse:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeleteSourceResponse:
     """Response of DeleteSource."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SearchOptions:
+    """Parameters of a search without generation."""
+
+    retrieval: RetrievalOptions | None = None
+    """Retrieval parameters."""
+    rerank: RerankOptions | None = None
+    """Fusion and reranking parameters."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Alternative:
+    """A near-duplicate of a passage."""
+
+    chunk: Chunk | None = None
+    """The near-duplicate."""
+    similarity: float = 0.0
+    """Its similarity to the passage, 0 to 1."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Passage:
+    """A chunk in its final place."""
+
+    chunk: Chunk | None = None
+    """The chunk."""
+    score: float = 0.0
+    """Final score; higher is better, comparable within one response only."""
+    explanation: ScoreExplanation | None = None
+    """Why it stands here."""
+    alternatives: Sequence[Alternative] = ()
+    """Near-duplicates that it stands for, best first."""
+    adjacent_chunks: Sequence[Chunk] = ()
+    """Chunks next to it in its document, in document order, where they were asked for."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CutPassage:
+    """A candidate that was not returned."""
+
+    chunk_id: str = ""
+    """The chunk."""
+    rule: CutRule = CutRule.UNSPECIFIED
+    """The rule that removed it."""
+    explanation: ScoreExplanation | None = None
+    """Why it stood where it stood."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SearchResponse:
+    """Response of Search."""
+
+    passages: Sequence[Passage] = ()
+    """Best first."""
+    degraded: Sequence[Degradation] = ()
+    """Parts that were skipped, failed or came late; empty without any."""
+    timings: Sequence[StageTiming] = ()
+    """How long each stage took, in order."""
+    trace_id: str = ""
+    """W3C trace id of this request; empty where the request is not traced."""
+    cut: Sequence[CutPassage] = ()
+    """Passages that were cut and why, if requested."""
+    is_weak: bool | None = None
+    """Whether no hit reaches weak_similarity. Not set without weak_similarity."""

@@ -7,7 +7,8 @@ __all__ = ["OpenEnum"]
 
 
 class OpenEnum(StrEnum):
-    """A closed set of names, as this release knows it; any other name is kept as it came, and equals none."""
+    """A closed set of names, as this release knows it; any other name is kept as it came, and equals none of
+    them."""
 
     @classmethod
     def _missing_(cls, value: object) -> Self:

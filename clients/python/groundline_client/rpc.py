@@ -1,41 +1,41 @@
-"""How a method of the contract becomes an HTTP request."""
+"""Methods of the contract as HTTP requests."""
 
 import re
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 from urllib.parse import quote
 
 from groundline_client.json_form import JsonObject
 
 __all__ = ["HttpRequest", "Rpc"]
 
-_PARAMETER = re.compile(r"\{(\w+)\}")
+_PARAMETER: Final = re.compile(r"\{(\w+)\}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """A path, its query parameters, and the JSON of the body where there is one."""
+    """A path, its query parameters, and the JSON of the body if there is one."""
 
     path: str
     parameters: dict[str, str | list[str]]
     body: JsonObject | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Rpc[Response]:
-    """A method of the contract, and where the gateway offers it."""
+    """A method of the contract, and its address at the gateway."""
 
     verb: Literal["DELETE", "GET", "PATCH", "POST"]
     path: str
-    """With the names of fields of the request in braces."""
+    """Path with the names of the request's fields in braces."""
     response: type[Response]
     has_body: bool
-    """Whether the other fields are the body's; otherwise they are query parameters."""
+    """Whether the other fields are in the body; otherwise they are query parameters."""
     is_idempotent: bool
-    """Whether the same request twice has the effect of one, by the contract's idempotency_level."""
+    """Whether repeating the request has no further effect, by the contract's idempotency_level."""
 
     def http_request(self, request: JsonObject) -> HttpRequest:
-        """Of a request in its JSON form."""
+        """Build the HTTP request from the request's JSON form."""
         rest = dict(request)
 
         def segment(parameter: re.Match[str]) -> str:

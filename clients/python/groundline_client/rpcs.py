@@ -3,6 +3,8 @@
 Made from protos/groundline/v1 by `make generate`; do not edit.
 """
 
+from typing import Final
+
 from groundline_client.models import (
     AnswerResponse,
     CancelJobResponse,
@@ -77,145 +79,155 @@ __all__ = [
     "WATCH_JOB",
 ]
 
-CHAT = Rpc("POST", "/api/chat", ChatResponse, has_body=True, is_idempotent=False)
-ANSWER = Rpc("POST", "/api/answer", AnswerResponse, has_body=True, is_idempotent=False)
-SEARCH = Rpc("POST", "/api/search", SearchResponse, has_body=True, is_idempotent=True)
-GET_THREAD = Rpc("GET", "/api/threads/{thread_id}", GetThreadResponse, has_body=False, is_idempotent=True)
-LIST_THREADS = Rpc("GET", "/api/threads", ListThreadsResponse, has_body=False, is_idempotent=True)
-DELETE_THREAD = Rpc(
+CHAT: Final = Rpc("POST", "/api/chat", ChatResponse, has_body=True, is_idempotent=False)
+ANSWER: Final = Rpc("POST", "/api/answer", AnswerResponse, has_body=True, is_idempotent=False)
+GET_THREAD: Final = Rpc(
+    "GET", "/api/threads/{thread_id}", GetThreadResponse, has_body=False, is_idempotent=True
+)
+LIST_THREADS: Final = Rpc("GET", "/api/threads", ListThreadsResponse, has_body=False, is_idempotent=True)
+DELETE_THREAD: Final = Rpc(
     "DELETE", "/api/threads/{thread_id}", DeleteThreadResponse, has_body=False, is_idempotent=True
 )
-GET_QUOTAS = Rpc("GET", "/api/quotas", GetQuotasResponse, has_body=False, is_idempotent=True)
-CREATE_COLLECTION = Rpc(
+GET_QUOTAS: Final = Rpc("GET", "/api/quotas", GetQuotasResponse, has_body=False, is_idempotent=True)
+CREATE_COLLECTION: Final = Rpc(
     "POST", "/api/collections", CreateCollectionResponse, has_body=True, is_idempotent=True
 )
-GET_COLLECTION = Rpc(
+GET_COLLECTION: Final = Rpc(
     "GET", "/api/collections/{collection_id}", GetCollectionResponse, has_body=False, is_idempotent=True
 )
-LIST_COLLECTIONS = Rpc("GET", "/api/collections", ListCollectionsResponse, has_body=False, is_idempotent=True)
-UPDATE_COLLECTION = Rpc(
+LIST_COLLECTIONS: Final = Rpc(
+    "GET", "/api/collections", ListCollectionsResponse, has_body=False, is_idempotent=True
+)
+UPDATE_COLLECTION: Final = Rpc(
     "PATCH", "/api/collections/{collection_id}", UpdateCollectionResponse, has_body=True, is_idempotent=True
 )
-DELETE_COLLECTION = Rpc(
+DELETE_COLLECTION: Final = Rpc(
     "DELETE", "/api/collections/{collection_id}", DeleteCollectionResponse, has_body=False, is_idempotent=True
 )
-REINDEX_COLLECTION = Rpc(
+REINDEX_COLLECTION: Final = Rpc(
     "POST",
     "/api/collections/{collection_id}:reindex",
     ReindexCollectionResponse,
     has_body=True,
     is_idempotent=True,
 )
-GET_COLLECTION_STATS = Rpc(
+GET_COLLECTION_STATS: Final = Rpc(
     "GET",
     "/api/collections/{collection_id}/stats",
     GetCollectionStatsResponse,
     has_body=False,
     is_idempotent=True,
 )
-INGEST_DOCUMENTS = Rpc(
+INGEST_DOCUMENTS: Final = Rpc(
     "POST",
     "/api/collections/{collection_id}/documents",
     IngestDocumentsResponse,
     has_body=True,
     is_idempotent=True,
 )
-UPLOAD_DOCUMENT = Rpc(
+UPLOAD_DOCUMENT: Final = Rpc(
     "POST",
     "/api/collections/{collection_id}/documents:upload",
     UploadDocumentResponse,
     has_body=False,
     is_idempotent=True,
 )
-GET_DOCUMENT = Rpc(
+GET_DOCUMENT: Final = Rpc(
     "GET",
     "/api/collections/{collection_id}/documents/{document_id}",
     GetDocumentResponse,
     has_body=False,
     is_idempotent=True,
 )
-LIST_DOCUMENTS = Rpc(
+LIST_DOCUMENTS: Final = Rpc(
     "GET",
     "/api/collections/{collection_id}/documents",
     ListDocumentsResponse,
     has_body=False,
     is_idempotent=True,
 )
-GET_DOCUMENT_TEXT = Rpc(
+GET_DOCUMENT_TEXT: Final = Rpc(
     "GET",
     "/api/collections/{collection_id}/documents/{document_id}/text",
     GetDocumentTextResponse,
     has_body=False,
     is_idempotent=True,
 )
-DOWNLOAD_DOCUMENT = Rpc(
+DOWNLOAD_DOCUMENT: Final = Rpc(
     "GET",
     "/api/collections/{collection_id}/documents/{document_id}:download",
     bytes,
     has_body=False,
     is_idempotent=True,
 )
-LIST_CHUNKS = Rpc(
+LIST_CHUNKS: Final = Rpc(
     "GET",
     "/api/collections/{collection_id}/documents/{document_id}/chunks",
     ListChunksResponse,
     has_body=False,
     is_idempotent=True,
 )
-DELETE_DOCUMENT = Rpc(
+DELETE_DOCUMENT: Final = Rpc(
     "DELETE",
     "/api/collections/{collection_id}/documents/{document_id}",
     DeleteDocumentResponse,
     has_body=False,
     is_idempotent=True,
 )
-DELETE_DOCUMENTS = Rpc(
+DELETE_DOCUMENTS: Final = Rpc(
     "POST",
     "/api/collections/{collection_id}/documents:delete",
     DeleteDocumentsResponse,
     has_body=True,
     is_idempotent=True,
 )
-GET_JOB = Rpc("GET", "/api/jobs/{job_id}", GetJobResponse, has_body=False, is_idempotent=True)
-LIST_JOBS = Rpc("GET", "/api/jobs", ListJobsResponse, has_body=False, is_idempotent=True)
-WATCH_JOB = Rpc("GET", "/api/jobs/{job_id}:watch", WatchJobResponse, has_body=False, is_idempotent=True)
-CANCEL_JOB = Rpc("POST", "/api/jobs/{job_id}:cancel", CancelJobResponse, has_body=True, is_idempotent=True)
-RETRY_JOB = Rpc("POST", "/api/jobs/{job_id}:retry", RetryJobResponse, has_body=True, is_idempotent=True)
-CREATE_SOURCE = Rpc(
+GET_JOB: Final = Rpc("GET", "/api/jobs/{job_id}", GetJobResponse, has_body=False, is_idempotent=True)
+LIST_JOBS: Final = Rpc("GET", "/api/jobs", ListJobsResponse, has_body=False, is_idempotent=True)
+WATCH_JOB: Final = Rpc(
+    "GET", "/api/jobs/{job_id}:watch", WatchJobResponse, has_body=False, is_idempotent=True
+)
+CANCEL_JOB: Final = Rpc(
+    "POST", "/api/jobs/{job_id}:cancel", CancelJobResponse, has_body=True, is_idempotent=True
+)
+RETRY_JOB: Final = Rpc(
+    "POST", "/api/jobs/{job_id}:retry", RetryJobResponse, has_body=True, is_idempotent=True
+)
+CREATE_SOURCE: Final = Rpc(
     "POST",
     "/api/collections/{collection_id}/sources",
     CreateSourceResponse,
     has_body=True,
     is_idempotent=True,
 )
-GET_SOURCE = Rpc(
+GET_SOURCE: Final = Rpc(
     "GET",
     "/api/collections/{collection_id}/sources/{source_id}",
     GetSourceResponse,
     has_body=False,
     is_idempotent=True,
 )
-LIST_SOURCES = Rpc(
+LIST_SOURCES: Final = Rpc(
     "GET", "/api/collections/{collection_id}/sources", ListSourcesResponse, has_body=False, is_idempotent=True
 )
-UPDATE_SOURCE = Rpc(
+UPDATE_SOURCE: Final = Rpc(
     "PATCH",
     "/api/collections/{collection_id}/sources/{source_id}",
     UpdateSourceResponse,
     has_body=True,
     is_idempotent=True,
 )
-RUN_SOURCE = Rpc(
+RUN_SOURCE: Final = Rpc(
     "POST",
     "/api/collections/{collection_id}/sources/{source_id}:run",
     RunSourceResponse,
     has_body=True,
     is_idempotent=True,
 )
-DELETE_SOURCE = Rpc(
+DELETE_SOURCE: Final = Rpc(
     "DELETE",
     "/api/collections/{collection_id}/sources/{source_id}",
     DeleteSourceResponse,
     has_body=False,
     is_idempotent=True,
 )
+SEARCH: Final = Rpc("POST", "/api/search", SearchResponse, has_body=True, is_idempotent=True)

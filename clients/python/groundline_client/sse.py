@@ -3,16 +3,17 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 __all__ = ["EventParser", "ServerSentEvent"]
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_LINE_END = re.compile(rb"\r\n|\n|\r")
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_LINE_END: Final = re.compile(rb"\r\n|\n|\r")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ServerSentEvent:
-    """One event, its name ("message" where the stream gives none) and the last id that the stream named."""
+    """An event, its name ("message" if the stream gives none) and the last id that the stream named."""
 
     data: str
     event: str = "message"
@@ -20,9 +21,9 @@ class ServerSentEvent:
 
 
 class EventParser:
-    """Cuts a stream of bytes into its events, however the bytes are split.
+    """A parser that cuts a stream of bytes into events, however the bytes are split.
 
-    Comments and retry times are passed over. An event that the stream's end cuts off is not one.
+    Comments and retry times are ignored. An event that the stream's end cuts off does not count.
     """
 
     def __init__(self) -> None:
@@ -35,7 +36,7 @@ class EventParser:
         self._last_event_id = ""
 
     def feed(self, chunk: bytes) -> Iterator[ServerSentEvent]:
-        """Every event that `chunk` completes. Bytes that are not UTF-8 become U+FFFD."""
+        """Yield every event that `chunk` completes. Bytes that are not UTF-8 become U+FFFD."""
         for line in self._lines(chunk):
             if line:
                 self._take_field(line)
@@ -57,10 +58,10 @@ class EventParser:
                 self._last_event_id = value
 
     def _lines(self, chunk: bytes) -> Iterator[bytes]:
-        """Lines without their ends, which are CR LF, LF or CR.
+        """Yield lines without their ends, which are CR LF, LF or CR.
 
-        A CR ends its line at once, so that an event is not held back until the next byte; a LF that
-        then follows belongs to it.
+        A CR ends its line at once, so that an event is not held back until the next byte; a LF that then
+        follows belongs to it.
         """
         if self._after_carriage_return and chunk:
             chunk = chunk.removeprefix(b"\n")

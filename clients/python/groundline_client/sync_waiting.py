@@ -1,20 +1,20 @@
-"""What the blocking client waits for without the network."""
+"""Waits of the blocking client outside the network."""
 
 import time
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 __all__ = ["parts", "pause"]
 
-_PART_BYTES = 1 << 20
+_PART_BYTES: Final = 1 << 20
 
 
 def pause(seconds: float) -> None:
-    """Let the time pass."""
+    """Wait for this time."""
     time.sleep(seconds)
 
 
 def parts(file: BinaryIO) -> Iterator[bytes]:
-    """What is left of a file."""
+    """Yield the rest of a file."""
     while part := file.read(_PART_BYTES):
         yield part

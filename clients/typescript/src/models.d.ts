@@ -17,7 +17,7 @@ export type ErrorReason =
   | "INVALID_REQUEST"
   /** The principals that came with the call cannot be read. */
   | "INVALID_PRINCIPALS"
-  /** The request is no JSON, or cannot be decoded. */
+  /** The request is not JSON, or cannot be decoded. */
   | "MALFORMED_REQUEST"
   /** The gateway cannot serve the request. */
   | "REQUEST_REFUSED"
@@ -93,9 +93,9 @@ export type ErrorReason =
   | "INVALID_ENCODING"
   /** The text holds characters that cannot be stored. */
   | "INVALID_TEXT"
-  /** The file is no JSON. */
+  /** The file is not JSON. */
   | "INVALID_JSON"
-  /** The file is no table. */
+  /** The file is not a table. */
   | "INVALID_TABLE"
   /** The document is larger than the service takes. */
   | "DOCUMENT_TOO_LARGE"
@@ -121,7 +121,7 @@ export type ErrorReason =
   | "EMBEDDING_MODEL_UNAVAILABLE"
   /** It was begun too often without an end. */
   | "ATTEMPTS_EXHAUSTED"
-  /** The address is no http or https URL. */
+  /** The address is not an http or https URL. */
   | "INVALID_URL"
   /** The address is not the internet's, and the crawl may not go there. */
   | "ADDRESS_NOT_ALLOWED"
@@ -169,7 +169,7 @@ export type ErrorReason =
   | "RERANK_API_REFUSED"
   /** The rerank API cannot be reached. */
   | "RERANK_API_UNREACHABLE"
-  /** The language model does not exist, or there is none. */
+  /** The language model does not exist, or none is configured. */
   | "MODEL_NOT_AVAILABLE"
   /** The prompt template does not exist. */
   | "PROMPT_TEMPLATE_NOT_AVAILABLE"
@@ -213,7 +213,7 @@ export type ErrorReason =
   | "EMPTY_ANSWER"
   /** No passage is relevant enough to answer from. */
   | "LOW_RELEVANCE"
-  /** Nothing was found to answer from. */
+  /** No passage was found to answer from. */
   | "NO_PASSAGES"
   /** No passage supports an answer. */
   | "NO_SUPPORTING_PASSAGE"
@@ -263,7 +263,7 @@ export type ErrorReason =
   | "INVALID_ARGUMENT"
   /** A service did not find what the call names. */
   | "NOT_FOUND"
-  /** What the call makes is there already. */
+  /** The call would create something that exists already. */
   | "ALREADY_EXISTS"
   /** The call is not allowed. */
   | "PERMISSION_DENIED"
@@ -275,7 +275,7 @@ export type ErrorReason =
   | "FAILED_PRECONDITION"
   /** A concurrent change won. */
   | "ABORTED"
-  /** A value is beyond what there is. */
+  /** A value is out of range. */
   | "OUT_OF_RANGE"
   /** The service does not offer this. */
   | "UNIMPLEMENTED"
@@ -319,13 +319,13 @@ export type ErrorReason =
   | "SOURCE_NOT_FOUND"
   /** The collection has a source of this name. */
   | "SOURCE_NAME_TAKEN"
-  /** The ingestor has no directory or secret that the source names. */
+  /** The collector has no directory or secret that the source names. */
   | "SOURCE_NOT_AVAILABLE"
-  /** What the source reads from does not answer. */
+  /** The server of the source does not answer. */
   | "SOURCE_UNREACHABLE"
   /**
-   * What the source reads from refuses it: wrong credentials, no such bucket, repository, branch or column, a
-   * wrong query.
+   * The server of the source refuses it: wrong credentials, no such bucket, repository, branch or column, a wrong
+   * query.
    */
   | "SOURCE_REFUSED"
   /** Another source of the collection has brought a document of this uri. */
@@ -380,18 +380,18 @@ export type IterativeScan =
  * none, the default named here.
  */
 export interface RetrievalOptions {
-  /** Which searches run. Default: hybrid. */
+  /** Which searches run. */
   mode: RetrievalMode;
-  /** Maximum number of candidates from BM25. Default: 50. */
+  /** Maximum number of candidates from BM25. */
   keywordLimit?: number;
-  /** Maximum number of candidates from vector search. Default: 50. */
+  /** Maximum number of candidates from vector search. */
   semanticLimit?: number;
   /**
    * Size of the HNSW search list, 1 to 1000; larger finds more and takes longer. Default: 1 for each 1,000 chunks
    * of the partition that is searched, 100 at least. Never below semantic_limit.
    */
   efSearch?: number;
-  /** What a filtered vector search does when its first scan returns too little. Default: relaxed order. */
+  /** Scan of a filtered vector search when its first one returns too little. */
   iterativeScan: IterativeScan;
   /** Vector candidates below this cosine similarity (-1 to 1) are dropped. Not set: none is dropped. */
   minSimilarity?: number;
@@ -402,8 +402,7 @@ export interface RetrievalOptions {
   minBm25?: number;
   /**
    * Chunks to add before and after each hit from the same document, 0 to 10. What overlaps is cut from their texts
-   * and offsets; a chunk that is a passage itself, or a better passage's adjacent chunk, is not repeated. Default:
-   * 0.
+   * and offsets; a chunk that is a passage itself, or a better passage's adjacent chunk, is not repeated.
    */
   adjacentChunks?: number;
 }
@@ -441,24 +440,24 @@ export type RerankStrategy =
  * computed.
  */
 export interface RerankWeights {
-  /** The fused score, as a share of the best; component "fused". Default: 0.4. */
+  /** The fused score, as a share of the best; component "fused". */
   semantic?: number;
   /**
    * The cosine similarity of query and passage; the lowest one found for a passage that vector search did not
-   * find. Default: 0.4.
+   * find.
    */
   vector?: number;
-  /** Earlier chunks of a document score higher: 1 / (1 + chunk_index). Default: 0.2. */
+  /** Earlier chunks of a document score higher: 1 / (1 + chunk_index). */
   position?: number;
-  /** Recently updated documents score higher: halves every 90 days before the newest candidate. Default: 0. */
+  /** Recently updated documents score higher: halves every 90 days before the newest candidate. */
   recency?: number;
-  /** The source type's priority; see RerankOptions.type_priorities. Default: 0. */
+  /** The source type's priority; see RerankOptions.type_priorities. */
   type?: number;
-  /** The share of the query's terms that the passage holds, rare ones counting for more. Default: 0. */
+  /** The share of the query's terms that the passage holds, rare ones counting for more. */
   keyword?: number;
   /**
    * How near to each other the passage has the neighbouring words of the query, rare ones counting for more; 0.3
-   * is a good weight beside the other defaults. Default: 0.
+   * is a good weight beside the other defaults.
    */
   proximity?: number;
 }
@@ -468,24 +467,27 @@ export interface RerankWeights {
  * where the collection sets none, the default named here.
  */
 export interface RerankOptions {
-  /** Maximum number of passages returned. Default: 8. */
+  /** Maximum number of passages returned. */
   topK?: number;
-  /** How the arms are fused. Default: weighted. */
+  /** How the arms are fused. */
   fusion: FusionMethod;
-  /** The constant of reciprocal rank fusion, 1 to 1000. Default: 60 (Cormack, Clarke and Buettcher, SIGIR 2009). */
+  /**
+   * Constant of reciprocal rank fusion, 1 to 1000; its default is the one of Cormack, Clarke and Buettcher (SIGIR
+   * 2009).
+   */
   rrfK?: number;
-  /** Weight of the keyword arm, 0 or more. Default: 1. */
+  /** Weight of the keyword arm, 0 or more. */
   keywordWeight?: number;
-  /** Weight of the semantic arm, 0 or more. Default: 1. */
+  /** Weight of the semantic arm, 0 or more. */
   semanticWeight?: number;
-  /** The final ordering. Default: none. */
+  /** The final ordering. */
   strategy: RerankStrategy;
   /** Components of the weighted strategy. */
   weights?: RerankWeights;
   /**
    * Passages at least this similar (0 to 1) to a better one are its near-duplicates: they become its alternatives.
    * 0 switches that off; with 1 only equal texts are duplicates. Similarity is the Jaccard index of the texts'
-   * three-word shingles, estimated from signatures made at ingestion. Default: 0.9.
+   * three-word shingles, estimated from signatures made at ingestion.
    */
   deduplicationThreshold?: number;
   /**
@@ -500,7 +502,7 @@ export interface RerankOptions {
    * Default: the reranker's setting.
    */
   model?: string;
-  /** Whether the response also lists what was cut, and by which rule. Default: false. */
+  /** Whether the response also lists what was cut, and by which rule. */
   includeCut?: boolean;
   /** Passages whose score, before diversity, is below this are dropped. Not set: none is dropped. */
   minScore?: number;
@@ -544,7 +546,7 @@ export interface ChatOptions {
   rerank?: RerankOptions;
   /** Parameters of the answer. */
   generation?: GenerationOptions;
-  /** When the question is rewritten. Default: automatic. */
+  /** When the question is rewritten. */
   rewriting: RewritingMode;
 }
 
@@ -582,17 +584,17 @@ export interface ChatRequest {
    * failed or was cancelled is done anew. 64 characters at most. Empty: no replay.
    */
   requestId: string;
-  /** What else the model should know, for example the page that the user is on; 8000 characters at most. */
+  /** Further information for the model, for example the page that the user is on; 8000 characters at most. */
   additionalContext: string;
   /**
    * Whether question and answer are kept in a thread. Without it started carries no thread_id of its own, and a
-   * request_id cannot be given, since a replay reads the thread. Default: true.
+   * request_id cannot be given, since a replay reads the thread.
    */
   store?: boolean;
   /**
-   * What was written up to here is seen by the search: the position of an ingestion job whose documents are asked
-   * about. Empty: a search may lack what was written in the last moments, 2 seconds unless the operator set
-   * another bound, where it reads from a standby of the database.
+   * Position up to which changes are visible to the search, such as the position of an ingestion job whose
+   * documents are asked about. Empty: if it reads from a standby of the database, a search may lack the changes of
+   * the last moments, 2 seconds unless the operator set another bound.
    */
   minPosition: string;
 }
@@ -642,13 +644,13 @@ export interface ModelWait {
 export interface ChatStatus {
   /** The stage. */
   stage: Stage;
-  /** What is searched for, where it differs from the question; with the retrieving stage. */
+  /** Query of the search, if it differs from the question; with the retrieving stage. */
   rewrittenQuery: string;
   /** The parts of a decomposed question, searched beside it; with the retrieving stage. */
   subQueries: string[];
-  /** What rewrote or decomposed it: a language model, or "rules" where there is none; with either of the two above. */
+  /** Model that rewrote or decomposed it: a language model, or "rules" without one; with either of the two above. */
   rewritingModel: string;
-  /** What the generating stage has to wait for; sent once more each time that it has to. */
+  /** Reason why the generating stage waits; sent again for each wait. */
   waiting?: ModelWait;
 }
 
@@ -663,7 +665,7 @@ export type SourceType =
   /** A web page. */
   | "SOURCE_TYPE_WEB";
 
-/** What one search arm said of a chunk. */
+/** Score of a chunk by one search arm. */
 export interface ArmScore {
   /** Rank within the arm's list, from 1. */
   rank: number;
@@ -790,19 +792,19 @@ export interface Citation {
 
 /** Something that validation found. */
 export interface ValidationIssue {
-  /** What it is, such as UNSUPPORTED_SENTENCE or UNKNOWN_CITATION. */
+  /** Kind of issue, such as UNSUPPORTED_SENTENCE or UNKNOWN_CITATION. */
   reason: ErrorReason;
   /** The same for people. */
   message: string;
 }
 
-/** What the finished answer was checked for. */
+/** Result of the finished answer's checks. */
 export interface Validation {
   /** Whether the passages support the answer as a whole. */
   grounded: boolean;
   /** 0 to 1. */
   confidence: number;
-  /** What was found wrong; empty when nothing was. */
+  /** Issues found; empty without any. */
   issues: ValidationIssue[];
   /** Share of the answer's sentences that carry a citation, 0 to 1. */
   citedShare: number;
@@ -833,7 +835,7 @@ export type Component =
 
 /** Something that was skipped, failed or came late, without failing the request. */
 export interface Degradation {
-  /** What it was. */
+  /** Component of the score. */
   component: Component;
   /** Why. */
   reason: ErrorReason;
@@ -857,9 +859,9 @@ export interface ChatCompleted {
   usage?: Usage;
   /** In the order of their position in the answer. */
   citations: Citation[];
-  /** What the answer was checked for. */
+  /** Result of the answer's checks. */
   validation?: Validation;
-  /** What was skipped, failed or came late; empty when nothing was. */
+  /** Parts that were skipped, failed or came late; empty without any. */
   degraded: Degradation[];
   /** How long each stage took, in order; a stage that ran twice is there twice. */
   timings: StageTiming[];
@@ -873,7 +875,7 @@ export interface ChatCompleted {
 export interface FieldError {
   /** Path of the field, such as "chat_history[2].role". */
   field: string;
-  /** What is wrong with it. */
+  /** Description of the mistake. */
   description: string;
 }
 
@@ -929,11 +931,11 @@ export interface AnswerRequest {
   options?: ChatOptions;
   /** Makes a retry safe; see ChatRequest.request_id. */
   requestId: string;
-  /** What else the model should know; 8000 characters at most. */
+  /** Further information for the model; 8000 characters at most. */
   additionalContext: string;
   /** Whether question and answer are kept in a thread; see ChatRequest.store. */
   store?: boolean;
-  /** What was written up to here is seen by the search; see ChatRequest.min_position. */
+  /** Position up to which changes are visible to the search; see ChatRequest.min_position. */
   minPosition: string;
 }
 
@@ -949,141 +951,26 @@ export interface AnswerResponse {
   answer: string;
   /** The passages that the answer may cite, in the order of their numbers. */
   sources: Source[];
-  /** How it ended, what it cites, what it cost. */
+  /** End of the answer: finish reason, citations, usage. */
   completed?: ChatCompleted;
-  /** What was searched for, where it differs from the question. */
+  /** Query of the search, if it differs from the question. */
   rewrittenQuery: string;
   /** The parts of a decomposed question. */
   subQueries: string[];
-  /** What rewrote or decomposed it: a language model, or "rules" where there is none. */
+  /** Model that rewrote or decomposed it: a language model, or "rules" without one. */
   rewritingModel: string;
-}
-
-/** Parameters of a search without generation. */
-export interface SearchOptions {
-  /** Retrieval parameters. */
-  retrieval?: RetrievalOptions;
-  /** Fusion and reranking parameters. */
-  rerank?: RerankOptions;
-}
-
-/** Request of Search. */
-export interface SearchRequest {
-  /** What to look for, 1 to 8000 characters after trimming white space. */
-  query: string;
-  /** Collections to search, 100 at most. Empty: every collection that the caller may read. */
-  collectionIds: string[];
-  /** Condition on documents; see ChatRequest.filter. */
-  filter?: JsonObject;
-  /** Parameters. */
-  options?: SearchOptions;
-  /** What was written up to here is seen; see ChatRequest.min_position. */
-  minPosition: string;
-}
-
-/** A stored piece of a document, the unit of retrieval. */
-export interface Chunk {
-  /** Identifier, unique in the installation. */
-  chunkId: string;
-  /** The document it is part of. */
-  documentId: string;
-  /** The collection it is in. */
-  collectionId: string;
-  /** Position within the document, from 0. */
-  chunkIndex: number;
-  /** The chunk's own text, exactly as in the document. */
-  text: string;
-  /** The text that places the chunk in its document; it was embedded and indexed together with the chunk. */
-  context: string;
-  /** Title of the document. */
-  title: string;
-  /** Where the document is found: a path, a URL, or the identifier it was ingested under. */
-  uri: string;
-  /** Where the document came from. */
-  sourceType: SourceType;
-  /** MIME type of the document. */
-  mimeType: string;
-  /** Start in the document's extracted text, in Unicode code points, inclusive. */
-  startOffset: number;
-  /** End in the document's extracted text, in Unicode code points, exclusive. */
-  endOffset: number;
-  /**
-   * Metadata of the document, and the number of the page that the chunk begins on as "page" where the document has
-   * pages and no metadata of that name.
-   */
-  metadata?: JsonObject;
-  /** When the document was last changed. */
-  updateTime?: string;
-  /** Whether DownloadDocument has the document as it was handed in. */
-  hasOriginal: boolean;
-}
-
-/** A near-duplicate of a passage. */
-export interface Alternative {
-  /** The near-duplicate. */
-  chunk?: Chunk;
-  /** Its similarity to the passage, 0 to 1. */
-  similarity: number;
-}
-
-/** A chunk in its final place. */
-export interface Passage {
-  /** The chunk. */
-  chunk?: Chunk;
-  /** Final score; higher is better, comparable within one response only. */
-  score: number;
-  /** Why it stands here. */
-  explanation?: ScoreExplanation;
-  /** Near-duplicates that it stands for, best first. */
-  alternatives: Alternative[];
-  /** Chunks next to it in its document, in document order, where they were asked for. */
-  adjacentChunks: Chunk[];
-}
-
-/** Which rule removed a candidate. */
-export type CutRule =
-  /** Not known. */
-  | "CUT_RULE_UNSPECIFIED"
-  /** It came after the first top_k. */
-  | "CUT_RULE_TOP_K"
-  /** It is a near-duplicate of a better one. */
-  | "CUT_RULE_DUPLICATE"
-  /** Its final score was below min_score. */
-  | "CUT_RULE_MIN_SCORE"
-  /** Maximal marginal relevance preferred others. */
-  | "CUT_RULE_DIVERSITY";
-
-/** A candidate that was not returned. */
-export interface CutPassage {
-  /** The chunk. */
-  chunkId: string;
-  /** The rule that removed it. */
-  rule: CutRule;
-  /** Why it stood where it stood. */
-  explanation?: ScoreExplanation;
-}
-
-/** Response of Search. */
-export interface SearchResponse {
-  /** Best first. */
-  passages: Passage[];
-  /** What was skipped, failed or came late; empty when nothing was. */
-  degraded: Degradation[];
-  /** How long each stage took, in order. */
-  timings: StageTiming[];
-  /** W3C trace id of this request; empty where the request is not traced. */
-  traceId: string;
-  /** What was not returned and why, where it was asked for. */
-  cut: CutPassage[];
 }
 
 /** Request of GetThread. */
 export interface GetThreadRequest {
   /** The thread. */
   threadId: string;
-  /** Maximum number of messages to return; 100 if 0, and 1000 where it is more. */
+  /** Maximum number of messages to return; more than 1000 count as 1000. */
   pageSize: number;
-  /** Where to go on, from the last response to the same caller's same request; its page_size may differ. */
+  /**
+   * Token of the page to return, from the last response to the same caller's same request; its page_size may
+   * differ.
+   */
   pageToken: string;
 }
 
@@ -1115,8 +1002,8 @@ export interface Message {
    */
   sources: Source[];
   /**
-   * What it cites, with the part of the source where most of the supported text's words stand; of assistant
-   * messages only.
+   * Citations, with the part of the source that has most of the supported text's words; of assistant messages
+   * only.
    */
   citations: Citation[];
   /** Tokens read and written for it; of assistant messages only. */
@@ -1146,9 +1033,12 @@ export interface GetThreadResponse {
 
 /** Request of ListThreads. */
 export interface ListThreadsRequest {
-  /** Maximum number of threads to return; 50 if 0, and 1000 where it is more. */
+  /** Maximum number of threads to return; more than 1000 count as 1000. */
   pageSize: number;
-  /** Where to go on, from the last response to the same caller's same request; its page_size may differ. */
+  /**
+   * Token of the page to return, from the last response to the same caller's same request; its page_size may
+   * differ.
+   */
   pageToken: string;
 }
 
@@ -1174,7 +1064,7 @@ export interface DeleteThreadResponse {
 export interface GetQuotasRequest {
 }
 
-/** What may be taken only so often or so much. */
+/** Kind of quota. */
 export type Quota =
   /** Not known. */
   | "QUOTA_UNSPECIFIED"
@@ -1195,13 +1085,13 @@ export type Quota =
   /** Sources of the collection. */
   | "QUOTA_SOURCES";
 
-/** What is used of a quota; doubles, exact to 2^53. */
+/** Usage of a quota; doubles, exact to 2^53. */
 export interface QuotaUsage {
   /** The quota. */
   quota: Quota;
-  /** What is used, by documents that the caller may not read, too. */
+  /** Amount in use, by documents that the caller may not read, too. */
   used: number;
-  /** What may be. */
+  /** Maximum. */
   limit: number;
 }
 
@@ -1230,7 +1120,7 @@ export type ChunkingStrategy =
    */
   | "CHUNKING_STRATEGY_PARENT_CHILD";
 
-/** What chunk sizes count. */
+/** Unit of chunk sizes. */
 export type ChunkSizeUnit =
   /** The default, characters. */
   | "CHUNK_SIZE_UNIT_UNSPECIFIED"
@@ -1241,19 +1131,19 @@ export type ChunkSizeUnit =
 
 /** Chunking of a collection. */
 export interface ChunkingSettings {
-  /** Default: recursive. */
+  /** How documents are cut. */
   strategy: ChunkingStrategy;
-  /** Maximum number of units in a chunk. Default: 2000; of parent_child 400. */
+  /** Maximum number of units in a chunk; 400 by default where the strategy is parent_child. */
   chunkSize?: number;
   /**
    * Units that a chunk shares with the one before, less than half of chunk_size; across headings as far as
    * chunk_size leaves room, and never with another section or parent where the strategy is sections or
-   * parent_child. Default: 200, or a tenth of a chunk_size of 400 or less.
+   * parent_child. By default a tenth of a chunk_size of 400 or less.
    */
   chunkOverlap?: number;
-  /** What the sizes count. Default: characters. */
+  /** Unit of the sizes. */
   unit: ChunkSizeUnit;
-  /** Maximum number of units in a parent, of parent_child only. Default: 2000, or chunk_size where that is more. */
+  /** Maximum number of units in a parent, of parent_child only; by default never less than chunk_size. */
   parentSize?: number;
 }
 
@@ -1270,7 +1160,7 @@ export type ContextualizationMode =
 
 /** Contextualization of a collection. */
 export interface ContextualizationSettings {
-  /** Default: structural. */
+  /** Where the text that places a chunk comes from. */
   mode: ContextualizationMode;
   /** Prompt of the llm mode. Empty: the generator's setting. */
   prompt: string;
@@ -1280,7 +1170,6 @@ export interface ContextualizationSettings {
    * Whether a chunk keeps the context that was written for it while its document changes elsewhere: a change then
    * rewrites the contexts of the chunks that it is in and of those next to them, and a context may say what the
    * rest of the document no longer says. Otherwise a changed document has all of its contexts written anew.
-   * Default: false.
    */
   keepUnchanged?: boolean;
 }
@@ -1301,7 +1190,7 @@ export interface LexicalSettings {
   /**
    * Language of stemming and stop words, by its English name in lower case, such as "english" or "german";
    * "simple" for none. A language that the index has no stemming for is taken as "simple", and the collection says
-   * so. Default: english.
+   * so.
    */
   language: string;
 }
@@ -1327,8 +1216,7 @@ export interface AccessSettings {
 export interface CrawlSettings {
   /**
    * Whether pages may come from, and sources and webhooks be at, private, loopback, link-local and other addresses
-   * that are not the internet's. Whoever may write the collection then reaches what the ingestor reaches. Default:
-   * false.
+   * that are not the internet's. Whoever may write the collection then reaches what the ingestor reaches.
    */
   allowPrivateAddresses?: boolean;
 }
@@ -1348,7 +1236,7 @@ export interface GenerationLimits {
   maxTopK?: number;
   /** Lowest min_relevance, 0 to 1: a request cannot make refusals rarer than this. Not set: no limit. */
   lowestMinRelevance?: number;
-  /** Whether requests must leave system_prompt and prompt_template alone. Default: false. */
+  /** Whether requests must leave system_prompt and prompt_template alone. */
   fixedPrompt?: boolean;
 }
 
@@ -1361,8 +1249,8 @@ export interface GenerationLimits {
  */
 export interface Webhook {
   /**
-   * Where to, https, or http where crawl.allow_private_addresses is true. Redirects are not followed, and
-   * addresses are reached as by a crawl. Whoever may read the collection sees it.
+   * Address, https, or http if crawl.allow_private_addresses is true. Redirects are not followed, and addresses
+   * are reached as by a crawl. Whoever may read the collection sees it.
    */
   url: string;
   /** Secret of the collection that holds the key: "whsec_" and 24 to 64 bytes in base64. */
@@ -1389,11 +1277,11 @@ export interface CollectionSettings {
   access?: AccessSettings;
   /** Crawling. */
   crawl?: CrawlSettings;
-  /** What requests may change of rerank.top_k and generation. Not set: everything. */
+  /** Limits of requests' changes of rerank.top_k and generation. Not set: no limits. */
   generationLimits?: GenerationLimits;
   /**
    * Whether documents are kept as they were handed in, to be fetched by DownloadDocument, which takes their size
-   * again in the database. It holds for documents brought in from then on. Default: false.
+   * again in the database. It holds for documents brought in from then on.
    */
   keepOriginals?: boolean;
   /** Addresses that are told when a job has ended, each of them once. Those that are set when it ends are told. */
@@ -1456,9 +1344,12 @@ export interface GetCollectionResponse {
 
 /** Request of ListCollections. */
 export interface ListCollectionsRequest {
-  /** Maximum number of collections to return; 100 if 0, and 1000 where it is more. */
+  /** Maximum number of collections to return; more than 1000 count as 1000. */
   pageSize: number;
-  /** Where to go on, from the last response to the same caller's same request; its page_size may differ. */
+  /**
+   * Token of the page to return, from the last response to the same caller's same request; its page_size may
+   * differ.
+   */
   pageToken: string;
 }
 
@@ -1647,7 +1538,7 @@ export type VectorIndexState =
   | "VECTOR_INDEX_STATE_READY";
 
 /**
- * What a collection holds of documents that the caller may read. Byte and token counts are doubles, exact to
+ * Figures of a collection's documents that the caller may read. Byte and token counts are doubles, exact to
  * 2^53.
  */
 export interface CollectionStats {
@@ -1675,7 +1566,7 @@ export interface CollectionStats {
 
 /** Response of GetCollectionStats. */
 export interface GetCollectionStatsResponse {
-  /** What it holds. */
+  /** Figures of the collection. */
   stats?: CollectionStats;
 }
 
@@ -1701,9 +1592,9 @@ export interface ObjectContent {
  */
 export interface DocumentInput {
   /**
-   * What identifies it within its collection: a path, a URL, a key; 2000 characters and 2500 bytes of UTF-8 at
-   * most. Handing in the same uri again replaces the document. Empty: a name made from the content's hash, so that
-   * the same content is one document.
+   * Identifier within its collection: a path, a URL, a key; 2000 characters and 2500 bytes of UTF-8 at most.
+   * Handing in the same uri again replaces the document. Empty: a name made from the content's hash, so that the
+   * same content is one document.
    */
   uri: string;
   /**
@@ -1739,9 +1630,9 @@ export interface DocumentInput {
 export interface WebCrawl {
   /** Where to begin, http or https. */
   startUrl: string;
-  /** Maximum number of pages; 100 if 0. */
+  /** Maximum number of pages. */
   maxPages: number;
-  /** Maximum number of links from the start; pages of a sitemap count as one link away. Not set: 3. */
+  /** Maximum number of links from the start; pages of a sitemap count as one link away. */
   maxDepth?: number;
   /** Path patterns (with * and **) of pages to take. Empty: all of the start's host. */
   includePaths: string[];
@@ -1768,12 +1659,12 @@ export interface IngestDocumentsRequest {
   /**
    * Takes nothing in. Of documents chunks and tokens are estimated, without those of files within them, and no job
    * is stored. A crawl is a job whose items are the pages, each with what would become of it by its content as it
-   * was served. Default: false.
+   * was served.
    */
   dryRun: boolean;
 }
 
-/** What ingesting a document changed. */
+/** Effect of a document's ingestion. */
 export type IngestionOutcome =
   /** Not ended, or failed. */
   | "INGESTION_OUTCOME_UNSPECIFIED"
@@ -1808,11 +1699,11 @@ export interface IngestionFailure {
 export interface IngestionItem {
   /** The document; empty until it is known. */
   documentId: string;
-  /** What identifies the document within its collection; of a crawl where it begins. */
+  /** Identifier of the document within its collection; for a crawl, its start. */
   uri: string;
   /** How far it has come. */
   state: IngestionState;
-  /** What it changed, or in a dry run would change, once it is done. */
+  /** Effect, or in a dry run the expected one, once it is done. */
   outcome: IngestionOutcome;
   /** Why it failed or was skipped; not set where it was not. */
   failure?: IngestionFailure;
@@ -1889,7 +1780,7 @@ export interface Document {
   collectionId: string;
   /** Where it came from. */
   sourceType: SourceType;
-  /** What identifies it within its collection. */
+  /** Identifier within its collection. */
   uri: string;
   /** Title. */
   title: string;
@@ -1932,13 +1823,16 @@ export interface GetDocumentResponse {
 export interface ListDocumentsRequest {
   /** The collection. */
   collectionId: string;
-  /** Maximum number of documents to return; 100 if 0, and 1000 where it is more. */
+  /** Maximum number of documents to return; more than 1000 count as 1000. */
   pageSize: number;
-  /** Where to go on, from the last response to the same caller's same request; its page_size may differ. */
+  /**
+   * Token of the page to return, from the last response to the same caller's same request; its page_size may
+   * differ.
+   */
   pageToken: string;
   /** Condition on documents as JSON; see ChatRequest.filter. Empty: all of them. */
   filterJson: string;
-  /** What they are ordered by, ascending, or descending with " desc" behind it; equal ones by uri. Empty: uri. */
+  /** Order, ascending, or descending with " desc" behind it; equal ones by uri. Empty: uri. */
   orderBy: string;
 }
 
@@ -1958,7 +1852,7 @@ export interface GetDocumentTextRequest {
   documentId: string;
   /** Where to begin, in Unicode code points. */
   startOffset: number;
-  /** Maximum number of characters to return; 100,000 if 0. */
+  /** Maximum number of characters to return. */
   maxCharacters: number;
 }
 
@@ -1994,10 +1888,50 @@ export interface ListChunksRequest {
   collectionId: string;
   /** The document. */
   documentId: string;
-  /** Maximum number of chunks to return; 100 if 0, and 1000 where it is more. */
+  /** Maximum number of chunks to return; more than 1000 count as 1000. */
   pageSize: number;
-  /** Where to go on, from the last response to the same caller's same request; its page_size may differ. */
+  /**
+   * Token of the page to return, from the last response to the same caller's same request; its page_size may
+   * differ.
+   */
   pageToken: string;
+}
+
+/** A stored piece of a document, the unit of retrieval. */
+export interface Chunk {
+  /** Identifier, unique in the installation. */
+  chunkId: string;
+  /** The document it is part of. */
+  documentId: string;
+  /** The collection it is in. */
+  collectionId: string;
+  /** Position within the document, from 0. */
+  chunkIndex: number;
+  /** The chunk's own text, exactly as in the document. */
+  text: string;
+  /** The text that places the chunk in its document; it was embedded and indexed together with the chunk. */
+  context: string;
+  /** Title of the document. */
+  title: string;
+  /** Where the document is found: a path, a URL, or the identifier it was ingested under. */
+  uri: string;
+  /** Where the document came from. */
+  sourceType: SourceType;
+  /** MIME type of the document. */
+  mimeType: string;
+  /** Start in the document's extracted text, in Unicode code points, inclusive. */
+  startOffset: number;
+  /** End in the document's extracted text, in Unicode code points, exclusive. */
+  endOffset: number;
+  /**
+   * Metadata of the document, and the number of the page that the chunk begins on as "page" where the document has
+   * pages and no metadata of that name.
+   */
+  metadata?: JsonObject;
+  /** When the document was last changed. */
+  updateTime?: string;
+  /** Whether DownloadDocument has the document as it was handed in. */
+  hasOriginal: boolean;
 }
 
 /** Response of ListChunks. */
@@ -2034,7 +1968,7 @@ export interface DeleteDocumentsRequest {
    * most.
    */
   requestId: string;
-  /** Only counts; nothing is deleted. Default: false. */
+  /** Only counts; nothing is deleted. */
   dryRun: boolean;
 }
 
@@ -2048,9 +1982,12 @@ export interface DeleteDocumentsResponse {
 export interface GetJobRequest {
   /** The job. */
   jobId: string;
-  /** Maximum number of items to return; 100 if 0, and 1000 where it is more. */
+  /** Maximum number of items to return; more than 1000 count as 1000. */
   pageSize: number;
-  /** Where to go on, from the last response to the same caller's same request; its page_size may differ. */
+  /**
+   * Token of the page to return, from the last response to the same caller's same request; its page_size may
+   * differ.
+   */
   pageToken: string;
 }
 
@@ -2068,9 +2005,12 @@ export interface GetJobResponse {
 export interface ListJobsRequest {
   /** Only jobs on this collection. Empty: all. */
   collectionId: string;
-  /** Maximum number of jobs to return; 50 if 0, and 1000 where it is more. */
+  /** Maximum number of jobs to return; more than 1000 count as 1000. */
   pageSize: number;
-  /** Where to go on, from the last response to the same caller's same request; its page_size may differ. */
+  /**
+   * Token of the page to return, from the last response to the same caller's same request; its page_size may
+   * differ.
+   */
   pageToken: string;
 }
 
@@ -2122,9 +2062,12 @@ export interface RetryJobResponse {
   job?: IngestionJob;
 }
 
-/** Files of a directory that the ingestor sees. Those whose name begins with "." and symbolic links are left out. */
+/**
+ * Files of a directory that the collector sees. Those whose name begins with "." and symbolic links are left
+ * out.
+ */
 export interface DirectorySource {
-  /** Its absolute path, at or below one of the ingestor's SOURCE_DIRECTORIES. */
+  /** Its absolute path, at or below one of the collector's SOURCE_DIRECTORIES. */
   path: string;
 }
 
@@ -2136,7 +2079,7 @@ export interface S3Source {
   bucket: string;
   /** Only objects whose key begins so. Paths count from here. */
   prefix: string;
-  /** Region. Empty: us-east-1. */
+  /** Region. */
   region: string;
   /** Secret that holds the access key. Empty, together with secret_key_secret: without credentials. */
   accessKeySecret: string;
@@ -2152,7 +2095,7 @@ export interface GitSource {
   branch: string;
   /** Only files below this folder. Paths count from here. */
   path: string;
-  /** User name. Empty: x-token, where there is a password_secret. */
+  /** User name; without a password_secret none is sent. */
   username: string;
   /** Secret that holds the password or token. Empty: without credentials. */
   passwordSecret: string;
@@ -2184,7 +2127,7 @@ export interface PostgresSource {
   titleColumn: string;
   /** Columns that become metadata of the same names. */
   metadataColumns: string[];
-  /** Maximum seconds of one statement; 300 if 0. */
+  /** Maximum seconds of one statement. */
   statementTimeoutSeconds: number;
 }
 
@@ -2195,9 +2138,9 @@ export interface PostgresSource {
 export interface WebSource {
   /** Where to begin, http or https. */
   startUrl: string;
-  /** Maximum number of pages; 100 if 0. A run that finds more deletes nothing. */
+  /** Maximum number of pages. A run that finds more deletes nothing. */
   maxPages: number;
-  /** Maximum number of links from the start; pages of a sitemap count as one link away. Not set: 3. */
+  /** Maximum number of links from the start; pages of a sitemap count as one link away. */
   maxDepth?: number;
   /** Seconds between two requests to a host, 0 to 60. Not set: 1, or what robots.txt asks for. */
   delaySeconds?: number;
@@ -2246,19 +2189,18 @@ export interface ImapSource {
   passwordSecret: string;
 }
 
-/** Mails of mbox files that the ingestor sees, as those of an ImapSource; a file is a folder, by its path. */
+/** Mails of mbox files that the collector sees, as those of an ImapSource; a file is a folder, by its path. */
 export interface MboxSource {
   /**
-   * Absolute path of a file, or of a directory whose mbox files are read, at or below one of the ingestor's
+   * Absolute path of a file, or of a directory whose mbox files are read, at or below one of the collector's
    * SOURCE_DIRECTORIES. Files whose name begins with "." and symbolic links are left out.
    */
   path: string;
 }
 
 /**
- * Where documents of a collection come from, again and again. A run brings in what is new or has changed and
- * deletes the documents of the source that have gone from it; nothing is deleted by a run that could not see
- * all.
+ * Source that a collection follows. A run ingests new and changed documents and deletes those that were deleted
+ * from the source; a run that could not see all of it deletes none.
  *
  * A document belongs to the source that brought it first: another one that finds the same uri fails with
  * URI_OF_OTHER_SOURCE for it. Runs act by the rights of who created the source, or last changed what it reads.
@@ -2287,9 +2229,9 @@ export interface DocumentSource {
   /** Mail in files. */
   mbox?: MboxSource;
   /**
-   * What goes before a document's path to make its uri, such as https://git.example/docs/blob/main/. Empty:
-   * nothing for a directory and for git, s3://bucket/prefix for a bucket, the source's name and "/" for a query
-   * and for mail. Not for a web site and a feed, whose pages have their address.
+   * Prefix that makes a document's path its uri, such as https://git.example/docs/blob/main/. Empty: no prefix for
+   * a directory and for git, s3://bucket/prefix for a bucket, the source's name and "/" for a query and for mail.
+   * Not for a web site and a feed, whose pages have their address.
    */
   uriPrefix: string;
   /**
@@ -2317,10 +2259,7 @@ export interface DocumentSource {
   lastJob?: IngestionJob;
   /** Documents that it has brought and that have not gone; set by the service. */
   documentCount: number;
-  /**
-   * Whether it runs only when it is asked to, whatever its interval. What it knows of its documents stays.
-   * Default: false.
-   */
+  /** Whether it runs only when it is asked to, whatever its interval. What it knows of its documents stays. */
   isPaused: boolean;
 }
 
@@ -2356,9 +2295,12 @@ export interface GetSourceResponse {
 export interface ListSourcesRequest {
   /** The collection. */
   collectionId: string;
-  /** Maximum number of sources to return; 100 if 0, and 1000 where it is more. */
+  /** Maximum number of sources to return; more than 1000 count as 1000. */
   pageSize: number;
-  /** Where to go on, from the last response to the same caller's same request; its page_size may differ. */
+  /**
+   * Token of the page to return, from the last response to the same caller's same request; its page_size may
+   * differ.
+   */
   pageToken: string;
 }
 
@@ -2429,13 +2371,13 @@ export interface RunSourceRequest {
   sourceId: string;
   /**
    * Whether everything is read again, whatever the source knows of it, such as documents that failed. Those that
-   * have not changed cost no more than reading them. Default: false.
+   * have not changed cost no more than reading them.
    */
   full: boolean;
   /**
    * Takes nothing in and deletes nothing; the source is left as it is, with all that it knows. The job is one of
    * its own, beside a run that has not ended, and its items are what has changed, each with what would become of
-   * it; files within documents are not looked for. Not with full. Default: false.
+   * it; files within documents are not looked for. Not with full.
    */
   dryRun: boolean;
 }
@@ -2452,10 +2394,103 @@ export interface DeleteSourceRequest {
   collectionId: string;
   /** The source. */
   sourceId: string;
-  /** Whether the documents that it brought are deleted as well. Default: false. */
+  /** Whether the documents that it brought are deleted as well. */
   deleteDocuments: boolean;
 }
 
 /** Response of DeleteSource. */
 export interface DeleteSourceResponse {
+}
+
+/** Parameters of a search without generation. */
+export interface SearchOptions {
+  /** Retrieval parameters. */
+  retrieval?: RetrievalOptions;
+  /** Fusion and reranking parameters. */
+  rerank?: RerankOptions;
+}
+
+/** Request of Search. */
+export interface SearchRequest {
+  /** Query, 1 to 8000 characters after trimming white space. */
+  query: string;
+  /** Collections to search, 100 at most. Empty: every collection that the caller may read. */
+  collectionIds: string[];
+  /** Condition on documents; see ChatRequest.filter. */
+  filter?: JsonObject;
+  /** Parameters. */
+  options?: SearchOptions;
+  /** Position up to which changes are visible; see ChatRequest.min_position. */
+  minPosition: string;
+  /**
+   * Other queries to search for at the same time, 9 at most: parts of `query`, or other words for it. What they
+   * find is fused with what `query` finds, and ordered by `query`.
+   */
+  additionalQueries: string[];
+  /**
+   * Minimum similarity (cosine, -1 to 1). If no hit reaches it, the response says so and has no passages: better
+   * words may find more. Not set: every hit is returned.
+   */
+  weakSimilarity?: number;
+}
+
+/** A near-duplicate of a passage. */
+export interface Alternative {
+  /** The near-duplicate. */
+  chunk?: Chunk;
+  /** Its similarity to the passage, 0 to 1. */
+  similarity: number;
+}
+
+/** A chunk in its final place. */
+export interface Passage {
+  /** The chunk. */
+  chunk?: Chunk;
+  /** Final score; higher is better, comparable within one response only. */
+  score: number;
+  /** Why it stands here. */
+  explanation?: ScoreExplanation;
+  /** Near-duplicates that it stands for, best first. */
+  alternatives: Alternative[];
+  /** Chunks next to it in its document, in document order, where they were asked for. */
+  adjacentChunks: Chunk[];
+}
+
+/** Which rule removed a candidate. */
+export type CutRule =
+  /** Not known. */
+  | "CUT_RULE_UNSPECIFIED"
+  /** It came after the first top_k. */
+  | "CUT_RULE_TOP_K"
+  /** It is a near-duplicate of a better one. */
+  | "CUT_RULE_DUPLICATE"
+  /** Its final score was below min_score. */
+  | "CUT_RULE_MIN_SCORE"
+  /** Maximal marginal relevance preferred others. */
+  | "CUT_RULE_DIVERSITY";
+
+/** A candidate that was not returned. */
+export interface CutPassage {
+  /** The chunk. */
+  chunkId: string;
+  /** The rule that removed it. */
+  rule: CutRule;
+  /** Why it stood where it stood. */
+  explanation?: ScoreExplanation;
+}
+
+/** Response of Search. */
+export interface SearchResponse {
+  /** Best first. */
+  passages: Passage[];
+  /** Parts that were skipped, failed or came late; empty without any. */
+  degraded: Degradation[];
+  /** How long each stage took, in order. */
+  timings: StageTiming[];
+  /** W3C trace id of this request; empty where the request is not traced. */
+  traceId: string;
+  /** Passages that were cut and why, if requested. */
+  cut: CutPassage[];
+  /** Whether no hit reaches weak_similarity. Not set without weak_similarity. */
+  isWeak?: boolean;
 }

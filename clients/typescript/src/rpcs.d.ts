@@ -6,7 +6,6 @@ import type * as models from "./models.js";
 /** The methods that answer once. */
 export interface Methods {
   answer(request: Input<models.AnswerRequest>, options?: CallOptions): Promise<models.AnswerResponse>;
-  search(request: Input<models.SearchRequest>, options?: CallOptions): Promise<models.SearchResponse>;
   getThread(request: Input<models.GetThreadRequest>, options?: CallOptions): Promise<models.GetThreadResponse>;
   listThreads(request: Input<models.ListThreadsRequest>, options?: CallOptions): Promise<models.ListThreadsResponse>;
   deleteThread(request: Input<models.DeleteThreadRequest>, options?: CallOptions): Promise<models.DeleteThreadResponse>;
@@ -35,6 +34,7 @@ export interface Methods {
   updateSource(request: Input<models.UpdateSourceRequest>, options?: CallOptions): Promise<models.UpdateSourceResponse>;
   runSource(request: Input<models.RunSourceRequest>, options?: CallOptions): Promise<models.RunSourceResponse>;
   deleteSource(request: Input<models.DeleteSourceRequest>, options?: CallOptions): Promise<models.DeleteSourceResponse>;
+  search(request: Input<models.SearchRequest>, options?: CallOptions): Promise<models.SearchResponse>;
 }
 
 /** The methods that answer in pages, with what the pages hold. */

@@ -3,7 +3,6 @@
 export const rpcs = {
   chat: { verb: "POST", path: "/api/chat", hasBody: true, isIdempotent: false, takesRequestId: true },
   answer: { verb: "POST", path: "/api/answer", hasBody: true, isIdempotent: false, takesRequestId: true },
-  search: { verb: "POST", path: "/api/search", hasBody: true, isIdempotent: true, takesRequestId: false },
   getThread: { verb: "GET", path: "/api/threads/{threadId}", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "messages" },
   listThreads: { verb: "GET", path: "/api/threads", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "threads" },
   deleteThread: { verb: "DELETE", path: "/api/threads/{threadId}", hasBody: false, isIdempotent: true, takesRequestId: false },
@@ -35,4 +34,5 @@ export const rpcs = {
   updateSource: { verb: "PATCH", path: "/api/collections/{collectionId}/sources/{sourceId}", hasBody: true, isIdempotent: true, takesRequestId: false },
   runSource: { verb: "POST", path: "/api/collections/{collectionId}/sources/{sourceId}:run", hasBody: true, isIdempotent: true, takesRequestId: false },
   deleteSource: { verb: "DELETE", path: "/api/collections/{collectionId}/sources/{sourceId}", hasBody: false, isIdempotent: true, takesRequestId: false },
+  search: { verb: "POST", path: "/api/search", hasBody: true, isIdempotent: true, takesRequestId: false },
 };

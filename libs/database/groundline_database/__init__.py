@@ -1,4 +1,4 @@
-"""What the services share of PostgreSQL."""
+"""Access to PostgreSQL that the services share."""
 
 from groundline_database.access import (
     is_readable_collection,
@@ -8,7 +8,12 @@ from groundline_database.access import (
 from groundline_database.codecs import register_codecs, register_vectors
 from groundline_database.errors import database_errors
 from groundline_database.keys import page_token_key
-from groundline_database.migrations import migrate, migrations_of, require_schema
+from groundline_database.migrations import (
+    migrate,
+    migrations_of,
+    require_schema,
+    schema_versions,
+)
 from groundline_database.models import stored_embedding_models
 from groundline_database.notifications import listening
 from groundline_database.pool import (
@@ -50,6 +55,7 @@ __all__ = [
     "register_codecs",
     "register_vectors",
     "require_schema",
+    "schema_versions",
     "session",
     "stored_embedding_models",
     "transaction",

@@ -1,14 +1,14 @@
-"""Who may read and replace what, as SQL conditions: the one spelling of these rules.
+"""SQL conditions of who may read and replace what: the only spelling of these rules.
 
-An empty list restricts nothing. `principals` is how the statement spells the caller's, such as `$1`; `table`
-is the table's name or alias in it, where a column's name alone is ambiguous.
+An empty list restricts nothing. `principals` is the statement's expression for the caller's principals, such
+as `$1`; `table` is the table's name or alias, if a column's name alone is ambiguous.
 """
 
 __all__ = ["is_readable_collection", "is_readable_document", "is_replaceable_document"]
 
 
 def is_readable_collection(principals: str, table: str = "") -> str:
-    """The condition on `collections`: no readers, or the caller is a reader, a writer or an admin."""
+    """Return the condition on `collections`: no readers, or the caller is a reader, a writer or an admin."""
     of, named = f"{table}." if table else "", f"{principals}::text[]"
     return (
         f"({of}readers = '{{}}' OR {of}readers && {named} OR {of}writers && {named} OR {of}admins && {named})"
@@ -16,14 +16,14 @@ def is_readable_collection(principals: str, table: str = "") -> str:
 
 
 def is_readable_document(principals: str, table: str = "") -> str:
-    """The condition on `documents` and on chunks, within a readable collection."""
+    """Return the condition on `documents` and on chunks, within a readable collection."""
     of = f"{table}." if table else ""
     return f"({of}allowed_principals = '{{}}' OR {of}allowed_principals && {principals}::text[])"
 
 
 def is_replaceable_document(principals: str, table: str, *, container: str = "''") -> str:
-    """The condition on `documents`, within a writable collection: the caller may read it, or there is nothing
-    of it yet but its name, or it is within the document of the uri `container` (SQL; empty for none), which
+    """Return the condition on `documents`, within a writable collection: the caller may read it, or only its
+    name is registered yet, or it is within the document of the uri `container` (SQL; empty for none), which
     the caller has just replaced."""
     is_within = f"{container} <> '' AND {table}.container_uri = {container}"
     is_readable = is_readable_document(principals, table)

@@ -1,4 +1,4 @@
-"""How connections read and write jsonb, uuid and halfvec."""
+"""Codecs of connections for jsonb, uuid and halfvec."""
 
 import json
 import uuid
@@ -8,13 +8,13 @@ import asyncpg
 
 __all__ = ["register_codecs", "register_vectors"]
 
-# The binary form of jsonb is a version byte, which has been 1 since there is one, and the text. All codecs
-# are binary: COPY takes no text codecs.
+# The binary form of jsonb is a version byte, always 1 so far, and the text. All codecs are binary: COPY takes
+# no text codecs.
 _JSONB_VERSION: Final = b"\x01"
 
 
 async def register_codecs(connection: "asyncpg.Connection[Any]") -> None:
-    """jsonb as values, uuid as canonical text (UUID objects are taken too)."""
+    """Register jsonb as values, and uuid as canonical text (UUID objects are accepted too)."""
     await connection.set_type_codec(
         "jsonb", schema="pg_catalog", format="binary", encoder=_encode_jsonb, decoder=_decode_jsonb
     )
@@ -24,9 +24,9 @@ async def register_codecs(connection: "asyncpg.Connection[Any]") -> None:
 
 
 async def register_vectors(connection: "asyncpg.Connection[Any]") -> None:
-    """halfvec and vector as pgvector's types (extra `vectors`).
+    """Register halfvec and vector as pgvector's types (extra `vectors`).
 
-    Does nothing before the extension is created: that the schema is missing is for require_schema to say.
+    Does nothing before the extension is created: require_schema reports a missing schema.
     """
     from pgvector.asyncpg import register_vector
 
@@ -52,6 +52,6 @@ def _encode_uuid(value: str | uuid.UUID) -> bytes:
 
 
 def _decode_uuid(data: bytes) -> str:
-    # By way of a UUID object it takes four times as long.
+    # Through a UUID object it would take four times as long.
     digits = bytes(data).hex()
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

@@ -1,4 +1,4 @@
-"""The command line of a service that owns tables."""
+"""Command line of a service that owns tables."""
 
 import argparse
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,7 +19,7 @@ def serve_or_migrate[S: ServiceSettings, M: ServiceSettings](
     *,
     epilog: str | None = None,
 ) -> None:
-    """`groundline-SERVICE [serve|migrate] [--settings FILE]`; exits as groundline_runtime.server.run does.
+    """Run `groundline-SERVICE [serve|migrate] [--settings FILE]`; exit as groundline_runtime.server.run does.
 
     `epilog` ends the help.
     """

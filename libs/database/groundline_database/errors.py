@@ -38,7 +38,8 @@ _UNAVAILABLE: Final = (
     asyncpg.OperatorInterventionError,
     asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.ReadOnlySQLTransactionError,  # a primary that became a standby
-    # At start these are wrong settings (see open_pool); later somebody changes a running service's database.
+    # At start these are wrong settings (see open_pool); later they mean that somebody changes a running
+    # service's database.
     asyncpg.InvalidAuthorizationSpecificationError,
     asyncpg.InvalidCatalogNameError,
 )
@@ -47,15 +48,16 @@ _UNAVAILABLE: Final = (
 # connection that is lost while it is held goes back to its pool at once.
 _CLOSED: Final = re.compile(r"\b(connection|pool) (is (closed|closing)|has been released)\b")
 
-# Of files that an adapter reads or writes while it holds a connection; a socket never fails so.
+# Errors of files that an adapter uses while it holds a connection; a socket never fails in this way.
 _OF_FILES: Final = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 
 
 @contextmanager
 def database_errors() -> Iterator[None]:
-    """Raise UnavailableError instead of the driver's errors that trying again can mend.
+    """Raise UnavailableError in place of those driver errors that a retry can cure.
 
-    Its text names the driver's class and nothing of the driver's text, which may hold SQL, values or the DSN.
+    Its text names the driver's class and holds nothing of the driver's text, which may hold SQL, values or
+    the DSN.
     """
     try:
         yield
@@ -67,7 +69,8 @@ def database_errors() -> Iterator[None]:
 
 
 def to_unavailable(error: BaseException) -> UnavailableError | None:
-    """What database_errors() raises for an error; None for one that it lets through."""
+    """Return the error that database_errors() raises in place of another; None for one that it lets
+    through."""
     name = type(error).__name__
     if isinstance(error, _FULL):
         return UnavailableError(

@@ -1,5 +1,6 @@
 """Schema migrations: each service's ordered SQL files, each applied once, in a transaction."""
 
+import asyncio
 import hashlib
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -10,20 +11,35 @@ from typing import Final
 
 import asyncpg
 import structlog
-from groundline_runtime.errors import FailedPreconditionError
+from groundline_runtime.errors import FailedPreconditionError, UnavailableError
 
+from groundline_database.development import COMMIT, DEVELOPMENT
 from groundline_database.errors import database_errors
-from groundline_database.pool import Connection, Pool, open_pool
+from groundline_database.pool import Connection, Pool, Probe, open_pool
 from groundline_database.settings import DatabaseSettings
 
-__all__ = ["Migration", "apply", "migrate", "migrations_of", "read_migrations", "require_schema"]
+__all__ = [
+    "Migration",
+    "apply",
+    "migrate",
+    "migrations_of",
+    "read_migrations",
+    "require_schema",
+    "schema_versions",
+]
 
-# Any constant of our own will do. One lock for all services: they share extensions and the table below.
+# An arbitrary constant. One lock for all services: they share extensions and the table below.
 _LOCK: Final = 0x67726F756E64
 _NAME: Final = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
 
 MIGRATION_SECONDS: Final = 6 * 3600.0
-"""Maximum time for one file, and for the wait until another process has migrated."""
+"""Maximum time for one file, and for the wait until another process has migrated, in seconds."""
+
+# A statement that waits for a lock on a table holds up all that come after it, reads too: so it gives up
+# soon, lets them pass and tries again.
+LOCK_TIMEOUT_SECONDS: Final = 2
+LOCK_PAUSE_SECONDS: Final = 3.0
+LOCK_ATTEMPTS: Final = 60
 
 _CREATE: Final = """
     CREATE TABLE IF NOT EXISTS schema_migrations (
@@ -35,14 +51,17 @@ _CREATE: Final = """
         PRIMARY KEY (service, version)
     )
 """
-_VERSIONS: Final = "SELECT service, max(version) AS version FROM schema_migrations GROUP BY service"
+_VERSIONS: Final = """
+    SELECT service, max(version) AS version, min(checksum) FILTER (WHERE version = 1) AS first
+    FROM schema_migrations GROUP BY service
+"""
 
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Migration:
-    """One file: its number, its name without number, its SQL."""
+    """A file: its number, its name without number, its SQL."""
 
     version: int
     name: str
@@ -54,12 +73,12 @@ class Migration:
 
 
 def migrations_of(service: str) -> Sequence[Migration]:
-    """The migrations of a service's package: its folder `migrations`."""
+    """Return the migrations of a service's package, from its folder `migrations`."""
     return read_migrations(resources.files(f"groundline_{service}") / "migrations")
 
 
 def read_migrations(folder: Traversable) -> Sequence[Migration]:
-    """The files `NNNN_name.sql` of a folder, in order. Raises ValueError for gaps in their numbers."""
+    """Return the files `NNNN_name.sql` of a folder, in order. Raises ValueError for gaps in their numbers."""
     found = []
     for file in folder.iterdir():
         if match := _NAME.fullmatch(file.name):
@@ -78,7 +97,7 @@ async def migrate(
 ) -> None:
     """Bring a service's tables up to date; running it again, or several at once, is safe.
 
-    `prepare` runs before the files, for what SQL cannot decide. Raises FailedPreconditionError and
+    `prepare` runs before the files, for decisions that SQL cannot make. Raises FailedPreconditionError and
     UnavailableError.
     """
     wanted = migrations_of(service)
@@ -102,23 +121,14 @@ async def migrate(
 
 
 async def apply(connection: Connection, service: str, wanted: Sequence[Migration]) -> Sequence[Migration]:
-    """Apply what is missing, each file in a transaction of its own, and return it.
+    """Apply the missing files, each in a transaction of its own, and return them.
 
-    Raises FailedPreconditionError when an applied file has changed since, or the database is newer than
-    `wanted`.
+    Raises FailedPreconditionError if an applied file has changed since, or the database is newer than
+    `wanted` or older than the first release; UnavailableError if the locks of its
+    tables are held by others for minutes.
     """
     await connection.execute(_CREATE)
-    try:
-        rows = await connection.fetch(
-            "SELECT version, checksum FROM schema_migrations WHERE service = $1", service
-        )
-    except asyncpg.UndefinedColumnError:
-        raise FailedPreconditionError(
-            "SCHEMA_TOO_OLD",
-            "the database is of a version before the first release, which cannot be migrated: "
-            "give an empty one and ingest again",
-        ) from None
-    applied = {row["version"]: row["checksum"] for row in rows}
+    applied = await _applied(connection, service, wanted[0])
     if newer := sorted(set(applied) - {migration.version for migration in wanted}):
         raise FailedPreconditionError(
             "SCHEMA_TOO_NEW",
@@ -133,31 +143,92 @@ async def apply(connection: Connection, service: str, wanted: Sequence[Migration
             )
     missing = [migration for migration in wanted if migration.version not in applied]
     for migration in missing:
-        async with connection.transaction():
-            await connection.execute(migration.sql, timeout=MIGRATION_SECONDS)
-            await connection.execute(
-                "INSERT INTO schema_migrations (service, version, name, checksum) VALUES ($1, $2, $3, $4)",
-                service,
-                migration.version,
-                migration.name,
-                migration.checksum,
-            )
+        await _run(connection, service, migration)
         _log.info("migration_applied", schema=service, version=migration.version, name=migration.name)
     return missing
+
+
+async def _applied(connection: Connection, service: str, initial: Migration) -> dict[int, str]:
+    """Return version and checksum of what was applied, after a development database has been adopted."""
+    try:
+        rows = await connection.fetch(
+            "SELECT version, checksum FROM schema_migrations WHERE service = $1", service
+        )
+    except asyncpg.UndefinedColumnError:
+        raise _too_old("the database") from None
+    applied = {row["version"]: row["checksum"] for row in rows}
+    development = DEVELOPMENT.get(service)
+    if development is None or applied.get(1) != development.first_checksum:
+        return applied
+    if applied.get(max(applied)) != development.last_checksum:
+        raise _too_old(f"the {service}'s schema")
+    async with connection.transaction():
+        await connection.execute("DELETE FROM schema_migrations WHERE service = $1", service)
+        await _record(connection, service, initial)
+    _log.info("schema_adopted", schema=service, from_version=max(applied), to_version=initial.version)
+    return {initial.version: initial.checksum}
+
+
+def _too_old(schema: str) -> FailedPreconditionError:
+    return FailedPreconditionError(
+        "SCHEMA_TOO_OLD",
+        f"{schema} is of a development version before the first release: migrate it with the commit "
+        f"{COMMIT} first, or give an empty database and ingest again",
+    )
+
+
+async def _run(connection: Connection, service: str, migration: Migration) -> None:
+    """Run a file in a transaction, again and again while others hold the locks that it needs."""
+    for attempt in range(1, LOCK_ATTEMPTS + 1):
+        try:
+            async with connection.transaction():
+                await connection.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT_SECONDS}s'")
+                await connection.execute(migration.sql, timeout=MIGRATION_SECONDS)
+                await _record(connection, service, migration)
+        except asyncpg.LockNotAvailableError:
+            _log.warning("migration_waits_for_lock", schema=service, name=migration.name, attempt=attempt)
+            await asyncio.sleep(LOCK_PAUSE_SECONDS)
+        else:
+            return
+    raise UnavailableError(
+        "DATABASE_BUSY",
+        f"migration {migration.version:04d}_{migration.name} of the {service} gets no lock on its tables; "
+        "end long transactions (pg_stat_activity) and migrate again",
+    )
+
+
+async def _record(connection: Connection, service: str, migration: Migration) -> None:
+    await connection.execute(
+        "INSERT INTO schema_migrations (service, version, name, checksum) VALUES ($1, $2, $3, $4)",
+        service,
+        migration.version,
+        migration.name,
+        migration.checksum,
+    )
+
+
+async def schema_versions(database: Connection | Probe) -> dict[str, int]:
+    """Return the version of each service's schema; 0 for a development database that is to be adopted."""
+    try:
+        rows = await database.fetch(_VERSIONS)
+    except (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError):
+        return {}
+    return {row["service"]: 0 if _is_development(row) else row["version"] for row in rows}
+
+
+def _is_development(row: asyncpg.Record) -> bool:
+    development = DEVELOPMENT.get(row["service"])
+    return development is not None and row["first"] == development.first_checksum
 
 
 async def require_schema(pool: Pool, minimum: Mapping[str, int]) -> None:
     """Raise FailedPreconditionError unless each service's schema has its minimum version, or a newer one.
 
-    A service names its own tables and those that it reads of others. UnavailableError where the database does
-    not answer; requests that hold all connections of the pool do not matter.
+    A service names its own tables and those that it reads of others. Raises UnavailableError if the database
+    does not answer; requests that hold all connections of the pool do not matter.
     """
-    try:
-        with database_errors():
-            rows = await pool.probe.fetch(_VERSIONS)
-    except (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError):
-        rows = []
-    found = {row["service"]: row["version"] for row in rows}
+    with database_errors():
+        found = await schema_versions(pool.probe)
     for service, required in minimum.items():
         version = found.get(service, 0)
         if version < required:

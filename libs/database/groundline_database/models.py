@@ -1,4 +1,4 @@
-"""Which embedding models a database is searched by."""
+"""Embedding models of the collections in a database."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ __all__ = ["stored_embedding_models"]
 
 
 async def stored_embedding_models(connection: Connection) -> Mapping[tuple[str, int], int]:
-    """How many collections there are of each model and length of its vectors."""
+    """Count the collections of each model and length of its vectors."""
     rows = await connection.fetch(
         """
         SELECT p.embedding_model, p.dimensions, count(*)

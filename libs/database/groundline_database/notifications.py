@@ -1,4 +1,4 @@
-"""Hearing of changes from the database instead of asking for them."""
+"""Notifications of changes by the database, in place of polling."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -14,7 +14,7 @@ __all__ = ["listening"]
 
 LEAST_PAUSE_SECONDS: Final = 1.0
 MAXIMUM_PAUSE_SECONDS: Final = 30.0
-"""Between two attempts to connect again; it doubles."""
+"""Maximum pause between two attempts to connect again, in seconds; it doubles up to this."""
 
 _log = structlog.get_logger(__name__)
 
@@ -25,9 +25,9 @@ async def listening(
 ) -> AsyncIterator[None]:
     """Call `heard` whenever the channel is notified, on a connection of its own that is opened again if lost.
 
-    `heard` is also called after each connecting, since something may have been missed. What depends on it
-    still has to look now and then: a connection that died silently says nothing, nor does one through a
-    pooler that shares connections between transactions.
+    `heard` is also called after each connecting, since a notification may have been missed. Callers still
+    have to poll now and then: a connection that died silently says nothing, nor does one through a pooler
+    that shares connections between transactions.
     """
     task = asyncio.create_task(_listen(settings, channel, heard), name=f"listen-{channel}")
     try:
@@ -56,7 +56,7 @@ async def _listen(settings: DatabaseSettings, channel: str, heard: Callable[[], 
             if await _hear(connection, channel, heard):
                 pause = LEAST_PAUSE_SECONDS
         finally:
-            # Nothing is under way on it, and the server may be gone.
+            # No statement runs on it, and the server may be gone.
             connection.terminate()
         await asyncio.sleep(pause)
 
@@ -64,7 +64,7 @@ async def _listen(settings: DatabaseSettings, channel: str, heard: Callable[[], 
 async def _hear(
     connection: "asyncpg.Connection[asyncpg.Record]", channel: str, heard: Callable[[], None]
 ) -> bool:
-    """Until the connection is lost; whether it was ever heard on."""
+    """Listen until the connection is lost; return whether it was ever established."""
     lost = asyncio.Event()
     connection.add_termination_listener(lambda _: lost.set())
 

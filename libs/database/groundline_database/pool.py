@@ -1,8 +1,8 @@
 """Pools of connections in which every wait has a bound."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +23,7 @@ type OnConnection = Callable[["asyncpg.Connection[Any]"], Awaitable[None]]
 CLOSE_SECONDS: Final = 5.0
 
 RELEASE_SECONDS: Final = 2.0
-"""Maximum wait for a cancelled statement's end, and for the reset of a connection that is given back."""
+"""Maximum wait for a cancelled statement's end, and for the reset of a returned connection, in seconds."""
 
 if TYPE_CHECKING:
     _Pool = asyncpg.Pool[asyncpg.Record]
@@ -34,10 +34,10 @@ _log = structlog.get_logger(__name__)
 
 
 class Probe:
-    """A connection beside a pool's, to ask whether the database answers.
+    """A connection beside the pool's, to check whether the database answers.
 
-    Requests that hold all of the pool's do not make it look dead; and where it does not answer, giving up
-    waits for nothing, as giving back one of the pool's does.
+    Requests that hold all of the pool's connections do not make the database look dead; and if it does not
+    answer, giving up does not wait, as returning a pool's connection would.
     """
 
     def __init__(self, connect: Callable[[], Awaitable["asyncpg.Connection[Any]"]]) -> None:
@@ -45,7 +45,8 @@ class Probe:
         self._connection: asyncpg.Connection[Any] | None = None
 
     async def fetch(self, query: str) -> list[asyncpg.Record]:
-        """Raises what asyncpg does; after any failure the next call opens a new connection."""
+        """Fetch the rows of a query. Raises asyncpg's errors; after any failure the next call opens a new
+        connection."""
         connection, self._connection = self._connection, None
         try:
             if connection is None or connection.is_closed():
@@ -55,19 +56,19 @@ class Probe:
             if connection is not None:
                 connection.terminate()
             raise
-        self.close()  # of another call at the same time
+        self.close()  # ends another call at the same time
         self._connection = connection
         return rows
 
     def close(self) -> None:
-        """At once."""
+        """Close the connection at once."""
         if self._connection is not None:
             self._connection.terminate()
             self._connection = None
 
 
 class Pool(_Pool):
-    """asyncpg's pool, whose waits for a free connection, and for giving one back, are bounded by default."""
+    """asyncpg's pool; by default its waits for a free connection, and for the return of one, are bounded."""
 
     acquire_timeout_seconds: float
     probe: Probe
@@ -92,13 +93,14 @@ async def open_pool(
     reset: OnConnection | None = None,
     server_settings: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Pool]:
-    """A pool of connections with the suite's codecs, closed on exit.
+    """Provide a pool of connections with the suite's codecs, closed on exit.
 
     `init` prepares each new connection further. `reset` replaces asyncpg's resetting of session state when a
     connection is given back; see keep_session.
 
     TLS and socket directories are part of the DSN. Raises UnavailableError when the server cannot be reached
-    and FailedPreconditionError when it refuses the DSN's user, password or database; neither repeats the DSN.
+    and FailedPreconditionError when it refuses the DSN's user, password or database; neither repeats the
+    DSN.
     """
 
     async def prepare(connection: "asyncpg.Connection[Any]") -> None:
@@ -113,7 +115,7 @@ async def open_pool(
             server_settings={"application_name": _application_name(settings)},
         )
 
-    try:
+    with _clear_errors():
         pool = Pool(
             settings.database_url.get_secret_value(),
             min_size=settings.pool_min_size,
@@ -132,6 +134,18 @@ async def open_pool(
         pool.acquire_timeout_seconds = settings.pool_timeout_seconds
         pool.probe = Probe(connect)
         await pool
+    try:
+        yield pool
+    finally:
+        pool.probe.close()
+        await _close(pool)
+
+
+@contextmanager
+def _clear_errors() -> Iterator[None]:
+    """Raise what a driver says of a server as errors that do not repeat its address."""
+    try:
+        yield
     except (
         asyncpg.InvalidAuthorizationSpecificationError,
         asyncpg.InvalidCatalogNameError,
@@ -148,20 +162,16 @@ async def open_pool(
         raise FailedPreconditionError(
             "DATABASE_URL_INVALID", f"the database URL cannot be used ({type(error).__name__})"
         ) from None
-    try:
-        yield pool
-    finally:
-        pool.probe.close()
-        await _close(pool)
 
 
 def _application_name(settings: DatabaseSettings) -> str:
-    """Who is connected, and in which version: what `groundline doctor` tells."""
+    """Return the service's name and version, which `groundline doctor` shows."""
     return f"{settings.service_name()}/{version('groundline-database')}"
 
 
 async def keep_session(connection: "asyncpg.Connection[Any]") -> None:
-    """A `reset` for services that set nothing outside a transaction, or only in a `session`.
+    """Keep the session's state; a `reset` for services that set nothing outside a transaction, or only in a
+    `session`.
 
     asyncpg's own is a round trip whenever a connection is given back.
     """
@@ -169,7 +179,7 @@ async def keep_session(connection: "asyncpg.Connection[Any]") -> None:
 
 @asynccontextmanager
 async def acquire(pool: Pool) -> AsyncIterator[Connection]:
-    """A connection; the driver's errors inside come out as database_errors() has them."""
+    """Provide a connection; the driver's errors inside are translated by database_errors()."""
     with database_errors():
         async with pool.acquire() as connection:
             yield connection
@@ -177,8 +187,8 @@ async def acquire(pool: Pool) -> AsyncIterator[Connection]:
 
 @asynccontextmanager
 async def session(pool: Pool) -> AsyncIterator[Connection]:
-    """A connection for what outlives a transaction, such as settings and advisory locks, of which nothing is
-    left when it is given back, whatever the pool's `reset`."""
+    """Provide a connection for state that outlives a transaction, such as settings and advisory locks; the
+    state is reset when it is given back, whatever the pool's `reset`."""
     async with acquire(pool) as connection:
         try:
             yield connection
@@ -193,7 +203,7 @@ async def session(pool: Pool) -> AsyncIterator[Connection]:
 
 @asynccontextmanager
 async def transaction(pool: Pool) -> AsyncIterator[Connection]:
-    """A connection in a transaction, which is rolled back on any exception."""
+    """Provide a connection in a transaction, which is rolled back on any exception."""
     async with acquire(pool) as connection, connection.transaction():
         yield connection
 

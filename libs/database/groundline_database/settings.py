@@ -9,17 +9,17 @@ __all__ = ["DatabaseSettings"]
 
 
 class DatabaseSettings(Settings):
-    """A process with a database has these beside its own."""
+    """Settings of a process with a database, in addition to its own."""
 
     database_url: SecretStr
-    """PostgreSQL, as postgresql://user:password@host/database, with TLS parameters where needed;
+    """PostgreSQL, as postgresql://user:password@host/database, with TLS parameters if needed;
     `?host=/directory` for a unix socket."""
 
     pool_min_size: Annotated[int, Field(ge=1, le=1000)] = 1
-    """Connections that are kept open."""
+    """Minimum connections that are kept open."""
 
     pool_max_size: Annotated[int, Field(ge=1, le=1000)] = 10
-    """Maximum connections that requests use; one more asks whether the database answers."""
+    """Maximum connections that requests use; one more checks whether the database answers."""
 
     connect_timeout_seconds: Seconds = 10.0
     """Maximum time for opening a connection."""

@@ -1,4 +1,4 @@
-"""Whether a service runs the model that a database is embedded with."""
+"""Agreement of a service's embedding model with those of a database's collections."""
 
 from collections.abc import Collection, Mapping
 
@@ -8,10 +8,10 @@ __all__ = ["require_agreement"]
 
 
 def require_agreement(running: Collection[tuple[str, int]], stored: Mapping[tuple[str, int], int]) -> None:
-    """Raise ModelError where there are collections, and none is of a model that is running.
+    """Raise ModelError if there are collections, and none is of a running model.
 
-    Models are given by name and dimensions, those stored with the number of their collections. What services
-    write tells which model they run, so retriever and ingestor compare with that, each when it starts. One
+    Models are given by name and dimensions, stored ones with the number of their collections. Collections
+    show which model the services run, so retriever and ingestor compare with them, each when it starts. One
     collection of the running model is enough: while collections move from one model to another, replicas of
     either come and go.
     """

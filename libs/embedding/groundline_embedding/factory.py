@@ -1,4 +1,4 @@
-"""From settings to a running embedder. Providers are imported when chosen, so the others cost nothing."""
+"""Factory of embedders. Providers are imported when chosen, so the others cost nothing."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,8 +14,8 @@ __all__ = ["create_embedder", "prepare_model"]
 
 @asynccontextmanager
 async def create_embedder(settings: EmbeddingSettings) -> AsyncIterator[Embedder]:
-    """Load the model the settings name, preparing its files if need be, or ask a hosted one once; close it on
-    exit.
+    """Load the model that the settings name, preparing its files if need be, or connect to a hosted one;
+    close it on exit.
 
     Raises ModelError.
     """
@@ -35,10 +35,10 @@ async def create_embedder(settings: EmbeddingSettings) -> AsyncIterator[Embedder
 
 
 def prepare_model(settings: EmbeddingSettings) -> Path:
-    """Build or download the files of the model ahead of time and return the directory that holds them.
+    """Build or download the files of the model ahead of time and return their directory.
 
-    Does nothing when they are there. An image built with this needs no write access to `cache_dir` later.
-    Raises ModelError.
+    Does nothing if they exist. An image built with this needs no write access to `cache_dir` later. Raises
+    ModelError.
     """
     match settings.provider:
         case "local":

@@ -1,4 +1,4 @@
-"""What the suite asks of an embedding model."""
+"""The port to an embedding model."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -12,7 +12,7 @@ type Vectors = NDArray[np.float32]
 
 
 class Embedder(Protocol):
-    """Turns text into unit vectors whose dot product is their cosine similarity.
+    """A model that turns text into unit vectors whose dot product is their cosine similarity.
 
     Queries do not queue behind documents. After `close` both methods raise RuntimeError.
     """
@@ -27,13 +27,13 @@ class Embedder(Protocol):
 
     @property
     def max_tokens(self) -> int | None:
-        """Tokens read at once, special tokens included. What follows in a query is ignored; of a longer
-        document every part counts where the provider can see to it. None: no limit."""
+        """Maximum tokens read at once, special tokens included. The rest of a query is ignored; of a longer
+        document every part counts if the provider supports it. None: no limit."""
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each whole text, without special tokens: what lies beyond `max_tokens` counts as well.
+        """Count the tokens of each whole text, without special tokens; those beyond `max_tokens` count too.
 
-        An estimate where the model's tokenizer is out of reach. CPU work, safe in any thread.
+        An estimate if the model's tokenizer is out of reach. CPU work, safe in any thread.
         """
 
     async def embed_query(self, text: str) -> Vectors:

@@ -1,14 +1,14 @@
-"""Which embedding model runs, and with what resources."""
+"""Settings of the embedding model and its resources."""
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 import platformdirs
 from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 __all__ = ["DEFAULT_MODEL", "EmbeddingSettings"]
 
-DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+DEFAULT_MODEL: Final = "sentence-transformers/all-MiniLM-L6-v2"
 
 
 def _default_cache_dir() -> Path:
@@ -23,41 +23,41 @@ class EmbeddingSettings(BaseModel):
     )
 
     provider: Literal["local", "openai", "cohere", "voyage", "jina", "gemini", "tei"] = "local"
-    """`local` runs the model in this process; the others ask an API of that wire format, `openai` being
-    spoken by many, and `tei` by text-embeddings-inference."""
+    """Provider: `local` runs the model in this process; the others call an API of that wire format. Many
+    servers speak `openai`; `tei` is text-embeddings-inference."""
 
     api_key: SecretStr | None = None
-    """Key to the API; not of `local`."""
+    """Key to the API; unused by `local`."""
 
     base_url: AnyHttpUrl | None = None
     """Address of the API, such as http://vllm:8000/v1. Unset, the provider's own; `tei` has none."""
 
     dimensions: Annotated[int, Field(ge=1, le=4000)] | None = None
-    """Length that an API's vectors shall have, where its model can give several. It becomes part of the name
-    that is stored with collections. Unset, the model's own."""
+    """Length of an API's vectors, if its model supports several. It becomes part of the name that is stored
+    with collections. Unset, the model's own."""
 
     model: Annotated[str, Field(min_length=1, max_length=200)] = DEFAULT_MODEL
     """Name stored with collections. The default is built from an installed wheel; any other is a name that
-    fastembed knows (downloaded into `cache_dir` once) unless `model_dir` holds its files. Of an API: one of
+    fastembed knows (downloaded into `cache_dir` once) unless `model_dir` holds its files. For an API, one of
     its models; unset, the one that the README names."""
 
     model_dir: Path | None = None
     """Directory with the files of `model` (ONNX model and tokenizer); nothing is built or downloaded."""
 
     cache_dir: Path = Field(default_factory=_default_cache_dir)
-    """Where built and downloaded models are kept; unset, `groundline/models` in the user's cache."""
+    """Directory of built and downloaded models; unset, `groundline/models` in the user's cache."""
 
     threads: Annotated[int, Field(ge=1, le=256)] | None = None
     """CPU threads of the model; unset, as many as the process may use cores."""
 
     batch_size: Annotated[int, Field(ge=1, le=1024)] = 8
-    """Maximum texts in one run of the model, which takes fewer of long ones: more are no faster on CPUs. Of
-    an API, in one request; unset, as many as it takes."""
+    """Maximum texts in one run of the model, which takes fewer of long ones: more are no faster on CPUs. For
+    an API, maximum texts in one request; unset, its own limit."""
 
     @model_validator(mode="after")
     def _a_directory_is_named(self) -> Self:
-        # The files of a directory do not tell the stable name that collections need; the default's
-        # name on another model's vectors would mix them silently.
+        # The files of a directory do not hold the stable name that collections need; the default's name on
+        # another model's vectors would mix them silently.
         if self.model_dir is not None and "model" not in self.model_fields_set:
             raise ValueError("model_dir needs model, the name to store with collections")
         hosted = {"api_key", "base_url", "dimensions"} & self.model_fields_set

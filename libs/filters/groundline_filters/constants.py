@@ -1,4 +1,4 @@
-"""Filters that decide nothing."""
+"""Filters whose result does not depend on the document."""
 
 from groundline_filters.tree import (
     All,
@@ -15,15 +15,15 @@ __all__ = ["holds_always"]
 
 
 def holds_always(tree: Filter) -> bool:
-    """Whether a filter's form alone makes it hold for every document, whatever the documents are.
+    """Tell whether a filter's form alone makes it hold for every document.
 
-    So do an empty object, an empty `$nin`, and what is joined from them.
+    An empty object does, an empty `$nin`, and combinations of them.
     """
     return _value(tree) is True
 
 
 def _value(tree: Filter) -> bool | None:
-    """True and False where the documents do not matter."""
+    """Return True or False if the filter's result is the same for every document, else None."""
     match tree:
         case All(parts):
             values = [_value(part) for part in parts]

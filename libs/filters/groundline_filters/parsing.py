@@ -1,11 +1,11 @@
-"""JSON → tree. What the operators mean is in the package's README."""
+"""Parser of filters, from JSON to a tree. The package's README defines the operators."""
 
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypeGuard
+from typing import Final, TypeGuard
 from uuid import UUID
 
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
@@ -17,13 +17,13 @@ from groundline_filters.tree import (
     Contains,
     Created,
     DocumentIds,
-    DocumentText,
     Exists,
     Filter,
+    Inequality,
     Named,
+    NamingField,
     Negation,
     OneOf,
-    Order,
     Ordered,
     Path,
     Scalar,
@@ -35,31 +35,39 @@ __all__ = ["FilterError", "Problem", "parse", "parse_json", "plain"]
 
 type Json = Mapping[str, "Json"] | Sequence["Json"] | str | float | bool | None
 
-MAX_CONDITIONS = 100
-MAX_DEPTH = 8
-MAX_VALUES = 1000
-MAX_PATH_NAMES = 16
-MAX_CHARACTERS = 4096
+MAX_CONDITIONS: Final = 100
+MAX_DEPTH: Final = 8
+MAX_VALUES: Final = 1000
+MAX_PATH_NAMES: Final = 16
+MAX_CHARACTERS: Final = 4096
 
-_ORDERS: Mapping[str, Order] = {"$gt": Order.GT, "$gte": Order.GTE, "$lt": Order.LT, "$lte": Order.LTE}
-_SOURCE_TYPES = ("file", "object", "web")
-_NAMED = ("$eq", "$ne", "$in", "$nin")
-_TEXTS: Mapping[str, DocumentText] = {f"${text.value}": text for text in DocumentText}
-_PREFIX = "$prefix"
-_TIMES: Mapping[str, type[Updated] | type[Created]] = {"$update_time": Updated, "$create_time": Created}
-_DOCUMENT_MEMBERS = ("$and", "$or", "$not", "$document_id", "$source_type", *_TEXTS, *_TIMES)
+_ORDERS: Final[Mapping[str, Inequality]] = {
+    "$gt": Inequality.GT,
+    "$gte": Inequality.GTE,
+    "$lt": Inequality.LT,
+    "$lte": Inequality.LTE,
+}
+_SOURCE_TYPES: Final = ("file", "object", "web")
+_NAMED: Final = ("$eq", "$ne", "$in", "$nin")
+_TEXTS: Final[Mapping[str, NamingField]] = {f"${text.value}": text for text in NamingField}
+_PREFIX: Final = "$prefix"
+_TIMES: Final[Mapping[str, type[Updated] | type[Created]]] = {
+    "$update_time": Updated,
+    "$create_time": Created,
+}
+_DOCUMENT_MEMBERS: Final = ("$and", "$or", "$not", "$document_id", "$source_type", *_TEXTS, *_TIMES)
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong, and where: a path such as `filter.$or[1].year.$gte`."""
+    """A mistake and its path, such as `filter.$or[1].year.$gte`."""
 
     path: str
     description: str
 
 
 class FilterError(Exception):
-    """A filter that cannot be understood; `problems` has every mistake that was found."""
+    """The filter is not valid; `problems` has every mistake that was found."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
@@ -67,19 +75,19 @@ class FilterError(Exception):
 
 
 class _UnusableError(Exception):
-    """An operand that is not what its operator takes."""
+    """An operand is not of the type that its operator takes."""
 
 
 def plain(struct: Struct) -> dict[str, Json]:
-    """The struct as plain dictionaries, lists and scalars; numbers are floats.
+    """Return the struct as plain dictionaries, lists and scalars; numbers are floats.
 
-    Names are in order: a struct has none of its own, and equal filters are to give equal statements.
+    Names are sorted: a struct has no order, and equal filters are to give equal statements.
     """
     return {name: _plain(struct.fields[name]) for name in sorted(struct.fields)}
 
 
 def parse(filter: Mapping[str, Json], *, path: str = "filter") -> Filter:  # noqa: A002
-    """The tree; an empty object holds for every document. `path` begins the paths of problems.
+    """Parse a filter; an empty object holds for every document. `path` begins the paths of problems.
 
     Raises FilterError.
     """
@@ -91,9 +99,9 @@ def parse(filter: Mapping[str, Json], *, path: str = "filter") -> Filter:  # noq
 
 
 def parse_json(text: str, *, path: str = "filter") -> Filter:
-    """`parse` of a filter as JSON; an empty text holds for every document."""
+    """Parse a filter given as JSON text; "" holds for every document."""
     try:
-        # As doubles, which a struct's numbers are too.
+        # Numbers become doubles, as in a struct.
         filter = json.loads(text or "{}", parse_int=float)  # noqa: A001
     except (ValueError, RecursionError):
         raise FilterError([Problem(path, "must be a JSON object")]) from None
@@ -106,7 +114,7 @@ class _Parser:
         self._conditions = 0
 
     def document(self, filter: Json, path: str, depth: int) -> All:  # noqa: A002
-        """All members of a filter object."""
+        """Parse all members of a filter object."""
         if not isinstance(filter, Mapping):
             self._problem(path, "must be an object")
             return All(())
@@ -176,7 +184,7 @@ class _Parser:
         known: Sequence[str],
         leaf: Callable[[str, Json], Filter],
     ) -> list[Filter]:
-        """The conditions on one field."""
+        """Parse the conditions on one field."""
         if not isinstance(value, Mapping):
             value = {"$eq": value}
         if not value:
@@ -218,7 +226,7 @@ def _none_of(path: Path, operand: Json) -> Filter:
     return Negation(_one_of(path, operand))
 
 
-def _ordered(order: Order) -> Callable[[Path, Json], Filter]:
+def _ordered(order: Inequality) -> Callable[[Path, Json], Filter]:
     def leaf(path: Path, operand: Json) -> Filter:
         value = _scalar(operand)
         if value is None or isinstance(value, bool):
@@ -238,7 +246,7 @@ def _contains(path: Path, operand: Json) -> Filter:
     return Contains(path, _scalar(operand))
 
 
-_METADATA: Mapping[str, Callable[[Path, Json], Filter]] = {
+_METADATA: Final[Mapping[str, Callable[[Path, Json], Filter]]] = {
     "$eq": _equal,
     "$ne": _not_equal,
     **{operator: _ordered(order) for operator, order in _ORDERS.items()},
@@ -254,7 +262,7 @@ def _named(operator: str, operand: Json, leaf: Callable[[Sequence[Json]], Filter
     return Negation(part) if operator in ("$ne", "$nin") else part
 
 
-def _text_of(text: DocumentText, operator: str, operand: Json) -> Filter:
+def _text_of(text: NamingField, operator: str, operand: Json) -> Filter:
     if operator == _PREFIX:
         prefix = _string(operand)
         if not prefix:
@@ -281,7 +289,7 @@ def _time(value: Json) -> datetime:
     text = _string(value)
     try:
         time = datetime.fromisoformat(text)
-        # Without a zone it must be a date, which is read as its midnight.
+        # Without a zone it must be a date, which means its midnight.
         if time.tzinfo is None and len(text) == len("2025-01-31"):
             time = time.replace(tzinfo=UTC)
         if time.tzinfo is not None:

@@ -1,8 +1,10 @@
-"""Tree → SQL condition. It is never NULL, so that NOT is the opposite; every value is a parameter."""
+"""Compiler of filters, from a tree to an SQL condition. It is never NULL, so that NOT is the opposite; every
+value is a parameter."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from groundline_filters.tree import (
     All,
@@ -26,16 +28,18 @@ from groundline_filters.tree import (
 __all__ = ["Columns", "Condition", "compile_sql"]
 
 
-INDEXED_VALUES = 8
-"""Values of a list that are looked for one by one; more are compared with what is at the path."""
+INDEXED_VALUES: Final = 8
+"""Maximum values of a list that are looked up one by one in the index; longer lists are compared with the
+value at the path."""
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """SQL expressions of what a filter looks at: uuid, text, timestamptz and jsonb; none may be NULL.
+    """SQL expressions of the columns that a filter reads: uuid, text, timestamptz and jsonb; none may be
+    NULL.
 
-    The rows are documents, or with `documents` chunks: then that is the table of their documents, where what
-    chunks do not repeat of them (uri, title, MIME type, container, time of creation) is looked up.
+    The rows are documents, or with `documents` chunks: then that is the table of their documents, in which
+    columns that chunks do not repeat (uri, title, MIME type, container, time of creation) are looked up.
     """
 
     document_id: str = "document_id"
@@ -55,9 +59,9 @@ class Condition:
 
 
 def compile_sql(tree: Filter, columns: Columns, *, first_parameter: int) -> Condition:
-    """The condition; its parameters are `$first_parameter` and on.
+    """Compile a filter; its parameters are `$first_parameter` and on.
 
-    Equal shapes give equal texts, so that prepared statements are found again.
+    Equal shapes give equal texts, so that prepared statements are reused.
     """
     compiler = _Compiler(columns, first_parameter)
     return Condition(compiler.expression(tree), tuple(compiler.arguments))
@@ -77,17 +81,17 @@ class _Compiler:
                 return self._joined(parts, " OR ", "false")
             case Negation(part):
                 return f"NOT {self.expression(part)}"
-            # By containment, which an index on the metadata answers; of a few values one by one, as it does
-            # not look for a list of them.
+            # By containment, which an index on the metadata answers; a few values are looked up one by one,
+            # as it does not support a list of them.
             case OneOf(path, values) if 0 < len(values) <= INDEXED_VALUES:
                 held = (self._holding(path, value) for value in values)
                 return f"({' OR '.join(held)})"
-            # Not coalesce: of IS TRUE the planner knows that it selects as few as a comparison does.
+            # Not coalesce: the planner knows that IS TRUE selects as few rows as the comparison does.
             case OneOf(path, values):
                 encoded = self._parameter([_encoded(value) for value in values], "text[]::jsonb[]")
                 return f"(({self._value(path)} = ANY ({encoded})) IS TRUE)"
             case Ordered(path, order, str() as operand):
-                # In JSON's own order strings follow the database's collation.
+                # In jsonb's own order strings follow the database's collation.
                 at, text = self._value(path), self._parameter(operand, "text")
                 return f"""(coalesce(jsonb_typeof({at}) = 'string', false)
                     AND ({at} #>> '{{}}') COLLATE "C" {order.value} {text})"""
@@ -118,7 +122,7 @@ class _Compiler:
         return f"({operator.join(map(self.expression, parts))})" if parts else empty
 
     def _of_document(self, condition: str) -> str:
-        """A condition on columns that only documents have."""
+        """Return a condition on columns that only documents have."""
         if not self._columns.documents:
             return f"({condition})"
         # IS TRUE keeps it from becoming a join: the documents are found once, and looked up for each row.
@@ -126,20 +130,21 @@ class _Compiler:
         return f"(({self._columns.document_id} IN ({found})) IS TRUE)"
 
     def _value(self, path: Path) -> str:
-        """The metadata value at a path, as jsonb; NULL where it is missing. Only objects are stepped into."""
+        """Return the metadata value at a path, as jsonb; NULL if it is missing. Only objects are entered."""
         steps = "".join(f" -> {self._parameter(name, 'text')}" for name in path)
         return f"({self._columns.metadata}{steps})"
 
     def _holding(self, path: Path, value: Scalar | list[Scalar]) -> str:
-        """Metadata with this value at a path; of a list, with a list there that has its elements. The same as
-        comparing what is at the path, since only objects are stepped into by containment too."""
+        """Return the condition that metadata has this value at a path; for a list, that it has a list there
+        with these elements. It equals a comparison of the value at the path, since containment enters only
+        objects too."""
         held: object = value
         for name in reversed(path):
             held = {name: held}
         return f"({self._columns.metadata} @> {self._parameter(json.dumps(held), 'text::jsonb')})"
 
     def _json(self, value: Scalar) -> str:
-        # By way of text: what a connection makes of an argument that is jsonb, is up to its codecs.
+        # Cast from text: a connection's codecs decide how it reads an argument of type jsonb.
         return self._parameter(_encoded(value), "text::jsonb")
 
     def _parameter(self, argument: object, sql_type: str) -> str:

@@ -1,4 +1,4 @@
-"""The typed form of a filter. A value that is missing satisfies no leaf but `Exists(…, False)`."""
+"""Typed form of a filter. A missing value satisfies no leaf but `Exists(…, False)`."""
 
 import enum
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ __all__ = [
     "Contains",
     "Created",
     "DocumentIds",
-    "DocumentText",
     "Exists",
     "Filter",
+    "Inequality",
     "Named",
+    "NamingField",
     "Negation",
     "OneOf",
-    "Order",
     "Ordered",
     "Path",
     "Scalar",
@@ -31,7 +31,7 @@ type Path = tuple[str, ...]
 """Names from the metadata object down, at least one."""
 
 
-class Order(enum.Enum):
+class Inequality(enum.Enum):
     GT = ">"
     GTE = ">="
     LT = "<"
@@ -40,14 +40,14 @@ class Order(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class All:
-    """Every part holds; without parts it holds for every document."""
+    """Conjunction of the parts; without parts it holds for every document."""
 
     parts: "tuple[Filter, ...]"
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """At least one part holds."""
+    """Disjunction of the parts."""
 
     parts: "tuple[Filter, ...]"
 
@@ -67,10 +67,10 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """The value is of the operand's type and so ordered; strings by code points."""
+    """The value has the operand's type and compares so with it; strings compare by code points."""
 
     path: Path
-    order: Order
+    order: Inequality
     operand: str | float
 
 
@@ -100,22 +100,22 @@ class SourceTypes:
 
 @dataclass(frozen=True, slots=True)
 class Updated:
-    """The document's time of last change, so ordered; `time` has a time zone."""
+    """The document's time of last change compares so; `time` has a time zone."""
 
-    order: Order
+    order: Inequality
     time: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """The time when the document was first handed in, so ordered; `time` has a time zone."""
+    """The time when the document was first handed in compares so; `time` has a time zone."""
 
-    order: Order
+    order: Inequality
     time: datetime
 
 
-class DocumentText(enum.Enum):
-    """What a document is named by, beside its metadata."""
+class NamingField(enum.Enum):
+    """Text properties of a document, outside its metadata."""
 
     URI = "uri"
     TITLE = "title"
@@ -127,7 +127,7 @@ class DocumentText(enum.Enum):
 class Named:
     """The document's text is one of these."""
 
-    text: DocumentText
+    text: NamingField
     values: tuple[str, ...]
 
 
@@ -135,7 +135,7 @@ class Named:
 class BeginsWith:
     """The document's text begins with this."""
 
-    text: DocumentText
+    text: NamingField
     prefix: str
 
 

@@ -9,18 +9,19 @@ from groundline_lexical.languages import SIMPLE, STEMMED
 __all__ = ["configuration", "warn_if_missing"]
 
 _WITHOUT: Final = frozenset({"polish"})
-"""Languages of ours that PostgreSQL 16 to 18 have no configuration for."""
+"""Languages of ours for which PostgreSQL 16 to 18 have no configuration."""
 
 _log = logging.getLogger(__name__)
 
 
 def configuration(language: str) -> str:
-    """The name of the configuration in pg_catalog, safe in SQL; an unknown language has the simple one."""
+    """Return the name of the configuration in pg_catalog, safe in SQL; an unknown language has the simple
+    one."""
     return language if language in STEMMED - _WITHOUT else SIMPLE
 
 
 def warn_if_missing(language: str) -> None:
-    """Say once in a process that a language with stemming is indexed without."""
+    """Log once in a process that a language with stemming is indexed without it."""
     if language in _WITHOUT:
         _warn(language)
 

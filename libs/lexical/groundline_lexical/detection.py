@@ -1,6 +1,7 @@
-"""Which backend a database has."""
+"""Detection of the keyword backend of a database."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from groundline_lexical.errors import LexicalIndexError
 from groundline_lexical.pg_search import PgSearchIndex
@@ -10,14 +11,14 @@ from groundline_lexical.vchord_bm25 import VchordBm25Index
 
 __all__ = ["BACKENDS", "detect_lexical_index"]
 
-BACKENDS: Mapping[str, type[PgTextsearchIndex | PgSearchIndex | VchordBm25Index]] = {
+BACKENDS: Final[Mapping[str, type[PgTextsearchIndex | PgSearchIndex | VchordBm25Index]]] = {
     "pg_textsearch": PgTextsearchIndex,
     "pg_search": PgSearchIndex,
     "vchord_bm25": VchordBm25Index,
 }
-"""In the order in which a server that offers several is used."""
+"""Backends by name, in order of preference if a server offers several."""
 
-_EXTENSIONS = """
+_EXTENSIONS: Final = """
     SELECT name, coalesce(installed_version, default_version) AS version,
         installed_version IS NOT NULL AS installed
     FROM pg_available_extensions
@@ -27,9 +28,10 @@ _EXTENSIONS = """
 
 
 async def detect_lexical_index(connection: Connection, backend: str | None = None) -> LexicalIndex:
-    """The backend named, else the one whose extension is installed, else the first that could be installed.
+    """Return the backend named, else the one whose extension is installed, else the first that could be
+    installed.
 
-    Raises LexicalIndexError when there is none, or no version of one that is known to work.
+    Raises LexicalIndexError if the server has no backend, or only in versions that are not supported.
     """
     if backend is not None and backend not in BACKENDS:
         raise LexicalIndexError(f"no lexical backend {backend!r}; there are: {', '.join(BACKENDS)}")

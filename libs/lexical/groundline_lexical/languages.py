@@ -1,4 +1,6 @@
-"""Languages that collections may be in."""
+"""Languages of collections."""
+
+from typing import Final
 
 __all__ = [
     "ENGLISH_STOP_STEMS",
@@ -9,10 +11,10 @@ __all__ = [
     "without_stop_words",
 ]
 
-SIMPLE = "simple"
-"""Text as it is, without stop words and stemming: for code, names, and every language that is not listed."""
+SIMPLE: Final = "simple"
+"""Language without stop words and stemming: for code, names, and every language that is not listed."""
 
-STEMMED = frozenset(
+STEMMED: Final = frozenset(
     {
         "arabic",
         "danish",
@@ -37,7 +39,7 @@ STEMMED = frozenset(
 )
 """Languages with stop words and stemming."""
 
-_ENGLISH = """
+_ENGLISH: Final = """
     a about above after again against all am an and any are as at be because been before being below between
     both but by can cannot could did do does doing down during each few for from further had has have having
     he her here hers herself him himself his how i if in into is it its itself me more most my myself no nor
@@ -46,24 +48,24 @@ _ENGLISH = """
     was we were what when where which while who whom why will with would you your yours yourself yourselves
 """
 
-ENGLISH_STOP_WORDS = tuple(_ENGLISH.split())
-"""Words of grammar, and those that questions are asked with, as the lists of other languages have them."""
+ENGLISH_STOP_WORDS: Final = tuple(_ENGLISH.split())
+"""Function words and question words, as the lists of other languages have them."""
 
-_ENGLISH_STOP_WORDS = frozenset(ENGLISH_STOP_WORDS)
+_ENGLISH_STOP_WORDS: Final = frozenset(ENGLISH_STOP_WORDS)
 
-_STEMS = "abov ani becaus befor doe dure onc onli ourselv themselv veri whi yourselv"
+_STEMS: Final = "abov ani becaus befor doe dure onc onli ourselv themselv veri whi yourselv"
 
-ENGLISH_STOP_STEMS = tuple(_STEMS.split())
-"""What the English stemmer makes of the stop words that it changes, for backends that stem first."""
+ENGLISH_STOP_STEMS: Final = tuple(_STEMS.split())
+"""Stems of the stop words that the English stemmer changes, for backends that stem first."""
 
 
 def languages() -> frozenset[str]:
-    """The names that create_index knows, "simple" among them; any other is indexed as simple."""
+    """Return the names that create_index knows, "simple" among them; any other is indexed as simple."""
     return STEMMED | {SIMPLE}
 
 
 def without_stop_words(words: str, language: str) -> str:
-    """Words of a query, with spaces between, without our own stop words, which there are for English only.
+    """Remove our own stop words, which exist only for English, from a query's words.
 
     For backends that have PostgreSQL's lists in the index, which may lack some.
     """

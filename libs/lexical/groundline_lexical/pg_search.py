@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
-from typing import Self
+from typing import Final, Self
 
 import asyncpg
 
@@ -15,15 +15,16 @@ from groundline_lexical.text import searched_text
 
 __all__ = ["PgSearchIndex"]
 
-# The functions used below are there from 0.21 on; later ones than 0.24 have not been read.
-_OLDEST, _BEFORE = (0, 21), (0, 25)
+# The functions used below exist from 0.21 on; versions after 0.24 have not been checked.
+_OLDEST: Final = (0, 21)
+_BEFORE: Final = (0, 25)
 
-# By default the last thousand rows stay in a mutable segment, which every search tokenizes anew: 12,000
+# By default the last thousand rows stay in a mutable segment, which every search tokenizes again: 12,000
 # chunks written in batches took 600 ms to search, and 7 ms without it. A search looks each word up in every
-# segment, which is most of its cost where few rows are wanted. So one segment is built, though by one process
-# (by default four, by two), and what is written is merged again and again (layer_sizes), beside the writers.
-# The sizes are a third of the next, not a tenth: that costs writers nothing that could be measured.
-_CREATE_INDEX = """
+# segment, which is most of its cost when few rows are wanted. So one segment is built, though by one process
+# (by default four, by two), and new rows are merged repeatedly (layer_sizes), beside the writers. Each size
+# is a third of the next, not a tenth: that costs writers nothing measurable.
+_CREATE_INDEX: Final = """
     CREATE INDEX {table}_bm25 ON {table} USING bm25 (chunk_id, {columns})
     WITH (
         key_field = 'chunk_id', text_fields = '{fields}',
@@ -32,16 +33,16 @@ _CREATE_INDEX = """
     )
 """
 
-# paradedb.match tokenizes its text and searches for any of the tokens; nothing in it is syntax.
-_MATCH = "paradedb.match('lexical_text', $1::text)"
+# paradedb.match tokenizes its text and searches for any of the tokens; its text has no syntax.
+_MATCH: Final = "paradedb.match('lexical_text', $1::text)"
 # A plain condition beside the match would be counted into the score.
-_IN_COLLECTIONS = """paradedb.const_score(0.0, paradedb.term_set(
+_IN_COLLECTIONS: Final = """paradedb.const_score(0.0, paradedb.term_set(
         terms => ARRAY(SELECT paradedb.term('collection_id', id) FROM unnest({collections}::text[]) AS id)
     ))"""
-_AMONG_CHUNKS = """paradedb.const_score(0.0, paradedb.term_set(
+_AMONG_CHUNKS: Final = """paradedb.const_score(0.0, paradedb.term_set(
         terms => ARRAY(SELECT paradedb.term('chunk_id', id) FROM unnest({chunk_ids}::bigint[]) AS id)
     ))"""
-_SEARCH = """
+_SEARCH: Final = """
     SELECT chunk_id, paradedb.score(chunk_id) AS score{columns}
     FROM {table}
     WHERE chunk_id @@@ {query}
@@ -49,15 +50,15 @@ _SEARCH = """
     LIMIT {limit}
 """
 
-_KNOWN = "SELECT min(chunk_id), max(chunk_id) FROM {table}"
-_FOUND = """
+_KNOWN: Final = "SELECT min(chunk_id), max(chunk_id) FROM {table}"
+_FOUND: Final = """
     SELECT count(*) FROM {table}
     WHERE chunk_id @@@ paradedb.boolean(
         should => ARRAY[paradedb.term('chunk_id', $1::bigint), paradedb.term('chunk_id', $2::bigint)]
     )
 """
 
-_MISSING = """
+_MISSING: Final = """
     SELECT (SELECT count(*) FROM {table})
         - (SELECT count(*) FROM {table} WHERE chunk_id @@@ paradedb.all())
 """
@@ -66,7 +67,8 @@ _MISSING = """
 class PgSearchIndex:
     """LexicalIndex on pg_search 0.21 to 0.24.
 
-    Before 0.24 the extension writes no WAL: after a crash the index is empty, silently, until it is rebuilt.
+    Before 0.24 the extension writes no WAL: after a crash the index is empty, silently, until it is
+    rebuilt.
     """
 
     name = "pg_search"
@@ -76,13 +78,13 @@ class PgSearchIndex:
         filters_in_index=False,
         filters_collections=True,
         filters_chunks=True,
-        # Otherwise it looks into the index for every condition on the table.
+        # Otherwise the planner consults the index for every condition on the table.
         standby_settings=(("paradedb.enable_custom_scan", "off"),),
     )
 
     @classmethod
     def of_version(cls, version: str) -> Self:
-        """The index for an extension version; raises LexicalIndexError for one not known to work."""
+        """Return the index for an extension version. Raises LexicalIndexError for an unsupported one."""
         number = re.match(r"(\d+)\.(\d+)", version)
         if number is None or not _OLDEST <= (int(number[1]), int(number[2])) < _BEFORE:
             raise LexicalIndexError(
@@ -102,7 +104,7 @@ class PgSearchIndex:
     async def create_index(
         self, connection: Connection, table: str, language: str, *, is_shared: bool = False
     ) -> None:
-        # Without words' positions, which a match reads where they are, though only phrases need them.
+        # Without the positions of words, which a match reads if they exist, though only phrases need them.
         fields: dict[str, object] = {"lexical_text": {"tokenizer": _tokenizer(language), "record": "freq"}}
         if is_shared:
             fields["collection_id"] = {"tokenizer": {"type": "keyword"}, "record": "basic"}
@@ -164,10 +166,11 @@ class PgSearchIndex:
 
 
 def _tokenizer(language: str) -> Mapping[str, object]:
-    """Splits at what is no letter or digit and lower-cases; for a known language drops stop words and stems.
+    """Return a tokenizer that splits at characters other than letters and digits and lower-cases; for a known
+    language it drops stop words and stems.
 
-    Without its stop words ("how does the ...") a question asked of code finds markedly more, and no query
-    walks the posting lists that nearly every chunk is in.
+    Without its stop words ("how does the ...") a question about code finds markedly more, and no query walks
+    the posting lists that nearly every chunk is in.
     """
     if language not in STEMMED:
         return {"type": "default"}

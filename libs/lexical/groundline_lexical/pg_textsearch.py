@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Self
+from typing import Final, Self
 
 import asyncpg
 
@@ -15,11 +15,13 @@ from groundline_lexical.text import searched_text
 
 __all__ = ["PgTextsearchIndex"]
 
-# From 1.3 on, rows that no segment holds yet are in pages under the write-ahead log; before, a crash lost
+# From 1.3 on, rows that are not in a segment yet are in pages under the write-ahead log; before, a crash lost
 # them. 0.6 has the same SQL.
-_OLDEST, _BEFORE, _OLDEST_OF_SAME_SQL = (1, 3), (2, 0), (0, 6)
+_OLDEST: Final = (1, 3)
+_BEFORE: Final = (2, 0)
+_OLDEST_OF_SAME_SQL: Final = (0, 6)
 
-_CREATE_INDEX = """
+_CREATE_INDEX: Final = """
     CREATE INDEX {table}_bm25 ON {table} USING bm25 (lexical_text) WITH (text_config = 'pg_catalog.{name}')
 """
 
@@ -29,7 +31,7 @@ _CREATE_INDEX = """
 # makes one of two expressions that are spelled alike, so the index's name is spelled in two ways, which are
 # the same once the planner has put it together. (bm25_get_current_score() is as quick, but of another row
 # where the planner finds something better than a scan of this index, as for a condition that few rows meet.)
-_SEARCH = """
+_SEARCH: Final = """
     SELECT chunk_id, -distance AS score{columns}
     FROM (
         SELECT *, lexical_text <@> to_bm25query($1::text, '{table}_bm25') AS distance
@@ -43,11 +45,13 @@ _SEARCH = """
 
 # Rows that a scan takes from the index at first, where a plan made before does not say how many it needs, and
 # the most it ever takes; it doubles the number as long as too few of them meet the condition.
-_FIRST_SETTING, _FIRST, _MOST = "pg_textsearch.default_limit", 1000, 100_000
+_FIRST_SETTING: Final = "pg_textsearch.default_limit"
+_FIRST: Final = 1000
+_MOST: Final = 100_000
 
 # The oldest and the newest row that have a word to be found by; `$1` is the name of the index. Their first
 # words are enough: a row with all of them is near the top.
-_KNOWN = """
+_KNOWN: Final = """
     WITH ends AS (
         SELECT chunk_id, left(lexical_text, 200) AS words FROM {table}
         WHERE chunk_id IN ((SELECT min(chunk_id) FROM {table}), (SELECT max(chunk_id) FROM {table}))
@@ -61,7 +65,7 @@ _KNOWN = """
 
 
 class PgTextsearchIndex:
-    """LexicalIndex on pg_textsearch from 1.3 on, below 2. It looks at the best 100,000 matches at most."""
+    """LexicalIndex on pg_textsearch from 1.3 on, below 2. It considers only the best 100,000 matches."""
 
     name = "pg_textsearch"
 
@@ -76,9 +80,9 @@ class PgTextsearchIndex:
 
     @classmethod
     def of_version(cls, version: str, *, allow_lossy: bool = False) -> Self:
-        """The index for an extension version; raises LexicalIndexError for one not known to work.
+        """Return the index for an extension version. Raises LexicalIndexError for an unsupported one.
 
-        `allow_lossy` is for tests: versions whose SQL is the same, though they lose rows in an unclean stop.
+        `allow_lossy` is for tests: versions with the same SQL that lose rows in an unclean stop.
         """
         found = re.match(r"(\d+)\.(\d+)", version)
         number = (int(found[1]), int(found[2])) if found else (0, 0)
@@ -146,7 +150,7 @@ class PgTextsearchIndex:
     async def probe(self, connection: Connection, table: str) -> bool:
         statement = self.search_sql(table, SIMPLE, limit=1, condition="chunk_id = $2")
         async with connection.transaction(isolation="repeatable_read", readonly=True):
-            # So that the row is looked for in this index, not by its key.
+            # Forces a search in this index rather than by the row's key.
             await connection.execute("SET LOCAL enable_sort = off")
             for row in await connection.fetch(_KNOWN.format(table=table), f"{table}_bm25"):
                 if not await connection.fetch(statement, row["words"], row["chunk_id"]):

@@ -1,4 +1,4 @@
-"""What the suite asks of a BM25 index in PostgreSQL."""
+"""The port to a BM25 index in PostgreSQL."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,25 +12,26 @@ __all__ = ["Capabilities", "Connection", "LexicalIndex"]
 type Connection = asyncpg.Connection[Any] | PoolConnectionProxy[Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What search, readiness and repair may rely on, which differs between backends."""
+    """Properties that differ between backends, on which search, readiness and repair rely."""
 
     survives_unclean_stop: bool
-    """After a crash every committed row is found. Otherwise every index is to be rebuilt before it is trusted
-    again: rows may be lost silently, and no check proves that the others are sound."""
+    """Whether every committed row is found after a crash. Otherwise every index must be rebuilt before it is
+    trusted again: rows may be lost silently, and no check proves that the others are sound."""
 
     answers_on_standby: bool
-    """A streaming standby can be searched."""
+    """Whether a streaming standby can be searched."""
 
     filters_in_index: bool
-    """search_sql takes a `condition`, which is applied while the index is scanned."""
+    """Whether search_sql takes a `condition`, which is applied while the index is scanned."""
 
     filters_collections: bool
-    """search_sql takes `collections`, so that many small collections can share a table and its index."""
+    """Whether search_sql takes `collections`, so that many small collections can share a table and its
+    index."""
 
     filters_chunks: bool
-    """search_sql takes `chunk_ids`, for a search among a few hundred rows that are known."""
+    """Whether search_sql takes `chunk_ids`, for a search among a few hundred known rows."""
 
     standby_settings: tuple[tuple[str, str], ...] = ()
     """Settings of connections to standbys, without which a table with this index cannot be read there."""
@@ -49,12 +50,12 @@ class LexicalIndex(Protocol):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What this backend can do."""
+        """Capabilities of this backend."""
 
     async def create_extension(self, connection: Connection) -> None:
-        """Create the PostgreSQL extension where it is missing.
+        """Create the PostgreSQL extension if it is missing.
 
-        Raises LexicalIndexError when the role may not.
+        Raises LexicalIndexError if the role may not.
         """
 
     async def create_index(
@@ -77,7 +78,8 @@ class LexicalIndex(Protocol):
         collections: str = "",
         chunk_ids: str = "",
     ) -> str:
-        """The search statement for a table indexed in `language`; `$1` is what prepare_query made (text).
+        """Return the search statement for a table indexed in `language`; `$1` is the result of prepare_query
+        (text).
 
         Rows are chunk_id and score (higher is better), then `columns` (SQL expressions over the table, with
         parameters from `$2` on, each with a name of its own), best first, ties by chunk_id; `limit` of them,
@@ -100,31 +102,31 @@ class LexicalIndex(Protocol):
         """
 
     def search_settings(self, limit: int | None) -> Mapping[str, str]:
-        """Settings that the statement needs in its transaction (SET LOCAL); mostly there are none."""
+        """Return the settings that the statement needs in its transaction (SET LOCAL); mostly none."""
 
     def prepare_query(self, query: str, language: str) -> str:
-        """Make `$1` of any text a user may write, for tables indexed in `language`.
+        """Make `$1` from any text that a user may write, for tables indexed in `language`.
 
-        Never raises; nothing in the text is query syntax.
+        Never raises; the text has no query syntax.
         """
 
     async def probe(self, connection: Connection, table: str) -> bool:
-        """Whether the index finds the oldest and the newest row of the table; an empty table is fine.
+        """Tell whether the index finds the oldest and the newest row of the table; an empty table is fine.
 
         Quick enough to ask often, and no proof: rows between the two may be missing. Must run outside a
         transaction. A table without the index is an error of the database.
         """
 
     async def missing_rows(self, connection: Connection, table: str) -> int | None:
-        """How many rows of the table the index does not hold, counted; None where it cannot count its rows.
+        """Count the rows of the table that the index lacks; None if it cannot count its rows.
 
-        Reads the whole table. 0 does not prove an index sound after an unclean stop, of which its words may
+        Reads the whole table. 0 does not prove an index sound after an unclean stop, since its words may
         still be wrong, but tells whether rows were lost. Must run outside a transaction.
         """
 
     async def rebuild(self, connection: Connection, table: str) -> None:
-        """Build the index anew while the old one is searched and written to, then put it in its place.
+        """Build a new index while the old one is searched and written to, then replace it.
 
-        What a backend needs that does not survive an unclean stop, and what follows a new release of the
-        extension that says so. Takes as long as create_index on the table. Must run outside a transaction.
+        Needed after an unclean stop that the index does not survive, and after a release of the extension
+        that asks for it. Takes as long as create_index on the table. Must run outside a transaction.
         """

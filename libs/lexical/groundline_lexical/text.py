@@ -1,13 +1,13 @@
-"""What is indexed of a chunk, and what is searched for: words, among them the parts of identifiers.
+"""Words that are indexed and searched for, among them the parts of identifiers.
 
-Each backend takes text apart in its own way; PostgreSQL's parser makes a single token of `a/b.py`, of a host
-or an e-mail address. So what is stored is words already, in lower case and with one space between them: runs
-of letters and digits with their marks. `snake_case` and `dotted.names` fall apart by that. What is added is
-the parts of `camelCase` and `utf8`, and `snakecase` as one word, which finds a name in either spelling.
+Each backend splits text in its own way; PostgreSQL's parser makes a single token of `a/b.py`, of a host or an
+e-mail address. So the stored text consists of words already, in lower case and with one space between them:
+runs of letters and digits with their marks. This splits `snake_case` and `dotted.names`. Added are the parts
+of `camelCase` and `utf8`, and `snakecase` as one word, which finds a name in either spelling.
 
-Nor does that split what is written without spaces: a whole clause of Chinese or Japanese would be one word.
-Its pairs of neighbouring characters are added, and those of Korean, whose words carry particles: in every
-collection, which may hold several languages, and without a dictionary, which would lack names.
+It does not split scripts without spaces: a whole clause of Chinese or Japanese would be one word. Its pairs
+of neighbouring characters are added, and those of Korean, whose words carry particles: in every collection,
+which may hold several languages, and without a dictionary, which would lack names.
 """
 
 import re
@@ -16,58 +16,66 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import chain, islice
 from string import ascii_lowercase, ascii_uppercase, digits
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
 __all__ = ["TEXT_VERSION", "lexical_text", "searched_text"]
 
-TEXT_VERSION = 3
-"""Raised when `lexical_text` makes another text of the same chunk, which then has to be stored anew."""
+TEXT_VERSION: Final = 3
+"""Version of the stored text; raised when `lexical_text` makes another text of the same chunk, which must
+then be stored again."""
 
-TITLE_WEIGHT = 2
-"""How often a title counts: it says in few words what the whole is about, and stands once among many."""
+TITLE_WEIGHT: Final = 2
+"""Number of times that a title is stored: it says in few words what the whole is about, and occurs only once
+among many."""
 
-MAX_QUERY_WORDS = 256
-"""Words of a query that are searched for, and sub-tokens beside them; each costs a posting list."""
+MAX_QUERY_WORDS: Final = 256
+"""Maximum words of a query that are searched for, and as many sub-tokens beside them; each costs a posting
+list."""
 
-MAX_SUB_TOKENS = 2000
+MAX_SUB_TOKENS: Final = 2000
 """Maximum number of tokens added to one text."""
 
-# Beyond this a word is not a name but data, such as base64.
-_MAX_IDENTIFIER_CHARACTERS = 80
+# A longer word is not a name but data, such as base64.
+_MAX_IDENTIFIER_CHARACTERS: Final = 80
 
-_WORD = re.compile(r"\w+")
-_LOWER, _UPPER = "a-zß-öø-ÿ", "A-ZÀ-ÖØ-Þ"
-_BOUNDARY = re.compile(
+_WORD: Final = re.compile(r"\w+")
+_LOWER: Final = "a-zß-öø-ÿ"
+_UPPER: Final = "A-ZÀ-ÖØ-Þ"
+_BOUNDARY: Final = re.compile(
     rf"(?<=[{_LOWER}])(?=[{_UPPER}])"  # camel|Case
     rf"|(?<=[{_UPPER}])(?=[{_UPPER}][{_LOWER}])"  # HTTP|Server
     rf"|(?<=[{_LOWER}{_UPPER}])(?=[0-9])|(?<=[0-9])(?=[{_LOWER}{_UPPER}])"  # utf|8, 3|D
 )
 
-# Of texts in ASCII, which most are, by tables: three times as fast as by expressions. The first puts letters
-# in lower case and a space for what is no part of a word, the second tells kinds of characters apart.
-_AS_WORDS = bytes(ord(chr(code).lower()) if chr(code).isalnum() else 32 for code in range(128)) + bytes(128)
-_KINDS = bytes.maketrans(
+# For texts in ASCII, which most are, tables are three times as fast as expressions. The first puts letters in
+# lower case and a space for other characters, the second tells kinds of characters apart.
+_AS_WORDS: Final = bytes(
+    ord(chr(code).lower()) if chr(code).isalnum() else 32 for code in range(128)
+) + bytes(128)
+_KINDS: Final = bytes.maketrans(
     (ascii_uppercase + ascii_lowercase + digits).encode(), b"A" * 26 + b"a" * 26 + b"0" * 10
 )
-_HAVE_PARTS = (b"_", b"aA", b"a0", b"AAa", b"A0", b"0a", b"0A")
-"""In a text in ASCII, by its kinds, what every word with parts has somewhere."""
+_HAVE_PARTS: Final = (b"_", b"aA", b"a0", b"AAa", b"A0", b"0a", b"0A")
+"""Patterns, by the kinds of characters, of which every ASCII word with parts has one."""
 
 # Han, kana and Hangul, as NFKC leaves them.
-_UNSPACED = re.compile(
+_UNSPACED: Final = re.compile(
     r"[\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
     r"\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
 
 
-# What does not show, or only chooses how a character is drawn: the soft hyphen, the zero-width joiner, the
-# variation selectors.
-_INVISIBLE = dict.fromkeys((0xAD, 0x200D, *range(0xFE00, 0xFE10)))
+# Characters that do not show, or only choose how another is drawn: the soft hyphen, the zero-width joiner,
+# the variation selectors.
+_INVISIBLE: Final = dict.fromkeys((0xAD, 0x200D, *range(0xFE00, 0xFE10)))
 
 
 def lexical_text(text: str, *, context: str, title: str, uri: str) -> str:
-    """What the index holds of a chunk: title, path, context, the text itself, and sub-tokens of all of them.
+    """Return the indexed text of a chunk: title, path, context, the text itself, and sub-tokens of all of
+    them.
 
-    The title is there TITLE_WEIGHT times and the path once, what the context has of them included.
+    The title is repeated TITLE_WEIGHT times and the path stands once, occurrences in the context included.
     """
     path = _path(uri)
     titles = [title] * (TITLE_WEIGHT - (title in context)) if title else []
@@ -79,10 +87,10 @@ def lexical_text(text: str, *, context: str, title: str, uri: str) -> str:
 
 
 def searched_text(query: str) -> str:
-    """The query's words and sub-tokens; empty when it has none.
+    """Return the query's words and sub-tokens; "" if it has none.
 
-    What is written twice is searched for once; a word in several names, such as `il` in `IL-6` and `IL-10`,
-    counts as often.
+    Repeated words are searched for once; a word in several names, such as `il` in `IL-6` and `IL-10`, counts
+    as often.
     """
     cleaned = _clean(query)
     written = dict.fromkeys(_lower(cleaned).split())
@@ -93,7 +101,7 @@ def searched_text(query: str) -> str:
 
 
 def _clean(text: str) -> str:
-    """Compatibility-composed, so that one spelling meets another, and valid Unicode."""
+    """Return the text compatibility-composed, so that different spellings match, and valid Unicode."""
     if text.isascii():
         return text
     valid = text.encode("utf-8", "replace").decode("utf-8")
@@ -108,7 +116,7 @@ def _words(text: str) -> list[str]:
 
 
 def _ascii_words(text: str) -> str:
-    """The words of a text in ASCII, in lower case."""
+    """Return the words of a text in ASCII, in lower case."""
     return b" ".join(text.encode().translate(_AS_WORDS).split()).decode()
 
 
@@ -119,7 +127,8 @@ def _lower(text: str) -> str:
 
 @cache
 def _marked_word() -> re.Pattern[str]:
-    r"""A letter or digit, then any of them and of their marks, such as the vowel signs of Tamil.
+    r"""Compile the pattern of a letter or digit, then any of them and of their marks, such as the vowel signs
+    of Tamil.
 
     The marks, which \w leaves out, are all below U+1F000.
     """
@@ -133,7 +142,7 @@ def _sub_tokens(text: str) -> Iterator[str]:
     if text.isascii():
         kinds = text.encode().translate(_KINDS)
         if not any(parts in kinds for parts in _HAVE_PARTS):
-            return  # as most prose: looking at each of its words takes far longer
+            return  # most prose: examining each of its words takes far longer
     for word in _WORD.findall(text):
         # Nearly every word is of lower-case letters, with a capital at most in front: it has no parts.
         if word.isascii() and word.isalpha() and (word.islower() or word.istitle()):
@@ -160,7 +169,7 @@ def _parts(segment: str) -> Iterator[str]:
 
 
 def _pairs(words: str, *, singles: bool) -> Iterator[str]:
-    """Of each run of characters without spaces the overlapping pairs; single characters where they stand
+    """Return the overlapping pairs of each run of characters without spaces; single characters if they stand
     alone and, for the words of one character among those searched for, `singles` all of them."""
     if words.isascii():
         return
@@ -172,7 +181,7 @@ def _pairs(words: str, *, singles: bool) -> Iterator[str]:
 
 
 def _path(uri: str) -> str:
-    """Host and path of a URL, the path of a file; what cannot be read as either is taken as it is."""
+    """Return host and path of a URL, the path of a file; other text is taken as it is."""
     try:
         parts = urlsplit(uri)
     except ValueError:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Self
+from typing import Final, Self
 
 import asyncpg
 
@@ -16,18 +16,18 @@ from groundline_lexical.text import searched_text
 __all__ = ["VchordBm25Index"]
 
 # 0.4 takes tsvector in place of bm25vector, and its functions are others.
-_SUPPORTED = (0, 3)
+_SUPPORTED: Final = (0, 3)
 
 # A vector's terms are numbers. Each stem that PostgreSQL's configuration of the language makes gets the one
 # that it hashes to: no vocabulary is trained, loaded or restored, and no word is unknown. An index has a
 # counter for every number up to the largest, so there are no more than these; of a language's words few share
 # one. The subwords of pg_tokenizer's vocabularies, in their place, find less in code: nDCG@10 .734, not .763.
-_TERMS = 2**18
+_TERMS: Final = 2**18
 
 # hashtextextended is what hash partitions rely on: it stays what it is. An index needs an IMMUTABLE function,
 # and one in SQL would be inlined. The extension's casts look for their types in search_path, which is
 # pg_catalog alone while an index is built.
-_CREATE_FUNCTION = f"""
+_CREATE_FUNCTION: Final = f"""
     CREATE FUNCTION groundline_terms(words text, configuration regconfig) RETURNS bm25_catalog.bm25vector
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT
     SET search_path = bm25_catalog, pg_catalog AS $body$
@@ -39,17 +39,17 @@ _CREATE_FUNCTION = f"""
     END
     $body$
 """  # noqa: S608
-_HAS_FUNCTION = "SELECT to_regprocedure('groundline_terms(text, regconfig)') IS NOT NULL"
+_HAS_FUNCTION: Final = "SELECT to_regprocedure('groundline_terms(text, regconfig)') IS NOT NULL"
 
-_TERMS_OF = "groundline_terms({words}, '{configuration}'::regconfig)"
-_CREATE_INDEX = """
+_TERMS_OF: Final = "groundline_terms({words}, '{configuration}'::regconfig)"
+_CREATE_INDEX: Final = """
     CREATE INDEX {table}_bm25 ON {table} USING bm25 (({terms}) bm25_catalog.bm25_ops)
 """
 
 # <&> is the negative score; 0 is a row with none of the terms, which a scan of the index leaves out, and any
 # other does not. The query names the index that is scanned, unchecked: it must be this table's. It is a query
 # of its own so that its words are taken apart once, not for each row.
-_SEARCH = """
+_SEARCH: Final = """
     SELECT chunk_id, -distance AS score{columns}
     FROM (
         SELECT *, {terms} <&> (
@@ -63,16 +63,18 @@ _SEARCH = """
 
 # The index gives no more rows than this setting, whatever LIMIT says; -1 looks at every row. A scan looks for
 # the extension's own type by its bare name.
-_LIMIT_SETTING, _MOST, _ALL = "bm25_catalog.bm25_limit", 65_535, -1
-_SEARCH_PATH = '"$user", public, bm25_catalog'
+_LIMIT_SETTING: Final = "bm25_catalog.bm25_limit"
+_MOST: Final = 65_535
+_ALL: Final = -1
+_SEARCH_PATH: Final = '"$user", public, bm25_catalog'
 
 # The oldest and the newest row that have a term to be found by; their first words are enough.
-_KNOWN = """
+_KNOWN: Final = """
     SELECT chunk_id, words FROM (SELECT chunk_id, left(lexical_text, 200) AS words FROM {table}) AS {table}
     WHERE chunk_id IN ((SELECT min(chunk_id) FROM {table}), (SELECT max(chunk_id) FROM {table}))
         AND {terms}::text <> '{{}}'
 """
-_DEFINITION = "SELECT pg_get_indexdef($1::text::regclass)"
+_DEFINITION: Final = "SELECT pg_get_indexdef($1::text::regclass)"
 
 
 class VchordBm25Index:
@@ -92,7 +94,7 @@ class VchordBm25Index:
 
     @classmethod
     def of_version(cls, version: str) -> Self:
-        """The index for an extension version; raises LexicalIndexError for one not known to work."""
+        """Return the index for an extension version. Raises LexicalIndexError for an unsupported one."""
         number = re.match(r"(\d+)\.(\d+)", version)
         if number is None or (int(number[1]), int(number[2])) != _SUPPORTED:
             raise LexicalIndexError(
@@ -153,12 +155,12 @@ class VchordBm25Index:
         table = plain_name(table)
         definition = await connection.fetchval(_DEFINITION, f"{table}_bm25")
         found = re.search(r"'([a-z]+)'::regconfig", definition)
-        assert found is not None, "an index that this backend has not made"
+        assert found is not None, "not an index of this backend"
         language = found[1]
         search = self.search_sql(table, language, limit=_MOST)
         statement = f"SELECT FROM ({search}) AS found WHERE chunk_id = $2"
         async with connection.transaction(isolation="repeatable_read", readonly=True):
-            # So that the row is looked for in this index.
+            # Forces a search in this index.
             await connection.execute(
                 f"SET LOCAL enable_sort = off; SET LOCAL {_LIMIT_SETTING} = {_MOST}; "
                 f"SET LOCAL search_path = {_SEARCH_PATH}"
@@ -177,5 +179,5 @@ class VchordBm25Index:
 
 
 def _terms(words: str, language: str) -> str:
-    """SQL of the terms of words."""
+    """Return the SQL expression of the words' terms."""
     return _TERMS_OF.format(words=words, configuration=configuration(language))

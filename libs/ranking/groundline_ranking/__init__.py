@@ -1,29 +1,19 @@
-"""Puts candidates in order: fuses the arms' lists, removes near-duplicates, weighs, diversifies, cuts.
+"""Ranking of candidates: ranked lists are fused, near-duplicates removed, candidates weighed, diversified,
+cut and explained."""
 
-Arithmetic on what a search found, in the process that has it, and what is read for it and of it. A strategy
-that asks a model is the reranker's.
-"""
-
-from groundline_ranking.candidates import (
-    ArmList,
-    Candidates,
-    ChunkFeatures,
-    arm_scores,
-    candidates_of,
-    is_weak,
-)
+from groundline_ranking.candidates import ArmHits, Candidates, Hit, is_weak
 from groundline_ranking.duplicates import MAX_WINDOW, MIN_WINDOW
-from groundline_ranking.passages import Fetch, Rank, ranked_with_texts, read_passages
-from groundline_ranking.ranking import Order, Pool, finish, in_fused_order, wanted_chunks
-from groundline_ranking.request import (
+from groundline_ranking.options import options_of
+from groundline_ranking.ranking import (
     INLINE_CANDIDATES,
     MODELS,
-    off_loop,
-    pooled,
+    READ_CANDIDATES,
+    Duplicate,
+    Ranked,
+    Ranking,
+    Read,
+    Score,
     rank,
-    size_of,
-    texts_of,
-    window_of,
 )
 
 __all__ = [
@@ -31,25 +21,16 @@ __all__ = [
     "MAX_WINDOW",
     "MIN_WINDOW",
     "MODELS",
-    "ArmList",
+    "READ_CANDIDATES",
+    "ArmHits",
     "Candidates",
-    "ChunkFeatures",
-    "Fetch",
-    "Order",
-    "Pool",
-    "Rank",
-    "arm_scores",
-    "candidates_of",
-    "finish",
-    "in_fused_order",
+    "Duplicate",
+    "Hit",
+    "Ranked",
+    "Ranking",
+    "Read",
+    "Score",
     "is_weak",
-    "off_loop",
-    "pooled",
+    "options_of",
     "rank",
-    "ranked_with_texts",
-    "read_passages",
-    "size_of",
-    "texts_of",
-    "wanted_chunks",
-    "window_of",
 ]

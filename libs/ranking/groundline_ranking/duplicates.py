@@ -1,40 +1,40 @@
-"""How alike passages are, and what follows from it: near-duplicates, and diversity."""
+"""Similarity of passages: near-duplicates, and diversity."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from groundline.v1 import options_pb2
+from groundline_contracts import default_of
 from groundline_signatures import alike_rows, pairwise_similarity
 from numpy.typing import NDArray
 
 from groundline_ranking.candidates import Candidates, Floats, Integers
 
-__all__ = ["DEFAULT_DEDUPLICATION_THRESHOLD", "Choice", "diversified", "near_duplicates"]
+__all__ = ["Choice", "diversified", "near_duplicates"]
 
-DEFAULT_DEDUPLICATION_THRESHOLD = 0.9
+_THRESHOLD: Final[float] = default_of(options_pb2.RerankOptions, "deduplication_threshold")
 
-WINDOW = 4
-MIN_WINDOW, MAX_WINDOW = 50, 400
+WINDOW: Final = 4
+MIN_WINDOW: Final = 50
+MAX_WINDOW: Final = 400
 """Near-duplicates are looked for among this many times top_k of the best fused candidates, at least 50: what
 comes after them is not returned. A strategy that orders anew may bring up any of them; for it, among 400."""
 
-DIVERSITY_WINDOW = 4
-"""Diversity chooses among this many times top_k of the best; each choice is compared with all of them."""
+DIVERSITY_WINDOW: Final = 4
+"""Multiple of top_k of the best passages among which diversity chooses; each choice is compared with all of
+them."""
 
 
 def near_duplicates(
     candidates: Candidates, rows: Integers, options: options_pb2.RerankOptions, *, top_k: int
 ) -> Mapping[int, tuple[int, float]]:
-    """Row → the row of the better passage that it is a near-duplicate of, and how similar they are.
+    """Return, by row, the row of the better passage that it is a near-duplicate of, and their similarity.
 
     `rows` are in order, best first. Chunks without a signature have no duplicates.
     """
-    threshold = (
-        options.deduplication_threshold
-        if options.HasField("deduplication_threshold")
-        else DEFAULT_DEDUPLICATION_THRESHOLD
-    )
+    threshold = options.deduplication_threshold if options.HasField("deduplication_threshold") else _THRESHOLD
     if not threshold:
         return {}
     keeps_order = options.strategy in (
@@ -42,7 +42,7 @@ def near_duplicates(
         options_pb2.RERANK_STRATEGY_NONE,
     )
     window = rows[: max(WINDOW * top_k, MIN_WINDOW) if keeps_order else MAX_WINDOW]
-    # Most passages are like no other: comparing each with each is left to those that may be.
+    # Most passages resemble no other: only those that may are compared with each other.
     window = window[alike_rows(candidates.signatures[window], threshold)]
     if not len(window):
         return {}
@@ -50,22 +50,22 @@ def near_duplicates(
     alike = similarities >= np.float32(threshold)
     duplicates: dict[int, tuple[int, float]] = {}
     removed = np.zeros(len(window), bool)
-    # Only those that have a duplicate are looked at, in order.
-    for place in np.flatnonzero(np.tril(alike, -1).any(axis=1)):
-        better = np.flatnonzero(alike[place, :place] & ~removed[:place])
+    # Only rows with a duplicate are examined, in order.
+    for index in np.flatnonzero(np.tril(alike, -1).any(axis=1)):
+        better = np.flatnonzero(alike[index, :index] & ~removed[:index])
         if len(better):
-            nearest = better[np.argmax(similarities[place, better])]
-            removed[place] = True
-            duplicates[int(window[place])] = (int(window[nearest]), float(similarities[place, nearest]))
+            nearest = better[np.argmax(similarities[index, better])]
+            removed[index] = True
+            duplicates[int(window[index])] = (int(window[nearest]), float(similarities[index, nearest]))
     return duplicates
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A passage that diversity chose: its place among those it chose from, its relevance (0 to 1), how
-    similar it is to the most similar one before it (0 to 1), and the value that decided."""
+    """A passage that diversity chose: its index among the passages, its relevance (0 to 1), its similarity to
+    the most similar one before it (0 to 1), and the value that decided."""
 
-    place: int
+    index: int
     relevance: float
     redundancy: float
     value: float
@@ -74,7 +74,7 @@ class Choice:
 def diversified(
     candidates: Candidates, rows: Sequence[int], scores: Floats, count: int, mmr_lambda: float
 ) -> list[Choice]:
-    """The first `count` by maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998).
+    """Return the first `count` by maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998).
 
     Each time the passage comes next whose relevance (its score on a scale from 0 for the worst to 1 for the
     best) times lambda, less its similarity to the most similar one before it times 1 - lambda, is greatest.

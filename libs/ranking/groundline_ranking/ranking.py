@@ -1,98 +1,218 @@
-"""From candidates to the ranked chunks of a response; what a model's scores are needed for is left open."""
+"""Order of candidates and its reasons: they are fused, freed of near-duplicates, ordered, diversified, cut,
+explained.
 
+The retriever and the reranker rank here. The retriever reads the texts that a strategy needs from the
+database, and asks the reranker for a model's scores; the reranker has the texts in its request, and asks its
+model.
+"""
+
+import asyncio
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
-from groundline.v1 import candidate_pb2, options_pb2, passage_pb2, reranker_service_pb2
+from groundline.v1 import options_pb2, passage_pb2
+from groundline_contracts import default_of
 
 from groundline_ranking.candidates import Candidates, Floats, Integers
 from groundline_ranking.duplicates import diversified, near_duplicates
 from groundline_ranking.fusion import ArmScores, Fused, fuse
-from groundline_ranking.weighted import Texts, weighted_components
+from groundline_ranking.weighted import reads_words, weighted_components
 
 __all__ = [
-    "DEFAULT_TOP_K",
-    "Order",
-    "Pool",
-    "by_weights",
-    "finish",
-    "in_fused_order",
-    "pool_of",
-    "top_k_of",
-    "wanted_chunks",
+    "INLINE_CANDIDATES",
+    "MODELS",
+    "READ_CANDIDATES",
+    "Duplicate",
+    "Ranked",
+    "Ranking",
+    "Read",
+    "Score",
+    "rank",
 ]
 
-DEFAULT_TOP_K = 8
+_TOP_K: Final[int] = default_of(options_pb2.RerankOptions, "top_k")
 
+INLINE_CANDIDATES: Final = 1000
+"""Maximum number of candidates that are ranked on the event loop, which takes about 5 ms; more go to a
+thread."""
 
-def top_k_of(options: options_pb2.RerankOptions) -> int:
-    return options.top_k or DEFAULT_TOP_K
+READ_CANDIDATES: Final = 50
+"""Number of the best fused candidates that a strategy reads, or top_k if that is more."""
+
+MODELS: Final[Mapping[options_pb2.RerankStrategy.ValueType, str]] = {
+    options_pb2.RERANK_STRATEGY_CROSS_ENCODER: "cross_encoder",
+    options_pb2.RERANK_STRATEGY_API: "api",
+    options_pb2.RERANK_STRATEGY_LLM: "llm",
+}
+"""Strategies that ask a model, by the name of the component that its score becomes in explanations."""
+
+type Read = Callable[[Mapping[str, Sequence[int]]], Awaitable[Mapping[int, passage_pb2.Chunk]]]
+"""Reads chunks, given by collection: by id those that exist, that the caller may read, and that have a
+text."""
+type Score = Callable[[Sequence[passage_pb2.Chunk]], Awaitable[Sequence[float] | passage_pb2.Degradation]]
+"""Asks the strategy's model how relevant chunks are: a score for each, higher is better, or why there are
+no scores."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
-    """What is left after fusion and deduplication, best first, and the duplicates."""
+class Duplicate:
+    """A near-duplicate of a better chunk, and how similar it is, 0 to 1."""
+
+    chunk_id: int
+    collection_id: str
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A chunk at its final rank."""
+
+    chunk_id: int
+    collection_id: str
+    score: float
+    """Final score; higher is better, comparable within one ranking only."""
+    explanation: passage_pb2.ScoreExplanation
+    duplicates: Sequence[Duplicate] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Kept candidates, best first, the cut ones with the rule that cut them, and a strategy that failed."""
+
+    ranked: Sequence[Ranked]
+    cut: Sequence[passage_pb2.CutPassage] = ()
+    """Candidates that were cut, if the options ask for them."""
+    degraded: Sequence[passage_pb2.Degradation] = ()
+
+
+async def rank(
+    candidates: Candidates,
+    query: str,
+    options: options_pb2.RerankOptions,
+    *,
+    read: Read,
+    score: Score,
+    window: int = READ_CANDIDATES,
+) -> Ranking:
+    """Put candidates in order by the strategy, drop what scores too low, and keep the first top_k.
+
+    A strategy that reads texts gets those of the best `window` candidates, or of the best top_k where that
+    is more. What it does not see is cut, and so is what `read` does not find. Where a model gives no
+    scores, the fused order stands.
+    """
+    size = len(candidates)
+    shortlist = await _off_loop(size > INLINE_CANDIDATES, lambda: _shortlist_of(candidates, options))
+    if not (options.strategy in MODELS or reads_words(options)):
+        return await _off_loop(
+            size > INLINE_CANDIDATES, lambda: _finish(shortlist, _without_texts(shortlist, options), options)
+        )
+    count = max(_top_k_of(options), window)
+    seen, unseen = shortlist.rows[:count], shortlist.rows[count:]
+    chunks = await read(_by_collection(candidates, seen)) if len(seen) else {}
+    rows = np.array([row for row in seen.tolist() if candidates.chunk_ids[row] in chunks], np.int64)
+    texts = [chunks[candidates.chunk_ids[row]] for row in rows.tolist()]
+    degraded: list[passage_pb2.Degradation] = []
+    if options.strategy in MODELS:
+        scores = await score(texts) if texts else ()
+        if isinstance(scores, passage_pb2.Degradation):
+            degraded.append(scores)
+            order = _in_fused_order(shortlist)
+        else:
+            order = _by_model(rows, scores, MODELS[options.strategy], unseen)
+    else:
+        ordered = await asyncio.to_thread(_by_weights, shortlist, rows, texts, query, options)
+        order = replace(ordered, unseen=unseen.tolist())
+    ranking = await _off_loop(size > INLINE_CANDIDATES, lambda: _finish(shortlist, order, options))
+    return replace(ranking, degraded=degraded)
+
+
+async def _off_loop[Result](is_long: bool, work: Callable[[], Result]) -> Result:
+    """Return the result of `work`; run it in a thread if it would hold the event loop up."""
+    return await asyncio.to_thread(work) if is_long else work()
+
+
+def _top_k_of(options: options_pb2.RerankOptions) -> int:
+    return options.top_k or _TOP_K
+
+
+@dataclass(frozen=True, slots=True)
+class _Shortlist:
+    """Candidates after fusion and deduplication, best first, and the duplicates."""
 
     candidates: Candidates
     fused: Fused
     rows: Integers
     duplicates: Mapping[int, tuple[int, float]]
-    """Row of a duplicate → row of the better passage, and their similarity."""
+    """Row of the better passage and the similarity, by the row of a duplicate."""
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """Passages in their order, with the scores and components that decided it; `unseen` come after, and
+class _Order:
+    """Candidates in their order, with the scores and components that decided it; `unseen` come after, and
     are cut."""
 
     rows: Integers
     scores: Floats
     components: Mapping[str, tuple[Floats, float]]
-    """By name the values for `rows`, and the weight that they were multiplied with."""
+    """Values for `rows`, and the weight that they were multiplied with, by name."""
     unseen: Sequence[int] = ()
 
-    def sorted(self) -> "Order":
-        """By falling score; of equal scores the one that stood before stays before."""
+    def sorted(self) -> "_Order":
+        """Order by falling score; of equal scores the one that stood before stays before."""
         order = np.argsort(-self.scores, kind="stable")
         components = {name: (values[order], weight) for name, (values, weight) in self.components.items()}
-        return Order(self.rows[order], self.scores[order], components, self.unseen)
+        return _Order(self.rows[order], self.scores[order], components, self.unseen)
 
 
-def pool_of(candidates: Candidates, options: options_pb2.RerankOptions) -> Pool:
-    """All candidates in one list, without near-duplicates of better ones."""
+def _shortlist_of(candidates: Candidates, options: options_pb2.RerankOptions) -> _Shortlist:
+    """Fuse all candidates into one list, without near-duplicates of better ones."""
     fused = fuse(candidates, options)
-    duplicates = near_duplicates(candidates, fused.rows, options, top_k=top_k_of(options))
+    duplicates = near_duplicates(candidates, fused.rows, options, top_k=_top_k_of(options))
     rows = fused.rows
     if duplicates:
         rows = np.array([row for row in rows.tolist() if row not in duplicates], np.int64)
-    return Pool(candidates, fused, rows, duplicates)
+    return _Shortlist(candidates, fused, rows, duplicates)
 
 
-def wanted_chunks(pool: Pool, rows: Iterable[int]) -> list[candidate_pb2.CollectionChunks]:
-    """The chunks in these rows, by collection."""
-    by_collection: dict[str, list[int]] = {}
-    for row in rows:
-        by_collection.setdefault(pool.candidates.collection_of(row), []).append(
-            int(pool.candidates.chunk_ids[row])
-        )
-    return [
-        candidate_pb2.CollectionChunks(collection_id=name, chunk_ids=chunk_ids)
-        for name, chunk_ids in by_collection.items()
-    ]
+def _by_collection(candidates: Candidates, rows: Integers) -> Mapping[str, Sequence[int]]:
+    """Return the ids of the chunks in these rows, by collection."""
+    found: dict[str, list[int]] = {}
+    for row in rows.tolist():
+        found.setdefault(candidates.collection_of(row), []).append(candidates.chunk_ids[row])
+    return found
 
 
-def in_fused_order(pool: Pool) -> Order:
-    """The order of the strategy none, and where another fails."""
-    return Order(pool.rows, pool.fused.scores[pool.rows], {})
+def _in_fused_order(shortlist: _Shortlist) -> _Order:
+    """Return the order of the strategy none, which stands where another fails too."""
+    return _Order(shortlist.rows, shortlist.fused.scores[shortlist.rows], {})
 
 
-def by_weights(
-    pool: Pool, rows: Integers, texts: Texts, query: str, options: options_pb2.RerankOptions
-) -> Order:
-    """The order of the strategy weighted; ties go to the smaller chunk id."""
-    components = weighted_components(pool.candidates, pool.fused, rows, texts, query, options)
+def _without_texts(shortlist: _Shortlist, options: options_pb2.RerankOptions) -> _Order:
+    """Order by a strategy that reads no texts."""
+    if options.strategy == options_pb2.RERANK_STRATEGY_WEIGHTED:
+        return _by_weights(shortlist, shortlist.rows, (), "", options)
+    return _in_fused_order(shortlist)
+
+
+def _by_model(rows: Integers, scores: Sequence[float], name: str, unseen: Integers) -> _Order:
+    """Order by a model's scores; of equal scores the better fused one, which it was shown first, stays
+    first."""
+    values = np.array(scores, np.float64)
+    return _Order(rows, values, {name: (values, 1.0)}, unseen.tolist()).sorted()
+
+
+def _by_weights(
+    shortlist: _Shortlist,
+    rows: Integers,
+    texts: Sequence[passage_pb2.Chunk],
+    query: str,
+    options: options_pb2.RerankOptions,
+) -> _Order:
+    """Order by the strategy weighted; ties go to the smaller chunk id."""
+    components = weighted_components(shortlist.candidates, shortlist.fused, rows, texts, query, options)
     scores = np.array(
         [
             math.fsum(parts)
@@ -102,7 +222,7 @@ def by_weights(
         else np.zeros(len(rows))
     )
     by_id = np.argsort(rows, kind="stable")  # rows are in the order of their chunk ids
-    given = Order(
+    given = _Order(
         rows[by_id],
         scores[by_id],
         {name: (values[by_id], weight) for name, (values, weight) in components.items()},
@@ -110,69 +230,64 @@ def by_weights(
     return given.sorted()
 
 
-def finish(
-    pool: Pool, order: Order, options: options_pb2.RerankOptions
-) -> reranker_service_pb2.RerankResponse:
+def _finish(shortlist: _Shortlist, order: _Order, options: options_pb2.RerankOptions) -> Ranking:
     """Diversify, cut, and explain."""
-    top_k = top_k_of(options)
+    top_k = _top_k_of(options)
     minimum = options.min_score if options.HasField("min_score") else -math.inf
     enough = np.flatnonzero(order.scores >= minimum)
-    response = reranker_service_pb2.RerankResponse()
     if options.HasField("mmr_lambda"):
         choices = diversified(
-            pool.candidates, order.rows[enough].tolist(), order.scores[enough], top_k, options.mmr_lambda
+            shortlist.candidates, order.rows[enough].tolist(), order.scores[enough], top_k, options.mmr_lambda
         )
-        places = [int(enough[choice.place]) for choice in choices]
-        for choice, place in zip(choices, places, strict=True):
-            ranked = _ranked(pool, order, place)
-            ranked.score = ranked.explanation.final_score = choice.value
+        indexes = [int(enough[choice.index]) for choice in choices]
+        ranked = [
+            replace(_ranked(shortlist, order, index), score=choice.value)
+            for choice, index in zip(choices, indexes, strict=True)
+        ]
+        for choice, each in zip(choices, ranked, strict=True):
+            each.explanation.final_score = choice.value
             for name, value, weight in (
                 ("relevance", choice.relevance, options.mmr_lambda),
                 ("redundancy", choice.redundancy, options.mmr_lambda - 1),
             ):
-                ranked.explanation.components.add(name=name, value=value, weight=weight)
-            response.ranked.append(ranked)
+                each.explanation.components.add(name=name, value=value, weight=weight)
     else:
-        places = enough[:top_k].tolist()
-        response.ranked.extend(_ranked(pool, order, place) for place in places)
-    if options.include_cut:
-        response.cut.extend(_cut(pool, order, set(places), enough.tolist(), top_k))
-    return response
+        indexes = enough[:top_k].tolist()
+        ranked = [_ranked(shortlist, order, index) for index in indexes]
+    if not options.include_cut:
+        return Ranking(ranked)
+    return Ranking(ranked, _cut(shortlist, order, set(indexes), enough.tolist(), top_k))
 
 
-def _ranked(pool: Pool, order: Order, place: int) -> candidate_pb2.RankedChunk:
-    row = int(order.rows[place])
-    ranked = candidate_pb2.RankedChunk(
-        chunk_id=int(pool.candidates.chunk_ids[row]),
-        collection_id=pool.candidates.collection_of(row),
-        score=float(order.scores[place]),
-        explanation=_explanation(pool, row, order, place),
-    )
-    if pool.duplicates:
-        ranked.duplicates.extend(
-            candidate_pb2.DuplicateChunk(
-                chunk_id=int(pool.candidates.chunk_ids[duplicate]),
-                collection_id=pool.candidates.collection_of(duplicate),
-                similarity=similarity,
-            )
-            for duplicate, (better, similarity) in pool.duplicates.items()
+def _ranked(shortlist: _Shortlist, order: _Order, index: int) -> Ranked:
+    row, candidates = int(order.rows[index]), shortlist.candidates
+    return Ranked(
+        chunk_id=candidates.chunk_ids[row],
+        collection_id=candidates.collection_of(row),
+        score=float(order.scores[index]),
+        explanation=_explanation(shortlist, row, order, index),
+        duplicates=[
+            Duplicate(candidates.chunk_ids[duplicate], candidates.collection_of(duplicate), similarity)
+            for duplicate, (better, similarity) in shortlist.duplicates.items()
             if better == row
-        )
-    return ranked
+        ],
+    )
 
 
-def _explanation(pool: Pool, row: int, order: Order | None, place: int) -> passage_pb2.ScoreExplanation:
-    fused = pool.fused
+def _explanation(
+    shortlist: _Shortlist, row: int, order: _Order | None, index: int
+) -> passage_pb2.ScoreExplanation:
+    fused = shortlist.fused
     return passage_pb2.ScoreExplanation(
         keyword=_arm_score(fused.keyword, row),
         semantic=_arm_score(fused.semantic, row),
         fused_score=float(fused.scores[row]),
         fused_rank=_fused_rank(fused, row),
         components=[
-            passage_pb2.ScoreComponent(name=name, value=float(values[place]), weight=weight)
+            passage_pb2.ScoreComponent(name=name, value=float(values[index]), weight=weight)
             for name, (values, weight) in (order.components.items() if order is not None else ())
         ],
-        final_score=float(fused.scores[row] if order is None else order.scores[place]),
+        final_score=float(fused.scores[row] if order is None else order.scores[index]),
     )
 
 
@@ -186,30 +301,30 @@ def _arm_score(scores: ArmScores, row: int) -> passage_pb2.ArmScore | None:
 
 
 def _cut(
-    pool: Pool, order: Order, returned: set[int], enough: Sequence[int], top_k: int
+    shortlist: _Shortlist, order: _Order, returned: set[int], enough: Sequence[int], top_k: int
 ) -> list[passage_pb2.CutPassage]:
-    """What was not returned, in the fused order."""
+    """Return the passages that are cut, in the fused order."""
     rules: dict[int, tuple[passage_pb2.CutRule.ValueType, int | None]] = {}
-    for row in pool.duplicates:
+    for row in shortlist.duplicates:
         rules[row] = passage_pb2.CUT_RULE_DUPLICATE, None
     is_enough = set(enough)
-    for place, row in enumerate(order.rows.tolist()):
-        if place not in is_enough:
-            rules[row] = passage_pb2.CUT_RULE_MIN_SCORE, place
-    for position, place in enumerate(enough):
-        if place not in returned:
+    for index, row in enumerate(order.rows.tolist()):
+        if index not in is_enough:
+            rules[row] = passage_pb2.CUT_RULE_MIN_SCORE, index
+    for position, index in enumerate(enough):
+        if index not in returned:
             rule = passage_pb2.CUT_RULE_DIVERSITY if position < top_k else passage_pb2.CUT_RULE_TOP_K
-            rules[int(order.rows[place])] = rule, place
+            rules[int(order.rows[index])] = rule, index
     for row in order.unseen:
         rules[row] = passage_pb2.CUT_RULE_TOP_K, None
     return [
         passage_pb2.CutPassage(
-            chunk_id=str(pool.candidates.chunk_ids[row]),
+            chunk_id=str(shortlist.candidates.chunk_ids[row]),
             rule=rules[row][0],
-            explanation=_explanation(pool, row, None, 0)
+            explanation=_explanation(shortlist, row, None, 0)
             if rules[row][1] is None
-            else _explanation(pool, row, order, rules[row][1] or 0),
+            else _explanation(shortlist, row, order, rules[row][1] or 0),
         )
-        for row in pool.fused.rows.tolist()
+        for row in shortlist.fused.rows.tolist()
         if row in rules
     ]

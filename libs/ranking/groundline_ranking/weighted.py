@@ -4,47 +4,43 @@ import math
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import pairwise
+from typing import Final
 
 import numpy as np
 from groundline.v1 import options_pb2, passage_pb2
+from groundline_contracts import default_of
 
 from groundline_ranking.candidates import Candidates, Floats, Integers
 from groundline_ranking.fusion import Fused
 
-__all__ = ["DEFAULT_WEIGHTS", "reads_texts", "weighted_components", "weights_of"]
+__all__ = ["reads_words", "weighted_components", "weights_of"]
 
-DEFAULT_WEIGHTS: Mapping[str, float] = {
-    "semantic": 0.4,
-    "vector": 0.4,
-    "position": 0.2,
-    "recency": 0.0,
-    "type": 0.0,
-    "keyword": 0.0,
-    "proximity": 0.0,
+_WEIGHTS: Final[Mapping[str, float]] = {
+    field.name: default_of(options_pb2.RerankWeights, field.name)
+    for field in options_pb2.RerankWeights.DESCRIPTOR.fields
 }
-RECENCY_HALF_LIFE_SECONDS = 90 * 86_400
+RECENCY_HALF_LIFE_SECONDS: Final = 90 * 86_400
 
-_WORD = re.compile(r"[^\W_]+")
-_TYPE_NAMES: Mapping[int, str] = {
+_WORD: Final = re.compile(r"[^\W_]+")
+_TYPE_NAMES: Final[Mapping[int, str]] = {
     passage_pb2.SOURCE_TYPE_FILE: "file",
     passage_pb2.SOURCE_TYPE_OBJECT: "object",
     passage_pb2.SOURCE_TYPE_WEB: "web",
 }
 
-type Texts = Mapping[int, passage_pb2.Chunk]
-"""Chunks by row of the candidates."""
-
 
 def weights_of(options: options_pb2.RerankOptions) -> Mapping[str, float]:
-    """The weight of each component."""
+    """Return the weight of each component."""
     return {
         name: getattr(options.weights, name) if options.weights.HasField(name) else default  # type: ignore[arg-type]
-        for name, default in DEFAULT_WEIGHTS.items()
+        for name, default in _WEIGHTS.items()
     }
 
 
-def reads_texts(options: options_pb2.RerankOptions) -> bool:
-    """Whether a component is wanted that looks at the passages' words."""
+def reads_words(options: options_pb2.RerankOptions) -> bool:
+    """Tell whether the strategy is weighted, and a component of it looks at the passages' words."""
+    if options.strategy != options_pb2.RERANK_STRATEGY_WEIGHTED:
+        return False
     weights = weights_of(options)
     return bool(weights["keyword"] or weights["proximity"])
 
@@ -53,12 +49,14 @@ def weighted_components(
     candidates: Candidates,
     fused: Fused,
     rows: Integers,
-    texts: Texts,
+    texts: Sequence[passage_pb2.Chunk],
     query: str,
     options: options_pb2.RerankOptions,
 ) -> Mapping[str, tuple[Floats, float]]:
-    """By name each component's values, from 0 to 1, for the passages in `rows`, and its weight, if it has
-    one.
+    """Return by name each component's values, from 0 to 1, for the passages in `rows`, and its weight, if
+    it has one.
+
+    `texts` are those passages, in the same order, where a component looks at words.
 
     fused     the fused score as a share of the best
     vector    the cosine similarity; for a passage that vector search did not find, the lowest that it found
@@ -76,10 +74,9 @@ def weighted_components(
         "recency": _recency(features.update_seconds[rows]),
         "type": _priorities(features.source_types[rows], options.type_priorities),
     }
-    if reads_texts(options):
-        found = [texts[row] for row in rows.tolist()]
-        values["keyword"] = np.array(list(_coverage(query, found)))
-        values["proximity"] = np.array(list(_proximity(query, found)))
+    if reads_words(options):
+        values["keyword"] = np.array(list(_coverage(query, texts)))
+        values["proximity"] = np.array(list(_proximity(query, texts)))
     return {
         "fused" if name == "semantic" else name: (values[name], weight)
         for name, weight in weights.items()
@@ -99,7 +96,7 @@ def _vector(fused: Fused, rows: Integers) -> Floats:
 
 
 def _recency(seconds: Integers) -> Floats:
-    """Of a document without a time 0."""
+    """Return the recency of documents; 0 without a time."""
     newest = seconds.max(initial=0)
     return np.where(seconds > 0, 0.5 ** ((newest - seconds) / RECENCY_HALF_LIFE_SECONDS), 0.0)
 
@@ -118,14 +115,14 @@ def _coverage(query: str, chunks: Sequence[passage_pb2.Chunk]) -> Iterable[float
 
 
 def _proximity(query: str, chunks: Sequence[passage_pb2.Chunk]) -> Iterable[float]:
-    """Of each pair of neighbouring query words 1 / their least distance, weighted by their rarity.
+    """Return 1 / the least distance of neighbouring query words, weighted by their rarity.
 
-    Words that most candidates have are left out: they connect what stands on both sides of them.
+    Words that most candidates have are left out: they connect the words on both sides of them.
     """
     words = _words(query)
-    places = [_places(set(words), _words(_whole(chunk))) for chunk in chunks]
-    rarity = _rarity(words, places)
-    telling = [word for word in words if 2 * sum(word in found for found in places) <= len(places)]
+    indexes = [_places(set(words), _words(_whole(chunk))) for chunk in chunks]
+    rarity = _rarity(words, indexes)
+    telling = [word for word in words if 2 * sum(word in found for found in indexes) <= len(indexes)]
     pairs = [(one, other) for one, other in pairwise(telling) if one != other]
     whole = math.fsum(rarity[one] + rarity[other] for one, other in pairs)
     return (
@@ -137,20 +134,20 @@ def _proximity(query: str, chunks: Sequence[passage_pb2.Chunk]) -> Iterable[floa
         / whole
         if whole
         else 0.0
-        for found in places
+        for found in indexes
     )
 
 
 def _places(wanted: Container[str], words: Iterable[str]) -> Mapping[str, Sequence[int]]:
     found: dict[str, list[int]] = {}
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         if word in wanted:
-            found.setdefault(word, []).append(place)
+            found.setdefault(word, []).append(index)
     return found
 
 
 def _distance(ones: Sequence[int], others: Sequence[int]) -> int:
-    """The least distance between places of two different words; both are in order."""
+    """Return the least distance between occurrences of two different words; both lists are in order."""
     least, one, other = math.inf, 0, 0
     while one < len(ones) and other < len(others):
         least = min(least, abs(ones[one] - others[other]))
@@ -162,7 +159,8 @@ def _distance(ones: Sequence[int], others: Sequence[int]) -> int:
 
 
 def _rarity(words: Iterable[str], held: Sequence[Container[str]]) -> Mapping[str, float]:
-    """The idf of BM25 over the candidates: words that nearly all have, such as articles, count for little."""
+    """Return the idf of BM25 over the candidates: words that nearly all have, such as articles, count for
+    little."""
     total = len(held)
     counts = {word: sum(word in found for found in held) for word in words}
     return {word: math.log1p((total - count + 0.5) / (count + 0.5)) for word, count in counts.items()}

@@ -1,4 +1,4 @@
-"""What every Groundline service shares; import from the modules.
+"""Runtime that every Groundline service shares; import from the modules.
 
 A service imports this package before anything that imports `grpc`: see grpc_settings.
 """

@@ -1,8 +1,8 @@
-"""Which requests a server works on, which wait for their turn, and which it refuses at once.
+"""Admission of requests: which a server works on, which wait for their turn, and which it refuses at once.
 
 Requests wait here, in one queue whose order and length are known, rather than unseen in front of the database
-or a processor. How many are worked on at a time follows how long they take; a request that would not get its
-turn in time hears so at once, while it can still do something else.
+or a processor. The number worked on at a time follows from how long they take; a request that would not get
+its turn in time is refused at once, while its client can still act.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from typing import Final
 
 from opentelemetry import metrics
 
@@ -18,30 +19,33 @@ from groundline_runtime.errors import ResourceExhaustedError
 
 __all__ = ["MAX_WAITING", "MAX_WAIT_SECONDS", "Admission", "ConcurrencyLimit"]
 
-MAX_WAIT_SECONDS = 2.0
-"""A request that would wait longer for its turn is refused. Not what belongs to a chat that has begun: that
-waits until its deadline."""
-MAX_WAITING = 1_000
+MAX_WAIT_SECONDS: Final = 2.0
+"""Maximum wait for a turn, in seconds; a request that would wait longer is refused. Calls of a chat that has
+begun wait until their deadline."""
+MAX_WAITING: Final = 1_000
 """Maximum number of requests that wait for their turn."""
 
-_MIN_CONCURRENCY = 32
-"""Durations of requests that differ by nature look as if some had waited, which must not slow down a service
-that only waits for others. More at a time than any processor needs, and still answered in a second."""
-_MAX_CONCURRENCY = 1_024
-_FORGET_SECONDS = 60.0
-"""After one to two such times a least duration is forgotten: data grows, and machines change."""
-_QUEUED_LITTLE, _QUEUED_MUCH = 0.25, 0.5
-_SMOOTHING = 0.1
+_MIN_CONCURRENCY: Final = 32
+"""Minimum limit. Requests that differ by nature look as if some had waited, which must not slow down a
+service that only waits for others; this many are more than any processor needs, and are still answered in a
+second."""
+_MAX_CONCURRENCY: Final = 1_024
+_FORGET_SECONDS: Final = 60.0
+"""Time after which a least duration is forgotten, in seconds, at the latest after twice as long: data grows,
+and machines change."""
+_QUEUED_LITTLE: Final = 0.25
+_QUEUED_MUCH: Final = 0.5
+_SMOOTHING: Final = 0.1
 
 
 class ConcurrencyLimit:
-    """How many requests to work on at a time, from how long they take.
+    """Limit of concurrent requests, derived from their durations.
 
     TCP Vegas (Brakmo and Peterson, 1995), as Netflix's concurrency-limits applies it to requests: the least
-    duration of a method is taken for what it takes alone, so of `limit` requests `limit * (1 - least /
-    duration)` wait somewhere. Where less than a quarter waits, the limit grows by one for each round of
-    requests, as long as it is used; where more than half does, it shrinks. Vegas has fixed numbers in place
-    of the shares; they would not suit limits between 32 and 1,024.
+    duration of a method is taken for its duration alone, so of `limit` requests `limit * (1 - least /
+    duration)` wait somewhere. If less than a quarter waits, the limit grows by one for each round of
+    requests, as long as it is used; if more than half does, it shrinks. Vegas has fixed numbers in place of
+    the shares; they would not suit limits between 32 and 1,024.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -53,11 +57,11 @@ class ConcurrencyLimit:
 
     @property
     def value(self) -> int:
-        """The limit as it is now."""
+        """Current limit, in requests."""
         return int(self._limit)
 
     def observe(self, method: str, seconds: float, under_way: int) -> None:
-        """A request took so long, one of `under_way` at its end."""
+        """Record the duration of a request, one of `under_way` at its end."""
         if self._clock() >= self._forget_at:
             self._least_before, self._least = self._least, {}
             self._forget_at = self._clock() + _FORGET_SECONDS
@@ -71,9 +75,9 @@ class ConcurrencyLimit:
 
 
 class Admission:
-    """The places of a server, and the queue for them.
+    """Places of a server, and the queue for them.
 
-    First come, first served, except that what belongs to a chat that has begun goes before everything else.
+    First come, first served, except that calls of a chat that has begun go first.
     """
 
     def __init__(
@@ -91,7 +95,8 @@ class Admission:
         self._new: deque[asyncio.Future[None]] = deque()
         self._mean_seconds = 0.0
         self._turn_seconds: float | None = None
-        """From one turn to the next while some wait; kept for the next time, when it is needed at once."""
+        """Time from one turn to the next while requests wait, in seconds; kept for the next queue, which
+        needs it at once."""
         self._last_turn: float | None = None
         self._refused = metrics.get_meter("groundline_runtime").create_counter(
             "groundline.admission.refused", unit="{request}", description="Requests refused under overload"
@@ -99,20 +104,20 @@ class Admission:
 
     @property
     def under_way(self) -> int:
-        """Requests that hold a place."""
+        """Number of requests that hold a place."""
         return self._under_way
 
     @property
     def waiting(self) -> int:
-        """Requests in the queue."""
+        """Number of requests in the queue."""
         return len(self._begun) + len(self._new)
 
     @asynccontextmanager
     async def place(self, method: str) -> AsyncIterator[None]:
-        """A place for the block, or until `give_place_back`.
+        """Hold a place for the block, or until `give_place_back`.
 
-        Raises ResourceExhaustedError (OVERLOADED) at once where the turn would come too late for the
-        request's deadline or the queue is full, and later where it does not come as expected.
+        Raises ResourceExhaustedError (OVERLOADED) at once if the turn would come too late for the request's
+        deadline or the queue is full, and later if it does not come as expected.
         """
         await self._enter(has_begun())
         entered = self._clock()
@@ -125,7 +130,7 @@ class Admission:
             with holding(place):
                 yield
         except BaseException:
-            # What fails fast says nothing of how long the work takes.
+            # A request that fails fast says nothing about how long the work takes.
             place.give_back(is_done=False)
             raise
         finally:
@@ -185,11 +190,11 @@ class Admission:
         self._turn_seconds = now - before if known is None else known + _SMOOTHING * (now - before - known)
 
     def _admit(self) -> None:
-        """Give free places to those whose turn it is."""
+        """Give free places to the first in the queue."""
         for queue in (self._begun, self._new):
             while queue and self._under_way < self._limit.value:
                 turn = queue.popleft()
-                if not turn.done():  # else it waits no more
+                if not turn.done():  # a cancelled one no longer waits
                     self._under_way += 1
                     turn.set_result(None)
 

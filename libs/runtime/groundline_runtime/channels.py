@@ -1,23 +1,15 @@
 """Channels to other services: deadlines, caller metadata, traces, and retries where a method allows them."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
-from typing import Any, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 import grpc
 from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.descriptor_pb2 import MethodOptions
-from opentelemetry import trace
-from opentelemetry.instrumentation.grpc._aio_client import (
-    StreamStreamAioClientInterceptor,
-    StreamUnaryAioClientInterceptor,
-    UnaryStreamAioClientInterceptor,
-    UnaryUnaryAioClientInterceptor,
-)
 
 from groundline_runtime.context import (
     BEGUN_KEY,
@@ -33,10 +25,11 @@ from groundline_runtime.telemetry import is_recording
 
 __all__ = ["cancelled_on_exit", "idempotent_methods", "open_channel"]
 
-_ATTEMPT_SECONDS = 2.0
-"""Who has sent nothing by then hangs: a server that takes longer tells after a second that it is at work."""
+_ATTEMPT_SECONDS: Final = 2.0
+"""Time without a sign of life after which an attempt counts as hanging, in seconds: a server that takes
+longer acknowledges after a second."""
 
-_IDEMPOTENT = (MethodOptions.NO_SIDE_EFFECTS, MethodOptions.IDEMPOTENT)
+_IDEMPOTENT: Final = (MethodOptions.NO_SIDE_EFFECTS, MethodOptions.IDEMPOTENT)
 
 
 @asynccontextmanager
@@ -48,23 +41,23 @@ async def open_channel(
     max_message_bytes: int = 32 * 1024**2,
     is_of_suite: bool = True,
 ) -> AsyncIterator[grpc.aio.Channel]:
-    """A channel to one service, closed on exit.
+    """Provide a channel to one service, closed on exit.
 
     `target` is `host:port`, `dns:///host:port`, or addresses of several replicas, `ip:port,ip:port`; calls
     are spread over all of them. `service` is the full name (`groundline.v1.RetrieverService`) whose generated
     module is already imported; its methods with an idempotency_level have up to three attempts while the
-    service is unavailable or shows no sign of life within two seconds. A replica that fails most
-    calls gets none for a while, if there is another.
+    service is unavailable or shows no sign of life within two seconds. A replica that fails most calls gets
+    none for a while, if there is another.
 
-    Every call has a deadline: the smaller of its own timeout and what the current request has left, or
-    `default_timeout_seconds` where there is neither. The current caller's principals go with it.
+    Every call has a deadline: the smaller of its own timeout and the current request's remaining time, or
+    `default_timeout_seconds` if it has neither. The current caller's principals go with it.
 
-    Who is not of the suite (`is_of_suite`) learns nothing of the caller and gets no pings, which servers in
-    Go take for an attack.
+    A server outside the suite (`is_of_suite` false) learns nothing about the caller and gets no pings, which
+    servers in Go take for an attack.
     """
     options: list[tuple[str, str | int]] = [
         ("grpc.service_config", json.dumps(service_config(_descriptor(service), target))),
-        # Without it, gRPC for Python ignores perAttemptRecvTimeout; hedging itself it has not.
+        # Without it, gRPC for Python ignores perAttemptRecvTimeout; it does not implement hedging itself.
         ("grpc.experimental.enable_hedging", 1),
         ("grpc.initial_reconnect_backoff_ms", 100),
         ("grpc.min_reconnect_backoff_ms", 1_000),
@@ -75,7 +68,7 @@ async def open_channel(
         *CONNECTION_OPTIONS,
     ]
     if is_of_suite:
-        # A process that hangs answers no ping, and what waits for it ends within five seconds.
+        # A process that hangs answers no ping, and calls that wait for it end within five seconds.
         options += [
             ("grpc.keepalive_time_ms", 2_000),
             ("grpc.keepalive_timeout_ms", 3_000),
@@ -83,26 +76,22 @@ async def open_channel(
         ]
     interceptors: list[grpc.aio.ClientInterceptor] = []
     if is_recording():
-        tracer = trace.get_tracer("groundline_runtime")
-        interceptors = [
-            _TracedUnaryUnary(tracer),  # type: ignore[no-untyped-call]
-            _TracedUnaryStream(tracer),  # type: ignore[no-untyped-call]
-            _TracedStreamUnary(tracer),  # type: ignore[no-untyped-call]
-            StreamStreamAioClientInterceptor(tracer),  # type: ignore[no-untyped-call]
-        ]
+        from groundline_runtime.tracing import client_interceptors
+
+        interceptors = client_interceptors()
     async with grpc.aio.insecure_channel(_uri(target), options=options, interceptors=interceptors) as channel:
         yield _OutboundChannel(channel, default_timeout_seconds, tells_caller=is_of_suite)
 
 
 def idempotent_methods(service: ServiceDescriptor) -> Iterator[str]:
-    """Names of the methods whose contract allows a second attempt."""
+    """Yield the names of the methods whose contract allows a second attempt."""
     return (method.name for method in service.methods if method.GetOptions().idempotency_level in _IDEMPOTENT)
 
 
 def service_config(service: ServiceDescriptor, target: str) -> dict[str, Any]:
-    """gRPC's service config for clients of a service at `target`."""
+    """Return gRPC's service config for clients of a service at `target`."""
     names = [{"service": service.full_name, "method": name} for name in idempotent_methods(service)]
-    # Looking for a replica that fails wakes the process each second, for nothing where there is one alone.
+    # Outlier detection wakes the process each second, without use for a single replica.
     balancing = _ROUND_ROBIN if _is_one_address(target) else {"outlier_detection_experimental": _EJECTION}
     config: dict[str, Any] = {"loadBalancingConfig": [balancing]}
     if names:
@@ -125,11 +114,11 @@ def service_config(service: ServiceDescriptor, target: str) -> dict[str, Any]:
     return config
 
 
-_ROUND_ROBIN: dict[str, Any] = {"round_robin": {}}
+_ROUND_ROBIN: Final[dict[str, Any]] = {"round_robin": {}}
 
 # gRFC A50. A single replica is never ejected, of three only one: while the share is below the maximum, one
 # more may go, and beside a replica that is gone nobody would be left.
-_EJECTION: dict[str, Any] = {
+_EJECTION: Final[dict[str, Any]] = {
     "interval": "1s",
     "baseEjectionTime": "5s",
     "maxEjectionTime": "30s",
@@ -145,7 +134,7 @@ _EJECTION: dict[str, Any] = {
 
 
 def _is_one_address(target: str) -> bool:
-    """Whether it is one IP address and port. A name may stand for several."""
+    """Tell whether the target is one IP address and port. A name may stand for several."""
     host, _, _ = target.rpartition(":")
     try:
         ip_address(host.strip("[]"))
@@ -155,7 +144,7 @@ def _is_one_address(target: str) -> bool:
 
 
 def _uri(target: str) -> str:
-    """As gRPC names it: it takes several addresses only with their scheme."""
+    """Return the target as gRPC names it: several addresses need their scheme."""
     if "," not in target or ":///" in target or target.startswith(("ipv4:", "ipv6:")):
         return target
     return f"ipv6:{target}" if target.startswith("[") else f"ipv4:{target}"
@@ -167,7 +156,7 @@ class _Cancellable(Protocol):
 
 @asynccontextmanager
 async def cancelled_on_exit[C: _Cancellable](call: C) -> AsyncIterator[C]:
-    """A streaming call that ends on the wire when the block ends, however it ends."""
+    """Provide a streaming call that ends on the wire when the block ends, however it ends."""
     try:
         yield call
     finally:
@@ -182,9 +171,9 @@ def _descriptor(service: str) -> ServiceDescriptor:
 
 
 class _OutboundChannel(grpc.aio.Channel):
-    """Gives every call its deadline, the caller and the trace.
+    """A channel that gives every call its deadline, the caller and the trace.
 
-    Not as interceptors: each of them makes a task of every call, which costs about as much as the call
+    Not by interceptors: each of them makes a task of every call, which costs about as much as the call
     itself.
     """
 
@@ -214,7 +203,7 @@ class _OutboundChannel(grpc.aio.Channel):
             request: Any = None, *, timeout: float | None = None, metadata: Any = None, **rest: Any
         ) -> Any:
             limits = [limit for limit in (timeout, remaining_seconds()) if limit is not None]
-            # Who asks is known from the request alone; a value given by hand must not widen it.
+            # Only the current request says who the caller is; a value given by hand must not widen it.
             outbound = [(key, value) for key, value in metadata or () if key != PRINCIPALS_KEY]
             if self._tells_caller and current_caller().principals:
                 outbound.append((PRINCIPALS_KEY, format_principals(current_caller())))
@@ -244,64 +233,3 @@ class _OutboundChannel(grpc.aio.Channel):
 
     async def channel_ready(self) -> None:
         await self._channel.channel_ready()
-
-
-class _CancellationMixin:
-    """Ends a unary call and its span when the caller is cancelled.
-
-    OpenTelemetry's interceptors wait for the call's status themselves; left alone, a cancellation in that
-    time would leave the call running on the wire and its span open for ever.
-    """
-
-    async def _wrap_unary_response(self, continuation: Callable[[], Any], span: trace.Span) -> Any:
-        started: list[grpc.aio.Call] = []
-
-        async def remembered() -> Any:
-            started.append(await continuation())
-            return started[0]
-
-        try:
-            return await super()._wrap_unary_response(remembered, span)  # type: ignore[misc]
-        except asyncio.CancelledError:
-            for call in started:
-                call.cancel()
-            span.set_attribute("rpc.grpc.status_code", grpc.StatusCode.CANCELLED.value[0])
-            span.end()
-            raise
-
-
-class _TracedUnaryUnary(_CancellationMixin, UnaryUnaryAioClientInterceptor):
-    pass
-
-
-class _TracedStreamUnary(_CancellationMixin, StreamUnaryAioClientInterceptor):
-    pass
-
-
-class _TracedUnaryStream(UnaryStreamAioClientInterceptor):
-    """Ends the span of a stream with its call.
-
-    OpenTelemetry's own ends it with a generator around the responses, which stays open until the garbage
-    collector finds it when the caller stops reading.
-    """
-
-    async def intercept_unary_stream(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
-        if self.tracing_skipped(client_call_details):  # type: ignore[no-untyped-call]
-            return await continuation(client_call_details, request)
-        with self._start_interceptor_span(client_call_details.method) as span:  # type: ignore[no-untyped-call]
-            details = self.propagate_trace_in_details(client_call_details)
-            call = await continuation(details, request)
-        ending = asyncio.create_task(_end_with(call, span))
-        # A task that nobody holds may be collected before it has run.
-        call.add_done_callback(lambda _: ending)
-        return call
-
-
-async def _end_with(call: grpc.aio.Call, span: trace.Span) -> None:
-    try:
-        code = await call.code()
-        span.set_attribute("rpc.grpc.status_code", code.value[0])
-        if code not in (grpc.StatusCode.OK, grpc.StatusCode.CANCELLED):
-            span.set_status(trace.StatusCode.ERROR, await call.details())
-    finally:
-        span.end()

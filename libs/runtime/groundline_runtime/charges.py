@@ -1,4 +1,4 @@
-"""What failed calls have cost: tokens are paid for whether or not the reply is of use."""
+"""Charges of failed calls: tokens are paid for whether or not the reply is of use."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ __all__ = ["charged", "total", "usage_of"]
 
 @contextmanager
 def charged(paid: Sequence[Usage]) -> Iterator[None]:
-    """Tell in the metadata of a GroundlineError of the block what had been paid for until then."""
+    """Put the usage so far into the metadata of a GroundlineError of the block."""
     try:
         yield
     except GroundlineError as error:
@@ -22,13 +22,13 @@ def charged(paid: Sequence[Usage]) -> Iterator[None]:
 
 
 def usage_of(error: GroundlineError) -> Usage:
-    """What `charged` has told."""
+    """Return the usage that `charged` put into an error."""
     names = Usage.DESCRIPTOR.fields_by_name
     return Usage(**{name: int(error.metadata[name]) for name in names if name in error.metadata})
 
 
 def total(usages: Iterable[Usage]) -> Usage:
-    """What several calls took together."""
+    """Add up the usage of several calls."""
     used = Usage()
     for usage in usages:
         used.prompt_tokens += usage.prompt_tokens

@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Final
 
 __all__ = ["Emit", "Pace", "coalesced"]
 
@@ -12,7 +13,7 @@ type Emit[E] = Callable[[E | str], Awaitable[None]]
 
 
 class Pace:
-    """How often each stream of a process may send text: less often, the more streams there are.
+    """Pace of a process's text streams: the more streams, the less often each sends.
 
     A message costs about the same whether it holds one word or three, here and at every hop behind, and with
     many streams that is what uses up the processors.
@@ -34,11 +35,11 @@ class Pace:
 
     @property
     def gap_seconds(self) -> float:
-        """Between two texts of one stream."""
+        """Time between two texts of one stream, in seconds."""
         return min(self._streams * self._seconds_each, self._maximum_gap_seconds)
 
 
-UNPACED = Pace(float("inf"), 0)
+UNPACED: Final = Pace(float("inf"), 0)
 
 
 class _Text:
@@ -51,7 +52,8 @@ class _Text:
 async def coalesced[E](
     work: Callable[[Emit[E]], Awaitable[object]], *, max_waiting_characters: int, pace: Pace = UNPACED
 ) -> AsyncGenerator[E | str]:
-    """What `work` emits, in order; it runs ahead of the reader by at most `max_waiting_characters` of text.
+    """Yield the output of `work`, in order; it runs ahead of the reader by at most `max_waiting_characters`
+    of text.
 
     Neighbouring texts that wait become one. The first leaves at once and later ones no more often than `pace`
     allows, unless another event or the end is behind them. Raises what `work` raises, after all that it had

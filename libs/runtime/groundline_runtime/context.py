@@ -1,5 +1,5 @@
-"""What the current request carries: its caller, its deadline, its trace. Held in context variables, so tasks
-started inside a request see it too."""
+"""Context of the current request: its caller, its deadline, its trace. Held in context variables, so that
+tasks started inside a request see it too."""
 
 import asyncio
 import random
@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, asynccontextmanager, contextmanag
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from opentelemetry import context as otel_context
@@ -45,76 +45,79 @@ __all__ = [
     "span",
 ]
 
-PRINCIPALS_KEY = "x-groundline-principals"
-TRANSCODED_KEY = "x-groundline-transcoded"
-"""Set by the gateway on what came to it as HTTP."""
-BEGUN_KEY = "x-groundline-begun"
-"""Set by a service on the calls that it makes for a chat whose client has seen its begin. The gateway lets no
-header of such a name in."""
-LAST_EVENT_ID_KEY = "last-event-id"
-"""HTTP's header of that name: a stream is to go on after this event."""
-MAX_PRINCIPALS = 100
-MAX_PRINCIPALS_BYTES = 8 * 1024
+PRINCIPALS_KEY: Final = "x-groundline-principals"
+TRANSCODED_KEY: Final = "x-groundline-transcoded"
+"""Metadata key that the gateway sets on requests that came to it as HTTP."""
+BEGUN_KEY: Final = "x-groundline-begun"
+"""Metadata key that a service sets on its calls for a chat whose client has seen the beginning. The gateway
+lets no header of this name in."""
+LAST_EVENT_ID_KEY: Final = "last-event-id"
+"""HTTP's header of that name: the stream continues after this event."""
+MAX_PRINCIPALS: Final = 100
+MAX_PRINCIPALS_BYTES: Final = 8 * 1024
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: principals such as `user:alice` or `group:staff`; without any, only what is unrestricted."""
+    """Client of a request: principals such as `user:alice` or `group:staff`; without any, it reaches only
+    what is unrestricted."""
 
     principals: tuple[str, ...] = ()
 
     @property
     def owner(self) -> str:
-        """The first principal, to whom belongs what the caller makes; empty where it has none."""
+        """The first principal, who owns what the caller creates; "" if it has none."""
         return next(iter(self.principals), "")
 
 
 class Place:
-    """A request's right to be worked on by its server (groundline_runtime.admission)."""
+    """Right of a request to be worked on by its server (groundline_runtime.admission)."""
 
     def __init__(self, leave: Callable[[bool], None]) -> None:
-        """`leave` is called once, with whether the work was done."""
+        """Take the function that frees the place. It is called once, with whether the work was done."""
         self._leave: Callable[[bool], None] | None = leave
 
     def give_back(self, *, is_done: bool = True) -> None:
-        """Let another request have it; a second time nothing happens."""
+        """Free the place; a second call does nothing."""
         leave, self._leave = self._leave, None
         if leave is not None:
             leave(is_done)
 
 
-# Of version 00, which later versions begin with; ids of zeros are none.
-_TRACEPARENT = re.compile(r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})(?:-.*)?")
+# Of version 00, with which later versions begin; ids of zeros are invalid.
+_TRACEPARENT: Final = re.compile(
+    r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})(?:-.*)?"
+)
 _random = random.Random()  # noqa: S311 (ids of traces are no secrets)
 
-_NOBODY = Caller()
+_NOBODY: Final = Caller()
 _caller: ContextVar[Caller] = ContextVar("groundline_caller", default=_NOBODY)
 _is_transcoded: ContextVar[bool] = ContextVar("groundline_is_transcoded", default=False)
 _has_begun: ContextVar[bool] = ContextVar("groundline_has_begun", default=False)
 _place: ContextVar[Place | None] = ContextVar("groundline_place", default=None)
 _last_event_id: ContextVar[str] = ContextVar("groundline_last_event_id", default="")
-# A time.monotonic() instant.
+# Instant of time.monotonic().
 _deadline: ContextVar[float | None] = ContextVar("groundline_deadline", default=None)
 
 
 def current_caller() -> Caller:
-    """The caller of the current request; outside a request a caller without principals."""
+    """Return the caller of the current request; outside a request, one without principals."""
     return _caller.get()
 
 
 def is_transcoded() -> bool:
-    """Whether the current request came through the gateway, as JSON."""
+    """Tell whether the current request came through the gateway, as JSON."""
     return _is_transcoded.get()
 
 
 def has_begun() -> bool:
-    """Whether the current request belongs to a chat that has begun."""
+    """Tell whether the current request belongs to a chat that has begun."""
     return _has_begun.get()
 
 
 @contextmanager
 def begun() -> Iterator[None]:
-    """A chat has begun: the calls made within the block come before new requests wherever they queue."""
+    """Mark a chat as begun: the calls of the block come before new requests wherever they queue."""
     token = _has_begun.set(True)
     try:
         yield
@@ -124,7 +127,7 @@ def begun() -> Iterator[None]:
 
 @contextmanager
 def holding(place: Place) -> Iterator[None]:
-    """The current request holds this place."""
+    """Register the place that the current request holds."""
     token = _place.set(place)
     try:
         yield
@@ -133,22 +136,22 @@ def holding(place: Place) -> Iterator[None]:
 
 
 def give_place_back() -> None:
-    """Let another request be worked on: from here on the current one only waits, for a model that writes, a
-    client that reads, or something to happen. Does nothing outside a request."""
+    """Let another request be worked on, because the current one only waits from here on: for a model, a
+    client or an event. Does nothing outside a request."""
     place = _place.get()
     if place is not None:
         place.give_back()
 
 
 def last_event_id() -> str:
-    """The id of the event after which the stream of this request is to go on; empty: from the start."""
+    """Return the id of the event after which this request's stream continues; "" for the start."""
     return _last_event_id.get()
 
 
 @contextmanager
 def arrived(*, transcoded: bool, of_begun: bool, after: str) -> Iterator[None]:
-    """Say how the current request came, whether it belongs to a chat that has begun, and after which event
-    its stream is to go on."""
+    """Record how the current request came, whether it belongs to a chat that has begun, and after which event
+    its stream continues."""
     tokens = _is_transcoded.set(transcoded), _has_begun.set(of_begun), _last_event_id.set(after)
     try:
         yield
@@ -159,22 +162,22 @@ def arrived(*, transcoded: bool, of_begun: bool, after: str) -> Iterator[None]:
 
 
 def remaining_seconds() -> float | None:
-    """Seconds until the current request's deadline, never negative; None outside a request."""
+    """Return the seconds until the current request's deadline, never negative; None outside a request."""
     deadline = _deadline.get()
     return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 def current_trace_id() -> str | None:
-    """The W3C trace id of the current request (32 hex digits), or None outside a trace."""
+    """Return the W3C trace id of the current request (32 hex digits), or None outside a trace."""
     span = trace.get_current_span().get_span_context()
     return trace.format_trace_id(span.trace_id) if span.is_valid else None
 
 
 @contextmanager
 def request_trace(traceparent: str | None) -> Iterator[None]:
-    """Carry on the trace that a W3C `traceparent` names, or begin one, without making spans.
+    """Continue the trace that a W3C `traceparent` names, or begin one, without making spans.
 
-    For processes that record nothing: ids still tie logs and the services called together.
+    For processes that record nothing: ids still connect logs and the services called.
     """
     parent = _TRACEPARENT.fullmatch(traceparent) if traceparent else None
     span = trace.SpanContext(
@@ -191,15 +194,15 @@ def request_trace(traceparent: str | None) -> Iterator[None]:
 
 
 def span(tracer: trace.Tracer, name: str, **options: Any) -> AbstractContextManager[object]:
-    """A span around a part of the current request, made only where the request's own is recorded; `options`
-    are those of start_as_current_span."""
+    """Return a span around a part of the current request, made only if the request's own is recorded;
+    `options` are those of start_as_current_span."""
     if trace.get_current_span().is_recording():
         return tracer.start_as_current_span(name, **options)
     return nullcontext()
 
 
 def current_traceparent() -> str | None:
-    """The W3C header for services that are called within the current trace; None outside a trace."""
+    """Return the W3C header for services that are called within the current trace; None outside a trace."""
     span = trace.get_current_span().get_span_context()
     if not span.is_valid:
         return None
@@ -247,7 +250,8 @@ async def deadline_within(seconds: float) -> AsyncIterator[None]:
 
 @lru_cache(maxsize=1000)
 def format_principals(caller: Caller) -> str:
-    """The metadata value for a caller; percent-encoded, because metadata is ASCII and the comma separates."""
+    """Format the metadata value for a caller; percent-encoded, because metadata is ASCII and the comma
+    separates."""
     return ",".join(quote(principal, safe=":@._-+/") for principal in caller.principals)
 
 

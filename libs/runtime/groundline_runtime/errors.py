@@ -21,9 +21,11 @@ GroundlineError
 
 import enum
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from traceback import extract_tb
 from types import MappingProxyType
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 __all__ = [
     "AbortedError",
@@ -47,6 +49,8 @@ __all__ = [
     "UnknownError",
     "Violations",
     "error_type",
+    "named_as_sent",
+    "whereabouts",
 ]
 
 
@@ -72,7 +76,7 @@ class Code(enum.Enum):
 
     @property
     def http_status(self) -> int:
-        """The status of HTTP, as Envoy maps it."""
+        """Status of HTTP, as Envoy maps it."""
         return _HTTP_STATUSES.get(self, 500)
 
 
@@ -93,9 +97,9 @@ _HTTP_STATUSES: Final[Mapping[Code, int]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FieldViolation:
-    """One wrong field of a request: its path (`chat_history[2].role`) and what is wrong with it."""
+    """A wrong field of a request: its path (`chat_history[2].role`) and what is wrong with it."""
 
     field: str
     description: str
@@ -104,8 +108,8 @@ class FieldViolation:
 class GroundlineError(Exception):
     """An expected failure; everything it carries may be shown to the client.
 
-    `reason` is UPPER_SNAKE and stable, for programs; `message` is for people; `retry_after_seconds` is set
-    where trying again after that time can help.
+    `reason` is UPPER_SNAKE and stable, for programs; `message` is for people; `retry_after_seconds` is set if
+    a retry after that time can help.
     """
 
     code: ClassVar[Code]
@@ -128,7 +132,7 @@ class GroundlineError(Exception):
 
     @property
     def error_id(self) -> str | None:
-        """The id under which the log and the trace hold the cause; only unexpected failures have one."""
+        """Id under which the log and the trace hold the cause; only unexpected failures have one."""
         return self.metadata.get("error_id")
 
 
@@ -203,7 +207,7 @@ class DeadlineExceededError(GroundlineError):
 
 
 class CallCancelledError(GroundlineError):
-    """A call to another service was cancelled; unlike asyncio.CancelledError it does not end the own task."""
+    """A call to another service was cancelled; unlike asyncio.CancelledError it does not end the task."""
 
     code = Code.CANCELLED
 
@@ -220,16 +224,18 @@ class UnknownError(GroundlineError):
     code = Code.UNKNOWN
 
 
-_TYPES: Mapping[Code, type[GroundlineError]] = {kind.code: kind for kind in GroundlineError.__subclasses__()}
+_TYPES: Final[Mapping[Code, type[GroundlineError]]] = {
+    kind.code: kind for kind in GroundlineError.__subclasses__()
+}
 
 
 def error_type(code: Code) -> type[GroundlineError]:
-    """The exception class of a status code."""
+    """Return the exception class of a status code."""
     return _TYPES[code]
 
 
 class Violations:
-    """Collects what is wrong with a request so that one error can name all of it."""
+    """Violations of a request, collected so that one error names all of them."""
 
     def __init__(self) -> None:
         self._found: list[FieldViolation] = []
@@ -250,3 +256,43 @@ class Violations:
         """Raise InvalidArgumentError with every violation added so far, if there is one."""
         if self._found:
             raise InvalidArgumentError(self._found)
+
+
+def whereabouts(error: BaseException) -> dict[str, Any]:
+    """Return what may be logged of an error: neither its text nor local variables, which may quote texts."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    frames = extract_tb(error.__traceback__)
+    return {
+        "error": type(error).__qualname__,
+        "frames": [f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames],
+    }
+
+
+@contextmanager
+def named_as_sent(group: str) -> Iterator[None]:
+    """Name the fields of another service's complaint as they are called in the client's request.
+
+    A service knows its own message only: its `options.model` is the client's `options.rerank.model`.
+    """
+    try:
+        yield
+    except (InvalidArgumentError, UnimplementedError) as error:
+        if not error.violations:
+            raise
+        violations = [_renamed(violation, group) for violation in error.violations]
+        message = "; ".join(f"{each.field}: {each.description}" for each in violations)
+        if isinstance(error, InvalidArgumentError):
+            raise InvalidArgumentError(
+                violations, reason=error.reason, message=message, metadata=error.metadata
+            ) from error
+        raise UnimplementedError(
+            error.reason, message, violations=violations, metadata=error.metadata
+        ) from error
+
+
+def _renamed(violation: FieldViolation, group: str) -> FieldViolation:
+    outer, dot, inner = violation.field.partition(".")
+    if outer != "options" or not dot:
+        return violation
+    return FieldViolation(f"options.{group}.{inner}", violation.description)

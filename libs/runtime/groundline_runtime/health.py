@@ -1,20 +1,23 @@
-"""grpc.health.v1 that tells the truth: readiness follows the dependencies, liveness the process."""
+"""grpc.health.v1 by checks: readiness follows the dependencies, liveness the process."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final
 
 import structlog
 from grpc_health.v1 import health_pb2
 from grpc_health.v1.health import aio as health_aio
-from opentelemetry.instrumentation.utils import suppress_instrumentation
+
+from groundline_runtime.telemetry import is_recording
 
 __all__ = ["LIVENESS", "OVERALL", "HealthMonitor"]
 
-LIVENESS = "liveness"
-OVERALL = ""
+LIVENESS: Final = "liveness"
+OVERALL: Final = ""
 
-_SERVING = health_pb2.HealthCheckResponse.SERVING
-_NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+_SERVING: Final = health_pb2.HealthCheckResponse.SERVING
+_NOT_SERVING: Final = health_pb2.HealthCheckResponse.NOT_SERVING
 
 _log = structlog.get_logger(__name__)
 
@@ -22,7 +25,7 @@ ReadinessCheck = Callable[[], Awaitable[None]]
 
 
 class HealthMonitor:
-    """Keeps the health service's statuses true.
+    """Monitor that sets the health service's statuses.
 
     `liveness` is SERVING from the start. The empty name and every service name are NOT_SERVING until all
     checks have passed once, and again whenever one fails or takes longer than `timeout_seconds`.
@@ -51,7 +54,7 @@ class HealthMonitor:
         await self._set_readiness(_NOT_SERVING)
 
     async def watch(self) -> None:
-        """Check the dependencies until cancelled; who has none is ready, once and for all."""
+        """Check the dependencies until cancelled; without any, be ready once and for all."""
         await self.check()
         while self._checks:
             await asyncio.sleep(self._interval_seconds)
@@ -59,7 +62,7 @@ class HealthMonitor:
 
     async def check(self) -> None:
         """Run all checks at once and publish the result."""
-        with suppress_instrumentation():
+        with _untraced():
             outcomes = await asyncio.gather(*(self._failure(check) for check in self._checks.values()))
         failing = {name: why for name, why in zip(self._checks, outcomes, strict=True) if why is not None}
         if self._draining:
@@ -72,19 +75,20 @@ class HealthMonitor:
         self._failing = failing
 
     async def drain(self) -> None:
-        """Say NOT_SERVING for good; liveness stays."""
+        """Report NOT_SERVING for good; liveness stays."""
         self._draining = True
         await self._set_readiness(_NOT_SERVING)
 
     async def _failure(self, check: ReadinessCheck) -> str | None:
-        """None when the check passes, else why not; only the type of the error, whose text may hold a DSN."""
+        """Return why a check fails, or None if it passes; only the type of the error, whose text may hold a
+        DSN."""
         task = asyncio.ensure_future(check())
         try:
             await asyncio.wait([task], timeout=self._timeout_seconds)
         finally:
             task.cancel()
         if not task.done():
-            # Its end, which may take time of its own, is not waited for.
+            # Its end, which may take time, is not awaited.
             self._given_up.add(task)
             task.add_done_callback(self._forget)
             return "no answer in time"
@@ -99,3 +103,12 @@ class HealthMonitor:
     async def _set_readiness(self, status: health_pb2.HealthCheckResponse.ServingStatus.ValueType) -> None:
         for name in self._names:
             await self.servicer.set(name, status)
+
+
+def _untraced() -> AbstractContextManager[None]:
+    """Leave the checks' own statements out of the traces."""
+    if not is_recording():
+        return nullcontext()
+    from opentelemetry.instrumentation.utils import suppress_instrumentation
+
+    return suppress_instrumentation()

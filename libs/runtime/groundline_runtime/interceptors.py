@@ -1,6 +1,6 @@
 """Server interceptors: tracing, then everything else that each request gets.
 
-That wraps a handler of any of the four kinds as one coroutine `(request, context) -> response or None`;
+The second wraps a handler of any of the four kinds as one coroutine `(request, context) -> response or None`;
 streamed responses are written inside it. So unary and streaming share the code, everything happens in the
 RPC's own task (context variables stay right), and a handler's generator is closed there when the peer leaves.
 
@@ -15,7 +15,7 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import grpc
 import structlog
@@ -24,7 +24,6 @@ from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 from opentelemetry import metrics, trace
-from opentelemetry.instrumentation.grpc._aio_server import OpenTelemetryAioServerInterceptor
 
 from groundline_runtime import context as request_context
 from groundline_runtime.admission import Admission
@@ -40,9 +39,9 @@ from groundline_runtime.json_names import as_sent
 from groundline_runtime.status import abort
 from groundline_runtime.telemetry import is_recording
 
-__all__ = ["INTERNAL_MESSAGE", "server_interceptors"]
+__all__ = ["INTERNAL_MESSAGE", "server_interceptors", "write_response"]
 
-INTERNAL_MESSAGE = "internal error; its error_id is in the service's log"
+INTERNAL_MESSAGE: Final = "internal error; its error_id is in the service's log"
 
 # The published types deny that code() and time_remaining() may be None.
 type Context = Any
@@ -51,12 +50,13 @@ type Handler = grpc.RpcMethodHandler[Any, Any]
 type Write = Callable[[Any], Awaitable[None]]
 type Beating = Callable[[Context], AbstractAsyncContextManager[Write]]
 
-HEARTBEAT_SECONDS = 15.0
+HEARTBEAT_SECONDS: Final = 15.0
 
-_ACKNOWLEDGE_SECONDS = 1.0
-"""Well below the time after which clients take an attempt for lost."""
+_ACKNOWLEDGE_SECONDS: Final = 1.0
+"""Time after which a slow request is acknowledged, in seconds; well below the time after which clients take
+an attempt for lost."""
 
-_INFRASTRUCTURE = ("/grpc.health.", "/grpc.reflection.")
+_INFRASTRUCTURE: Final = ("/grpc.health.", "/grpc.reflection.")
 
 _log = structlog.get_logger(__name__)
 
@@ -67,41 +67,27 @@ def server_interceptors(
     *,
     heartbeat_seconds: float = HEARTBEAT_SECONDS,
 ) -> list[grpc.aio.ServerInterceptor]:
-    """The interceptors of every Groundline server; health and reflection calls pass them untouched.
+    """Return the interceptors of every Groundline server; they leave health and reflection calls alone.
 
-    Requests wait for a place in `admission`; without it every one is worked on at once.
-    Where no span is recorded, none is made: the requests' context carries the ids of the trace on. A
-    request that takes long is acknowledged: see _Acknowledgement.
+    Requests wait for a place in `admission`; without it every one is worked on at once. If no span is
+    recorded, none is made: the requests' context continues the ids of the trace. A request that takes long is
+    acknowledged: see _Acknowledgement.
     """
     requests = _Requests(default_timeout_seconds, admission, heartbeat_seconds)
-    return [_Tracing(), requests] if is_recording() else [requests]
+    if not is_recording():
+        return [requests]
+    from groundline_runtime.tracing import ServerTracing
+
+    return [ServerTracing(is_infrastructure), requests]
 
 
 def is_infrastructure(method: str) -> bool:
     return method.startswith(_INFRASTRUCTURE)
 
 
-class _Tracing(OpenTelemetryAioServerInterceptor):
-    """OpenTelemetry's interceptor, told that streaming handlers are coroutines too (see the module's text).
-
-    Its own streaming wrapper is a generator, which is finalised outside the RPC's task when the peer cancels
-    while a message is being written.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(  # type: ignore[no-untyped-call]
-            trace.get_tracer("groundline_runtime"),
-            filter_=lambda details: not is_infrastructure(details.method),
-        )
-
-    def _intercept_aio_server_stream(self, behavior: Behavior, handler_call_details: Any) -> Behavior:
-        traced: Behavior = self._intercept_aio_server_unary(behavior, handler_call_details)  # type: ignore[no-untyped-call]
-        return traced
-
-
 class _Requests(grpc.aio.ServerInterceptor):
-    """Sets caller and deadline, gives every RPC one log line and one measurement, and turns exceptions into
-    statuses; what was not expected shows the client nothing but an error_id.
+    """Interceptor that sets caller and deadline, gives every RPC one log line and one measurement, and turns
+    exceptions into statuses; of an unexpected one the client sees only an error_id.
 
     One interceptor, since gRPC asks each of them at every call.
     """
@@ -212,7 +198,7 @@ class _Requests(grpc.aio.ServerInterceptor):
                     "rpc.grpc.status_code": grpc.StatusCode[code].value[0],
                 },
             )
-        # The gateway logs every request; here what went well is of interest to whoever looks for something.
+        # The gateway logs every request; successes matter here only for debugging.
         log = _log.debug if code == "OK" else _log.info
         log(
             "rpc_finished",
@@ -224,7 +210,7 @@ class _Requests(grpc.aio.ServerInterceptor):
 
 
 async def _translated(method: str, work: Behavior, request: Any, context: Context) -> Any:
-    """What `work` returns; what it raises becomes a status."""
+    """Return the response of `work`, or end the call with the status of its error."""
     try:
         if isinstance(request, AsyncIterator):
             return await work(_decoded_requests(request), context)
@@ -254,7 +240,7 @@ async def _abort_quietly(context: Context, error: GroundlineError) -> None:
 
 
 def _metadata(context: Context) -> Mapping[str, str]:
-    """What came with the call by key, several values joined as HTTP joins them."""
+    """Return the metadata of the call by key, several values joined as HTTP joins them."""
     found: dict[str, str] = {}
     for key, value in context.invocation_metadata() or ():
         found[key] = f"{found[key]},{value}" if key in found else str(value)
@@ -272,8 +258,8 @@ def _as_answering_coroutine(
     place: Callable[[], AbstractAsyncContextManager[None]],
     beating: Beating | None = None,
 ) -> Behavior:
-    """Of a servicer's own method, which runs while it has a `place`. `beating` gives what writes the
-    responses of a stream where it has to be kept alive."""
+    """Wrap a servicer's own method, which runs while it has a `place`. `beating` returns the writer of a
+    stream's responses if the stream has to be kept alive."""
     behavior = _behavior_of(handler)
 
     async def transcoded(request: Any, context: Context) -> Any:
@@ -283,7 +269,7 @@ def _as_answering_coroutine(
                 async with aclosing(outcome) as responses:
                     if beating is None:
                         async for response in responses:
-                            await _write(context, response)
+                            await write_response(context, response)
                     else:
                         async with beating(context) as write:
                             async for response in responses:
@@ -294,14 +280,14 @@ def _as_answering_coroutine(
     async def acknowledged(request: Any, context: Context) -> Any:
         acknowledgement = _Acknowledgement(context)
         try:
-            # Who waits for a place is told so too: what hangs could not.
+            # Requests that wait for a place are acknowledged too: a process that hangs could not do so.
             async with place():
                 outcome = behavior(request, context)
                 if inspect.isasyncgen(outcome):
                     async with aclosing(outcome) as responses:
                         async for response in responses:
                             await acknowledgement.settled()
-                            await _write(context, response)
+                            await write_response(context, response)
                     return None
                 return await outcome if inspect.isawaitable(outcome) else outcome
         finally:
@@ -314,10 +300,10 @@ def _as_answering_coroutine(
 
 
 class _Acknowledgement:
-    """Sends the headers of a response that takes longer than a second ahead of it. By this sign of life
-    clients (`open_channel`) tell a server that works from one that hangs.
+    """Acknowledgement of a slow request: the headers of its response are sent after a second, ahead of it. By
+    this sign of life clients (`open_channel`) tell a server that works from one that hangs.
 
-    Not to the gateway, which could tell no error as an HTTP status after that.
+    Not to the gateway, which after that could not turn an error into an HTTP status.
     """
 
     def __init__(self, context: Context) -> None:
@@ -329,10 +315,10 @@ class _Acknowledgement:
         self._sending = asyncio.create_task(self._context.send_initial_metadata(()))
 
     async def settled(self) -> None:
-        """The response may begin: the headers have been sent, or go with it."""
+        """Wait until the response may begin: the headers have been sent, or go with it."""
         self._timer.cancel()
         if self._sending is not None:
-            # It fails where the peer is gone, which the call finds out by itself.
+            # It fails if the peer is gone, which the call finds out by itself.
             await asyncio.wait((self._sending,))
             if not self._sending.cancelled():
                 self._sending.exception()
@@ -341,9 +327,9 @@ class _Acknowledgement:
 
 @asynccontextmanager
 async def _beating(context: Context, nothing: Any, seconds: float) -> AsyncIterator[Write]:
-    """What writes responses; `nothing` is written whenever none has been for so many seconds.
+    """Provide a writer of responses that writes `nothing` after every pause of `seconds`.
 
-    Not before the first one: until then a failure can still become an HTTP status.
+    Not before the first response: until then a failure can still become an HTTP status.
     """
     loop = asyncio.get_running_loop()
     writing = asyncio.Lock()
@@ -352,7 +338,7 @@ async def _beating(context: Context, nothing: Any, seconds: float) -> AsyncItera
     async def write(response: Any) -> None:
         nonlocal last
         async with writing:
-            await _write(context, response)
+            await write_response(context, response)
             last = loop.time()
 
     async def beat() -> None:
@@ -367,7 +353,7 @@ async def _beating(context: Context, nothing: Any, seconds: float) -> AsyncItera
     try:
         yield write
     finally:
-        # A message that is half written would be one that nobody can read.
+        # A message written in half could not be read.
         async with writing:
             beats.cancel()
         await asyncio.gather(beats, return_exceptions=True)
@@ -375,14 +361,14 @@ async def _beating(context: Context, nothing: Any, seconds: float) -> AsyncItera
 
 @cache
 def _method(path: str) -> MethodDescriptor | None:
-    """The method of a contract by its path; None where it is of none that is known here."""
+    """Return the method of a contract by its path; None for an unknown one."""
     try:
         return descriptor_pool.Default().FindMethodByName(path.lstrip("/").replace("/", "."))
     except KeyError:
         return None
 
 
-async def _write(context: Context, response: Any) -> None:
+async def write_response(context: Context, response: Any) -> None:
     try:
         await context.write(response)
     except grpc.aio.InternalError as error:
@@ -390,8 +376,8 @@ async def _write(context: Context, response: Any) -> None:
         raise asyncio.CancelledError("the peer went away") from error
 
 
-_UNDECODABLE = object()
-"""Stands for a request that is no message of its type; gRPC itself would answer UNKNOWN."""
+_UNDECODABLE: Final = object()
+"""Marker for a request that cannot be decoded; gRPC itself would answer UNKNOWN."""
 
 
 def _decoding(deserialize: Callable[[bytes], Any] | None) -> Callable[[bytes], Any] | None:
@@ -410,7 +396,7 @@ def _decoding(deserialize: Callable[[bytes], Any] | None) -> Callable[[bytes], A
 def _decoded_request(request: Any) -> Any:
     if request is _UNDECODABLE:
         raise InvalidArgumentError(
-            (), reason="MALFORMED_REQUEST", message="the request is no message of its type"
+            (), reason="MALFORMED_REQUEST", message="the request is not a valid message"
         )
     return request
 

@@ -1,6 +1,7 @@
-"""Fields of a request as the client spells them: proto names over gRPC, lowerCamelCase in JSON."""
+"""Names of a request's fields as the client spells them: proto names over gRPC, lowerCamelCase in JSON."""
 
 import re
+from typing import Final
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
@@ -9,19 +10,19 @@ from groundline_runtime.errors import FieldViolation, GroundlineError, InvalidAr
 
 __all__ = ["as_sent", "json_violation"]
 
-_STEP = re.compile(r"([a-z0-9_]+)((?:\[\d+\])?)(\.?)")
-_NAME = re.compile(r"\b[a-z0-9]+(?:_[a-z0-9]+)+\b")
+_STEP: Final = re.compile(r"([a-z0-9_]+)((?:\[\d+\])?)(\.?)")
+_NAME: Final = re.compile(r"\b[a-z0-9]+(?:_[a-z0-9]+)+\b")
 
 
 def as_sent(error: GroundlineError, request: Descriptor) -> GroundlineError:
-    """The error with its violations named as the client of the current request spells the fields."""
+    """Return the error with its violations named as the client of the current request spells the fields."""
     if not error.violations or not is_transcoded():
         return error
     violations = [json_violation(violation, request) for violation in error.violations]
     named = InvalidArgumentError(
         violations,
         reason=error.reason,
-        # A text that only lists the violations lists them anew.
+        # A message that only lists the violations is made again.
         message=None if error.message == str(InvalidArgumentError(error.violations)) else error.message,
         retry_after_seconds=error.retry_after_seconds,
         metadata=error.metadata,
@@ -30,9 +31,10 @@ def as_sent(error: GroundlineError, request: Descriptor) -> GroundlineError:
 
 
 def json_violation(violation: FieldViolation, request: Descriptor) -> FieldViolation:
-    """The violation with the names of JSON, in its path and for the fields beside the wrong one in its text.
+    """Return the violation with JSON names, in its path and for the other fields in its text.
 
-    What is no field of the contract, such as a key of a map or a member of a filter, stays as it is.
+    Names that are not fields of the contract, such as keys of a map or members of a filter, stay as they
+    are.
     """
     spelled, rest, message = "", violation.field, request
     while step := _STEP.match(rest):
@@ -54,7 +56,7 @@ def json_violation(violation: FieldViolation, request: Descriptor) -> FieldViola
 
 
 def _message_of(field: FieldDescriptor) -> Descriptor | None:
-    """None where what stands in the field has no fields of the contract."""
+    """Return the message type of a field's value; None if the value has no fields of the contract."""
     message: Descriptor | None = field.message_type
     if message is None or message.GetOptions().map_entry or message.full_name.startswith("google."):
         return None

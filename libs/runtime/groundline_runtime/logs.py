@@ -3,7 +3,7 @@
 import logging
 import re
 import sys
-from typing import Literal
+from typing import Final, Literal
 
 import structlog
 from opentelemetry import trace
@@ -12,8 +12,8 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 __all__ = ["configure_logs"]
 
 # Credentials that a driver may repeat in its error text: the user part of a URL, and name=value pairs.
-_URL_CREDENTIALS = re.compile(r"(?<=://)[^/\s@'\"]*:[^/\s@'\"]*(?=@)")
-_NAMED_SECRETS = re.compile(
+_URL_CREDENTIALS: Final = re.compile(r"(?<=://)[^/\s@'\"]*:[^/\s@'\"]*(?=@)")
+_NAMED_SECRETS: Final = re.compile(
     r"(?i)(password|passwd|pwd|secret|token|api[-_]?key|authorization)(['\"]?\s*[=:]\s*['\"]?)[^\s'\",;&]+"
 )
 
@@ -44,7 +44,7 @@ def configure_logs(
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
         ],
         logger_factory=structlog.stdlib.LoggerFactory(),
-        # What is below the level costs an empty call.
+        # An event below the level costs an empty call.
         wrapper_class=structlog.make_filtering_bound_logger(level),
         cache_logger_on_first_use=True,
     )
@@ -89,5 +89,5 @@ def _redact(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
 
 
 def redacted(text: str) -> str:
-    """The text without credentials that look like `scheme://user:password@` or `password=…`."""
+    """Return the text without credentials that look like `scheme://user:password@` or `password=…`."""
     return _NAMED_SECRETS.sub(r"\1\2***", _URL_CREDENTIALS.sub("***", text))

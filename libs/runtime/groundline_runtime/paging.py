@@ -1,4 +1,4 @@
-"""Pages of lists: how large one is, and where the next begins."""
+"""Pages of lists: their size, and tokens of where the next begins."""
 
 import base64
 import binascii
@@ -8,6 +8,7 @@ import json
 from typing import Any, Final
 
 from google.protobuf.message import Message
+from groundline_contracts import default_of
 
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import FieldViolation, InvalidArgumentError
@@ -21,31 +22,33 @@ _NOT_ASKED_FOR: Final = ("page_size", "page_token")
 """Fields that may change from page to page."""
 
 
-def page_size(value: int, default: int) -> int:
-    """Entries on a page: `default` for 0, and never more than MAX_PAGE_SIZE."""
-    return min(value or default, MAX_PAGE_SIZE)
+def page_size(request: Message) -> int:
+    """Return the number of entries on a page: the contract's default for 0, at most MAX_PAGE_SIZE."""
+    asked: int = request.page_size  # type: ignore[attr-defined]  # every request for a page has it
+    return min(asked or default_of(type(request), "page_size"), MAX_PAGE_SIZE)
 
 
 class PageTokens:
-    """Where the next page of a list begins, signed: a token is good for the same caller's same request only.
+    """Tokens of where the next page of a list begins, signed: a token is valid only for the same caller's
+    same request.
 
     All replicas of a service need one key. HMAC-SHA-256, cut to 128 bits as RFC 2104 (section 5) allows.
     """
 
     def __init__(self, key: bytes) -> None:
-        """Raises ValueError for a key below MIN_KEY_BYTES."""
+        """Take the key. Raises ValueError for one below MIN_KEY_BYTES."""
         if len(key) < MIN_KEY_BYTES:
             raise ValueError(f"a key of page tokens has at least {MIN_KEY_BYTES} bytes")
         self._key = key
 
-    def next_of(self, request: Message, caller: Caller, *place: str | int) -> str:
-        """The token of the page that begins behind this place in the list; opaque."""
-        payload = json.dumps(place).encode()
+    def next_of(self, request: Message, caller: Caller, *key: str | int) -> str:
+        """Return the opaque token of the page that begins behind this entry of the list."""
+        payload = json.dumps(key).encode()
         signed = self._signature(request, caller, payload) + payload
         return base64.urlsafe_b64encode(signed).decode().rstrip("=")
 
-    def place_in(self, request: Message, caller: Caller) -> tuple[Any, ...] | None:
-        """The place that a request's page begins behind; None on the first page.
+    def key_in(self, request: Message, caller: Caller) -> tuple[Any, ...] | None:
+        """Return the entry that a request's page begins behind; None on the first page.
 
         Raises InvalidArgumentError for a token that no list has made for this caller and request.
         """
@@ -73,6 +76,6 @@ class PageTokens:
             asked.SerializeToString(deterministic=True),
             payload,
         )
-        # Each with its length, so that no two lists of parts have the same bytes.
+        # Each part with its length, so that no two lists of parts have the same bytes.
         text = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
         return hmac.digest(self._key, text, hashlib.sha256)[:_SIGNATURE_BYTES]

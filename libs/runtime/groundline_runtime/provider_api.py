@@ -1,4 +1,5 @@
-"""Calls of a provider's HTTP API: what passes is tried again, each status has one meaning (extra `http`)."""
+"""Calls of a provider's HTTP API: transient failures are retried, each status has one meaning (extra
+`http`)."""
 
 import asyncio
 import itertools
@@ -23,9 +24,9 @@ FIRST_PAUSE_SECONDS: Final = 0.2
 LONGEST_PAUSE_SECONDS: Final = 30.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Reasons:
-    """How an API's failures are called."""
+    """Error reasons of an API's failures."""
 
     unreachable: str
     quota: str
@@ -35,9 +36,9 @@ class Reasons:
 
 
 class ProviderApi:
-    """`name` is the API's in messages, such as "the rerank API".
+    """An HTTP API; `name` stands for it in messages, such as "the rerank API".
 
-    What passes (429, 5xx, a broken connection) is tried again as long as the request's time allows, after
+    Transient failures (429, 5xx, a broken connection) are retried while the request's time allows, after
     twice the pause each time, or as long as the API asks for. Redirects are not followed: the key would go
     with them.
     """
@@ -60,10 +61,10 @@ class ProviderApi:
         self._attempts = attempts
 
     async def post(self, path: str, body: Any) -> Any:
-        """The JSON of the answer.
+        """Post a body and return the JSON of the answer.
 
-        Raises UnavailableError, ResourceExhaustedError, PermissionDeniedError, and InternalError where the
-        API calls the request wrong or does not answer JSON.
+        Raises UnavailableError, ResourceExhaustedError, PermissionDeniedError, and InternalError if the API
+        refuses the request as wrong or does not answer JSON.
         """
         pause = FIRST_PAUSE_SECONDS
         for attempt in itertools.count(1):
@@ -90,14 +91,14 @@ class ProviderApi:
         raise AssertionError("the last attempt returns or raises")
 
     def malformed(self, wanted: str) -> InternalError:
-        """The error for an answer that is not what it should be."""
+        """Return the error for an answer of another form."""
         return InternalError(self._reasons.malformed, f"{self._name}'s answer is not {wanted}")
 
     async def close(self) -> None:
         await self._http.aclose()
 
     def _refusal(self, response: httpx.Response) -> GroundlineError:
-        """What a status means; the body is the provider's and may repeat texts, so it is not shown."""
+        """Translate a status; the body is the provider's and may repeat texts, so it is not shown."""
         status, reasons = response.status_code, self._reasons
         if status == 429:
             return ResourceExhaustedError(

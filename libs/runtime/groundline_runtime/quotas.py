@@ -1,4 +1,4 @@
-"""Quotas: what is used of them, and the error where one is used up."""
+"""Quotas and the error of one that is used up."""
 
 from groundline.v1 import quota_pb2
 
@@ -15,7 +15,7 @@ def require_within(
     *,
     retry_after_seconds: float | None = None,
 ) -> None:
-    """Raise ResourceExhaustedError (QUOTA_EXHAUSTED), which names the quota, where `more` would exceed it."""
+    """Raise ResourceExhaustedError (QUOTA_EXHAUSTED), which names the quota, if `more` would exceed it."""
     if used + more > limit:
         name = quota_pb2.Quota.Name(quota).removeprefix("QUOTA_").lower()
         raise ResourceExhaustedError(

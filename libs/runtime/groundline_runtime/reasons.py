@@ -6,7 +6,7 @@ __all__ = ["reason_value"]
 
 
 def reason_value(reason: str) -> error_pb2.ErrorReason.ValueType:
-    """The contract's value for a GroundlineError's reason; INTERNAL for one that this release does not
+    """Return the contract's value for a GroundlineError's reason; INTERNAL for one that this release does not
     know."""
     try:
         return error_pb2.ErrorReason.Value(reason)

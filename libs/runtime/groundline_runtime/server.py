@@ -1,4 +1,4 @@
-"""The life of a service process: settings, logs, telemetry, wiring, serving, draining, exit code."""
+"""Life of a service process: settings, logs, telemetry, wiring, serving, draining, exit code."""
 
 import asyncio
 import signal
@@ -28,18 +28,18 @@ __all__ = ["Application", "Serving", "run", "run_command", "run_server", "servin
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Application:
-    """What a service offers once it is wired."""
+    """A wired service."""
 
     services: Mapping[str, Callable[[grpc.aio.Server], None]]
-    """Full service name → function that registers its servicer."""
+    """Functions that register a servicer, by full service name."""
 
     readiness: Mapping[str, ReadinessCheck] = field(default_factory=dict)
-    """Dependency name → check that raises when the dependency cannot be used."""
+    """Checks that raise when a dependency cannot be used, by the dependency's name."""
 
     bounds_itself: bool = False
-    """Whether the service has a bound and a queue of its own, and its server needs none."""
+    """Whether the service has a bound and a queue of its own, so that its server needs none."""
 
 
 class Serving(Protocol):
@@ -49,10 +49,11 @@ class Serving(Protocol):
     def port(self) -> int: ...
 
     async def drain(self) -> None:
-        """Say that no more requests should come; those that come are answered."""
+        """Report that no more requests should come; those that come are answered."""
 
     async def stop(self, grace_seconds: float) -> None:
-        """Close the port, give requests this long, and cancel the rest; a shorter grace may follow."""
+        """Close the port, wait `grace_seconds` for requests, and cancel the rest; a shorter grace may
+        follow."""
 
 
 def run[S: ServiceSettings](
@@ -60,7 +61,7 @@ def run[S: ServiceSettings](
     wire: Callable[[S], AbstractAsyncContextManager[Application]],
     argv: Sequence[str] | None = None,
 ) -> None:
-    """Serve over gRPC what `wire` builds; as `run_server`."""
+    """Serve the application of `wire` over gRPC; see `run_server`."""
 
     @asynccontextmanager
     async def start(settings: S) -> AsyncIterator[Running]:
@@ -75,9 +76,10 @@ def run_server[S: ServiceSettings](
     start: Callable[[S], AbstractAsyncContextManager[Serving]],
     argv: Sequence[str] | None = None,
 ) -> None:
-    """Keep what `start` starts until SIGTERM or SIGINT, then drain, close what it opened, flush, and exit 0.
+    """Keep the server of `start` until SIGTERM or SIGINT, then drain it, close, flush, and exit 0.
 
-    Exits with 2 for a wrong setting and with 1 when starting fails; a GroundlineError then is one log line.
+    Exits with 2 for a wrong setting and with 1 when starting fails; a GroundlineError then is one log
+    line.
     """
 
     async def serve(settings: S) -> None:
@@ -149,7 +151,7 @@ async def _serve[S: ServiceSettings](
 
 
 class _Signals:
-    """SIGTERM and SIGINT; the first one drains, the second one stops at once."""
+    """Handler of SIGTERM and SIGINT; the first one drains, the second one stops at once."""
 
     def __init__(self) -> None:
         self.first = asyncio.Event()
@@ -170,7 +172,7 @@ class _Signals:
             pass
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Running:
     server: grpc.aio.Server
     health: HealthMonitor
@@ -185,9 +187,9 @@ class Running:
 
 @asynccontextmanager
 async def serving(application: Application, settings: ServiceSettings) -> AsyncIterator[Running]:
-    """A started server with health, reflection and interceptors; stopped without grace on exit.
+    """Provide a started server with health, reflection and interceptors; stop it without grace on exit.
 
-    Raises FailedPreconditionError when the address cannot be had.
+    Raises FailedPreconditionError if the address cannot be bound.
     """
     server = grpc.aio.server(
         interceptors=server_interceptors(
@@ -230,7 +232,7 @@ async def serving(application: Application, settings: ServiceSettings) -> AsyncI
 
 def _options(settings: ServiceSettings) -> list[tuple[str, int]]:
     return [
-        # On by gRPC's default: a second process could take the same port, and half of the requests.
+        # gRPC allows it by default: a second process could bind the same port, and get half of the requests.
         ("grpc.so_reuseport", int(settings.reuse_port)),
         ("grpc.max_send_message_length", settings.max_message_bytes),
         ("grpc.max_receive_message_length", settings.max_message_bytes),
@@ -238,8 +240,8 @@ def _options(settings: ServiceSettings) -> list[tuple[str, int]]:
         ("grpc.keepalive_time_ms", 60_000),
         ("grpc.keepalive_timeout_ms", 10_000),
         ("grpc.keepalive_permit_without_calls", 1),
-        # Clients and the gateway ask every two seconds whether it lives.
+        # Clients and the gateway ping every two seconds.
         ("grpc.http2.min_ping_interval_without_data_ms", 1_000),
-        # Clients connect again now and then, and so find replicas that have come up since.
+        # Clients reconnect now and then, and so find replicas that have started since.
         ("grpc.max_connection_age_ms", 300_000),
     ]

@@ -9,7 +9,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal, cast
+from typing import Annotated, Final, Literal, cast
 
 from pydantic import Field, ValidationError
 from pydantic_settings import (
@@ -23,8 +23,8 @@ from pydantic_settings import SettingsError as UnreadableSettingError
 
 __all__ = ["ServiceSettings", "Settings", "SettingsError", "load_settings", "settings_from_command_line"]
 
-SHARED_PREFIX = "GROUNDLINE_"
-MAX_SECONDS = 3600
+SHARED_PREFIX: Final = "GROUNDLINE_"
+MAX_SECONDS: Final = 3600
 
 Seconds = Annotated[float, Field(gt=0, le=MAX_SECONDS, allow_inf_nan=False)]
 SecondsOrZero = Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
@@ -49,12 +49,12 @@ class Settings(BaseSettings):
 
     @classmethod
     def service_name(cls) -> str:
-        """`groundline-retriever` for the prefix `GROUNDLINE_RETRIEVER_`."""
+        """Return `groundline-retriever` for the prefix `GROUNDLINE_RETRIEVER_`."""
         return cls._own_prefix().rstrip("_").replace("_", "-").lower()
 
     @classmethod
     def variable_names(cls, field: str) -> tuple[str, ...]:
-        """The environment variables a field is read from, the first one set winning."""
+        """Return the environment variables that a field is read from; the first that is set wins."""
         return tuple(dict.fromkeys(prefix + field.upper() for prefix in (cls._own_prefix(), SHARED_PREFIX)))
 
     @classmethod
@@ -81,7 +81,7 @@ class Settings(BaseSettings):
 
 
 class ServiceSettings(Settings):
-    """What every service reads; a service subclasses it with its own `env_prefix` and fields."""
+    """Settings of every service; a service subclasses it with its own `env_prefix` and fields."""
 
     host: str = "127.0.0.1"
     """Address to listen on; 0.0.0.0 or [::] in a container."""
@@ -93,35 +93,36 @@ class ServiceSettings(Settings):
     """Whether other processes of the same user may bind the port too; so `groundline up` reserves it."""
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """Least severe level that is logged."""
+    """Minimum severity that is logged."""
 
     log_format: Literal["auto", "json", "console"] = "auto"
     """`json` lines or coloured `console` text; `auto` is console on a terminal."""
 
     otlp_endpoint: str | None = None
-    """OTLP collector (gRPC), such as http://collector:4317; https:// uses TLS. Unset: no telemetry leaves."""
+    """OTLP collector (gRPC), such as http://collector:4317; https:// uses TLS. Unset: no telemetry is
+    sent."""
 
     drain_seconds: SecondsOrZero = 3.0
     """Time between NOT_SERVING and the closing of the port, for load balancers to notice."""
 
     shutdown_grace_seconds: SecondsOrZero = 20.0
-    """Time that running requests get to finish after that; what is left is cancelled."""
+    """Maximum time for running requests to finish after that; the rest is cancelled."""
 
     default_timeout_seconds: Seconds = 60.0
     """Deadline of a request whose caller set none."""
 
     max_message_bytes: Annotated[int, Field(ge=1024, le=1024**3)] = 32 * 1024**2
-    """Largest request accepted and response sent, in bytes."""
+    """Maximum size of a request and of a response, in bytes."""
 
     health_interval_seconds: Seconds = 1.0
     """Time between two checks of the dependencies."""
 
     health_timeout_seconds: Seconds = 1.5
-    """Time that one check may take before its dependency counts as down."""
+    """Maximum time of one check, after which its dependency counts as down."""
 
 
 def load_settings[S: Settings](settings_type: type[S], file: Path | None = None) -> S:
-    """Read the environment and, where given, a dotenv file. Raises SettingsError naming all that is wrong."""
+    """Read the environment and, if given, a dotenv file. Raises SettingsError naming every mistake."""
     if file is not None and not file.is_file():
         raise SettingsError(f"settings file {file}: no such file")
     try:
@@ -132,7 +133,7 @@ def load_settings[S: Settings](settings_type: type[S], file: Path | None = None)
             "; ".join(_describe(settings_type, problem["loc"], problem["msg"]) for problem in problems)
         ) from None
     except UnreadableSettingError as error:
-        # The text of pydantic-settings names the field and the source, not the value.
+        # pydantic-settings' text names the field and the source, not the value.
         raise SettingsError(str(error)) from None
     except UnicodeDecodeError:
         raise SettingsError(f"settings file {file}: not UTF-8 text") from None

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Never
+from typing import Any, Final, Never
 
 import grpc
 from google.protobuf import any_pb2
@@ -21,21 +21,21 @@ from groundline_runtime.errors import (
 
 __all__ = ["DOMAIN", "abort", "from_rpc_error", "is_lost", "to_status", "translated_rpc_errors"]
 
-DOMAIN = "groundline.dev"
-STATUS_KEY = "grpc-status-details-bin"
+DOMAIN: Final = "groundline.dev"
+STATUS_KEY: Final = "grpc-status-details-bin"
 # Peers refuse trailers above their metadata limit and lose the whole status with them: a client that sets no
 # limit of its own from 8 KiB on. The message travels a second time as grpc-message, with three bytes for each
 # one that is not ASCII.
-MAX_MESSAGE_BYTES = 800
-MAX_VIOLATION_BYTES = 4 * 1024
+MAX_MESSAGE_BYTES: Final = 800
+MAX_VIOLATION_BYTES: Final = 4 * 1024
 
-# gRPC's own words where a peer gave no sign of life in any attempt; it calls that cancelled.
-_SILENT_PEER = "perAttemptRecvTimeout"
+# gRPC's own text if a peer gave no sign of life in any attempt, with the status CANCELLED.
+_SILENT_PEER: Final = "perAttemptRecvTimeout"
 
-_SOME_PEER = "a service this request needs"
+_SOME_PEER: Final = "a service this request needs"
 
-# What a client reads when the peer's own text may name hosts or internals.
-_PLAIN_MESSAGES = {
+# Messages for clients: the peer's own text may name hosts or internals.
+_PLAIN_MESSAGES: Final = {
     Code.UNAVAILABLE: "{peer} is not available",
     Code.DEADLINE_EXCEEDED: "{peer} did not answer in time",
     Code.CANCELLED: "the call was cancelled",
@@ -45,7 +45,7 @@ _PLAIN_MESSAGES = {
 
 
 def to_status(error: GroundlineError) -> status_pb2.Status:
-    """The wire form: one ErrorInfo, a BadRequest when fields are wrong, a RetryInfo when waiting helps."""
+    """Return the wire form: one ErrorInfo, a BadRequest if fields are wrong, a RetryInfo if waiting helps."""
     message = error.message.encode()[:MAX_MESSAGE_BYTES].decode(errors="ignore")
     status = status_pb2.Status(code=error.code.value, message=message)
     status.details.append(
@@ -64,21 +64,21 @@ async def abort(context: "grpc.aio.ServicerContext[Any, Any]", error: Groundline
     """End the RPC with the error's status.
 
     The details go out as trailing metadata through plain `abort`, because the tracing interceptor sees the
-    code of `abort` but not that of `abort_with_status`.
+    code of `abort` but not the one of `abort_with_status`.
     """
     status = to_status(error)
     trailers = [*(context.trailing_metadata() or ()), (STATUS_KEY, status.SerializeToString())]
     if error.retry_after_seconds is not None:
-        # The gateway makes a header of it.
+        # The gateway turns it into a header.
         trailers.append(("retry-after", str(math.ceil(error.retry_after_seconds))))
     await context.abort(grpc.StatusCode[error.code.name], status.message, tuple(trailers))
 
 
 def from_rpc_error(error: grpc.aio.AioRpcError, peer: str = _SOME_PEER) -> GroundlineError:
-    """Rebuild what a Groundline service reported: code, reason, violations, retry delay, metadata.
+    """Rebuild the error that a Groundline service reported: code, reason, violations, retry delay, metadata.
 
-    A status without our ErrorInfo comes from the transport or a stranger; its text stays out of the result
-    (it names addresses), its reason is the code's name, and its message says of `peer` what happened.
+    A status without our ErrorInfo comes from the transport or another server; its text is left out (it names
+    addresses), its reason is the code's name, and its message says of `peer` what happened.
     """
     code = Code(error.code().value[0])
     if code is Code.CANCELLED and _SILENT_PEER in (error.details() or ""):
@@ -100,14 +100,14 @@ def from_rpc_error(error: grpc.aio.AioRpcError, peer: str = _SOME_PEER) -> Groun
 
 
 def is_lost(error: grpc.aio.AioRpcError) -> bool:
-    """Whether the connection ended, by what the transport says, and not the service."""
+    """Tell whether the connection broke, by the transport's report, rather than the service failing."""
     return error.code() is grpc.StatusCode.UNAVAILABLE and _details(error) is None
 
 
 @contextmanager
 def translated_rpc_errors(peer: str = _SOME_PEER) -> Iterator[None]:
-    """Turn an AioRpcError raised in the block into its GroundlineError; for adapters that call a service,
-    which name it as `peer`: "the retriever"."""
+    """Turn an AioRpcError of the block into its GroundlineError; for adapters that call a service, which name
+    it as `peer`: "the retriever"."""
     try:
         yield
     except grpc.aio.AioRpcError as error:

@@ -1,42 +1,46 @@
 """Signatures of texts, by which near-duplicates are found without the texts.
 
 They are made once, at ingestion, and compared at search. A signature is SIGNATURE_BYTES long: 8 bytes that
-are equal for equal texts (but for case and white space), then one byte for each of 128 MinHash values over
+are equal for equal texts (except for case and white space), then one byte for each of 128 MinHash values over
 the text's three-word shingles (Broder, 1997; one byte of each as in b-bit minwise hashing, Li and König,
 2010). The share of equal bytes estimates the Jaccard index of two texts' sets of shingles, with a standard
 deviation of .027 at .9.
 
-Signatures are stored: whatever changes how they are made needs the chunks to be ingested again.
+Signatures are stored: after a change of this computation, chunks must be ingested again.
 """
 
 import hashlib
 import re
 import zlib
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 __all__ = ["SIGNATURE_BYTES", "alike_rows", "as_matrix", "pairwise_similarity", "signature"]
 
-TEXT_HASH_BYTES = 8
-MINHASHES = 128
-SIGNATURE_BYTES = TEXT_HASH_BYTES + MINHASHES
-SHINGLE_WORDS = 3
+TEXT_HASH_BYTES: Final = 8
+MINHASHES: Final = 128
+SIGNATURE_BYTES: Final = TEXT_HASH_BYTES + MINHASHES
+SHINGLE_WORDS: Final = 3
 
-_WORD = re.compile(r"\w+")
-# For texts in ASCII: a space for what is no part of a word.
-_AS_WORDS = bytes(code if chr(code).isalnum() or code == ord("_") else 32 for code in range(128)) + bytes(128)
-_CHANCE = 1 / 256
-"""How often two bytes are equal that have nothing to do with each other."""
-_MASK = 2**64 - 1
-_ROWS = 32
-_BLOCKS = MINHASHES // 8
-"""Of eight values, which are compared as one number."""
+_WORD: Final = re.compile(r"\w+")
+# For texts in ASCII: a space for each character that is not part of a word.
+_AS_WORDS: Final = bytes(
+    code if chr(code).isalnum() or code == ord("_") else 32 for code in range(128)
+) + bytes(128)
+_CHANCE: Final = 1 / 256
+"""Probability that two unrelated bytes are equal."""
+_MASK: Final = 2**64 - 1
+_ROWS: Final = 32
+_BLOCKS: Final = MINHASHES // 8
+"""Number of blocks of eight values, which are compared as one number."""
 
 
 def _splitmix(count: int) -> list[int]:
-    """Constants from SplitMix64 (Steele, Lea and Flood, OOPSLA 2014); no library's release changes them."""
+    """Generate constants by SplitMix64 (Steele, Lea and Flood, OOPSLA 2014); they depend on no library's
+    release."""
     state, values = 0, []
     for _ in range(count):
         state = (state + 0x9E3779B97F4A7C15) & _MASK
@@ -46,15 +50,15 @@ def _splitmix(count: int) -> list[int]:
     return values
 
 
-_MULTIPLIERS = np.array([value | 1 for value in _splitmix(MINHASHES)], dtype=np.uint32)[:, None]
-_OFFSETS = np.array(_splitmix(2 * MINHASHES)[MINHASHES:], dtype=np.uint32)[:, None]
-_PLACES = np.array(
+_MULTIPLIERS: Final = np.array([value | 1 for value in _splitmix(MINHASHES)], dtype=np.uint32)[:, None]
+_OFFSETS: Final = np.array(_splitmix(2 * MINHASHES)[MINHASHES:], dtype=np.uint32)[:, None]
+_PLACES: Final = np.array(
     [value | 1 for value in _splitmix(2 * MINHASHES + SHINGLE_WORDS)[2 * MINHASHES :]], np.uint32
 )
 
 
 def signature(text: str) -> bytes:
-    """The signature of a text, SIGNATURE_BYTES long."""
+    """Return the signature of a text, SIGNATURE_BYTES long."""
     casefolded = text.casefold()
     normalised = " ".join(casefolded.split())
     text_hash = hashlib.blake2b(normalised.encode(errors="surrogatepass"), digest_size=TEXT_HASH_BYTES)
@@ -84,16 +88,16 @@ def _minhashes(words: NDArray[np.uint32]) -> NDArray[np.uint8]:
 
 
 def as_matrix(signatures: Sequence[bytes] | bytes) -> NDArray[np.uint8]:
-    """Signatures, one after the other in bytes or each by itself, as rows: (n, SIGNATURE_BYTES)."""
+    """Return signatures, concatenated or one by one, as rows: (n, SIGNATURE_BYTES)."""
     joined = signatures if isinstance(signatures, bytes) else b"".join(signatures)
     return np.frombuffer(joined, np.uint8).reshape(-1, SIGNATURE_BYTES)
 
 
 def alike_rows(signatures: NDArray[np.uint8], threshold: float) -> NDArray[np.int64]:
-    """Rows, ascending, among which are all that are at least that similar to another one.
+    """Return rows, ascending, that include all that are at least that similar to another one.
 
-    Few differing values leave some blocks of eight as they are (the pigeonhole principle): rows that share
-    none are not that similar. Below a threshold of about .88 that says nothing, and all rows are returned.
+    Few differing values leave some blocks of eight equal (the pigeonhole principle): rows that share none are
+    not that similar. Below a threshold of about .88 that excludes nothing, and all rows are returned.
     """
     differing = MINHASHES * (1 - threshold) * (1 - _CHANCE)
     if differing + 0.001 >= _BLOCKS:  # similarities are rounded
@@ -109,7 +113,7 @@ def alike_rows(signatures: NDArray[np.uint8], threshold: float) -> NDArray[np.in
 
 
 def pairwise_similarity(signatures: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Estimated Jaccard index of each pair of rows, (n, n), from 0 to 1; 1 for equal texts only."""
+    """Estimate the Jaccard index of each pair of rows, (n, n), from 0 to 1; 1 for equal texts only."""
     hashes = np.ascontiguousarray(signatures[:, :TEXT_HASH_BYTES]).view(np.uint64)[:, 0]
     minhashes = np.ascontiguousarray(signatures[:, TEXT_HASH_BYTES:])
     # Equal bytes as bits, which are counted by words; some rows at a time, so that it stays in the cache.

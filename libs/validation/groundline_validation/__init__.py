@@ -1,6 +1,7 @@
-"""Checks messages by the limits that `protos/` states, and by the rules between their fields."""
+"""Validation of messages by the limits that `protos/` states, and by the rules between their fields."""
 
+from groundline_validation.addresses import page_address
 from groundline_validation.rules import rule
-from groundline_validation.walker import limits_of, validate, violations_of
+from groundline_validation.walker import validate, violations_of
 
-__all__ = ["limits_of", "rule", "validate", "violations_of"]
+__all__ = ["page_address", "rule", "validate", "violations_of"]

@@ -5,41 +5,47 @@ They hold wherever the message occurs: what is refused in a request is refused a
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from string import Formatter
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from google.protobuf.message import Message
 from groundline.v1 import (
-    candidate_pb2,
     collection_pb2,
+    collector_service_pb2,
     coordinator_service_pb2,
     document_pb2,
     generator_service_pb2,
     ingestor_service_pb2,
     options_pb2,
-    retriever_service_pb2,
+    reranker_service_pb2,
     source_pb2,
 )
-from groundline_signatures import SIGNATURE_BYTES
+from groundline_contracts import default_of
 
-__all__ = ["DEFAULT_CHUNK_OVERLAP", "DEFAULT_PARENT_SIZE", "default_chunk_size", "rule", "rules_of"]
+from groundline_validation.addresses import page_address
 
-DEFAULT_CHUNK_OVERLAP = 200
-"""Units that a chunk shares with the one before, where a collection does not set them."""
-DEFAULT_PARENT_SIZE = 2000
+__all__ = ["default_chunk_size", "rule", "rules_of"]
+
+_CHUNK_SIZE: Final[int] = default_of(collection_pb2.ChunkingSettings, "chunk_size")
+_CHILD_SIZE: Final = 400
+"""Default of chunk_size if chunks have parents."""
+
+MAX_NAMED_CANDIDATES: Final = 50
+"""Maximum number of wrong candidates that are named: 10,000 of them get no 10,000 violations."""
 
 type Rule = Callable[[Any], Iterable[tuple[str, str]]]
 """Yields the name of a wrong field of the message, or "" for the message, and what is wrong with it.
 
 Its docstring says in the reference of the API what must hold."""
 
-_RULES: dict[str, list[Rule]] = defaultdict(list)
+_RULES: Final[dict[str, list[Rule]]] = defaultdict(list)
 
 
 def rule(message: type[Message]) -> Callable[[Rule], Rule]:
-    """Registers a rule for every message of a type; use it while modules are imported, before any check."""
+    """Register a rule for every message of a type; use it while modules are imported, before any check."""
 
     def register(function: Rule) -> Rule:
         _RULES[message.DESCRIPTOR.full_name].append(function)
@@ -49,7 +55,7 @@ def rule(message: type[Message]) -> Callable[[Rule], Rule]:
 
 
 def rules_of(full_name: str) -> Sequence[Rule]:
-    """The rules for the messages of a type."""
+    """Return the rules for the messages of a type."""
     return tuple(_RULES.get(full_name, ()))
 
 
@@ -61,13 +67,6 @@ def _an_arm_counts(options: options_pb2.RerankOptions) -> Iterable[tuple[str, st
         yield "semantic_weight", "must not be 0 together with keyword_weight"
 
 
-@rule(retriever_service_pb2.Ranking)
-def _ranks_without_a_model(ranking: retriever_service_pb2.Ranking) -> Iterable[tuple[str, str]]:
-    """options.strategy must be RERANK_STRATEGY_NONE, RERANK_STRATEGY_WEIGHTED or not set."""
-    if ranking.options.strategy > options_pb2.RERANK_STRATEGY_WEIGHTED:
-        yield "options.strategy", "must not ask a model"
-
-
 @rule(ingestor_service_pb2.RunSourceRequest)
 def _a_dry_run_forgets_nothing(request: ingestor_service_pb2.RunSourceRequest) -> Iterable[tuple[str, str]]:
     """dry_run must not be set together with full."""
@@ -76,8 +75,8 @@ def _a_dry_run_forgets_nothing(request: ingestor_service_pb2.RunSourceRequest) -
 
 
 def default_chunk_size(strategy: collection_pb2.ChunkingStrategy.ValueType) -> int:
-    """Units of a chunk, where a collection does not set them."""
-    return 400 if strategy == collection_pb2.CHUNKING_STRATEGY_PARENT_CHILD else 2000
+    """Return the chunk size of a collection that sets none, in its unit."""
+    return _CHILD_SIZE if strategy == collection_pb2.CHUNKING_STRATEGY_PARENT_CHILD else _CHUNK_SIZE
 
 
 @rule(collection_pb2.ChunkingSettings)
@@ -149,8 +148,14 @@ def _addresses_and_patterns(crawl: ingestor_service_pb2.WebCrawl) -> Iterable[tu
                 yield f"{name}[{index}]", 'must begin with "/" or "*"'
 
 
+@rule(collector_service_pb2.CollectStart)
+@rule(collector_service_pb2.CheckSourceRequest)
 @rule(ingestor_service_pb2.CreateSourceRequest)
-def _has_a_source(request: ingestor_service_pb2.CreateSourceRequest) -> Iterable[tuple[str, str]]:
+def _has_a_source(
+    request: collector_service_pb2.CollectStart
+    | collector_service_pb2.CheckSourceRequest
+    | ingestor_service_pb2.CreateSourceRequest,
+) -> Iterable[tuple[str, str]]:
     """source must be set."""
     if not request.HasField("source"):
         yield "source", "must be set"
@@ -229,11 +234,7 @@ _HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|[0-9a-fA-F:
 
 
 def _is_web_address(text: str) -> bool:
-    try:
-        parts = urlsplit(text.strip())
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None
-    except ValueError:
-        return False
+    return page_address(text) is not None
 
 
 @rule(generator_service_pb2.ContextualizeChunksRequest)
@@ -259,33 +260,31 @@ def _numbers_are_set_and_unique(request: Any) -> Iterable[tuple[str, str]]:
         seen.add(passage.number)
 
 
-@rule(candidate_pb2.RankedList)
-def _columns_of_a_list_match(ranked: candidate_pb2.RankedList) -> Iterable[tuple[str, str]]:
-    """`scores` has an entry for each of `chunk_ids`, and no chunk is there twice."""
+@rule(reranker_service_pb2.RerankRequest)
+def _candidates_are_named_once(request: reranker_service_pb2.RerankRequest) -> Iterable[tuple[str, str]]:
+    """Each of candidates must have a chunk_id of its own, of 1 to 200 characters, and `lists` must name
+    candidates alone."""
+    yield from islice(_wrong_candidates(request), MAX_NAMED_CANDIDATES)
+    known = {chunk.chunk_id for chunk in request.candidates}
+    for index, ranked in enumerate(request.lists):
+        if missing := set(ranked.chunk_ids) - known:
+            yield f"lists[{index}].chunk_ids", f"must be candidates; {len(missing)} are not"
+
+
+def _wrong_candidates(request: reranker_service_pb2.RerankRequest) -> Iterator[tuple[str, str]]:
+    known: set[str] = set()
+    for index, chunk in enumerate(request.candidates):
+        if not 1 <= len(chunk.chunk_id) <= 200:
+            yield f"candidates[{index}].chunk_id", "must be 1 to 200 characters"
+        elif chunk.chunk_id in known:
+            yield f"candidates[{index}].chunk_id", "is not unique"
+        known.add(chunk.chunk_id)
+
+
+@rule(reranker_service_pb2.RankedList)
+def _columns_of_a_list_match(ranked: reranker_service_pb2.RankedList) -> Iterable[tuple[str, str]]:
+    """`scores` must have an entry for each of `chunk_ids`, and each candidate must be there once."""
     if len(ranked.scores) != len(ranked.chunk_ids):
         yield "scores", f"must have as many entries as chunk_ids, which has {len(ranked.chunk_ids)}"
-    if len(set(ranked.chunk_ids[:])) != len(ranked.chunk_ids):
-        yield "chunk_ids", "must have each chunk once"
-
-
-@rule(candidate_pb2.CandidateFeatures)
-def _columns_of_features_match(features: candidate_pb2.CandidateFeatures) -> Iterable[tuple[str, str]]:
-    """Every column has an entry for each of `chunk_ids`, and no chunk is there twice."""
-    count = len(features.chunk_ids)
-    if len(set(features.chunk_ids[:])) != count:
-        yield "chunk_ids", "must have each chunk once"
-    for name in ("collections", "chunk_indexes", "update_seconds", "source_types"):
-        if len(getattr(features, name)) != count:
-            yield name, f"must have as many entries as chunk_ids, which has {count}"
-    if len(features.signatures) != count * SIGNATURE_BYTES:
-        yield "signatures", f"must have {SIGNATURE_BYTES} bytes for each of chunk_ids, which has {count}"
-    if features.collections and max(features.collections[:]) >= len(features.collection_ids):
-        yield "collections", f"must be positions in collection_ids, which has {len(features.collection_ids)}"
-
-
-@rule(candidate_pb2.CandidateSet)
-def _listed_chunks_have_features(each: candidate_pb2.CandidateSet) -> Iterable[tuple[str, str]]:
-    """`features` tells of every chunk in `lists`."""
-    listed = set().union(*(ranked.chunk_ids[:] for ranked in each.lists))
-    if missing := listed.difference(each.features.chunk_ids[:]):
-        yield "features.chunk_ids", f"must have every chunk of the lists; {len(missing)} are missing"
+    if len(set(ranked.chunk_ids)) != len(ranked.chunk_ids):
+        yield "chunk_ids", "must have each candidate once"

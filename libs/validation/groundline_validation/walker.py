@@ -1,16 +1,16 @@
-"""Compiles a message type, by its descriptor and the limits on its fields, to functions that find violations.
+"""Compiler of message types, by their descriptors and the limits on their fields, to functions that find
+violations.
 
-A type is compiled once. Checking a message visits what is set in it, so small requests cost microseconds.
+A type is compiled once. A check visits only the fields that are set, so small requests cost microseconds.
 """
 
 import json
 import math
 import re
 import struct
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from google.protobuf.message import Message
@@ -21,25 +21,21 @@ from groundline_runtime.errors import Violations
 
 from groundline_validation.rules import rules_of
 
-__all__ = ["limits_of", "validate", "violations_of"]
+__all__ = ["validate", "violations_of"]
 
-MAX_NAMED_ENTRIES = 100
-"""Entries of one list whose violations are named: a list of a million wrong ones gets no million of them."""
+MAX_NAMED_ENTRIES: Final = 100
+"""Maximum number of entries of one list whose violations are named, however many are wrong."""
 
-MAX_CHUNK_ID = 2**63 - 1
+MAX_CHUNK_ID: Final = 2**63 - 1
 
 type Check = Callable[[Any, str, Violations], None]
-"""Looks at a value, whose path in the request is given, and adds what is wrong with it."""
+"""Adds the violations of a value, whose path in the request is given."""
 
-_COLLECTION_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
-_CHUNK_ID = re.compile(r"0|[1-9][0-9]{0,18}")
-_LANGUAGE = re.compile(r"[a-z]{2,30}")
-_POSITION = re.compile(r"[0-7][0-9a-f]{15}")
-_SECRET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_KEY_CHARACTERS = 50
-"""Of a map's key or a Struct's member that are repeated in a path."""
+_LIST_AND_FORMAT: Final = frozenset({"min_items", "max_items", "text_format"})
+_KEY_CHARACTERS: Final = 50
+"""Maximum number of characters of a map's key or a Struct's member that a path repeats."""
 
-_NUMBERS = frozenset(
+_NUMBERS: Final = frozenset(
     {
         FieldDescriptor.TYPE_DOUBLE,
         FieldDescriptor.TYPE_FLOAT,
@@ -50,30 +46,25 @@ _NUMBERS = frozenset(
         FieldDescriptor.TYPE_FIXED64,
     }
 )
-_FLOAT = struct.Struct("2f")
-_FLOATS = frozenset({FieldDescriptor.TYPE_DOUBLE, FieldDescriptor.TYPE_FLOAT})
+_FLOAT: Final = struct.Struct("2f")
+_FLOATS: Final = frozenset({FieldDescriptor.TYPE_DOUBLE, FieldDescriptor.TYPE_FLOAT})
 
 
 def validate(message: Message) -> None:
-    """Raises InvalidArgumentError (INVALID_REQUEST) that names every wrong field."""
+    """Raise InvalidArgumentError (INVALID_REQUEST), naming every wrong field, unless the message is valid."""
     violations_of(message).raise_if_any()
 
 
 def violations_of(message: Message, path: str = "") -> Violations:
-    """What is wrong with a message; `path` begins the paths of its fields, such as "settings"."""
+    """Return the violations of a message; `path` begins the paths of its fields, such as "settings"."""
     violations = Violations()
     _compiled(message.DESCRIPTOR)(message, f"{path}." if path else "", violations)
     return violations
 
 
-def limits_of(message: type[Message], field: str) -> limits_pb2.Limits:
-    """The limits that the contract states for a field; for code that has to stay within them."""
-    return _limits(message.DESCRIPTOR.fields_by_name[field])
-
-
 @cache
 def _compiled(descriptor: Descriptor) -> Check:
-    """Checks a message of this type; the path it is given ends with "." unless it is empty."""
+    """Return the check of a message type; its path ends with "." unless it is empty."""
     checks: dict[str, Check] = {}
     always: list[tuple[str, Check]] = []
     for field in descriptor.fields:
@@ -106,7 +97,7 @@ def _limits(field: Any) -> limits_pb2.Limits:
 
 
 def _is_required(field: FieldDescriptor) -> bool:
-    """Whether an empty value, which ListFields leaves out, is wrong."""
+    """Tell whether an empty value, which ListFields leaves out, is wrong."""
     limits = _limits(field)
     if field.is_repeated:
         return limits.min_items > 0
@@ -116,7 +107,7 @@ def _is_required(field: FieldDescriptor) -> bool:
 
 
 def _field_check(field: FieldDescriptor) -> Check | None:
-    """None where nothing can be wrong."""
+    """Return the check of a field; None if no value can be wrong."""
     limits = _limits(field)
     if _is_map(field):
         assert field.message_type is not None
@@ -156,7 +147,7 @@ def _message_check(descriptor: Descriptor, limits: limits_pb2.Limits) -> Check |
 def _list_check(
     check: Check | None, limits: limits_pb2.Limits, all_right: Callable[[list[Any]], bool] | None = None
 ) -> Check | None:
-    """`all_right` tells of a whole list, quickly, that no entry is wrong."""
+    """Return the check of a list; `all_right` tells quickly whether no entry of it is wrong."""
     least, most = limits.min_items, limits.max_items if limits.HasField("max_items") else None
     if check is None and not least and most is None:
         return None
@@ -177,19 +168,22 @@ def _list_check(
 
 
 def _all_right(field: FieldDescriptor, limits: limits_pb2.Limits) -> Callable[[Any], bool] | None:
-    """What tells of a list of numbers or of an enum's values that no entry is wrong; None for other lists.
+    """Return a quick test of whether no entry of a list is wrong; None for a list that has none.
 
     It is given a Python list: iterating over protobuf's own is several times slower.
     """
     if field.enum_type is not None:
         return _known_values(field.enum_type, limits).issuperset
+    if field.type == FieldDescriptor.TYPE_STRING:
+        stated = {option.name for option, _ in limits.ListFields()}
+        return _are_of_format(limits.text_format) if stated <= _LIST_AND_FORMAT else None
     if field.type not in _NUMBERS:
         return None
     low = limits.minimum if limits.HasField("minimum") else -math.inf
     high = limits.maximum if limits.HasField("maximum") else math.inf
 
     def run(values: list[Any]) -> bool:
-        # The sum is not finite where an entry is not, and min and max tell nothing of NaN.
+        # The sum is not finite where an entry is not; min and max may miss NaN.
         return not values or (min(values) >= low and max(values) <= high and math.isfinite(sum(values)))
 
     return run
@@ -256,7 +250,7 @@ def _text_check(limits: limits_pb2.Limits) -> Check:
     least, most = limits.min_length, limits.max_length if limits.HasField("max_length") else None
     most_bytes = limits.max_bytes if limits.HasField("max_bytes") else None
     allowed, nul_allowed = frozenset(limits.allowed_values), limits.allow_nul
-    format_check = _TEXT_FORMATS.get(limits.text_format)
+    format_check = _format_check(limits.text_format)
 
     def run(text: str, path: str, violations: Violations) -> None:
         length = len(text.strip()) if least else len(text)
@@ -286,57 +280,43 @@ def _bytes_check(limits: limits_pb2.Limits) -> Check | None:
     return run
 
 
-def _matches(pattern: re.Pattern[str], description: str) -> Check:
+_BEYOND_PATTERN: Final[Mapping[int, Callable[[str], bool]]] = {
+    limits_pb2.TEXT_FORMAT_CHUNK_ID: lambda text: int(text) <= MAX_CHUNK_ID,
+    limits_pb2.TEXT_FORMAT_PRINCIPAL: str.isprintable,
+}
+"""Further requirements of text formats besides their patterns."""
+
+
+def _format_check(text_format: limits_pb2.TextFormat.ValueType) -> Check | None:
+    """Return the check of a text format; None if it allows any text."""
+    if text_format == limits_pb2.TEXT_FORMAT_FILTER:
+        return lambda text, path, violations: _find_problems(parse_json, text, path, violations)
+    are_right = _are_of_format(text_format)
+    if are_right is None:
+        return None
+    requirement = _text_rule(text_format).requirement
+
     def run(text: str, path: str, violations: Violations) -> None:
-        if not pattern.fullmatch(text):
-            violations.add(path, description)
+        if not are_right((text,)):
+            violations.add(path, requirement)
 
     return run
 
 
-def _is_uuid(text: str, path: str, violations: Violations) -> None:
-    try:
-        parsed = str(uuid.UUID(text))
-    except ValueError:
-        parsed = ""
-    if parsed != text.lower():  # uuid takes braces, "urn:uuid:" and missing hyphens as well
-        violations.add(path, "must be a UUID")
+def _are_of_format(text_format: limits_pb2.TextFormat.ValueType) -> Callable[[Iterable[str]], bool] | None:
+    """Return a test of whether all texts have a format; None if more than the format decides that."""
+    if text_format in (limits_pb2.TEXT_FORMAT_UNSPECIFIED, limits_pb2.TEXT_FORMAT_FILTER):
+        return None
+    matches, beyond = re.compile(_text_rule(text_format).pattern).fullmatch, _BEYOND_PATTERN.get(text_format)
+    if beyond is None:
+        return lambda texts: all(map(matches, texts))
+    return lambda texts: all(matches(text) and beyond(text) for text in texts)
 
 
-def _is_chunk_id(text: str, path: str, violations: Violations) -> None:
-    if not _CHUNK_ID.fullmatch(text) or int(text) > MAX_CHUNK_ID:
-        violations.add(path, "must be a chunk id")
-
-
-def _is_principal(text: str, path: str, violations: Violations) -> None:
-    if not 1 <= len(text) <= 200:
-        violations.add(path, f"must have 1 to 200 characters, has {len(text)}")
-    elif not text.isprintable() or any(map(str.isspace, text)):
-        violations.add(path, "must not contain white space or control characters")
-
-
-def _is_filter(text: str, path: str, violations: Violations) -> None:
-    _find_problems(parse_json, text, path, violations)
-
-
-_TEXT_FORMATS: Mapping[int, Check] = {
-    limits_pb2.TEXT_FORMAT_COLLECTION_ID: _matches(
-        _COLLECTION_ID,
-        'must have 1 to 63 lower-case letters, digits, "_" and "-", beginning with a letter or digit',
-    ),
-    limits_pb2.TEXT_FORMAT_UUID: _is_uuid,
-    limits_pb2.TEXT_FORMAT_CHUNK_ID: _is_chunk_id,
-    limits_pb2.TEXT_FORMAT_PRINCIPAL: _is_principal,
-    limits_pb2.TEXT_FORMAT_FILTER: _is_filter,
-    limits_pb2.TEXT_FORMAT_LANGUAGE: _matches(
-        _LANGUAGE, "must be a language's English name in lower case, or simple"
-    ),
-    limits_pb2.TEXT_FORMAT_POSITION: _matches(_POSITION, "must be a position that a job carried"),
-    limits_pb2.TEXT_FORMAT_SECRET_NAME: _matches(
-        _SECRET_NAME,
-        'must have 1 to 100 letters, digits, ".", "_" and "-", beginning with a letter or digit',
-    ),
-}
+def _text_rule(text_format: limits_pb2.TextFormat.ValueType) -> limits_pb2.TextRule:
+    options = limits_pb2.TextFormat.DESCRIPTOR.values_by_number[text_format].GetOptions()
+    rule: limits_pb2.TextRule = options.Extensions[limits_pb2.text]
+    return rule
 
 
 def _struct_check(limits: limits_pb2.Limits) -> Check | None:
@@ -353,7 +333,7 @@ def _struct_check(limits: limits_pb2.Limits) -> Check | None:
             if len(violations) - wrong >= MAX_NAMED_ENTRIES:
                 return
         if most_bytes is None or len(violations) > wrong or struct.ByteSize() * 2 < most_bytes:
-            return  # of JSON there is less than twice what there is of the message
+            return  # as JSON a Struct is less than twice as long
         if len(json.dumps(plain(struct), ensure_ascii=False).encode()) > most_bytes:
             violations.add(path, f"must have at most {most_bytes} bytes as JSON")
 

@@ -1,17 +1,17 @@
-"""Chunks in Weaviate, the distributed index: what is stored of them, written, searched and compared."""
+"""Chunks in Weaviate, the distributed index: storing, searching and comparing them."""
 
 from groundline_weaviate.chunks import Entry, IndexedChunk, Space
 from groundline_weaviate.client import MAX_PROPOSALS, Proposal, Weaviate, WriteFailure, open_weaviate
-from groundline_weaviate.conditions import Scope, condition_of
+from groundline_weaviate.conditions import Extent, condition_of
 from groundline_weaviate.settings import WeaviateSettings
 from groundline_weaviate.words import searched_words, stored_words
 
 __all__ = [
     "MAX_PROPOSALS",
     "Entry",
+    "Extent",
     "IndexedChunk",
     "Proposal",
-    "Scope",
     "Space",
     "Weaviate",
     "WeaviateSettings",

@@ -1,4 +1,4 @@
-"""What Weaviate holds of a chunk, and how it is named there."""
+"""Chunks as Weaviate holds them, and their names there."""
 
 import hashlib
 import json
@@ -6,10 +6,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import NamedTuple
+from functools import cached_property
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from groundline_embedding.ports import Vectors
+
+from groundline_weaviate.words import stored_words
 
 __all__ = [
     "EVERYONE",
@@ -27,57 +30,64 @@ __all__ = [
 
 # A UUID of version 8, whose bits are free: 48 of the partition, 62 of the chunk. So an answer need carry
 # nothing but ids, and a listing is in the order of partitions and chunks.
-_OBJECT_IDS = 8 << 76 | 2 << 62
-_PARTITION_SHIFT = 80
+_OBJECT_IDS: Final = 8 << 76 | 2 << 62
+_PARTITION_SHIFT: Final = 80
 
-MAX_PARTITION_ID, MAX_CHUNK_ID = 2**48 - 1, 2**62 - 1
+MAX_PARTITION_ID: Final = 2**48 - 1
+MAX_CHUNK_ID: Final = 2**62 - 1
 
-EVERYONE = "*"
-"""Stands with chunks that whoever reads the collection may read; a principal is a token of another length."""
+EVERYONE: Final = "*"
+"""Token of chunks that every reader of the collection may read; a principal's token has another length."""
 
-_TOKEN_BYTES = 12
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TOKEN_BYTES: Final = 12
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """Vectors of one model and length, which can be compared; they have a class of their own."""
+    """Vectors of one model and length, which can be compared; each space has a class of its own."""
 
     model: str
     dimensions: int
 
     def class_name(self, prefix: str) -> str:
-        """The name of its class: readable, and another one for another model."""
+        """Return the name of its class: readable, and unique to the model."""
         readable = re.sub(r"[^A-Za-z0-9]+", "_", self.model.rpartition("/")[2])[:60].strip("_")
         digest = hashlib.blake2b(self.model.encode(), digest_size=5).hexdigest()
         return f"{prefix}_{readable}_{digest}_{self.dimensions}"
 
 
 class Entry(NamedTuple):
-    """What verifying needs to know of an object."""
+    """Part of an object that verification needs."""
 
     chunk_id: int
     content_hash: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, for cached_property
 class IndexedChunk:
-    """A row of `chunks` with all that searches look at: no text, and of metadata and principals digests."""
+    """A row of `chunks` with all that searches look at."""
 
     partition_id: int
-    """Searches name it: what a re-index builds is found from the moment that the collection moves there."""
+    """Partition, which searches name: a re-indexed collection is found in its new one as soon as it moves
+    there."""
     chunk_id: int
-    """A chunk that is moved to another partition keeps it, and has an object in both meanwhile."""
+    """Chunk, which keeps its id when it moves to another partition, and has an object in both meanwhile."""
     collection_id: str
     document_id: UUID
-    words: str
-    """Of `stored_words`."""
+    lexical_text: str
+    language: str
     vector: Vectors
     principals: Sequence[str]
-    """Who may read the document; empty: whoever may read the collection."""
+    """Principals that may read the document; empty: every reader of the collection."""
     source_type: str
     update_time: datetime
     metadata: Mapping[str, object]
+
+    @cached_property
+    def words(self) -> str:
+        """The words of the text as the index holds them."""
+        return stored_words(self.lexical_text, self.language)
 
     @property
     def readers(self) -> Sequence[str]:
@@ -93,7 +103,7 @@ class IndexedChunk:
 
     @property
     def content_hash(self) -> str:
-        """Of all that is stored: two objects with one hash answer every search alike."""
+        """Hash of everything stored: two objects with one hash answer every search alike."""
         digest = hashlib.blake2b(digest_size=16)
         parts = [
             self.partition_id,
@@ -111,40 +121,40 @@ class IndexedChunk:
 
 
 def object_id(partition_id: int, chunk_id: int) -> UUID:
-    """The id of an object. Raises ValueError for ids that no row has."""
+    """Return the id of an object. Raises ValueError for ids that no row has."""
     if not (0 <= partition_id <= MAX_PARTITION_ID and 0 <= chunk_id <= MAX_CHUNK_ID):
         raise ValueError(f"no object can have the key ({partition_id}, {chunk_id})")
     return UUID(int=partition_id << _PARTITION_SHIFT | _OBJECT_IDS | chunk_id)
 
 
 def key_of(identifier: bytes) -> tuple[int, int]:
-    """Partition and chunk of an object's id, given as its 16 bytes."""
+    """Return partition and chunk of an object's id, given as its 16 bytes."""
     return int.from_bytes(identifier[:6]), int.from_bytes(identifier[8:]) & MAX_CHUNK_ID
 
 
 def microseconds(time: datetime) -> int:
-    """Since 1970, as the index compares times; exactly."""
+    """Return the microseconds since 1970, exactly, as the index compares times."""
     passed = time - _EPOCH
     return (passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds
 
 
 def principal(name: str) -> str:
-    """The token of a principal."""
+    """Return the token of a principal."""
     return _token("principal", name)
 
 
 def holding(path: Sequence[str], value: object) -> str:
-    """The token of metadata with this scalar at a path."""
+    """Return the token of metadata with this scalar at a path."""
     return _token("value", [*path], _plain(value))
 
 
 def listing(path: Sequence[str], value: object) -> str:
-    """The token of metadata with a list at a path that has this scalar."""
+    """Return the token of metadata with a list at a path that has this scalar."""
     return _token("element", [*path], _plain(value))
 
 
 def existing(path: Sequence[str]) -> str:
-    """The token of metadata with anything at a path, null included."""
+    """Return the token of metadata with any value at a path, null included."""
     return _token("exists", [*path])
 
 
@@ -162,7 +172,7 @@ def _tokens(value: object, path: tuple[str, ...]) -> Iterator[str]:
 
 
 def _plain(value: object) -> object:
-    """JSON has one kind of number: 1 and 1.0 are the same."""
+    """Return the value with JSON's one kind of number: 1 and 1.0 are the same."""
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 

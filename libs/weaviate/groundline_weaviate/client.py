@@ -1,4 +1,5 @@
-"""Chunks in Weaviate: written, deleted, listed and searched, over gRPC; classes are created over HTTP."""
+"""Client of Weaviate: chunks are written, deleted, listed and searched over gRPC; classes are created over
+HTTP."""
 
 import asyncio
 import time
@@ -24,29 +25,30 @@ from groundline_weaviate.settings import WeaviateSettings
 __all__ = ["MAX_PROPOSALS", "Proposal", "Weaviate", "WriteFailure", "open_weaviate"]
 
 MAX_PROPOSALS: Final = 10_000
-"""The server's own limit (QUERY_MAXIMUM_RESULTS) on what one search gives, and one deletion deletes."""
+"""Maximum results of one search, and objects of one deletion; the server's own limit
+(QUERY_MAXIMUM_RESULTS)."""
 
 BATCH: Final = 250
 """Objects in one call."""
 
 CALLS: Final = 2
-"""Calls that write at a time, so that nodes have work while the next objects are made."""
+"""Maximum concurrent calls that write, so that nodes are busy while the next objects are made."""
 
 MAX_ENTRIES: Final = 5_000
-"""Entries in one page."""
+"""Maximum entries in one page."""
 
 RETRY_SECONDS: Final = 5.0
-"""After so long it is worth asking again for an engine that did not answer."""
+"""Time after which an engine that did not answer is worth another call, in seconds."""
 
 _ATTEMPTS: Final = 3
 _PAUSE_SECONDS: Final = 0.02
-"""For a class that a node does not know, and the pause that grows by as much."""
+"""First pause for a class that a node does not know, in seconds; each further one is longer by as much."""
 
 _EVERY_NODE_SECONDS: Final = 5.0
-"""So long a write waits for every node, before a majority is enough."""
+"""Time that a write waits for every node before a majority is enough, in seconds."""
 
 _MAJORITY_SECONDS: Final = 30.0
-"""So long no write waits for a node that has kept one waiting."""
+"""Time that writes do not wait for a node that has kept one waiting, in seconds."""
 
 _QUEUE_SECONDS: Final = 0.05
 """Between two looks at what the nodes have yet to take into their vector indexes."""
@@ -86,7 +88,8 @@ class WriteFailure(NamedTuple):
 
 @asynccontextmanager
 async def open_weaviate(settings: WeaviateSettings) -> AsyncIterator["Weaviate"]:
-    """A client that is closed on exit. It connects when it is used: the server need not be there yet."""
+    """Provide a client that is closed on exit. It connects when it is used: the server need not be there
+    yet."""
     headers = {}
     if settings.api_key is not None:
         headers["authorization"] = f"Bearer {settings.api_key.get_secret_value()}"
@@ -182,7 +185,7 @@ class Weaviate:
         return failures
 
     async def delete(self, space: Space, partition_id: int, chunk_ids: Sequence[int]) -> None:
-        """Delete the objects of a partition's chunks, those that are there, on a majority of their nodes."""
+        """Delete the existing objects of a partition's chunks, on a majority of their nodes."""
         for batch in batched(chunk_ids, BATCH):
             names = [str(object_id(partition_id, chunk_id)) for chunk_id in batch]
             await self._delete_where(space, contains_any("_id", names))
@@ -194,10 +197,10 @@ class Weaviate:
     async def entries(
         self, space: Space, partition_id: int, *, after: int = 0, limit: int = 1000
     ) -> Sequence[Entry]:
-        """What there is of a partition's chunks above the id `after`, in the order of their ids, at most
-        `limit` (MAX_ENTRIES at most); nothing is the end.
+        """Return the entries of a partition's chunks above the id `after`, in the order of their ids, at most
+        `limit` (MAX_ENTRIES at most); an empty page is the end.
 
-        One node of each shard is asked, which may lack what was written in the last seconds.
+        One node of each shard is asked, which may lack the writes of the last seconds.
         """
         request = wire.SearchRequest(
             collection=self._class(space),
@@ -219,9 +222,10 @@ class Weaviate:
     async def keyword(
         self, space: Space, words: str, condition: wire.Filters, *, limit: int
     ) -> Sequence[Proposal]:
-        """The best by BM25 for words of `searched_words`, at most `limit` (MAX_PROPOSALS at most).
+        """Return the best chunks by BM25 for words of `searched_words`, at most `limit` (MAX_PROPOSALS at
+        most).
 
-        Scores are those of one class; its term statistics are of all that it holds.
+        Scores are comparable within one class, whose term statistics cover all its objects.
         """
         if not words:
             return ()
@@ -237,7 +241,7 @@ class Weaviate:
     async def semantic(
         self, space: Space, vector: Vectors, condition: wire.Filters, *, limit: int
     ) -> Sequence[Proposal]:
-        """The nearest by cosine similarity, at most `limit` (MAX_PROPOSALS at most)."""
+        """Return the nearest chunks by cosine similarity, at most `limit` (MAX_PROPOSALS at most)."""
         request = self._searched(space, condition, limit)
         request.near_vector.vector_bytes = vector.astype("<f4").tobytes()
         request.metadata.distance = True
@@ -247,7 +251,7 @@ class Weaviate:
         ]
 
     def _searched(self, space: Space, condition: wire.Filters, limit: int) -> wire.SearchRequest:
-        """A search without properties, which need not be read then."""
+        """Return a search that reads no properties."""
         return wire.SearchRequest(
             collection=self._class(space),
             filters=condition,
@@ -255,7 +259,7 @@ class Weaviate:
             metadata=wire.MetadataRequest(uuid=True),
             properties=wire.PropertiesRequest(),
             uses_127_api=True,
-            # What is proposed may be stale: PostgreSQL says what is current.
+            # Proposals may be stale: PostgreSQL decides.
             consistency_level=wire.CONSISTENCY_LEVEL_ONE,
         )
 
@@ -267,7 +271,7 @@ class Weaviate:
 
     async def _written_once(self, objects: Sequence[wire.BatchObject]) -> wire.BatchObjectsReply:
         """Write on all nodes, since searches ask one. A majority is enough while one of them does not answer:
-        it is given later what it lacks, and until then an address of ready nodes does not lead to it."""
+        it catches up later, and until then an address of ready nodes does not lead to it."""
         request = wire.BatchObjectsRequest(objects=objects, consistency_level=wire.CONSISTENCY_LEVEL_ALL)
         refused = len(objects)
         if time.monotonic() >= self._majority_until:
@@ -278,7 +282,7 @@ class Weaviate:
                 refused = len(reply.errors)
         request.consistency_level = wire.CONSISTENCY_LEVEL_QUORUM
         reply = await self._write_call(request)
-        if len(reply.errors) < refused:  # it was a node's fault, not the objects'
+        if len(reply.errors) < refused:  # a node's fault, not the objects'
             self._majority_until = time.monotonic() + _MAJORITY_SECONDS
         return reply
 
@@ -291,11 +295,11 @@ class Weaviate:
         return reply
 
     async def _vectors_indexed(self, name: str) -> None:
-        """Return when the vectors of a class that were written are in the indexes.
+        """Wait until the written vectors of a class are in the indexes.
 
         Behind a queue on disk they survive a killed node (ASYNC_INDEXING); those that are written into the
-        index at once do not (1.39: a batch's last ones are flushed with the next batch). Nothing is waited
-        for where nobody can be asked.
+        index at once do not (1.39: a batch's last ones are flushed with the next batch). Does not wait for
+        nodes that do not answer.
         """
         begun = time.monotonic()
         while waiting := await self._waiting_vectors(name):
@@ -308,7 +312,7 @@ class Weaviate:
             await asyncio.sleep(_QUEUE_SECONDS)
 
     async def _waiting_vectors(self, name: str) -> Sequence[int]:
-        """How many vectors of a class wait for each node's index, for the nodes that answer."""
+        """Return how many vectors of a class wait for each node's index, for the nodes that answer."""
         try:
             reply = await self._http.get(f"/v1/nodes/{name}", params={"output": "verbose"})
             reply.raise_for_status()
@@ -388,7 +392,7 @@ class Weaviate:
         return space.class_name(self._settings.class_prefix)
 
     async def _shards(self) -> int:
-        """How many a new class has."""
+        """Return the number of shards of a new class."""
         if self._settings.shards is not None:
             return self._settings.shards
         found = await self._http.get("/v1/nodes")
@@ -420,7 +424,7 @@ class Weaviate:
             "replicationConfig": {
                 "factor": self._settings.replication_factor,
                 "asyncEnabled": self._settings.replication_factor > 1,
-                # Of two states of an object, a deletion included, the later one is repaired to.
+                # Repair chooses the later of two states of an object, a deletion included.
                 "deletionStrategy": "TimeBasedResolution",
             },
             "shardingConfig": {"desiredCount": shards},
@@ -440,10 +444,10 @@ class Weaviate:
 
 
 class _NoClassError(GroundlineError):
-    """The node that answered knows no such class; caught here."""
+    """The node that answered does not know the class; caught here."""
 
     def __init__(self) -> None:
-        super().__init__("SEARCH_INDEX_UNAVAILABLE", "nothing is in this space yet")
+        super().__init__("SEARCH_INDEX_UNAVAILABLE", "this space is empty")
 
 
 async def _known[T](call: Callable[[], Awaitable[T]]) -> T:
@@ -461,7 +465,7 @@ def _is_no_class(message: str) -> bool:
 
 
 def _property(name: str, kind: str, *, in_order: bool = False) -> dict[str, object]:
-    """A property that filters look for as it is; `in_order` for those that are compared."""
+    """Return a property for filters, matched exactly; `in_order` for those that are compared."""
     definition: dict[str, object] = {
         "name": name,
         "dataType": [kind],
@@ -480,7 +484,7 @@ def _unavailable(message: str) -> UnavailableError:
 
 
 def _error_of(error: grpc.aio.AioRpcError) -> GroundlineError:
-    """What clients may see holds no text of the server's, which may name its nodes."""
+    """Return an error without the server's text, which may name its nodes."""
     details = error.details() or ""
     if _is_no_class(details):
         return _NoClassError()

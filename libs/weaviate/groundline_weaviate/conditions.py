@@ -1,11 +1,12 @@
-"""Which objects take part in a search: Weaviate's filters, from a scope, principals and a Filter.
+"""Weaviate's filters, from a extent, principals and a Filter.
 
-Weaviate cannot say all that a Filter says. What it cannot is left out, so that more take part, never fewer:
-PostgreSQL decides about what is proposed.
+Weaviate cannot express every Filter. The rest is left out, so that more objects take part, never fewer:
+PostgreSQL decides about proposals.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from groundline_filters.tree import (
     All,
@@ -16,10 +17,10 @@ from groundline_filters.tree import (
     DocumentIds,
     Exists,
     Filter,
+    Inequality,
     Named,
     Negation,
     OneOf,
-    Order,
     Ordered,
     Scalar,
     SourceTypes,
@@ -29,32 +30,32 @@ from groundline_filters.tree import (
 from groundline_weaviate.chunks import EVERYONE, existing, holding, listing, microseconds, principal
 from groundline_weaviate.wire_pb2 import Filters, FilterTarget, IntArray, TextArray
 
-__all__ = ["Scope", "condition_of", "contains_any"]
+__all__ = ["Extent", "condition_of", "contains_any"]
 
-_ORDERS = {
-    Order.GT: Filters.OPERATOR_GREATER_THAN,
-    Order.GTE: Filters.OPERATOR_GREATER_THAN_EQUAL,
-    Order.LT: Filters.OPERATOR_LESS_THAN,
-    Order.LTE: Filters.OPERATOR_LESS_THAN_EQUAL,
+_ORDERS: Final = {
+    Inequality.GT: Filters.OPERATOR_GREATER_THAN,
+    Inequality.GTE: Filters.OPERATOR_GREATER_THAN_EQUAL,
+    Inequality.LT: Filters.OPERATOR_LESS_THAN,
+    Inequality.LTE: Filters.OPERATOR_LESS_THAN_EQUAL,
 }
 
-_EXACT_NUMBERS = 2**53
-"""From here on two numbers may have one token."""
+_EXACT_NUMBERS: Final = 2**53
+"""Number from which on two numbers may have one token."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """What is searched: partitions of one collection each, and collections in partitions that they share."""
+class Extent:
+    """Searched partitions of one collection each, and collections in partitions that they share."""
 
     partition_ids: Sequence[int]
     shared_partition_ids: Sequence[int] = ()
     collection_ids: Sequence[str] = ()
-    """Those in the shared partitions."""
+    """Collections in the shared partitions."""
 
 
-def condition_of(scope: Scope, principals: Sequence[str], tree: Filter | None) -> Filters:
-    """The filter that proposes what is in scope, may be read and, as far as it can be said, is selected."""
-    parts = [_in_scope(scope), contains_any("readers", [EVERYONE, *map(principal, principals)])]
+def condition_of(extent: Extent, principals: Sequence[str], tree: Filter | None) -> Filters:
+    """Return the filter of the extent's readable and selected objects, as far as it can be expressed."""
+    parts = [_within(extent), contains_any("readers", [EVERYONE, *map(principal, principals)])]
     if tree is not None:
         selected, _ = _compiled(tree)
         if selected is not None:
@@ -63,7 +64,7 @@ def condition_of(scope: Scope, principals: Sequence[str], tree: Filter | None) -
 
 
 def contains_any(name: str, values: Sequence[str] | Sequence[int]) -> Filters:
-    """The property is one of the values, or as a list has one of them."""
+    """Return the condition that the property is one of the values, or as a list has one of them."""
     texts = [value for value in values if isinstance(value, str)]
     target = FilterTarget(property=name)
     if texts:
@@ -74,16 +75,16 @@ def contains_any(name: str, values: Sequence[str] | Sequence[int]) -> Filters:
     return Filters(operator=Filters.OPERATOR_CONTAINS_ANY, target=target, value_int_array=numbers)
 
 
-def _in_scope(scope: Scope) -> Filters:
+def _within(extent: Extent) -> Filters:
     alternatives = []
-    if scope.partition_ids:
-        alternatives.append(contains_any("partition_id", scope.partition_ids))
-    if scope.shared_partition_ids:
+    if extent.partition_ids:
+        alternatives.append(contains_any("partition_id", extent.partition_ids))
+    if extent.shared_partition_ids:
         alternatives.append(
             _all(
                 [
-                    contains_any("partition_id", scope.shared_partition_ids),
-                    contains_any("collection_id", scope.collection_ids),
+                    contains_any("partition_id", extent.shared_partition_ids),
+                    contains_any("collection_id", extent.collection_ids),
                 ]
             )
         )
@@ -101,7 +102,7 @@ def _any(parts: Sequence[Filters]) -> Filters:
 type _Compiled = tuple[Filters | None, bool]
 """A filter that holds wherever the condition does (None: everywhere), and whether only there."""
 
-_NOWHERE = contains_any("readers", ["-"])
+_NOWHERE: Final = contains_any("readers", ["-"])
 
 
 def _compiled(tree: Filter) -> _Compiled:
@@ -115,7 +116,7 @@ def _compiled(tree: Filter) -> _Compiled:
         case AnyOf(parts):
             compiled = [_compiled(part) for part in parts]
             held = [part for part, _ in compiled if part is not None]
-            # One part that may hold everywhere lets the whole hold everywhere.
+            # If one part may hold everywhere, so may the whole.
             return (
                 _any(held) if len(held) == len(compiled) else None,
                 all(exact for _, exact in compiled),

@@ -4,7 +4,7 @@ isort:skip_file
 The part of Weaviate's gRPC API that Groundline speaks: names and numbers are the server's, what is not used is left
 out. The server's own description is in its repository, grpc/proto/v1 (tried with 1.39).
 
-A subset, since weaviate-client requires an older gRPC and protobuf than the suite: docs/adr/0026-weaviate.md.
+A subset, since weaviate-client requires an older gRPC and protobuf than the suite: docs/adr/0019-weaviate.md.
 """
 
 from collections import abc as _abc

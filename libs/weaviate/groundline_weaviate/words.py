@@ -1,7 +1,7 @@
 """Words as the index holds them: stemmed, without stop words. Weaviate stems nothing itself."""
 
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from groundline_lexical import STEMMED, searched_text, without_stop_words
 from py_rust_stemmers import SnowballStemmer  # type: ignore[import-untyped]
@@ -9,20 +9,21 @@ from stop_words import get_stop_words  # type: ignore[import-untyped]
 
 __all__ = ["searched_words", "stored_words"]
 
-_WITHOUT_STEMMER = frozenset({"polish"})
+_WITHOUT_STEMMER: Final = frozenset({"polish"})
 """Languages of ours that Snowball's compiled stemmers lack: indexed as they are."""
 
-_WITHOUT_LIST = frozenset({"tamil"})
-"""Languages of ours whose stop words nobody lists there."""
+_WITHOUT_LIST: Final = frozenset({"tamil"})
+"""Languages of ours without a list of stop words there."""
 
 
 def stored_words(lexical_text: str, language: str) -> str:
-    """What is stored of a chunk's `lexical_text`, which is words already, in the collection's language."""
+    """Return the stored words of a chunk's `lexical_text`, which is words already, in the collection's
+    language."""
     return _stems(_without_stop_words(lexical_text, language), language)
 
 
 def searched_words(query: str, language: str) -> str:
-    """What is searched for; empty where the query has no word but stop words."""
+    """Return the words to search for; "" if the query has only stop words."""
     return _stems(_without_stop_words(searched_text(query), language), language)
 
 
@@ -35,7 +36,7 @@ def _without_stop_words(words: str, language: str) -> str:
 
 @cache
 def _stop_words(language: str) -> frozenset[str]:
-    """Of another language than English, as texts are stored.
+    """Return the stop words of a language other than English, as texts are stored.
 
     A class holds many languages, so that the most frequent words of one are not frequent in it.
     """
@@ -51,5 +52,5 @@ def _stems(words: str, language: str) -> str:
 
 @cache
 def _stemmer(language: str) -> Any:
-    """The stemmer of a language; None where words stay as they are."""
+    """Return the stemmer of a language; None if words stay as they are."""
     return SnowballStemmer(language) if language in STEMMED - _WITHOUT_STEMMER else None

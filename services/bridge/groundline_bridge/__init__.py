@@ -1,1 +1,1 @@
-"""Groundline in the words of others: the OpenAI API, and the Model Context Protocol."""
+"""Groundline behind other protocols: the OpenAI API, and the Model Context Protocol."""

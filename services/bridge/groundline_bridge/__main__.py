@@ -1,4 +1,4 @@
-"""Runs the bridge."""
+"""Entry point of the bridge."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -12,17 +12,19 @@ from groundline_bridge.adapters.coordinator import GrpcCoordinator
 from groundline_bridge.adapters.http import serving
 from groundline_bridge.adapters.ingestor import SERVICE as INGESTOR
 from groundline_bridge.adapters.ingestor import GrpcIngestor
-from groundline_bridge.adapters.mcp import McpServicer
+from groundline_bridge.adapters.mcp_route import mcp_route
+from groundline_bridge.adapters.retriever import SERVICE as RETRIEVER
+from groundline_bridge.adapters.retriever import GrpcSearch
 from groundline_bridge.servicer import OpenAiServicer, application
 from groundline_bridge.settings import BridgeSettings
 from groundline_bridge.tools import Tools
 
-__all__ = ["main", "start"]
+__all__ = ["main", "wire"]
 
 
 @asynccontextmanager
-async def start(settings: BridgeSettings) -> AsyncIterator[Serving]:
-    """The server with its channels. A service that is down fails requests, not readiness."""
+async def wire(settings: BridgeSettings) -> AsyncIterator[Serving]:
+    """Start the server with its channels. A service that is down fails requests, not readiness."""
 
     def channel(target: str, service: str) -> AbstractAsyncContextManager[grpc.aio.Channel]:
         return open_channel(
@@ -34,22 +36,23 @@ async def start(settings: BridgeSettings) -> AsyncIterator[Serving]:
 
     async with (
         channel(settings.coordinator_target, COORDINATOR) as to_coordinator,
+        channel(settings.retriever_target, RETRIEVER) as to_retriever,
         channel(settings.ingestor_target, INGESTOR) as to_ingestor,
     ):
         coordinator = GrpcCoordinator(to_coordinator)
         ingestor = GrpcIngestor(to_ingestor)
         openai = OpenAiServicer(coordinator, ingestor, heartbeat_seconds=settings.heartbeat_seconds)
-        mcp = McpServicer(Tools(coordinator, ingestor), max_request_bytes=settings.max_request_bytes)
+        tools = Tools(coordinator, GrpcSearch(to_retriever), ingestor)
         async with (
-            mcp.running() as mcp_route,
-            serving(application([*openai.routes, mcp_route]), settings) as running,
+            mcp_route(tools, max_request_bytes=settings.max_request_bytes) as mcp,
+            serving(application([*openai.routes, mcp]), settings) as running,
         ):
             yield running
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """`groundline-bridge [--settings FILE]`."""
-    run_server(BridgeSettings, start, argv)
+    """Run `groundline-bridge [--settings FILE]`."""
+    run_server(BridgeSettings, wire, argv)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
-"""What tools take and show of the contract's messages: JSON schemas, and the values that fit them."""
+"""Arguments and results of tools from the contract's messages: JSON schemas, and the values that fit them."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from google.protobuf import json_format
 from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 from google.protobuf.message import Message
 from pydantic import GetCoreSchemaHandler
 
-__all__ = ["OneOf", "Shown", "choices"]
+__all__ = ["EnumChoice", "Shown", "choices"]
 
-_TYPES = {
+_TYPES: Final = {
     FieldDescriptor.CPPTYPE_STRING: "string",
     FieldDescriptor.CPPTYPE_BOOL: "boolean",
     FieldDescriptor.CPPTYPE_INT32: "integer",
@@ -19,14 +19,14 @@ _TYPES = {
 
 
 def choices(enum: EnumDescriptor) -> Sequence[str]:
-    """The values of an enum as tools name them, in its order: `hybrid` for RETRIEVAL_MODE_HYBRID."""
+    """Return the values of an enum as tools name them, in its order: `hybrid` for RETRIEVAL_MODE_HYBRID."""
     unspecified, *others = enum.values
     prefix = unspecified.name.removesuffix("UNSPECIFIED")
     return [value.name.removeprefix(prefix).lower() for value in others]
 
 
-class OneOf:
-    """Marks an argument as one of an enum's values."""
+class EnumChoice:
+    """Annotation of an argument whose values are those of an enum."""
 
     def __init__(self, enum: EnumDescriptor) -> None:
         self._choices = choices(enum)
@@ -37,7 +37,7 @@ class OneOf:
 
 
 class Shown:
-    """Some fields of a message, under their own names; `others` are names given to fields."""
+    """Some fields of a message, under their own names; `others` renames fields."""
 
     def __init__(self, message: type[Message], *names: str, **others: str) -> None:
         fields: Any = message.DESCRIPTOR.fields_by_name
@@ -47,11 +47,11 @@ class Shown:
 
     @property
     def properties(self) -> dict[str, dict[str, Any]]:
-        """Their JSON schemas, by the names under which they are shown."""
+        """JSON schemas of the fields, by the names under which they are shown."""
         return {name: _schema(field) for name, field in self._fields.items()}
 
     def of(self, message: Message) -> dict[str, Any]:
-        """Their values."""
+        """Return the values of the fields."""
         return {name: _value(getattr(message, field.name)) for name, field in self._fields.items()}
 
 
@@ -63,7 +63,7 @@ def _schema(field: Any) -> dict[str, Any]:
             return {"type": "object"}
         case "google.protobuf.Timestamp":
             return {"type": "string", "format": "date-time"}
-    raise TypeError(f"{field.full_name} is nothing that a tool shows")
+    raise TypeError(f"{field.full_name} cannot be shown by a tool")
 
 
 def _value(value: Any) -> Any:

@@ -1,33 +1,38 @@
-"""What the bridge needs of the other services. Every method raises GroundlineError when it fails."""
+"""Ports of the bridge to the other services. Every method raises GroundlineError when it fails."""
 
 from collections.abc import AsyncGenerator
 from typing import Protocol
 
-from groundline.v1 import coordinator_service_pb2, ingestor_service_pb2
+from groundline.v1 import coordinator_service_pb2, ingestor_service_pb2, retriever_service_pb2
 
-__all__ = ["Coordinator", "Ingestor"]
+__all__ = ["Coordinator", "Ingestor", "Retriever"]
 
 
 class Coordinator(Protocol):
-    """Answers and searches, for the current caller."""
+    """Answers, for the current caller."""
 
     def chat(
         self, request: coordinator_service_pb2.ChatRequest
     ) -> AsyncGenerator[coordinator_service_pb2.ChatResponse]:
-        """The events of an answer; an `error` is raised, a sign of life is none. Closing it ends the work."""
+        """Yield the events of an answer; an `error` is raised, a keep-alive left out. Closing the iterator
+        ends the work."""
         ...
 
     async def answer(
         self, request: coordinator_service_pb2.AnswerRequest
     ) -> coordinator_service_pb2.AnswerResponse: ...
 
+
+class Retriever(Protocol):
+    """Finds passages, for the current caller."""
+
     async def search(
-        self, request: coordinator_service_pb2.SearchRequest
-    ) -> coordinator_service_pb2.SearchResponse: ...
+        self, request: retriever_service_pb2.SearchRequest
+    ) -> retriever_service_pb2.SearchResponse: ...
 
 
 class Ingestor(Protocol):
-    """Knows collections and documents, as far as the caller may read them, and runs the embedding model."""
+    """Collections and documents that the caller may read, and the embedding model."""
 
     async def get_collection(
         self, request: ingestor_service_pb2.GetCollectionRequest

@@ -1,7 +1,7 @@
-"""Which models there are, for the current caller."""
+"""Models for the current caller."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from groundline.v1 import collection_pb2, ingestor_service_pb2
@@ -11,8 +11,8 @@ from groundline_bridge.ports import Ingestor
 
 __all__ = ["Collections", "ModelService"]
 
-_PAGE_SIZE = 1000
-_MAX_PAGES = 10
+_PAGE_SIZE: Final = 1000
+_MAX_PAGES: Final = 10
 
 
 class Collections:
@@ -22,7 +22,7 @@ class Collections:
         self._ingestor = ingestor
 
     async def all(self) -> Sequence[collection_pb2.Collection]:
-        """By id, 10,000 at most."""
+        """Return the collections by id, 10,000 at most."""
         found: list[collection_pb2.Collection] = []
         request = ingestor_service_pb2.ListCollectionsRequest(page_size=_PAGE_SIZE)
         for _ in range(_MAX_PAGES):
@@ -35,20 +35,20 @@ class Collections:
 
 
 class ModelService:
-    """Models of the OpenAI API: every collection is one, and all of them together are one."""
+    """Models of the OpenAI API: each collection, and all of them together."""
 
     def __init__(self, ingestor: Ingestor) -> None:
         self._ingestor = ingestor
         self._collections = Collections(ingestor)
 
     async def list(self) -> dict[str, Any]:
-        """All collections together first, then each by id."""
+        """List all collections together first, then each by id."""
         found = await self._collections.all()
         models = [_model(model_of(each.collection_id), each.create_time) for each in found]
         return {"object": "list", "data": [_model(ALL_COLLECTIONS, Timestamp()), *models]}
 
     async def get(self, model: str) -> dict[str, Any]:
-        """One model, also one of several collections. Raises NotFoundError."""
+        """Return a model, which may combine collections. Raises NotFoundError."""
         times = [
             (await self._collection(collection_id)).create_time for collection_id in collections_of(model)
         ]

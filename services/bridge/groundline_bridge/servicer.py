@@ -34,7 +34,7 @@ type AnyRequest = ChatCompletionRequest | ResponseRequest
 
 
 class OpenAiServicer:
-    """Endpoints that put a request into the contract's messages and the reply into OpenAI's words."""
+    """Endpoints that translate requests into the contract's messages, and replies into the OpenAI API's."""
 
     def __init__(self, coordinator: Coordinator, ingestor: Ingestor, *, heartbeat_seconds: float) -> None:
         self._coordinator = coordinator
@@ -106,7 +106,7 @@ class OpenAiServicer:
 
 
 def application(routes: list[BaseRoute]) -> Router:
-    """What answers at the addresses of the routes, and nowhere else."""
+    """Return an application that answers only at the addresses of the routes."""
     return Router(routes, redirect_slashes=False, default=_nothing_here)
 
 
@@ -126,7 +126,7 @@ def _question(asked: AnyRequest) -> coordinator_service_pb2.ChatRequest:
 
 @contextmanager
 def _about(model: str) -> Iterator[None]:
-    """What fails in the block fails in words of the OpenAI API."""
+    """Translate errors of the block into the OpenAI API's."""
     try:
         yield
     except GroundlineError as error:

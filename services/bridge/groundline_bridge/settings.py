@@ -12,21 +12,24 @@ Target = Annotated[str, Field(min_length=1)]
 
 
 class BridgeSettings(ServiceSettings):
-    """Read from GROUNDLINE_BRIDGE_* and GROUNDLINE_*."""
+    """Settings of the bridge, read from GROUNDLINE_BRIDGE_* and GROUNDLINE_*."""
 
     model_config = SettingsConfigDict(env_prefix="GROUNDLINE_BRIDGE_")
 
     coordinator_target: Target
     """Address of the coordinator: host:port, or dns:///host:port for all its replicas."""
 
+    retriever_target: Target
+    """Address of the retriever."""
+
     ingestor_target: Target
     """Address of the ingestor."""
 
     max_request_bytes: Annotated[int, Field(ge=1024, le=64 << 20)] = 1 << 20
-    """Largest body of a request, in bytes; the gateway has a limit of its own."""
+    """Maximum body of a request, in bytes; the gateway has a limit of its own."""
 
     max_concurrent_requests: Annotated[int, Field(ge=1, le=100_000)] = 1000
-    """Maximum number of requests under way; one that comes beyond it is told to try again."""
+    """Maximum requests under way; further ones are told to try again."""
 
     heartbeat_seconds: Annotated[float, Field(gt=0, le=600)] = 15
     """Time without an event after which a stream gets a comment, so that proxies keep it open."""

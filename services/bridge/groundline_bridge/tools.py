@@ -1,8 +1,8 @@
-"""What agents can do here: the tools of the Model Context Protocol, over the ports."""
+"""Tools of the Model Context Protocol, over the ports."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Struct
@@ -14,26 +14,29 @@ from groundline.v1 import (
     ingestor_service_pb2,
     options_pb2,
     passage_pb2,
+    retriever_service_pb2,
 )
+from groundline_contracts import limits_of
 from groundline_runtime.errors import Violations
-from groundline_validation import limits_of
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from groundline_bridge.contract import OneOf, Shown
+from groundline_bridge.contract import EnumChoice, Shown
 from groundline_bridge.domain.documents import address_of
-from groundline_bridge.ports import Coordinator, Ingestor
+from groundline_bridge.ports import Coordinator, Ingestor, Retriever
 from groundline_bridge.service import Collections
 
 __all__ = ["AgentTool", "Result", "Tools"]
 
-_MAX_TOP_K = int(limits_of(options_pb2.RerankOptions, "top_k").maximum)
-_MAX_QUERY = limits_of(coordinator_service_pb2.SearchRequest, "query").max_length
-_MAX_COLLECTIONS = limits_of(coordinator_service_pb2.SearchRequest, "collection_ids").max_items
-_MAX_CHARACTERS = int(limits_of(ingestor_service_pb2.GetDocumentTextRequest, "max_characters").maximum)
-_MAX_OFFSET = 2**31 - 1
+_MAX_TOP_K: Final = int(limits_of(options_pb2.RerankOptions, "top_k").maximum)
+_MAX_QUERY: Final = limits_of(retriever_service_pb2.SearchRequest, "query").max_length
+_MAX_COLLECTIONS: Final = limits_of(retriever_service_pb2.SearchRequest, "collection_ids").max_items
+_MAX_CHARACTERS: Final = int(limits_of(ingestor_service_pb2.GetDocumentTextRequest, "max_characters").maximum)
+_MAX_OFFSET: Final = 2**31 - 1
 
-_COLLECTIONS = "Ids of the collections to search, from list_collections. Leave it out to search all of them."
-_FILTER = (
+_COLLECTIONS: Final = (
+    "Ids of the collections to search, from list_collections. Leave it out to search all of them."
+)
+_FILTER: Final = (
     'Condition on document metadata, as a JSON object whose members must all hold, such as {"year": '
     '{"$gte": 2024}, "team": "red"}. Operators: $eq $ne $in $nin $gt $gte $lt $lte $exists $contains; '
     '"$document_id", "$source_type" and "$update_time" stand for the document\'s own properties; "$and", '
@@ -50,14 +53,14 @@ class _Arguments(BaseModel):
 
 class _SearchDocuments(_Arguments):
     query: _Query
-    """What to look for: a question, or the words to find, in the language of the documents."""
+    """Question, or words to find, in the language of the documents."""
     top_k: Annotated[int, Field(ge=1, le=_MAX_TOP_K)] = 8
     """Maximum number of passages."""
     filter: Annotated[dict[str, Any] | None, Field(description=_FILTER)] = None
     collections: Annotated[_Collections | None, Field(description=_COLLECTIONS)] = None
-    mode: Annotated[str, OneOf(options_pb2.RetrievalMode.DESCRIPTOR)] | None = None
+    mode: Annotated[str, EnumChoice(options_pb2.RetrievalMode.DESCRIPTOR)] | None = None
     """`keyword` for names, codes and numbers, `semantic` for paraphrases, `hybrid` (default) for both."""
-    strategy: Annotated[str, OneOf(options_pb2.RerankStrategy.DESCRIPTOR)] | None = None
+    strategy: Annotated[str, EnumChoice(options_pb2.RerankStrategy.DESCRIPTOR)] | None = None
     """How passages are reranked; leave it out for the collection's default."""
 
 
@@ -74,7 +77,8 @@ class _GetDocument(_Arguments):
     document_id: Annotated[str, Field(min_length=1)]
     """The document's id, as in a search result."""
     start_offset: Annotated[int, Field(ge=0, le=_MAX_OFFSET)] = 0
-    """Where in its text to begin, in characters: a passage's start_offset, or where the last part ended."""
+    """Offset in its text at which to begin, in characters: a passage's start_offset, or where the last part
+    ended."""
     max_characters: Annotated[int, Field(ge=1, le=_MAX_CHARACTERS)] = 20_000
     """Maximum number of characters of its text to return."""
 
@@ -83,30 +87,31 @@ class _ListCollections(_Arguments):
     pass
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Result:
-    """What a tool returns: for a model to read, and the same as JSON."""
+    """Result of a tool: text for a model to read, and the same as JSON."""
 
     text: str
     content: dict[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class AgentTool:
-    """A tool."""
+    """A tool that agents call."""
 
     name: str
     title: str
     description: str
     scopes: frozenset[str]
-    """A caller needs one of them."""
+    """Scopes of which a caller needs one."""
     arguments: type[BaseModel]
     output: dict[str, Any]
     """JSON schema of the result's content."""
     run: Callable[[Any], Awaitable[Result]]
 
     async def call(self, arguments: Mapping[str, Any]) -> Result:
-        """Check the arguments and run it. Raises InvalidArgumentError that names every wrong argument."""
+        """Check the arguments and run the tool. Raises InvalidArgumentError that names every wrong
+        argument."""
         try:
             checked = self.arguments.model_validate(arguments)
         except ValidationError as error:
@@ -119,10 +124,11 @@ class AgentTool:
 
 
 class Tools:
-    """The tools, and the documents that are resources, for the current caller."""
+    """Tools, and documents as resources, for the current caller."""
 
-    def __init__(self, coordinator: Coordinator, ingestor: Ingestor) -> None:
+    def __init__(self, coordinator: Coordinator, retriever: Retriever, ingestor: Ingestor) -> None:
         self._coordinator = coordinator
+        self._retriever = retriever
         self._ingestor = ingestor
         self._collections = Collections(ingestor)
         every_scope = frozenset({"search", "chat", "ingest", "admin"})
@@ -181,7 +187,7 @@ class Tools:
                 "list_collections",
                 "List collections",
                 "List the collections of documents that the user may search, with their ids and names. "
-                "Use it to restrict a search to one subject, or to tell the user what there is.",
+                "Use it to restrict a search to one subject, or to tell the user which subjects there are.",
                 every_scope,
                 _ListCollections,
                 _object(collections=_list(**_COLLECTION.properties, language={"type": "string"})),
@@ -190,13 +196,13 @@ class Tools:
         )
 
     def allowed(self, scopes: frozenset[str]) -> Sequence[AgentTool]:
-        """Those that a caller with these scopes may use."""
+        """Return the tools that a caller with these scopes may use."""
         return [tool for tool in self._tools if tool.scopes & scopes]
 
     async def document_text(
         self, collection_id: str, document_id: str, *, start_offset: int = 0, max_characters: int
     ) -> tuple[document_pb2.Document, ingestor_service_pb2.GetDocumentTextResponse]:
-        """A document and a part of its text. Raises NotFoundError."""
+        """Return a document and a part of its text. Raises NotFoundError."""
         named = ingestor_service_pb2.GetDocumentRequest(collection_id=collection_id, document_id=document_id)
         document = (await self._ingestor.get_document(named)).document
         part = ingestor_service_pb2.GetDocumentTextRequest(
@@ -210,7 +216,8 @@ class Tools:
     async def documents(
         self, collection_id: str, page_token: str
     ) -> tuple[Sequence[document_pb2.Document], str, str]:
-        """A page of all documents, collection by collection, and where the next is; empty on the last."""
+        """Return a page of all documents, collection by collection, and the cursor of the next; "" on the
+        last."""
         ids = sorted(each.collection_id for each in await self._collections.all())
         current = collection_id or next(iter(ids), "")
         if current not in ids:
@@ -222,7 +229,7 @@ class Tools:
         return page.documents, next((each for each in ids if each > current), ""), ""
 
     async def _search(self, asked: _SearchDocuments) -> Result:
-        request = coordinator_service_pb2.SearchRequest(
+        request = retriever_service_pb2.SearchRequest(
             query=asked.query,
             collection_ids=asked.collections or (),
             filter=_struct(asked.filter),
@@ -236,7 +243,7 @@ class Tools:
                 ),
             ),
         )
-        found = await self._coordinator.search(request)
+        found = await self._retriever.search(request)
         passages = [_passage(number, each) for number, each in enumerate(found.passages, 1)]
         text = "\n\n".join(
             f"[{each['number']}] {each['title']} ({each['uri']})\n{each['text']}" for each in passages
@@ -315,27 +322,27 @@ def _list(**properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": _object(**properties)}
 
 
-_DEGRADED = {
+_DEGRADED: Final = {
     "type": "array",
     "items": {"type": "string"},
     "description": "What was skipped, failed or came late; the result may lack something then.",
 }
-_NUMBER = {"number": {"type": "integer", "description": "The n of [n]."}}
-_CHUNK = Shown(
+_NUMBER: Final = {"number": {"type": "integer", "description": "The n of [n]."}}
+_CHUNK: Final = Shown(
     passage_pb2.Chunk,
     *("title", "uri", "text", "document_id", "start_offset", "end_offset", "metadata"),
     collection="collection_id",
 )
-_PASSAGE = Shown(passage_pb2.Passage, "score")
-_SOURCE = Shown(
+_PASSAGE: Final = Shown(passage_pb2.Passage, "score")
+_SOURCE: Final = Shown(
     chat_pb2.Source, "number", "title", "uri", "snippet", "document_id", collection="collection_id"
 )
-_DOCUMENT = Shown(
+_DOCUMENT: Final = Shown(
     document_pb2.Document,
     *("document_id", "title", "uri", "mime_type", "metadata", "update_time"),
     collection="collection_id",
 )
-_TEXT = Shown(
+_TEXT: Final = Shown(
     ingestor_service_pb2.GetDocumentTextResponse, "text", "start_offset", "end_offset", "character_count"
 )
-_COLLECTION = Shown(collection_pb2.Collection, "name", collection="collection_id")
+_COLLECTION: Final = Shown(collection_pb2.Collection, "name", collection="collection_id")

@@ -1,8 +1,9 @@
-"""Runs the coordinator, or migrates its tables."""
+"""Entry point of the coordinator, and the migration of its tables."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Final
 
 import grpc
 from groundline.v1 import coordinator_service_pb2_grpc
@@ -19,7 +20,7 @@ from groundline_runtime.channels import open_channel
 from groundline_runtime.paging import PageTokens
 from groundline_runtime.server import Application
 
-from groundline_coordinator.adapters import generator, reranker, retriever
+from groundline_coordinator.adapters import generator, retriever
 from groundline_coordinator.adapters.postgres import PostgresCatalog, PostgresThreads
 from groundline_coordinator.adapters.postgres_quotas import PostgresCallerQuotas
 from groundline_coordinator.service.chats import ChatLimits, ChatService
@@ -30,13 +31,14 @@ from groundline_coordinator.settings import CoordinatorMigrationSettings, Coordi
 
 __all__ = ["main", "wire"]
 
-SCHEMA = {"ingestor": 12, "coordinator": len(migrations_of("coordinator"))}
-"""Least versions of the tables that it reads."""
+SCHEMA: Final = {"ingestor": 1, "coordinator": len(migrations_of("coordinator"))}
+"""Minimum versions of the tables that it reads."""
 
 
 @asynccontextmanager
 async def wire(settings: CoordinatorSettings) -> AsyncIterator[Application]:
-    """The service with its database and channels. A backend that is down fails requests, not readiness."""
+    """Provide the service with its database and channels. A backend that is down fails requests, not
+    readiness."""
     async with AsyncExitStack() as stack:
 
         async def channel(target: str, service: str) -> grpc.aio.Channel:
@@ -67,16 +69,13 @@ async def wire(settings: CoordinatorSettings) -> AsyncIterator[Application]:
         )
         chats = ChatService(
             retriever=search,
-            reranker=reranker.GrpcReranker(await channel(settings.reranker_target, reranker.SERVICE)),
             generator=generator.GrpcGenerator(await channel(settings.generator_target, generator.SERVICE)),
             catalog=PostgresCatalog(pool),
             threads=store,
             quotas=quotas,
-            trace_texts=settings.trace_texts,
             limits=ChatLimits(
                 rewrite_timeout_seconds=settings.rewrite_timeout_seconds,
-                retrieve_timeout_seconds=settings.retrieve_timeout_seconds,
-                rerank_timeout_seconds=settings.rerank_timeout_seconds,
+                search_timeout_seconds=settings.search_timeout_seconds,
                 store_timeout_seconds=settings.store_timeout_seconds,
                 history_messages=settings.history_messages,
                 history_tokens=settings.history_tokens,
@@ -98,13 +97,13 @@ async def wire(settings: CoordinatorSettings) -> AsyncIterator[Application]:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """`groundline-coordinator [serve|migrate] [--settings FILE]`."""
+    """Run `groundline-coordinator [serve|migrate] [--settings FILE]`."""
     serve_or_migrate(CoordinatorSettings, wire, CoordinatorMigrationSettings, _migrate, argv)
 
 
 async def _migrate(settings: CoordinatorMigrationSettings) -> None:
     async with open_pool(settings) as pool:
-        # Answers go with the documents that they rest on, by a trigger on the ingestor's table.
+        # A trigger on the ingestor's table deletes answers with the documents that they rest on.
         await require_schema(pool, {"ingestor": SCHEMA["ingestor"]})
     await migrate(settings, "coordinator")
 

@@ -1,18 +1,12 @@
-"""What the workflow needs of the outside. Every method raises GroundlineError when it fails."""
+"""Ports of the workflow. Every method raises GroundlineError when it fails."""
 
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Final, Protocol
 
-from groundline.v1 import (
-    chat_pb2,
-    coordinator_service_pb2,
-    generator_service_pb2,
-    reranker_service_pb2,
-    retriever_service_pb2,
-    thread_pb2,
-)
+from groundline.v1 import chat_pb2, generator_service_pb2, retriever_service_pb2, thread_pb2
+from groundline.v1 import coordinator_service_pb2 as pb
 
 from groundline_coordinator.domain.turns import ReadableCollection, RequestClaim
 
@@ -22,42 +16,33 @@ __all__ = [
     "Generator",
     "QuotaStore",
     "QuotaUse",
-    "Reranker",
     "Retriever",
     "ThreadStore",
 ]
 
-REPLAY_SECONDS = 600
-"""How long an answer is replayed to retries of its request."""
+REPLAY_SECONDS: Final = 600
+"""Time for which an answer is replayed to retries of its request, in seconds."""
 
 
 class Retriever(Protocol):
-    """Searches collections, and reads the chunks that are kept."""
+    """A finder of passages, which also reads chunks by their ids."""
 
-    async def retrieve(
-        self, request: retriever_service_pb2.RetrieveRequest
-    ) -> retriever_service_pb2.RetrieveResponse: ...
+    async def search(
+        self, request: retriever_service_pb2.SearchRequest
+    ) -> retriever_service_pb2.SearchResponse: ...
 
     async def fetch(
         self, request: retriever_service_pb2.FetchChunksRequest
     ) -> retriever_service_pb2.FetchChunksResponse: ...
 
 
-class Reranker(Protocol):
-    """Fuses and orders candidates."""
-
-    async def rerank(
-        self, request: reranker_service_pb2.RerankRequest
-    ) -> reranker_service_pb2.RerankResponse: ...
-
-
 class Generator(Protocol):
-    """Writes answers."""
+    """A writer of answers."""
 
     def generate(
         self, request: generator_service_pb2.GenerateRequest
     ) -> AsyncGenerator[generator_service_pb2.GenerateResponse]:
-        """Any number of deltas, then one completed. Closing it ends the work."""
+        """Yield any number of deltas, then one completed. Closing the iterator ends the work."""
         ...
 
     async def rewrite(
@@ -66,20 +51,20 @@ class Generator(Protocol):
 
 
 class CollectionCatalog(Protocol):
-    """Knows which collections a caller may read."""
+    """Catalog of the collections that a caller may read."""
 
     async def readable(
         self, principals: Sequence[str], collection_ids: Sequence[str]
     ) -> Sequence[ReadableCollection]:
-        """Those of `collection_ids` that exist and may be read, in any order.
+        """Return those of `collection_ids` that exist and may be read, in any order.
 
-        Without ids, of all readable ones two, which is enough to tell none, one and several apart, and every
-        one that sets limits.
+        Without ids, return two of all readable ones, which is enough to tell none, one and several apart, and
+        every one that sets limits.
         """
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class QuotaUse:
     """Threads that a caller began, and the tokens that its answers took since midnight UTC."""
 
@@ -88,28 +73,28 @@ class QuotaUse:
 
 
 class QuotaStore(Protocol):
-    """Knows what callers have used, by their first principals."""
+    """Store of callers' usage, by their first principals."""
 
     async def used(self, owner: str, *, besides: str = "") -> QuotaUse:
-        """What a caller has used; the thread `besides` does not count."""
+        """Return a caller's usage; the thread `besides` does not count."""
         ...
 
     async def spend(self, owner: str, tokens: int) -> None:
-        """Count tokens as taken today."""
+        """Count tokens as used today."""
         ...
 
 
 class ThreadStore(Protocol):
-    """Keeps conversations, and which requests their answers belong to.
+    """Store of conversations, and of the requests that their answers belong to.
 
     A thread of another owner does not exist: NotFoundError (THREAD_NOT_FOUND).
     """
 
     async def claim(
         self, claim: RequestClaim, principals: Sequence[str], lease_seconds: float
-    ) -> coordinator_service_pb2.AnswerResponse | None:
-        """Take a request_id for this request, or return the answer that a request with it has got already,
-        with sources as `messages` gives them. An answer with a source whose document is gone, or may not be
+    ) -> pb.AnswerResponse | None:
+        """Claim a request_id for this request, or return the answer that a request with it already got, with
+        sources as `messages` gives them. An answer with a source whose document was deleted, or may not be
         read by these principals any more, is forgotten.
 
         A claim ends with `answer`, with `release`, or after `lease_seconds` without `renew`, whatever the
@@ -120,18 +105,18 @@ class ThreadStore(Protocol):
         ...
 
     async def renew(self, claim: RequestClaim, lease_seconds: float) -> None:
-        """Let a claim that this request still holds end so much later than now."""
+        """Let a claim that this request still holds end this much later than now."""
         ...
 
     async def release(self, claim: RequestClaim) -> None:
-        """Give a claim back that this request still holds: the next with its request_id is done anew."""
+        """Give back a claim that this request still holds: the next with its request_id is done anew."""
         ...
 
     async def history(
         self, owner: str, principals: Sequence[str], thread_id: str, limit: int
     ) -> Sequence[chat_pb2.ChatMessage]:
-        """The last `limit` messages, oldest first, without questions that have no answer, and without answers
-        that are withheld.
+        """Return the last `limit` messages, oldest first, without questions that have no answer, and without
+        answers that are withheld.
 
         Raises NotFoundError.
         """
@@ -140,9 +125,9 @@ class ThreadStore(Protocol):
     async def ask(
         self, owner: str, thread_id: str, title: str, question: thread_pb2.Message, *, create: bool
     ) -> None:
-        """Store a question, once for each message_id; `create` begins the thread with it where there is none.
+        """Store a question, once for each message_id; `create` begins the thread with it if it is missing.
 
-        Raises NotFoundError when the thread is gone.
+        Raises NotFoundError when the thread was deleted.
         """
         ...
 
@@ -153,29 +138,29 @@ class ThreadStore(Protocol):
         question_id: str,
         answer: thread_pb2.Message,
         *,
-        answered: tuple[RequestClaim, coordinator_service_pb2.AnswerResponse] | None = None,
+        answered: tuple[RequestClaim, pb.AnswerResponse] | None = None,
     ) -> None:
-        """Store the answer directly behind its question, in place of what an earlier attempt has left there.
+        """Store the answer directly behind its question, in place of an earlier attempt's.
 
-        No text of a document is stored but what is in the answer: sources and citations are kept by ids. An
-        answer that rests on a document that was deleted meanwhile is stored without its text.
+        Only the answer's text is stored: sources and citations are kept by ids. An answer that rests on a
+        document that was deleted meanwhile is stored without its text.
 
         With `answered`, the claim is answered by it for the next REPLAY_SECONDS, in the same transaction.
-        Raises NotFoundError when the thread is gone.
+        Raises NotFoundError when the thread was deleted.
         """
         ...
 
     async def get(self, owner: str, thread_id: str) -> thread_pb2.Thread:
-        """Raises NotFoundError."""
+        """Return the thread. Raises NotFoundError."""
         ...
 
     async def messages(
         self, owner: str, principals: Sequence[str], thread_id: str, *, after: int, limit: int
     ) -> Sequence[tuple[int, thread_pb2.Message]]:
-        """Messages behind an index, each with its own, oldest first.
+        """Return messages behind an index, each with its own, oldest first.
 
-        Sources whose document is gone or may not be read by these principals are left out, and an answer that
-        rests on one is withheld; the others have title, uri and metadata of now, but no snippet.
+        Sources whose document was deleted or may not be read by these principals are left out, and an answer
+        that rests on one is withheld; the others have their current title, uri and metadata, but no snippet.
         Raises NotFoundError.
         """
         ...
@@ -183,13 +168,13 @@ class ThreadStore(Protocol):
     async def threads(
         self, owner: str, *, before: tuple[datetime, str] | None, limit: int
     ) -> Sequence[thread_pb2.Thread]:
-        """The last used first, behind the one with this update_time and id where one is given."""
+        """List threads, the last used first; behind the one with this update_time and id if given."""
         ...
 
     async def delete(self, owner: str, thread_id: str) -> None:
-        """Raises NotFoundError."""
+        """Delete a thread. Raises NotFoundError."""
         ...
 
     async def expire(self, unused_seconds: float, limit: int) -> int:
-        """Delete threads that were last used so long ago, `limit` at most; returns how many."""
+        """Delete threads that were last used this long ago, `limit` at most; return their number."""
         ...

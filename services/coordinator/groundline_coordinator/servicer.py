@@ -1,16 +1,16 @@
 """CoordinatorService over gRPC."""
 
 # ruff: noqa: N802 - the contract names the methods
-
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import grpc
 import structlog
-from groundline.v1 import chat_pb2, coordinator_service_pb2, coordinator_service_pb2_grpc
+from groundline.v1 import chat_pb2, coordinator_service_pb2_grpc
+from groundline.v1 import coordinator_service_pb2 as pb
 from groundline_runtime.coalescing import coalesced
 from groundline_runtime.context import current_caller, last_event_id
 from groundline_runtime.errors import Code, GroundlineError, InternalError
@@ -27,12 +27,14 @@ from groundline_coordinator.service.threads import ThreadService
 
 __all__ = ["SERVICE", "CoordinatorServicer"]
 
-SERVICE = "groundline.v1.CoordinatorService"
+SERVICE: Final = "groundline.v1.CoordinatorService"
 
 type Context = "grpc.aio.ServicerContext[Any, Any]"
 
-# Failures that the same request may survive later.
-_RETRYABLE = frozenset({Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.RESOURCE_EXHAUSTED, Code.ABORTED})
+# Failures that a retry may survive later.
+_RETRYABLE: Final = frozenset(
+    {Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.RESOURCE_EXHAUSTED, Code.ABORTED}
+)
 
 _log = structlog.get_logger(__name__)
 
@@ -46,9 +48,7 @@ class CoordinatorServicer(coordinator_service_pb2_grpc.CoordinatorServiceService
         self._quotas = quotas
         self._max_waiting_characters = max_waiting_characters
 
-    async def Chat(
-        self, request: coordinator_service_pb2.ChatRequest, context: Context
-    ) -> AsyncIterator[coordinator_service_pb2.ChatResponse]:
+    async def Chat(self, request: pb.ChatRequest, context: Context) -> AsyncIterator[pb.ChatResponse]:
         validate(request)
         with self._quotas.answering(caller := current_caller()):
             turn = await self._chats.begin(caller, request, after=last_event_id())
@@ -69,45 +69,31 @@ class CoordinatorServicer(coordinator_service_pb2_grpc.CoordinatorServiceService
                 yield _failure(position, failure)
                 raise failure from cause
 
-    async def Answer(
-        self, request: coordinator_service_pb2.AnswerRequest, context: Context
-    ) -> coordinator_service_pb2.AnswerResponse:
+    async def Answer(self, request: pb.AnswerRequest, context: Context) -> pb.AnswerResponse:
         validate(request)
         with self._quotas.answering(caller := current_caller()):
             return await self._chats.answer(caller, request)
 
-    async def Search(
-        self, request: coordinator_service_pb2.SearchRequest, context: Context
-    ) -> coordinator_service_pb2.SearchResponse:
-        validate(request)
-        return await self._chats.search(current_caller(), request)
-
-    async def GetThread(
-        self, request: coordinator_service_pb2.GetThreadRequest, context: Context
-    ) -> coordinator_service_pb2.GetThreadResponse:
+    async def GetThread(self, request: pb.GetThreadRequest, context: Context) -> pb.GetThreadResponse:
         validate(request)
         return await self._threads.get(current_caller(), request)
 
-    async def ListThreads(
-        self, request: coordinator_service_pb2.ListThreadsRequest, context: Context
-    ) -> coordinator_service_pb2.ListThreadsResponse:
+    async def ListThreads(self, request: pb.ListThreadsRequest, context: Context) -> pb.ListThreadsResponse:
         validate(request)
         return await self._threads.list(current_caller(), request)
 
     async def DeleteThread(
-        self, request: coordinator_service_pb2.DeleteThreadRequest, context: Context
-    ) -> coordinator_service_pb2.DeleteThreadResponse:
+        self, request: pb.DeleteThreadRequest, context: Context
+    ) -> pb.DeleteThreadResponse:
         validate(request)
         return await self._threads.delete(current_caller(), request)
 
-    async def GetQuotas(
-        self, request: coordinator_service_pb2.GetQuotasRequest, context: Context
-    ) -> coordinator_service_pb2.GetQuotasResponse:
+    async def GetQuotas(self, request: pb.GetQuotasRequest, context: Context) -> pb.GetQuotasResponse:
         validate(request)
-        return coordinator_service_pb2.GetQuotasResponse(quotas=await self._quotas.usages(current_caller()))
+        return pb.GetQuotasResponse(quotas=await self._quotas.usages(current_caller()))
 
 
-def _failure(position: Position, error: GroundlineError) -> coordinator_service_pb2.ChatResponse:
+def _failure(position: Position, error: GroundlineError) -> pb.ChatResponse:
     failure = chat_pb2.ChatError(
         code=error.code.value,
         reason=reason_value(error.reason),

@@ -13,19 +13,16 @@ Target = Annotated[str, Field(min_length=1)]
 
 
 class CoordinatorMigrationSettings(ServiceSettings, DatabaseSettings):
-    """What `migrate` reads."""
+    """Settings of `migrate`."""
 
     model_config = SettingsConfigDict(env_prefix="GROUNDLINE_COORDINATOR_")
 
 
 class CoordinatorSettings(CoordinatorMigrationSettings):
-    """Read from GROUNDLINE_COORDINATOR_* and GROUNDLINE_*."""
+    """Settings of the coordinator, read from GROUNDLINE_COORDINATOR_* and GROUNDLINE_*."""
 
     retriever_target: Target
     """Address of the retriever: host:port, or dns:///host:port for all its replicas."""
-
-    reranker_target: Target
-    """Address of the reranker."""
 
     generator_target: Target
     """Address of the generator."""
@@ -33,11 +30,8 @@ class CoordinatorSettings(CoordinatorMigrationSettings):
     rewrite_timeout_seconds: Seconds = 5.0
     """Maximum time for rewriting the question; never more than 20 % of what the request has left."""
 
-    retrieve_timeout_seconds: Seconds = 10.0
-    """Maximum time for retrieval; never more than 40 % of what the request has left."""
-
-    rerank_timeout_seconds: Seconds = 5.0
-    """Maximum time for reranking; never more than 30 % of what the request has left."""
+    search_timeout_seconds: Seconds = 15.0
+    """Maximum time for a search; never more than 60 % of what the request has left."""
 
     store_timeout_seconds: Seconds = 5.0
     """Maximum time for storing a finished answer."""
@@ -49,7 +43,7 @@ class CoordinatorSettings(CoordinatorMigrationSettings):
     """Maximum number of tokens of the conversation, estimated, that go to the model."""
 
     thread_days: Annotated[float, Field(ge=0, le=36_500)] = 0
-    """How long a thread is kept after its last question. 0: until it is deleted."""
+    """Days that a thread is kept after its last question. 0: until it is deleted."""
 
     max_threads_per_caller: Annotated[int, Field(ge=1)] = 10_000
     """Maximum stored threads of a caller, known by its first principal."""
@@ -63,10 +57,8 @@ class CoordinatorSettings(CoordinatorMigrationSettings):
     it is finished. Unset: no limit."""
 
     weak_similarity: Annotated[float, Field(ge=-1, le=1)] = 0.3
-    """A search that finds nothing this similar (cosine) is repeated once, with the question rewritten."""
+    """Cosine similarity below which a search found too little, and is repeated once with the question
+    rewritten."""
 
     max_waiting_characters: Annotated[int, Field(ge=1, le=10_000_000)] = 64_000
-    """Text that may wait for a slow client before the generator has to wait too."""
-
-    trace_texts: bool = False
-    """Whether traces of searches hold the question and the passages' texts, for whoever reads traces."""
+    """Maximum characters of text that wait for a slow client before the generator has to wait too."""

@@ -1,7 +1,8 @@
-"""Starts the generator."""
+"""Entry point of the generator."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from typing import Final
 
 from groundline.v1 import generator_service_pb2_grpc
 from groundline_runtime.server import Application, run
@@ -23,14 +24,15 @@ from groundline_generator.settings import GeneratorSettings
 
 __all__ = ["main", "wire"]
 
-_EXTRACTIVE_MIN_RELEVANCE = 0.38
-_MODEL_MIN_RELEVANCE = 0.2
-"""A model finds answers that share few words with their question, so only the hopeless is kept from it."""
+_EXTRACTIVE_MIN_RELEVANCE: Final = 0.38
+_MODEL_MIN_RELEVANCE: Final = 0.2
+"""Default minimum relevance for a model; low, since a model finds answers that share few words with their
+question."""
 
 
 @asynccontextmanager
 async def wire(settings: GeneratorSettings) -> AsyncIterator[Application]:
-    """The service with its provider. A provider that is down is told by each call, not by readiness."""
+    """Provide the service with its provider. A provider that is down fails calls, not readiness."""
     async with _use_cases(settings) as use_cases:
         servicer = GeneratorServicer(use_cases)
         yield Application(
@@ -39,7 +41,7 @@ async def wire(settings: GeneratorSettings) -> AsyncIterator[Application]:
                     servicer, server
                 )
             },
-            # A provider's calls have places and a queue by its settings.
+            # Calls of a provider have a limit and a queue of their own, by its settings.
             bounds_itself=not _is_extractive(settings),
         )
 
@@ -93,7 +95,7 @@ async def _use_cases(settings: GeneratorSettings) -> AsyncIterator[UseCases]:
 
 
 def _provider(settings: GeneratorSettings) -> AbstractAsyncContextManager[ChatModel]:
-    """The SDKs are imported where they are used: without them the process stays small."""
+    """Import and connect the provider. SDKs are imported only if used, so that the process stays small."""
     if settings.provider == "gemini":
         from groundline_generator.adapters.gemini import GeminiModel
 

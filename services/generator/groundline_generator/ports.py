@@ -1,4 +1,4 @@
-"""What the service needs of the outside."""
+"""Ports of the generator."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -12,17 +12,17 @@ __all__ = ["AnswerModel", "ChatModel"]
 
 
 class AnswerModel(Protocol):
-    """Writes answers from passages."""
+    """A writer of answers from passages."""
 
     def check(self, request: GenerateRequest) -> str:
-        """Name of the model that will answer.
+        """Return the name of the model that will answer.
 
-        Raises FailedPreconditionError where the request asks for a model or a template that is not here.
+        Raises FailedPreconditionError if the request asks for an unknown model or template.
         """
         ...
 
     def served(self, request: GenerateRequest) -> Sequence[NumberedPassage]:
-        """The request's passages that the model will see, best first."""
+        """Return the request's passages that the model will see, best first."""
         ...
 
     def stream(
@@ -30,7 +30,7 @@ class AnswerModel(Protocol):
     ) -> AsyncGenerator[str | ModelFinished]:
         """Answer from the served passages, citing them as `[n]`: any number of texts, then one ModelFinished.
 
-        `on_wait` is called before the model is waited for. A text may end anywhere, also within a marker.
+        `on_wait` is called before a wait for the model. A text may end anywhere, also within a marker.
         Closing the iterator stops the work. Raises GroundlineError when the provider fails.
         """
         ...
@@ -41,21 +41,22 @@ class ChatModel(Protocol):
 
     @property
     def provider(self) -> str:
-        """Its name in telemetry: `gen_ai.provider.name` of the OpenTelemetry conventions."""
+        """Name in telemetry: `gen_ai.provider.name` of the OpenTelemetry conventions."""
         ...
 
     def stream(self, call: ModelCall) -> AsyncGenerator[str | ModelFinished]:
-        """Any number of texts, then one ModelFinished. Closing the iterator closes the provider's stream.
+        """Yield any number of texts, then one ModelFinished. Closing the iterator closes the provider's
+        stream.
 
         Raises ResourceExhaustedError (the provider's quota), UnavailableError (it is out of reach, failed, or
-        ended its stream early), FailedPreconditionError (it knows no such model, or refuses our key) and
-        InternalError (it refuses the request or answers what cannot be read).
+        ended its stream early), FailedPreconditionError (it lacks the model, or refuses our key) and
+        InternalError (it refuses the request, or its answer cannot be read).
         """
         ...
 
     def cache(self, model: str, system: str, prefix: str) -> AbstractAsyncContextManager[str | None]:
-        """Have the provider keep the beginning of several prompts; the name to call it by.
+        """Have the provider cache the beginning of several prompts; yield the cache's name.
 
-        None where the provider does that by itself, or not at all, or the prefix is too short.
+        None if the provider does that by itself, or not at all, or the prefix is too short.
         """
         ...

@@ -3,10 +3,10 @@
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import grpc
-from groundline.v1 import generator_service_pb2 as messages
+from groundline.v1 import generator_service_pb2 as pb
 from groundline.v1.generator_service_pb2_grpc import GeneratorServiceServicer
 from groundline_runtime.errors import FailedPreconditionError
 from groundline_validation import validate
@@ -18,14 +18,14 @@ from groundline_generator.service.rewriting import Rewriter
 
 __all__ = ["SERVICE", "GeneratorServicer", "UseCases"]
 
-SERVICE = "groundline.v1.GeneratorService"
+SERVICE: Final = "groundline.v1.GeneratorService"
 
 type _Context = "grpc.aio.ServicerContext[Any, Any]"
 
 
 @dataclass(frozen=True, slots=True)
 class UseCases:
-    """What stands behind the RPCs; None where only a language model could do it and there is none."""
+    """Use cases behind the RPCs; None if one needs a language model and none is configured."""
 
     answers: AnswerService
     rewriter: Rewriter
@@ -39,8 +39,8 @@ class GeneratorServicer(GeneratorServiceServicer):
         self._use_cases = use_cases
 
     async def Generate(  # noqa: N802
-        self, request: messages.GenerateRequest, context: _Context
-    ) -> AsyncIterator[messages.GenerateResponse]:
+        self, request: pb.GenerateRequest, context: _Context
+    ) -> AsyncIterator[pb.GenerateResponse]:
         _retries_end_here(context)
         validate(request)
         async with aclosing(self._use_cases.answers.answer(request)) as responses:
@@ -48,36 +48,36 @@ class GeneratorServicer(GeneratorServiceServicer):
                 yield response
 
     async def RewriteQuery(  # noqa: N802
-        self, request: messages.RewriteQueryRequest, context: _Context
-    ) -> messages.RewriteQueryResponse:
+        self, request: pb.RewriteQueryRequest, context: _Context
+    ) -> pb.RewriteQueryResponse:
         _retries_end_here(context)
         validate(request)
         return await self._use_cases.rewriter.rewrite(request)
 
     async def ContextualizeChunks(  # noqa: N802
-        self, request: messages.ContextualizeChunksRequest, context: _Context
-    ) -> messages.ContextualizeChunksResponse:
+        self, request: pb.ContextualizeChunksRequest, context: _Context
+    ) -> pb.ContextualizeChunksResponse:
         _retries_end_here(context)
         validate(request)
         return await _available(self._use_cases.contextualizer).contextualize(request)
 
     async def JudgeRelevance(  # noqa: N802
-        self, request: messages.JudgeRelevanceRequest, context: _Context
-    ) -> messages.JudgeRelevanceResponse:
+        self, request: pb.JudgeRelevanceRequest, context: _Context
+    ) -> pb.JudgeRelevanceResponse:
         _retries_end_here(context)
         validate(request)
         return await _available(self._use_cases.relevance).relevances(request)
 
     async def JudgeFaithfulness(  # noqa: N802
-        self, request: messages.JudgeFaithfulnessRequest, context: _Context
-    ) -> messages.JudgeFaithfulnessResponse:
+        self, request: pb.JudgeFaithfulnessRequest, context: _Context
+    ) -> pb.JudgeFaithfulnessResponse:
         _retries_end_here(context)
         validate(request)
         return await self._use_cases.faithfulness.judge(request)
 
 
 def _retries_end_here(context: _Context) -> None:
-    """Tell the client's channel not to repeat what fails here: what can be repeated has been.
+    """Tell the client's channel not to retry: whatever can be retried has been.
 
     Only a call that never arrives is tried elsewhere, and a client may act on the RetryInfo. See gRFC A6,
     "pushback".

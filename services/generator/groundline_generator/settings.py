@@ -11,12 +11,12 @@ __all__ = ["GeneratorSettings"]
 
 
 class GeneratorSettings(ServiceSettings):
-    """Read from GROUNDLINE_GENERATOR_* and GROUNDLINE_*."""
+    """Settings of the generator, read from GROUNDLINE_GENERATOR_* and GROUNDLINE_*."""
 
     model_config = SettingsConfigDict(env_prefix="GROUNDLINE_GENERATOR_")
 
     provider: Literal["extractive", "gemini", "openai"] = "extractive"
-    """What writes answers; `extractive` quotes the passages and needs neither model nor key, `openai` is any
+    """Provider of answers: `extractive` quotes the passages and needs neither model nor key, `openai` is any
     OpenAI-compatible chat endpoint."""
 
     model: str | None = None
@@ -33,7 +33,7 @@ class GeneratorSettings(ServiceSettings):
     """Address of the provider's interface, such as http://localhost:11434/v1; unset: the provider's own."""
 
     vertex_project: str | None = None
-    """Google Cloud project; set, `gemini` is reached through Vertex AI."""
+    """Google Cloud project; if set, `gemini` is reached through Vertex AI."""
 
     vertex_location: str | None = None
     """Google Cloud location; unset: global."""
@@ -45,8 +45,8 @@ class GeneratorSettings(ServiceSettings):
     """Maximum attempts at a model call that fails before its first token, within the request's deadline."""
 
     provider_max_wait_seconds: Annotated[float, Field(ge=0, le=600)] = 10.0
-    """Maximum time that a call waits, in all, between its attempts and for a pause that the provider asked
-    for; where that does not suffice it is refused at once, with the time to wait."""
+    """Maximum total time that a call waits between its attempts and for a pause that the provider asked for;
+    if that is not enough, it is refused at once, with the time to wait."""
 
     requests_per_minute: Annotated[int, Field(ge=1)] | None = None
     """Maximum model calls of this process in any minute; unset: no limit."""
@@ -61,26 +61,26 @@ class GeneratorSettings(ServiceSettings):
     """Maximum model calls that wait for these limits, or for a pause to end; more are refused."""
 
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    """Sampling temperature where neither request nor collection sets one; unset: the provider's."""
+    """Sampling temperature if neither request nor collection sets one; unset: the provider's."""
 
     max_output_tokens: Annotated[int, Field(ge=1, le=32_768)] = 2_048
-    """Maximum tokens of an answer where neither request nor collection sets one (language models only)."""
+    """Maximum tokens of an answer if neither request nor collection sets one (language models only)."""
 
     prompt_template: str = "default"
-    """Name of the prompt template where neither request nor collection names one."""
+    """Name of the prompt template if neither request nor collection names one."""
 
     prompt_template_directory: Path | None = None
     """Directory of further templates, `<name>.toml`; one of the same name replaces a shipped one."""
 
     context_tokens: Annotated[int, Field(ge=200, le=1_000_000)] = 8_000
-    """Maximum tokens (estimated) of the passages in a prompt; the best come first, the rest is left out."""
+    """Maximum tokens (estimated) of the passages in a prompt, best first; the rest is left out."""
 
     document_tokens: Annotated[int, Field(ge=1_000, le=2_000_000)] = 100_000
     """Maximum tokens (estimated) of a document that is shown with its chunks; the rest is cut."""
 
     cache_min_tokens: Annotated[int, Field(ge=1_024)] = 4_096
-    """Beginnings shared by several prompts are kept in an explicit cache from this size (estimated, `gemini`
-    only)."""
+    """Minimum size of a prompts' common beginning that is kept in an explicit cache (estimated tokens,
+    `gemini` only)."""
 
     judge_answers: bool = False
     """Whether a language model checks each answer's sentences against their passages: one more call an

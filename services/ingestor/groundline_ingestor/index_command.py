@@ -1,4 +1,4 @@
-"""`groundline-ingestor index`: looks after the search index outside PostgreSQL.
+"""`groundline-ingestor index`: care of the search index outside PostgreSQL.
 
 A command of the operator, beside `migrate`: it concerns all collections, and needs the database and the
 index, whereas keys at the gateway give rights on collections only.
@@ -13,16 +13,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from groundline_database import open_pool, register_vectors, require_schema
+from groundline_indexing.feed.changes import IndexWriter, PartitionState
+from groundline_indexing.feed.feeding import Comparison, Feeding, compare
+from groundline_indexing.feed.state import IndexFeed
+from groundline_indexing.feed.weaviate import WeaviateIndex
 from groundline_runtime.errors import FailedPreconditionError, NotFoundError
 from groundline_runtime.server import run_command
 from groundline_weaviate import open_weaviate
 
-from groundline_ingestor.adapters.postgres_index_feed import PostgresIndexFeed
-from groundline_ingestor.adapters.weaviate_index import WeaviateIndex
-from groundline_ingestor.domain.feeding import PartitionState
 from groundline_ingestor.migrate import SCHEMA
-from groundline_ingestor.ports import FeedRepository, IndexWriter
-from groundline_ingestor.service.feeding import Comparison, Feeding, compare
 from groundline_ingestor.settings import IndexSettings
 
 __all__ = ["HINT", "main"]
@@ -38,14 +37,15 @@ go on meanwhile.
 """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Index:
-    feed: FeedRepository
+    feed: IndexFeed
     index: IndexWriter
     collection_id: str | None
 
     async def partitions(self) -> Sequence[PartitionState]:
-        """Those that are meant. Raises NotFoundError, FailedPreconditionError where nothing is fed."""
+        """Return the selected partitions. Raises NotFoundError, or FailedPreconditionError without such an
+        index."""
         found = await self.feed.partitions(self.collection_id)
         if found:
             return found
@@ -57,7 +57,7 @@ class _Index:
 
 
 async def _status(command: _Index) -> None:
-    """Show how far the index is, by partition."""
+    """Show the progress of the index, by partition."""
     rows = [("partition", "collection", "chunks", "in the index", "waiting", "set aside", "behind")]
     for state in await command.partitions():
         shared = "(shared)" if not state.is_gone else "(deleted)"
@@ -78,13 +78,13 @@ async def _status(command: _Index) -> None:
 
 
 async def _rebuild(command: _Index) -> None:
-    """Fill the index anew from PostgreSQL; ingestors go on with it when this command ends early."""
+    """Fill the index again from PostgreSQL; ingestors continue it when this command ends early."""
     wanted = {state.partition.partition_id for state in await command.partitions() if not state.is_gone}
     await command.feed.refill(sorted(wanted))
     feeding = Feeding(command.feed, command.index)
     begun = shown = time.monotonic()
     while True:
-        # Partitions that an ingestor feeds at this moment are passed over.
+        # Partitions that an ingestor holds at this moment are skipped.
         await feeding.round()
         states = [
             state
@@ -104,7 +104,7 @@ async def _rebuild(command: _Index) -> None:
 
 
 async def _verify(command: _Index) -> None:
-    """Compare ids and content hashes both ways, and have what differs taken to the index again."""
+    """Compare ids and content hashes both ways, and queue the differing ones for the index again."""
     total = Comparison()
     for state in await command.partitions():
         if state.is_gone:
@@ -123,12 +123,12 @@ async def _verify(command: _Index) -> None:
 
 
 async def _retry(command: _Index) -> None:
-    """Try chunks again that the index refused too often."""
+    """Try again the chunks that the index refused too often."""
     _say(f"{await command.feed.retry()} chunks are tried again")
 
 
 async def _stop(command: _Index) -> None:
-    """Record no changes any more; first unset GROUNDLINE_WEAVIATE__… of ingestors, or they begin again."""
+    """Stop recording changes; first unset GROUNDLINE_WEAVIATE__… of ingestors, or they begin again."""
     await command.feed.end()
     _say("changes are no longer recorded; what the index holds stays there")
 
@@ -143,7 +143,8 @@ _ACTIONS: Final[Mapping[str, Callable[[_Index], Awaitable[None]]]] = {
 
 
 def main(argv: Sequence[str]) -> None:
-    """`groundline-ingestor index ACTION [--collection ID] [--settings FILE]`; exits as run_command does."""
+    """Run `groundline-ingestor index ACTION [--collection ID] [--settings FILE]`; exits as run_command
+    does."""
     parser = argparse.ArgumentParser(prog="groundline-ingestor index", description=_DESCRIPTION)
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     for name, act in _ACTIONS.items():
@@ -168,7 +169,7 @@ async def _open(settings: IndexSettings, collection_id: str | None) -> AsyncIter
         open_weaviate(settings.weaviate) as weaviate,
     ):
         await require_schema(pool, SCHEMA)
-        yield _Index(PostgresIndexFeed(pool), WeaviateIndex(weaviate), collection_id)
+        yield _Index(IndexFeed(pool), WeaviateIndex(weaviate), collection_id)
 
 
 def _filled(state: PartitionState) -> str:

@@ -1,4 +1,4 @@
-"""Migrates the ingestor's tables, and the extensions that all of the suite uses."""
+"""Migration of the ingestor's tables, and of the extensions that the whole suite uses."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -13,7 +13,7 @@ from groundline_ingestor.settings import MigrationSettings
 __all__ = ["SCHEMA", "migrate"]
 
 SCHEMA: Final[Mapping[str, int]] = {"ingestor": len(migrations_of("ingestor"))}
-"""The version that this release needs."""
+"""Version that this release needs."""
 
 
 async def migrate(settings: MigrationSettings) -> None:

@@ -1,4 +1,4 @@
-"""The gRPC face: check, call, answer."""
+"""IngestorService over gRPC: check, call, answer."""
 
 # ruff: noqa: N802 - the contract names the methods
 
@@ -10,6 +10,7 @@ import grpc
 from google.api.httpbody_pb2 import HttpBody  # type: ignore[import-untyped]
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline.v1 import ingestor_service_pb2_grpc
+from groundline_indexing.inputs import document_input
 from groundline_runtime.context import current_caller, give_place_back, last_event_id
 from groundline_runtime.errors import (
     FieldViolation,
@@ -18,7 +19,7 @@ from groundline_runtime.errors import (
 )
 from groundline_validation import validate
 
-from groundline_ingestor.converters import described_upload, document_input, download_metadata
+from groundline_ingestor.converters import described_upload, download_metadata
 from groundline_ingestor.domain.documents import inert_type
 from groundline_ingestor.service.collections import CollectionService
 from groundline_ingestor.service.documents import DocumentService
@@ -30,7 +31,7 @@ from groundline_ingestor.service.sources import SourceService
 
 __all__ = ["SERVICE_NAME", "IngestorServicer"]
 
-SERVICE_NAME = pb.DESCRIPTOR.services_by_name["IngestorService"].full_name
+SERVICE_NAME: Final = pb.DESCRIPTOR.services_by_name["IngestorService"].full_name
 
 _PASSED_OVER_BYTES: Final = 512 * 1024**2
 
@@ -38,7 +39,7 @@ type Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
-    """Implements groundline.v1.IngestorService."""
+    """The servicer of groundline.v1.IngestorService."""
 
     def __init__(
         self,
@@ -255,8 +256,8 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
 
 
 async def _pass_over(requests: AsyncIterator[pb.UploadDocumentRequest]) -> None:
-    """Let a client that is still sending come to its end: over HTTP/1.1 it would see its connection break and
-    not why."""
+    """Read the rest of a client's stream: over HTTP/1.1 it would otherwise see its connection break and not
+    why."""
     left = _PASSED_OVER_BYTES
     async for request in requests:
         left -= len(request.content.data)

@@ -1,4 +1,4 @@
-"""Starts the reranker."""
+"""Entry point of the reranker."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -20,12 +20,11 @@ __all__ = ["main", "wire"]
 
 @asynccontextmanager
 async def wire(settings: RerankerSettings) -> AsyncIterator[Application]:
-    """The service. A model that cannot be had degrades requests, not readiness."""
+    """Provide the service. A model that is unavailable degrades requests, not readiness."""
     async with AsyncExitStack() as stack:
         servicer = RerankerServicer(
             RankingService(
                 await _scorers(settings, stack),
-                scored_candidates=settings.scored_candidates,
                 timeout_seconds=settings.strategy_timeout_seconds,
             )
         )
@@ -53,7 +52,7 @@ async def _scorers(
         options_pb2.RERANK_STRATEGY_CROSS_ENCODER: encoder
     }
     if settings.api_format is not None:
-        # Loaded where it is used only: an HTTP client takes some 15 MiB.
+        # Loaded only if used: an HTTP client takes some 15 MiB.
         from groundline_reranker.adapters.api import FORMATS, ApiScorer
 
         api = ApiScorer(

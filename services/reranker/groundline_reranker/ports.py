@@ -1,4 +1,4 @@
-"""What reranking needs of the world outside."""
+"""Ports of the reranker."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -14,8 +14,8 @@ class Scorer(Protocol):
     async def score(
         self, query: str, chunks: Sequence[passage_pb2.Chunk], model: str | None
     ) -> Sequence[float]:
-        """One score for each chunk, higher is better, comparable among those of one call.
+        """Return one score for each chunk, higher is better, comparable among those of one call.
 
-        `model` None is the model that the reranker is set to. Raises GroundlineError when no
-        scores can be had. Cancelling it stops the work.
+        `model` None is the configured model. Raises GroundlineError if no scores are available. Cancelling it
+        stops the work.
         """

@@ -1,18 +1,18 @@
 """RerankerService over gRPC."""
 
 # ruff: noqa: N802 - the contract names the methods
-
-from typing import Any
+from typing import Any, Final
 
 import grpc
-from groundline.v1 import reranker_service_pb2, reranker_service_pb2_grpc
+from groundline.v1 import reranker_service_pb2 as pb
+from groundline.v1 import reranker_service_pb2_grpc
 from groundline_validation import validate
 
 from groundline_reranker.service import RankingService
 
 __all__ = ["SERVICE", "RerankerServicer"]
 
-SERVICE = "groundline.v1.RerankerService"
+SERVICE: Final = "groundline.v1.RerankerService"
 
 
 class RerankerServicer(reranker_service_pb2_grpc.RerankerServiceServicer):
@@ -20,7 +20,7 @@ class RerankerServicer(reranker_service_pb2_grpc.RerankerServiceServicer):
         self._service = service
 
     async def Rerank(
-        self, request: reranker_service_pb2.RerankRequest, context: "grpc.aio.ServicerContext[Any, Any]"
-    ) -> reranker_service_pb2.RerankResponse:
+        self, request: pb.RerankRequest, context: "grpc.aio.ServicerContext[Any, Any]"
+    ) -> pb.RerankResponse:
         validate(request)
         return await self._service.rank(request)

@@ -17,9 +17,6 @@ class RerankerSettings(ServiceSettings):
 
     model_config = SettingsConfigDict(env_prefix="GROUNDLINE_RERANKER_")
 
-    scored_candidates: Annotated[int, Field(ge=1, le=1000)] = 50
-    """Maximum passages that a model scores, the best of the fused ones; top_k where that is more."""
-
     strategy_timeout_seconds: Seconds = 10.0
     """Maximum time for a model, after which the fused order holds; never more than 80 % of what is left."""
 
@@ -30,7 +27,7 @@ class RerankerSettings(ServiceSettings):
     """Directory with the cross-encoder's files: model.onnx, tokenizer.json and its configuration."""
 
     cross_encoder_cache_dir: Path | None = None
-    """Where downloaded cross-encoders are kept. Unset: fastembed's own."""
+    """Directory of downloaded cross-encoders. Unset: fastembed's own."""
 
     cross_encoder_threads: Annotated[int, Field(ge=1, le=256)] | None = None
     """Processor cores that the cross-encoder uses. Unset: all."""

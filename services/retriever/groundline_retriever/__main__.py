@@ -1,4 +1,4 @@
-"""Starts the retriever."""
+"""Entry point of the retriever."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -7,15 +7,20 @@ import structlog
 from groundline.v1 import retriever_service_pb2_grpc
 from groundline_embedding import ModelError, create_embedder
 from groundline_lexical import LexicalIndexError
+from groundline_runtime.channels import open_channel
 from groundline_runtime.errors import FailedPreconditionError
 from groundline_runtime.health import ReadinessCheck
 from groundline_runtime.server import Application, run
 
 from groundline_retriever.adapters.postgres import PostgresChunkStore, open_chunk_store
+from groundline_retriever.adapters.reranker import SERVICE as RERANKER
+from groundline_retriever.adapters.reranker import GrpcReranker
 from groundline_retriever.adapters.weaviate import open_weaviate_search
+from groundline_retriever.arms import Arms
 from groundline_retriever.embeddings import QueryVectors
 from groundline_retriever.ports import SearchIndex
-from groundline_retriever.service import RetrievalService
+from groundline_retriever.scoring import ModelScores
+from groundline_retriever.service import SearchService
 from groundline_retriever.servicer import SERVICE, RetrieverServicer
 from groundline_retriever.settings import RetrieverSettings
 
@@ -26,9 +31,9 @@ _log = structlog.get_logger(__name__)
 
 @asynccontextmanager
 async def wire(settings: RetrieverSettings) -> AsyncIterator[Application]:
-    """The service on its database and embedding model.
+    """Provide the service on its database and embedding model.
 
-    Raises FailedPreconditionError where a model, the schema or the lexical index cannot be used.
+    Raises FailedPreconditionError if a model, the schema or the lexical index cannot be used.
     """
     try:
         async with (
@@ -40,6 +45,12 @@ async def wire(settings: RetrieverSettings) -> AsyncIterator[Application]:
                 max_lag_seconds=settings.max_standby_lag_seconds,
             ) as store,
             _search_index(settings, store) as index,
+            open_channel(
+                settings.reranker_target,
+                service=RERANKER,
+                default_timeout_seconds=settings.default_timeout_seconds,
+                max_message_bytes=settings.max_message_bytes,
+            ) as to_reranker,
         ):
             await store.require_schema()
             _log.info("search_index", name=settings.search_index)
@@ -56,7 +67,13 @@ async def wire(settings: RetrieverSettings) -> AsyncIterator[Application]:
                 if chosen is not None
             ]
             await store.require_models([(each.model, each.dimensions) for each in embedders])
-            service = RetrievalService(store, index, embedders, arm_timeout_share=settings.arm_timeout_share)
+            service = SearchService(
+                store,
+                Arms(index, embedders, timeout_seconds=settings.arm_timeout_seconds),
+                ModelScores(GrpcReranker(to_reranker), timeout_seconds=settings.rerank_timeout_seconds),
+                scored_candidates=settings.scored_candidates,
+                trace_texts=settings.trace_texts,
+            )
             servicer = RetrieverServicer(service)
             yield Application(
                 services={
@@ -72,7 +89,7 @@ async def wire(settings: RetrieverSettings) -> AsyncIterator[Application]:
 
 @asynccontextmanager
 async def _search_index(settings: RetrieverSettings, store: PostgresChunkStore) -> AsyncIterator[SearchIndex]:
-    """The index that is set: that of the store, or Weaviate."""
+    """Provide the configured index: the store's, or Weaviate."""
     if settings.search_index == "postgres" or settings.weaviate is None:
         yield store
         return

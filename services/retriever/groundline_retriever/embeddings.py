@@ -13,10 +13,10 @@ __all__ = ["QueryVectors"]
 
 
 class QueryVectors:
-    """An embedder of queries that keeps the vectors of the last `size` queries (0 keeps none) for a while.
+    """An embedder of queries that caches the vectors of the last `size` queries (0 keeps none) for a while.
 
-    Whoever asks for a query that is being embedded waits for that. It ends with the last who waits: one
-    impatient caller does not take the vector from the others, and work that nobody wants is not done.
+    A caller of a query that is being embedded waits for that computation, which ends with its last caller:
+    one impatient caller does not take the vector from the others, and unwanted work is not done.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class QueryVectors:
             self._waiting[text] -= 1
             if not self._waiting[text]:
                 del self._waiting[text]
-                # Nobody waits for it any longer; done, it does not mind.
+                # Nobody waits for it any longer; if done, cancelling has no effect.
                 running.cancel()
                 if self._running.get(text) is running:
                     del self._running[text]

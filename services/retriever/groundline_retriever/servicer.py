@@ -1,35 +1,31 @@
 """RetrieverService over gRPC."""
 
 # ruff: noqa: N802 - the contract names the methods
-
-from typing import Any
+from typing import Any, Final
 
 import grpc
-from groundline.v1 import retriever_service_pb2, retriever_service_pb2_grpc
+from groundline.v1 import retriever_service_pb2 as pb
+from groundline.v1 import retriever_service_pb2_grpc
 from groundline_runtime.context import current_caller
 from groundline_validation import validate
 
-from groundline_retriever.service import RetrievalService
+from groundline_retriever.service import SearchService
 
 __all__ = ["SERVICE", "RetrieverServicer"]
 
-SERVICE = "groundline.v1.RetrieverService"
+SERVICE: Final = "groundline.v1.RetrieverService"
 
 type Context = "grpc.aio.ServicerContext[Any, Any]"
 
 
 class RetrieverServicer(retriever_service_pb2_grpc.RetrieverServiceServicer):
-    def __init__(self, service: RetrievalService) -> None:
+    def __init__(self, service: SearchService) -> None:
         self._service = service
 
-    async def Retrieve(
-        self, request: retriever_service_pb2.RetrieveRequest, context: Context
-    ) -> retriever_service_pb2.RetrieveResponse:
+    async def Search(self, request: pb.SearchRequest, context: Context) -> pb.SearchResponse:
         validate(request)
-        return await self._service.retrieve(current_caller(), request)
+        return await self._service.search(current_caller(), request)
 
-    async def FetchChunks(
-        self, request: retriever_service_pb2.FetchChunksRequest, context: Context
-    ) -> retriever_service_pb2.FetchChunksResponse:
+    async def FetchChunks(self, request: pb.FetchChunksRequest, context: Context) -> pb.FetchChunksResponse:
         validate(request)
         return await self._service.fetch(current_caller(), request)

@@ -1,4 +1,4 @@
-"""`groundline bench ingest` on little: what it measures is there and whole; how fast it is, is no test."""
+"""`groundline bench ingest` with small amounts: its figures are present and complete; speed is not tested."""
 
 import pytest
 from groundline_benchmarks.ingest.benchmark import Measure, Sizes, measure_on

@@ -19,8 +19,10 @@ from groundline.v1 import (
     ingestor_service_pb2,
     ingestor_service_pb2_grpc,
     passage_pb2,
+    retriever_service_pb2,
+    retriever_service_pb2_grpc,
 )
-from groundline_bridge.__main__ import start
+from groundline_bridge.__main__ import wire
 from groundline_bridge.settings import BridgeSettings
 from groundline_runtime.context import current_caller, remaining_seconds
 from groundline_runtime.errors import GroundlineError, NotFoundError
@@ -28,6 +30,7 @@ from groundline_runtime.server import Application
 from groundline_tests.runtime import serve
 
 COORDINATOR, INGESTOR = "groundline.v1.CoordinatorService", "groundline.v1.IngestorService"
+RETRIEVER = "groundline.v1.RetrieverService"
 ALICE = {"x-groundline-principals": "user:alice", "x-groundline-scopes": "search,chat"}
 
 SOURCE = chat_pb2.Source(
@@ -68,7 +71,7 @@ class Services:
     callers: list[tuple[str, ...]] = field(default_factory=list)
     deadlines: list[float | None] = field(default_factory=list)
     error: GroundlineError | None = None
-    """What every call fails with; a chat fails with it after its second event."""
+    """Error of every call; a chat fails with it after its second event."""
     hangs: bool = False
     """Whether answers wait after their first words until they are cancelled."""
     waiting: asyncio.Event = field(default_factory=asyncio.Event)
@@ -127,13 +130,18 @@ class _Coordinator(coordinator_service_pb2_grpc.CoordinatorServiceServicer):
             completed=self._services.completed,
         )
 
-    async def Search(self, request: Any, context: Any) -> coordinator_service_pb2.SearchResponse:  # noqa: N802
+
+class _Retriever(retriever_service_pb2_grpc.RetrieverServiceServicer):
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def Search(self, request: Any, context: Any) -> retriever_service_pb2.SearchResponse:  # noqa: N802
         self._services.asked(request)
         if self._services.hangs:
             await self._services.hang()
         if self._services.error:
             raise self._services.error
-        return coordinator_service_pb2.SearchResponse(passages=[passage_pb2.Passage(chunk=CHUNK, score=0.9)])
+        return retriever_service_pb2.SearchResponse(passages=[passage_pb2.Passage(chunk=CHUNK, score=0.9)])
 
 
 class _Ingestor(ingestor_service_pb2_grpc.IngestorServiceServicer):
@@ -218,19 +226,21 @@ async def services() -> Services:
 
 @pytest.fixture
 async def target(services: Services) -> AsyncIterator[str]:
-    """The address of both."""
+    """The address of all."""
     # They implement what the bridge calls.
     coordinator = _Coordinator(services)  # type: ignore[abstract]
+    retriever = _Retriever(services)  # type: ignore[abstract]
     ingestor = _Ingestor(services)  # type: ignore[abstract]
-    both = Application(
+    all_of_them = Application(
         services={
             COORDINATOR: partial(
                 coordinator_service_pb2_grpc.add_CoordinatorServiceServicer_to_server, coordinator
             ),
+            RETRIEVER: partial(retriever_service_pb2_grpc.add_RetrieverServiceServicer_to_server, retriever),
             INGESTOR: partial(ingestor_service_pb2_grpc.add_IngestorServiceServicer_to_server, ingestor),
         }
     )
-    async with serve(both) as address:
+    async with serve(all_of_them) as address:
         yield address
 
 
@@ -243,10 +253,15 @@ def launch(target: str) -> Launch:
 
     @asynccontextmanager
     async def running(**changes: Any) -> AsyncIterator[httpx.AsyncClient]:
-        values = {"coordinator_target": target, "ingestor_target": target, **changes}
+        values = {
+            "coordinator_target": target,
+            "retriever_target": target,
+            "ingestor_target": target,
+            **changes,
+        }
         settings = BridgeSettings(**values)
         async with (
-            start(settings) as server,
+            wire(settings) as server,
             httpx.AsyncClient(
                 base_url=f"http://127.0.0.1:{server.port}", headers=ALICE, timeout=30, trust_env=False
             ) as client,

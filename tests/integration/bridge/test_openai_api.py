@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from groundline.v1 import chat_pb2
-from groundline_bridge.__main__ import start
+from groundline_bridge.__main__ import wire
 from groundline_bridge.settings import BridgeSettings
 from groundline_runtime.errors import (
     FailedPreconditionError,
@@ -37,7 +37,7 @@ async def error_of(response: httpx.Response, status: int) -> dict[str, Any]:
 
 
 async def events_of(client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> list[str]:
-    """What follows `data: ` in each event of a stream."""
+    """Return the data of each event of a stream."""
     async with client.stream("POST", path, json=body | {"stream": True}) as response:
         assert response.status_code == 200, await response.aread()
         assert response.headers["content-type"].startswith("text/event-stream")
@@ -101,7 +101,10 @@ async def test_there_is_nothing_at_another_address(client: httpx.AsyncClient, pa
 
 @pytest.mark.parametrize(
     ("reason", "violations"),
-    [("COLLECTION_NOT_FOUND", []), ("INVALID_REQUEST", [FieldViolation("collection_ids[0]", "is no id")])],
+    [
+        ("COLLECTION_NOT_FOUND", []),
+        ("INVALID_REQUEST", [FieldViolation("collection_ids[0]", "is not an id")]),
+    ],
 )
 async def test_a_collection_that_does_not_exist_is_an_unknown_model(
     client: httpx.AsyncClient, services: Services, reason: str, violations: list[FieldViolation]
@@ -415,9 +418,9 @@ async def test_what_is_not_stored_cannot_be_gone_on_with(client: httpx.AsyncClie
 
 
 async def test_a_bridge_that_drains_still_answers_but_is_not_ready(target: str) -> None:
-    settings = BridgeSettings(coordinator_target=target, ingestor_target=target)
+    settings = BridgeSettings(coordinator_target=target, retriever_target=target, ingestor_target=target)
     async with (
-        start(settings) as server,
+        wire(settings) as server,
         httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", trust_env=False) as client,
     ):
         assert (await client.get("/readyz")).status_code == 200
@@ -429,9 +432,9 @@ async def test_a_bridge_that_drains_still_answers_but_is_not_ready(target: str) 
 
 async def test_stopping_lets_what_is_under_way_end(target: str, services: Services) -> None:
     services.hangs = True
-    settings = BridgeSettings(coordinator_target=target, ingestor_target=target)
+    settings = BridgeSettings(coordinator_target=target, retriever_target=target, ingestor_target=target)
     async with (
-        start(settings) as server,
+        wire(settings) as server,
         httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", trust_env=False) as client,
         asyncio.timeout(30),
     ):

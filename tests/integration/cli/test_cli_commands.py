@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from groundline_cli.ingestion import Progress, has_collections, ingest_paths
+from groundline_cli.ingestion import UploadProgress, has_collections, ingest_paths
 from groundline_client import from_json
 from groundline_client.models import AnswerResponse, SearchResponse
 from groundline_tests.gateway import FakeGateway, Reply, status
@@ -508,14 +508,14 @@ async def test_progress_grows_to_all_documents(
     gateway.jobs_take_time = jobs_take_time
     for number in range(40):
         (tmp_path / f"{number:02}.md").write_text(f"document {number}")
-    seen: list[Progress] = []
+    seen: list[UploadProgress] = []
     async with gateway.connection.client() as client:
         assert not await has_collections(client)
         report = await ingest_paths(client, [tmp_path], "docs", on_progress=seen.append)
         assert await has_collections(client)
     assert report.created == 40
     assert [progress.documents for progress in seen] == sorted(progress.documents for progress in seen)
-    assert seen[-1] == Progress(sent=40, documents=40, total=40, chunks=40)
+    assert seen[-1] == UploadProgress(sent=40, documents=40, total=40, chunks=40)
     batches = [len(body["documents"]) for _, path, body in gateway.requests if path.endswith("/documents")]
     assert batches == [16, 16, 8]
 

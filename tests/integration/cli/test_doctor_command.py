@@ -29,7 +29,7 @@ def filled(gateway: FakeGateway) -> FakeGateway:
 
 
 def findings(result: Result) -> dict[str, list[dict[str, str]]]:
-    """By check."""
+    """Return findings by check."""
     of: dict[str, list[dict[str, str]]] = {}
     for finding in json.loads(result.stdout)["findings"]:
         of.setdefault(finding["check"], []).append(finding)
@@ -131,14 +131,14 @@ def test_a_model_provider_that_refuses_the_key_is_an_error(
 ) -> None:
     reply = filled.reply
 
-    def refuse(method: str, path: str, query: dict[str, str], body: dict[str, Any]) -> Reply:
+    def refuse(_: FakeGateway, method: str, path: str, query: dict[str, str], body: dict[str, Any]) -> Reply:
         if path == "/api/answer":
             return Reply(
                 500, status(13, "the generator: the provider refuses the key", "PROVIDER_ACCESS_DENIED")
             )
         return reply(method, path, query, body)
 
-    monkeypatch.setattr(filled, "reply", refuse)
+    monkeypatch.setattr(FakeGateway, "reply", refuse)
     result = groundline("doctor", "--json")
     assert result.exit_code == 1
     [finding] = findings(result)["answer"]

@@ -1,4 +1,4 @@
-"""What a caller with an ordinary, synchronous stub sees of an asynchronous servicer, by pytest-grpc."""
+"""An asynchronous servicer as a caller with an ordinary, synchronous stub sees it, by pytest-grpc."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-unty
 from groundline.v1 import options_pb2, reranker_service_pb2, reranker_service_pb2_grpc
 from groundline_reranker.service import RankingService
 from groundline_reranker.servicer import RerankerServicer
-from groundline_tests.candidates import Found, candidate_set
+from groundline_tests.candidates import Found, request_of
 
 Request = reranker_service_pb2.RerankRequest
 
@@ -34,10 +34,10 @@ def details(error: grpc.RpcError) -> status_pb2.Status:
 
 
 def test_a_call_returns_its_response(grpc_stub: Any) -> None:
-    found = candidate_set([Found(2, keyword=1.0), Found(1, keyword=2.0)])
-    response = grpc_stub.Rerank(Request(query="lease", candidate_sets=[found]), timeout=20)
+    request = request_of([Found(2, keyword=1.0), Found(1, keyword=2.0)], options_pb2.RerankOptions())
+    response = grpc_stub.Rerank(request, timeout=20)
 
-    assert [ranked.chunk_id for ranked in response.ranked] == [1, 2]
+    assert [ranked.chunk_id for ranked in response.ranked] == ["1", "2"]
 
 
 def test_an_error_carries_one_error_info_and_every_violation(grpc_stub: Any) -> None:

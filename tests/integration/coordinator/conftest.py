@@ -7,25 +7,22 @@ from typing import Any
 import grpc
 import pytest
 from groundline.v1 import (
-    candidate_pb2,
     chat_pb2,
     coordinator_service_pb2_grpc,
     generator_service_pb2,
     generator_service_pb2_grpc,
     passage_pb2,
-    reranker_service_pb2,
-    reranker_service_pb2_grpc,
     retriever_service_pb2,
     retriever_service_pb2_grpc,
 )
 from groundline_coordinator.__main__ import wire
-from groundline_coordinator.adapters import generator, reranker, retriever
+from groundline_coordinator.adapters import generator, retriever
 from groundline_coordinator.servicer import SERVICE
 from groundline_coordinator.settings import CoordinatorSettings
 from groundline_database import DatabaseSettings, Pool, open_pool
 from groundline_runtime.channels import open_channel
 from groundline_runtime.server import Application
-from groundline_tests.coordinator import DOCUMENT_ID, retrieved
+from groundline_tests.coordinator import DOCUMENT_ID
 from groundline_tests.runtime import serve
 from pydantic import SecretStr
 
@@ -47,10 +44,10 @@ class Backends:
     sent: int = 0
     standalone_query: str = ""
     sub_queries: tuple[str, ...] = ()
-    queries: list[str] = field(default_factory=list)
+    queries: list[list[str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        for service in ("retriever", "fetching", "reranker", "generator", "rewriting"):
+        for service in ("retriever", "fetching", "generator", "rewriting"):
             self.entered[service] = asyncio.Event()
             self.left[service] = asyncio.Event()
 
@@ -77,13 +74,23 @@ class ScriptedRetriever(retriever_service_pb2_grpc.RetrieverServiceServicer):
     def __init__(self, backends: Backends) -> None:
         self._backends = backends
 
-    async def Retrieve(self, request: Any, context: Any) -> retriever_service_pb2.RetrieveResponse:  # noqa: N802
+    async def Search(self, request: Any, context: Any) -> retriever_service_pb2.SearchResponse:  # noqa: N802
         self._backends.remember("retriever", request, context)
-        self._backends.queries.append(request.query)
+        self._backends.queries.append([request.query, *request.additional_queries])
         await self._backends.behave("retriever")
-        return retrieved(
-            semantic=[(number, 1 / number) for number in range(1, len(TEXTS) + 1)],
-            timings=[passage_pb2.StageTiming(stage=passage_pb2.STAGE_KEYWORD_SEARCH, duration_ms=1.5)],
+        stages = (passage_pb2.STAGE_RETRIEVING, passage_pb2.STAGE_KEYWORD_SEARCH, passage_pb2.STAGE_RERANKING)
+        return retriever_service_pb2.SearchResponse(
+            passages=[
+                passage_pb2.Passage(
+                    chunk=chunk,
+                    score=0.5,
+                    explanation=passage_pb2.ScoreExplanation(
+                        semantic=passage_pb2.ArmScore(rank=rank), final_score=0.5
+                    ),
+                )
+                for rank, chunk in enumerate(_chunks(), start=1)
+            ],
+            timings=[passage_pb2.StageTiming(stage=stage, duration_ms=1.5) for stage in stages],
         )
 
     async def FetchChunks(  # noqa: N802
@@ -91,44 +98,25 @@ class ScriptedRetriever(retriever_service_pb2_grpc.RetrieverServiceServicer):
     ) -> retriever_service_pb2.FetchChunksResponse:
         self._backends.remember("fetching", request, context)
         await self._backends.behave("fetching")
-        response = retriever_service_pb2.FetchChunksResponse()
-        for number, text in enumerate(TEXTS, start=1):
-            fetched = response.chunks.add(
-                chunk=passage_pb2.Chunk(
-                    chunk_id=str(number),
-                    document_id=DOCUMENT_ID,
-                    collection_id="docs",
-                    text=text,
-                    title="Operations",
-                    source_type=passage_pb2.SOURCE_TYPE_FILE,
-                    end_offset=len(text),
-                ),
-            )
-            fetched.chunk.metadata.update({"team": "ops", "year": 2026})
-        return response
+        return retriever_service_pb2.FetchChunksResponse(chunks=_chunks())
 
 
-class ScriptedReranker(reranker_service_pb2_grpc.RerankerServiceServicer):
-    def __init__(self, backends: Backends) -> None:
-        self._backends = backends
-
-    async def Rerank(self, request: Any, context: Any) -> reranker_service_pb2.RerankResponse:  # noqa: N802
-        self._backends.remember("reranker", request, context)
-        await self._backends.behave("reranker")
-        return reranker_service_pb2.RerankResponse(
-            ranked=[
-                candidate_pb2.RankedChunk(
-                    chunk_id=chunk_id,
-                    collection_id="docs",
-                    score=0.5,
-                    explanation=passage_pb2.ScoreExplanation(
-                        semantic=passage_pb2.ArmScore(rank=rank), final_score=0.5
-                    ),
-                )
-                for rank, chunk_id in enumerate(request.candidate_sets[0].lists[1].chunk_ids, start=1)
-            ],
-            cut=[passage_pb2.CutPassage(chunk_id="9", rule=passage_pb2.CUT_RULE_TOP_K)],
+def _chunks() -> list[passage_pb2.Chunk]:
+    chunks = [
+        passage_pb2.Chunk(
+            chunk_id=str(number),
+            document_id=DOCUMENT_ID,
+            collection_id="docs",
+            text=text,
+            title="Operations",
+            source_type=passage_pb2.SOURCE_TYPE_FILE,
+            end_offset=len(text),
         )
+        for number, text in enumerate(TEXTS, start=1)
+    ]
+    for chunk in chunks:
+        chunk.metadata.update({"team": "ops", "year": 2026})
+    return chunks
 
 
 class ScriptedGenerator(generator_service_pb2_grpc.GeneratorServiceServicer):
@@ -188,13 +176,10 @@ def backends(backend_state: Backends) -> Backends:
 
 @pytest.fixture(scope="module")
 async def settings(database_url: str, backend_state: Backends) -> AsyncIterator[CoordinatorSettings]:
-    """Settings of a coordinator whose three backends are scripted servers on real ports."""
+    """Settings of a coordinator whose two backends are scripted servers on real ports."""
     registrations: dict[str, Callable[[grpc.aio.Server], None]] = {
         retriever.SERVICE: lambda server: retriever_service_pb2_grpc.add_RetrieverServiceServicer_to_server(
             ScriptedRetriever(backend_state), server
-        ),
-        reranker.SERVICE: lambda server: reranker_service_pb2_grpc.add_RerankerServiceServicer_to_server(
-            ScriptedReranker(backend_state), server
         ),
         generator.SERVICE: lambda server: generator_service_pb2_grpc.add_GeneratorServiceServicer_to_server(
             ScriptedGenerator(backend_state), server
@@ -208,8 +193,7 @@ async def settings(database_url: str, backend_state: Backends) -> AsyncIterator[
         yield CoordinatorSettings(
             database_url=SecretStr(database_url),
             retriever_target=targets[0],
-            reranker_target=targets[1],
-            generator_target=targets[2],
+            generator_target=targets[1],
         )
 
 

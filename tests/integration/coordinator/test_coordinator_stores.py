@@ -8,14 +8,8 @@ from typing import Any
 
 import pytest
 from google.protobuf.struct_pb2 import Struct
-from groundline.v1 import (
-    chat_pb2,
-    collection_pb2,
-    coordinator_service_pb2,
-    error_pb2,
-    passage_pb2,
-    thread_pb2,
-)
+from groundline.v1 import chat_pb2, collection_pb2, error_pb2, passage_pb2, thread_pb2
+from groundline.v1 import coordinator_service_pb2 as pb
 from groundline_coordinator.adapters.postgres import PostgresCatalog, PostgresThreads
 from groundline_coordinator.adapters.postgres_quotas import PostgresCallerQuotas
 from groundline_coordinator.domain.turns import RequestClaim
@@ -174,8 +168,8 @@ def claim_of(owner: str = "", fingerprint: bytes = b"1", request_id: str = "r") 
     return RequestClaim(owner, request_id, fingerprint, new_id())
 
 
-def answer_to(claim: RequestClaim, thread_id: str) -> coordinator_service_pb2.AnswerResponse:
-    return coordinator_service_pb2.AnswerResponse(
+def answer_to(claim: RequestClaim, thread_id: str) -> pb.AnswerResponse:
+    return pb.AnswerResponse(
         thread_id=thread_id,
         message_id=claim.message_id,
         answer="Yes.",
@@ -199,9 +193,7 @@ def answer_to(claim: RequestClaim, thread_id: str) -> coordinator_service_pb2.An
     )
 
 
-async def keep(
-    threads: ThreadStore, claim: RequestClaim, thread_id: str
-) -> coordinator_service_pb2.AnswerResponse:
+async def keep(threads: ThreadStore, claim: RequestClaim, thread_id: str) -> pb.AnswerResponse:
     answered = answer_to(claim, thread_id)
     answer = thread_pb2.Message(
         message_id=claim.message_id, role=ASSISTANT, content=answered.answer, finish_reason=STOP

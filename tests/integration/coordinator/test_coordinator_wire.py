@@ -9,7 +9,6 @@ import pytest
 from google.protobuf.json_format import MessageToDict, ParseDict
 from groundline.v1 import (
     chat_pb2,
-    coordinator_service_pb2,
     coordinator_service_pb2_grpc,
     error_pb2,
     options_pb2,
@@ -17,6 +16,7 @@ from groundline.v1 import (
     quota_pb2,
     thread_pb2,
 )
+from groundline.v1 import coordinator_service_pb2 as pb
 from groundline_coordinator.__main__ import wire
 from groundline_coordinator.service.chats import ChatLimits, ChatService
 from groundline_coordinator.service.quotas import CallerQuotas, QuotaLimits
@@ -34,7 +34,6 @@ from groundline_tests.coordinator import (
     FakeCatalog,
     FakeGenerator,
     FakeQuotas,
-    FakeReranker,
     FakeRetriever,
     FakeThreads,
     collection,
@@ -43,24 +42,22 @@ from groundline_tests.runtime import serve
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 type Stub = coordinator_service_pb2_grpc.CoordinatorServiceAsyncStub
-type Response = coordinator_service_pb2.ChatResponse
-
-BY_A_MODEL = {"strategy": "RERANK_STRATEGY_CROSS_ENCODER"}
+type Response = pb.ChatResponse
 
 
 @pytest.fixture(scope="module", autouse=True)
 async def docs(
     add_collection: Callable[..., Awaitable[None]], add_document: Callable[..., Awaitable[None]]
 ) -> None:
-    await add_collection("docs", settings={"rerank": {"topK": 5, **BY_A_MODEL}})
+    await add_collection("docs", settings={"generation": {"model": "m"}})
     await add_document("docs", DOCUMENT_ID, title="Operations", metadata={"team": "ops", "year": 2026})
     await add_collection("staff", readers=("group:staff",))
 
 
 async def chat(stub: Stub, **fields: object) -> tuple[list[Response], grpc.aio.AioRpcError | None]:
-    """Every event that arrived, and the status when it was not OK."""
+    """Return every event that arrived, and the status when it was not OK."""
     fields = {"query": "Which port?", "collectionIds": ["docs"], **fields}
-    request = ParseDict(fields, coordinator_service_pb2.ChatRequest())
+    request = ParseDict(fields, pb.ChatRequest())
     events: list[Response] = []
     try:
         async for event in stub.Chat(request, timeout=20):
@@ -99,7 +96,7 @@ async def test_what_is_not_there_is_a_status_before_the_stream(
     assert (error.code(), from_rpc_error(error).reason) == (grpc.StatusCode.NOT_FOUND, reason)
 
 
-@pytest.mark.parametrize("service", ["retriever", "fetching", "generator"])
+@pytest.mark.parametrize("service", ["retriever", "generator"])
 async def test_a_failure_after_the_start_is_an_event_and_the_same_status(
     coordinator: Stub, backends: Any, service: str
 ) -> None:
@@ -123,7 +120,7 @@ async def test_a_failure_after_the_start_is_an_event_and_the_same_status(
 
 
 async def test_an_option_that_a_service_lacks_is_told(coordinator: Stub, backends: Any) -> None:
-    backends.error["reranker"] = UnimplementedError("OPTION_NOT_AVAILABLE", "strategy is not available")
+    backends.error["retriever"] = UnimplementedError("OPTION_NOT_AVAILABLE", "strategy is not available")
     events, error = await chat(coordinator)
     assert (events[-1].error.code, events[-1].error.retryable) == (12, False)
     assert error is not None
@@ -136,15 +133,13 @@ async def test_an_unexpected_failure_shows_its_id_only(backends: Any) -> None:
     retriever.error = RuntimeError("secret dsn")
     chats = ChatService(
         retriever=retriever,
-        reranker=FakeReranker(),
         generator=FakeGenerator(),
         catalog=catalog,
         threads=threads,
         quotas=(quotas := CallerQuotas(FakeQuotas(threads), QuotaLimits())),
         limits=ChatLimits(
             rewrite_timeout_seconds=5,
-            retrieve_timeout_seconds=5,
-            rerank_timeout_seconds=5,
+            search_timeout_seconds=5,
             weak_similarity=0.3,
             store_timeout_seconds=5,
             history_messages=10,
@@ -204,21 +199,12 @@ async def test_a_backend_that_is_gone_fails_within_the_deadline(
     nowhere.close()
 
 
-async def test_without_the_reranker_the_answer_is_degraded(coordinator: Stub, backends: Any) -> None:
-    backends.error["reranker"] = UnavailableError("DOWN", "down")
-    events, error = await chat(coordinator)
-    assert error is None
-    assert [d.reason for d in events[-1].completed.degraded] == [error_pb2.RERANKER_UNAVAILABLE]
-
-
-@pytest.mark.parametrize("service", ["rewriting", "retriever", "reranker", "fetching", "generator"])
+@pytest.mark.parametrize("service", ["rewriting", "retriever", "generator"])
 async def test_cancelling_the_call_cancels_the_service_at_work(
     coordinator: Stub, backends: Any, service: str
 ) -> None:
     backends.hang.add(service)
-    call = coordinator.Chat(
-        coordinator_service_pb2.ChatRequest(query="Compare a and b.", collection_ids=["docs"])
-    )
+    call = coordinator.Chat(pb.ChatRequest(query="Compare a and b.", collection_ids=["docs"]))
     await call.read()
     await backends.entered[service].wait()
     call.cancel()
@@ -228,9 +214,7 @@ async def test_cancelling_the_call_cancels_the_service_at_work(
 async def test_a_cancelled_answer_is_stored_as_far_as_it_came(coordinator: Stub, backends: Any) -> None:
     backends.hang.add("generator")
     with acting_as(Caller(("user:dora",))):
-        call = coordinator.Chat(
-            coordinator_service_pb2.ChatRequest(query="Which port?", collection_ids=["docs"])
-        )
+        call = coordinator.Chat(pb.ChatRequest(query="Which port?", collection_ids=["docs"]))
         async for event in call:
             if event.HasField("started"):
                 thread_id = event.started.thread_id
@@ -249,7 +233,7 @@ async def test_a_cancelled_answer_is_stored_as_far_as_it_came(coordinator: Stub,
 
 async def stored(coordinator: Stub, thread_id: str) -> Sequence[thread_pb2.Message]:
     """Question and answer, once they are there: a cancelled call does not wait for its storing."""
-    request = coordinator_service_pb2.GetThreadRequest(thread_id=thread_id)
+    request = pb.GetThreadRequest(thread_id=thread_id)
     while True:
         try:
             messages = (await coordinator.GetThread(request)).messages
@@ -274,17 +258,10 @@ async def test_a_rewritten_question_is_shown_and_searched(coordinator: Stub, bac
         ["Port of a?", "Port of b?"],
     )
     assert shown[1].rewriting_model == "rules"
-    assert sorted(backends.queries) == ["Compare ports.", "Port of a?", "Port of b?"]
-    assert [each.query for each in backends.requests["reranker"].candidate_sets] == [
-        "Compare ports.",
-        "Port of a?",
-        "Port of b?",
-    ]
+    assert backends.queries == [["Compare ports.", "Port of a?", "Port of b?"]]
     assert backends.requests["generator"].query == "Compare ports."
     assert events[-1].completed.usage == chat_pb2.Usage(prompt_tokens=25, cached_tokens=4, output_tokens=8)
-    answer = await coordinator.Answer(
-        coordinator_service_pb2.AnswerRequest(query="Compare a and b.", collection_ids=["docs"])
-    )
+    answer = await coordinator.Answer(pb.AnswerRequest(query="Compare a and b.", collection_ids=["docs"]))
     assert (answer.rewritten_query, list(answer.sub_queries), answer.rewriting_model) == (
         "Compare ports.",
         ["Port of a?", "Port of b?"],
@@ -314,9 +291,7 @@ async def test_a_retry_replays_the_same_answer(coordinator: Stub, backends: Any)
         assert again[2].delta.text == "It is 8080. [1]"
         assert again[-1].completed == first[-1].completed
         answer = await coordinator.Answer(
-            coordinator_service_pb2.AnswerRequest(
-                query="Which port?", collection_ids=["docs"], request_id="retry-1"
-            )
+            pb.AnswerRequest(query="Which port?", collection_ids=["docs"], request_id="retry-1")
         )
         assert answer.completed == first[-1].completed
         assert [s.chunk_id for s in answer.sources] == ["1", "2"]
@@ -329,9 +304,7 @@ async def test_a_retry_replays_the_same_answer(coordinator: Stub, backends: Any)
 
 
 async def test_a_stream_that_broke_off_goes_on_after_its_last_event(coordinator: Stub) -> None:
-    request = coordinator_service_pb2.ChatRequest(
-        query="Which port?", collection_ids=["docs"], request_id="resumed"
-    )
+    request = pb.ChatRequest(query="Which port?", collection_ids=["docs"], request_id="resumed")
     first = [event async for event in coordinator.Chat(request)]
     assert [event.sequence for event in first] == list(range(1, len(first) + 1))
     assert len({event.event_id for event in first}) == len(first)
@@ -355,7 +328,7 @@ async def test_a_wrong_field_is_named_as_the_caller_spells_it(
     coordinator: Stub, metadata: Any, field: str
 ) -> None:
     options = options_pb2.ChatOptions(rerank=options_pb2.RerankOptions(top_k=101))
-    request = coordinator_service_pb2.ChatRequest(query="q", options=options)
+    request = pb.ChatRequest(query="q", options=options)
     with pytest.raises(grpc.aio.AioRpcError) as failure:
         await coordinator.Chat(request, metadata=metadata).read()
     error = from_rpc_error(failure.value)
@@ -367,7 +340,7 @@ async def test_a_duplicate_of_a_request_under_way_may_come_again_later(
     coordinator: Stub, backends: Any
 ) -> None:
     backends.hang.add("generator")
-    request = coordinator_service_pb2.ChatRequest(query="q", collection_ids=["docs"], request_id="twice")
+    request = pb.ChatRequest(query="q", collection_ids=["docs"], request_id="twice")
     call = coordinator.Chat(request)
     await call.read()
     await backends.entered["generator"].wait()
@@ -398,9 +371,9 @@ async def test_a_reader_that_stops_holds_the_generator_back_and_loses_nothing(
     coordinator: Stub, backends: Any
 ) -> None:
     backends.pieces = tuple(f"word{n:04} " * 1000 for n in range(3000))
-    call = coordinator.Chat(coordinator_service_pb2.ChatRequest(query="q", collection_ids=["docs"]))
+    call = coordinator.Chat(pb.ChatRequest(query="q", collection_ids=["docs"]))
     first = await call.read()
-    assert isinstance(first, coordinator_service_pb2.ChatResponse)
+    assert isinstance(first, pb.ChatResponse)
     assert first.HasField("started")
     # Nobody reads: flow control and the bounded buffer hold the generator back.
     before = -1
@@ -410,7 +383,7 @@ async def test_a_reader_that_stops_holds_the_generator_back_and_loses_nothing(
             await asyncio.sleep(0)
     assert backends.sent < len(backends.pieces)
     deltas = []
-    while isinstance(event := await call.read(), coordinator_service_pb2.ChatResponse):
+    while isinstance(event := await call.read(), pb.ChatResponse):
         deltas.append(event.delta.text)
     assert "".join(deltas) == "".join(backends.pieces)
 
@@ -421,7 +394,6 @@ async def test_the_stream_tells_what_happens(coordinator: Stub, backends: Any) -
     assert [k for i, k in enumerate(kinds(events)) if k != "delta" or kinds(events)[i - 1] != "delta"] == [
         "started",
         "status",
-        "status",
         "sources",
         "status",
         "delta",
@@ -430,7 +402,6 @@ async def test_the_stream_tells_what_happens(coordinator: Stub, backends: Any) -
     assert [event.sequence for event in events] == list(range(1, len(events) + 1))
     assert [event.status.stage for event in events if event.HasField("status")] == [
         passage_pb2.STAGE_RETRIEVING,
-        passage_pb2.STAGE_RERANKING,
         passage_pb2.STAGE_GENERATING,
     ]
     uuid.UUID(events[0].started.thread_id)
@@ -452,7 +423,6 @@ async def test_the_stream_tells_what_happens(coordinator: Stub, backends: Any) -
         passage_pb2.STAGE_RETRIEVING,
         passage_pb2.STAGE_KEYWORD_SEARCH,
         passage_pb2.STAGE_RERANKING,
-        passage_pb2.STAGE_FETCHING,
         passage_pb2.STAGE_GENERATING,
         passage_pb2.STAGE_FIRST_TOKEN,
     ]
@@ -467,20 +437,19 @@ async def test_services_are_asked_for_the_caller_within_the_deadline(
             collectionIds=["docs", "staff"],
             options={
                 "retrieval": {"keywordLimit": 7},
-                "rerank": BY_A_MODEL,
+                "rerank": {"topK": 3},
                 "generation": {"temperature": 0},
             },
         )
     assert error is None
     assert backends.principals["retriever"] == "user:alice,group:staff"
     assert list(backends.requests["retriever"].collection_ids) == ["docs", "staff"]
-    assert backends.requests["retriever"].options.keyword_limit == 7
-    assert not backends.requests["retriever"].options.HasField("semantic_limit")
+    assert backends.requests["retriever"].options.retrieval.keyword_limit == 7
+    assert not backends.requests["retriever"].options.retrieval.HasField("semantic_limit")
+    assert backends.requests["retriever"].options.rerank.top_k == 3
     assert backends.requests["generator"].options.HasField("temperature")
-    assert not backends.requests["reranker"].options.HasField("top_k")
-    # Of 20 seconds: 40 %, the setting of 5 seconds, and all but what storing needs; the wire rounds up.
-    assert backends.time_left["retriever"] < 9
-    assert backends.time_left["reranker"] < 6
+    # Of 20 seconds: 60 %, and all but what storing needs; the wire rounds up.
+    assert backends.time_left["retriever"] < 13
     assert backends.time_left["generator"] < 19
 
 
@@ -498,9 +467,9 @@ async def test_a_filter_reaches_the_retriever_and_a_wrong_one_begins_nothing(
 
 async def test_a_single_collections_settings_are_the_defaults(coordinator: Stub, backends: Any) -> None:
     await chat(coordinator)
-    assert backends.requests["reranker"].options.top_k == 5
-    await chat(coordinator, collectionIds=[], options={"rerank": {"topK": 2, **BY_A_MODEL}})
-    assert backends.requests["reranker"].options.top_k == 2
+    assert backends.requests["generator"].options.model == "m"
+    await chat(coordinator, collectionIds=[], options={"generation": {"model": "n"}})
+    assert backends.requests["generator"].options.model == "n"
     assert list(backends.requests["retriever"].collection_ids) == []
 
 
@@ -516,9 +485,7 @@ async def test_a_thread_goes_on_and_is_kept(coordinator: Stub, backends: Any) ->
             (chat_pb2.ChatMessage.USER, "Which port?"),
             (chat_pb2.ChatMessage.ASSISTANT, "It is 8080. [1]"),
         ]
-        thread = await coordinator.GetThread(
-            coordinator_service_pb2.GetThreadRequest(thread_id=thread_id, page_size=3)
-        )
+        thread = await coordinator.GetThread(pb.GetThreadRequest(thread_id=thread_id, page_size=3))
         assert [m.role for m in thread.messages] == [
             chat_pb2.ChatMessage.USER,
             chat_pb2.ChatMessage.ASSISTANT,
@@ -528,43 +495,24 @@ async def test_a_thread_goes_on_and_is_kept(coordinator: Stub, backends: Any) ->
         assert thread.messages[1].sources[0].metadata["year"] == 2026
         assert thread.thread.title == "Which port?"
         rest = await coordinator.GetThread(
-            coordinator_service_pb2.GetThreadRequest(thread_id=thread_id, page_token=thread.next_page_token)
+            pb.GetThreadRequest(thread_id=thread_id, page_token=thread.next_page_token)
         )
         assert [m.role for m in rest.messages] == [chat_pb2.ChatMessage.ASSISTANT]
-        listed = await coordinator.ListThreads(coordinator_service_pb2.ListThreadsRequest())
+        listed = await coordinator.ListThreads(pb.ListThreadsRequest())
         assert [t.thread_id for t in listed.threads] == [thread_id]
-        used = await coordinator.GetQuotas(coordinator_service_pb2.GetQuotasRequest())
+        used = await coordinator.GetQuotas(pb.GetQuotasRequest())
         assert [(each.quota, each.used, each.limit) for each in used.quotas] == [
             (quota_pb2.QUOTA_THREADS, 1, 10_000),
             (quota_pb2.QUOTA_ANSWERS, 0, 100),
         ]
-        await coordinator.DeleteThread(coordinator_service_pb2.DeleteThreadRequest(thread_id=thread_id))
+        await coordinator.DeleteThread(pb.DeleteThreadRequest(thread_id=thread_id))
         with pytest.raises(grpc.aio.AioRpcError) as failure:
-            await coordinator.DeleteThread(coordinator_service_pb2.DeleteThreadRequest(thread_id=thread_id))
+            await coordinator.DeleteThread(pb.DeleteThreadRequest(thread_id=thread_id))
         assert failure.value.code() is grpc.StatusCode.NOT_FOUND
 
 
 async def test_answer_returns_the_same_at_once(coordinator: Stub, backends: Any) -> None:
-    answer = await coordinator.Answer(
-        coordinator_service_pb2.AnswerRequest(query="Which port?", collection_ids=["docs"])
-    )
+    answer = await coordinator.Answer(pb.AnswerRequest(query="Which port?", collection_ids=["docs"]))
     assert answer.answer == "It is 8080. [1]"
     assert [source.number for source in answer.sources] == [1, 2]
     assert answer.completed.model == "scripted"
-
-
-async def test_search_returns_passages_and_what_was_cut(coordinator: Stub, backends: Any) -> None:
-    found = await coordinator.Search(
-        coordinator_service_pb2.SearchRequest(query="port", collection_ids=["docs"])
-    )
-    assert [passage.chunk.chunk_id for passage in found.passages] == ["1", "2"]
-    assert found.passages[0].explanation.semantic.rank == 1
-    assert [cut.chunk_id for cut in found.cut] == ["9"]
-    assert found.timings[0].stage == passage_pb2.STAGE_RETRIEVING
-
-
-async def test_search_of_a_service_that_is_down_is_a_status(coordinator: Stub, backends: Any) -> None:
-    backends.error["retriever"] = UnavailableError("DOWN", "down")
-    with pytest.raises(grpc.aio.AioRpcError) as failure:
-        await coordinator.Search(coordinator_service_pb2.SearchRequest(query="q", collection_ids=["docs"]))
-    assert failure.value.code() is grpc.StatusCode.UNAVAILABLE

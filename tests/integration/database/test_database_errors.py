@@ -1,4 +1,4 @@
-"""What real failures of a real PostgreSQL are called."""
+"""Translation of real failures of a real PostgreSQL."""
 
 import asyncio
 import errno

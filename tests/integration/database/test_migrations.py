@@ -7,7 +7,15 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from groundline_database import DatabaseSettings, Pool, migrate, migrations_of, open_pool, require_schema
+from groundline_database import (
+    DatabaseSettings,
+    Pool,
+    migrate,
+    migrations,
+    migrations_of,
+    open_pool,
+    require_schema,
+)
 from groundline_database.migrations import Migration, apply, read_migrations
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
 from pydantic import SecretStr
@@ -123,3 +131,41 @@ async def test_what_prepares_runs_under_the_lock_and_its_failure_applies_nothing
         await migrate(settings(), "gateway", prepare=prepare)
     assert await tables(pool) == set()
     await migrate(settings(), "gateway")
+
+
+async def test_a_lock_that_others_hold_is_waited_for_in_short_turns_that_let_readers_pass(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paused = asyncio.Event()
+    go_on = asyncio.Event()
+
+    async def pause(_: float) -> None:
+        paused.set()
+        await go_on.wait()
+
+    monkeypatch.setattr(asyncio, "sleep", pause)
+    change = Migration(2, "change", "ALTER TABLE one ADD COLUMN name text;")
+    async with pool.acquire() as connection, pool.acquire() as holder:
+        await apply(connection, "probe", [ONE])
+        async with holder.transaction():
+            await holder.execute("LOCK TABLE one IN ACCESS SHARE MODE")
+            applying = asyncio.create_task(apply(connection, "probe", [ONE, change]))
+            await paused.wait()
+            assert await pool.fetch("SELECT id FROM one", timeout=1) == []
+        go_on.set()
+        assert await applying == [change]
+
+
+async def test_a_lock_that_is_never_free_ends_in_an_error_that_says_what_to_do(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migrations, "LOCK_ATTEMPTS", 1)
+    monkeypatch.setattr(migrations, "LOCK_PAUSE_SECONDS", 0.0)
+    async with pool.acquire() as connection, pool.acquire() as holder:
+        await apply(connection, "probe", [ONE])
+        async with holder.transaction():
+            await holder.execute("LOCK TABLE one IN ACCESS SHARE MODE")
+            with pytest.raises(UnavailableError) as raised:
+                await apply(connection, "probe", [ONE, replace(TWO, sql="DROP TABLE one;")])
+    assert raised.value.reason == "DATABASE_BUSY"
+    assert "0002_two of the probe gets no lock" in raised.value.message

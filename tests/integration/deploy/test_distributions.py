@@ -36,7 +36,7 @@ print(len(own))
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `make dist` makes."""
+    """Distributions of `make dist`."""
     folder = tmp_path_factory.mktemp("dist")
     venv = Path(sys.prefix)
     # The environment that runs the tests is there already: its stamp must not be looked at.

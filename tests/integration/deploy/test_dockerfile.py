@@ -26,7 +26,7 @@ DEFAULT = "gateway,reranker"
 CALLED = ("RETRIEVER", "RERANKER", "GENERATOR")
 KEY = "a-key-of-the-image-test"
 BUILDING = {"ml-dtypes", "onnx", "pip", "safetensors"}
-"""What only building an image needs."""
+"""Packages that only building an image needs."""
 
 asked = os.environ.get("GROUNDLINE_TEST_IMAGES", DEFAULT)
 CHOSEN = set(PROGRAMS) if asked == "all" else set(asked.split(","))
@@ -111,7 +111,7 @@ async def test_it_is_built_and_runs_as_a_pod_runs_it(
 
 
 async def answers(program: str, port: int) -> None:
-    """Waits until the image is up, and asks it something real."""
+    """Wait until the image is up, and send it a real request."""
     if program == "gateway":
         await gateway_answers(f"http://127.0.0.1:{port}")
         return
@@ -129,14 +129,14 @@ async def answers(program: str, port: int) -> None:
 
 
 async def embeds(channel: grpc.aio.Channel) -> None:
-    """The retriever refuses an unknown collection only after it is wired, its model loaded."""
+    """Check that the model is loaded: the retriever refuses an unknown collection only after it is wired."""
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await ASK["retriever"](channel)
     assert refused.value.code() == grpc.StatusCode.NOT_FOUND
 
 
 async def gateway_answers(url: str) -> None:
-    """The page, the key, and the descriptor set: a call is transcoded, and its service is not there."""
+    """Check the page, the key, and the descriptor set: a call is transcoded, and its service is missing."""
     async with httpx.AsyncClient(base_url=url, trust_env=False) as client:
         while True:
             try:
@@ -151,7 +151,7 @@ async def gateway_answers(url: str) -> None:
 
 
 def assert_restricted(container: Container) -> None:
-    """The program itself is process 1, nobody, without privileges."""
+    """Assert that the program itself is process 1, nobody, without privileges."""
     process = container.first
     status = Path(f"/proc/{process.pid}/status").read_text()
     fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)

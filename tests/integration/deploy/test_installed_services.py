@@ -16,18 +16,20 @@ SERVING = health_pb2.HealthCheckResponse.SERVING
 async def settings(
     installation: Installation, database_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, dict[str, str]]:
-    """What each service needs to be told; the database holds a collection with one document."""
+    """Settings that each service requires; the database holds a collection with one document."""
     database = {"GROUNDLINE_DATABASE_URL": database_url}
-    nowhere = {f"GROUNDLINE_COORDINATOR_{name}_TARGET": "127.0.0.1:9" for name in ("RETRIEVER", "RERANKER")}
+    nowhere = "127.0.0.1:9"
+    callees = {f"GROUNDLINE_COORDINATOR_{name}_TARGET": nowhere for name in ("RETRIEVER", "GENERATOR")}
     async with started(installation, "ingestor", tmp_path_factory.mktemp("seed"), **database) as ingestor:
         await ingestor.becomes("groundline.v1.IngestorService", SERVING)
         await fill(ingestor.target)
     return {
-        "coordinator": {**database, **nowhere, "GROUNDLINE_COORDINATOR_GENERATOR_TARGET": "127.0.0.1:9"},
+        "coordinator": {**database, **callees},
         "generator": {},
         "ingestor": database,
+        "collector": {},
         "reranker": {},
-        "retriever": database,
+        "retriever": {**database, "GROUNDLINE_RETRIEVER_RERANKER_TARGET": nowhere},
     }
 
 
@@ -51,7 +53,8 @@ async def test_it_answers_alone_and_loses_no_request_when_stopped(
 async def test_the_bridge_answers_alone_and_stops_when_it_is_told_to(
     installation: Installation, tmp_path: Path
 ) -> None:
-    nowhere = {f"GROUNDLINE_BRIDGE_{name}_TARGET": "127.0.0.1:9" for name in ("COORDINATOR", "INGESTOR")}
+    callees = ("COORDINATOR", "INGESTOR", "RETRIEVER")
+    nowhere = {f"GROUNDLINE_BRIDGE_{name}_TARGET": "127.0.0.1:9" for name in callees}
     async with (
         started(installation, "bridge", tmp_path, GROUNDLINE_DRAIN_SECONDS="0", **nowhere) as running,
         httpx.AsyncClient(base_url=f"http://{running.target}", trust_env=False) as client,

@@ -19,8 +19,8 @@ from service_requirements import ROOT
 
 COMPONENT = ROOT / "deploy/k8s/components/mtls"
 CALLED = "generator"
-SERVICES = ("coordinator", "retriever", "reranker", "generator", "ingestor", "bridge")
-OUTBOUND = dict(zip(SERVICES, range(15001, 15007), strict=True))
+SERVICES = ("coordinator", "retriever", "reranker", "generator", "ingestor", "bridge", "collector")
+OUTBOUND = dict(zip(SERVICES, range(15001, 15008), strict=True))
 INBOUND, PROCESS = 50051, 50050
 START_SECONDS = 60
 
@@ -30,7 +30,7 @@ def openssl(folder: Path, *arguments: str) -> None:
 
 
 class Authority:
-    """What cert-manager is in a cluster: a root, and certificates for a service's name."""
+    """Stand-in for cert-manager in a cluster: a root, and certificates for a service's name."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
@@ -71,9 +71,9 @@ def free_ports(count: int) -> Iterator[list[int]]:
 
 @asynccontextmanager
 async def proxy(folder: Path, *, process: int = 9, callee: int = 9) -> AsyncIterator[Proxy]:
-    """The component's Envoy with the certificate in `folder`, on other ports, listening.
+    """Run the component's Envoy with the certificate in `folder`, on other ports, listening.
 
-    `process` is the port of the process beside it, `callee` that of the proxy of every other service.
+    `process` is the port of the process beside it, `callee` the port of every other service's proxy.
     """
     with free_ports(1 + len(OUTBOUND)) as ports:
         inbound, *outbound = ports
@@ -114,7 +114,7 @@ async def listening(port: int) -> None:
 
 
 async def reaches(port: int, credentials: grpc.ChannelCredentials | None = None) -> bool:
-    """Whether the process behind answers; over TLS with the credentials, where given."""
+    """Tell whether the process behind answers; over TLS with the credentials, if given."""
     target = f"127.0.0.1:{port}"
     name = [("grpc.ssl_target_name_override", CALLED)]
     channel = (

@@ -17,7 +17,7 @@ FETCHED = re.compile(
 
 
 def build(configuration: Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    """The strict build that `make docs` does."""
+    """Run the strict build of `make docs`."""
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     return subprocess.run(
         [*command, "--config-file", str(configuration)],
@@ -56,7 +56,7 @@ def test_its_search_knows_every_page(site: Path) -> None:
         "how-to/teams/",
         "services/retriever/",
         "reference/settings/",
-        "adr/0012-keyword-engines/",
+        "adr/0005-keyword-engines/",
     ):
         assert f'"{place}' in index
 

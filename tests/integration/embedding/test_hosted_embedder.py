@@ -93,7 +93,7 @@ def serving(kind: str) -> Iterator[Provider]:
             self.wfile.write(content)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            """Nothing."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         provider.base_url = f"http://127.0.0.1:{server.server_address[1]}/v1"

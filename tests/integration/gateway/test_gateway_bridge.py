@@ -1,4 +1,4 @@
-"""What the gateway does for the addresses of the bridge: the same keys, limits and deadlines as elsewhere."""
+"""The bridge's addresses at the gateway: the same keys, limits and deadlines as elsewhere."""
 
 import asyncio
 from collections.abc import Callable

@@ -6,8 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from groundline.v1 import chat_pb2
-from groundline.v1 import coordinator_service_pb2 as pb
+from groundline.v1 import chat_pb2, coordinator_service_pb2
 
 APP = "https://app.example.com"
 
@@ -71,7 +70,7 @@ async def test_every_origin_may_be_named(upstream: Any, launch: Any) -> None:
 
 
 async def raw(client: httpx.AsyncClient, path: str, encodings: str) -> tuple[httpx.Response, bytes]:
-    """The response with its body as it came."""
+    """Return the response with its raw body."""
     headers = {"accept-encoding": encodings}
     async with client.stream("POST", path, json={"query": "x"}, headers=headers) as response:
         body = b"".join([part async for part in response.aiter_raw()])
@@ -83,7 +82,7 @@ async def test_a_large_answer_is_compressed_for_whom_takes_it(
     upstream: Any, alice: httpx.AsyncClient, length: int, is_compressed: bool
 ) -> None:
     async def answer(_request: Any, _context: Any) -> Any:
-        return pb.AnswerResponse(answer="words " * length)
+        return coordinator_service_pb2.AnswerResponse(answer="words " * length)
 
     upstream.on("Answer", answer)
     plain, whole = await raw(alice, "/api/answer", "identity")
@@ -102,7 +101,7 @@ async def test_a_large_answer_is_compressed_for_whom_takes_it(
 async def test_events_are_not_compressed(upstream: Any, alice: httpx.AsyncClient) -> None:
     async def chat(_request: Any, _context: Any) -> AsyncIterator[Any]:
         for sequence in (1, 2):
-            yield pb.ChatResponse(sequence=sequence, delta=chat_pb2.ChatDelta(text="x"))
+            yield coordinator_service_pb2.ChatResponse(sequence=sequence, delta=chat_pb2.ChatDelta(text="x"))
 
     upstream.on("Chat", chat)
     response, body = await raw(alice, "/api/chat", "gzip")

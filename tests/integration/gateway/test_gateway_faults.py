@@ -114,7 +114,7 @@ async def test_health_is_asked_for_with_any_query(upstream: Any, gateway: Any) -
 
 def replicas(*ports: int) -> Mapping[str, str]:
     address = ",".join(f"127.0.0.1:{port}" for port in ports)
-    return {f"{name}_address": address for name in ("coordinator", "ingestor")}
+    return {f"{name}_address": address for name in ("coordinator", "ingestor", "retriever")}
 
 
 async def test_every_replica_gets_its_share(upstream: Any, second_upstream: Any, launch: Any) -> None:

@@ -90,7 +90,7 @@ async def test_nothing_is_answered_without_a_key(
     [
         # It has no address: for the bridge.
         "/groundline.v1.IngestorService/EmbedTexts",
-        "/groundline.v1.RetrieverService/Search",
+        "/groundline.v1.RetrieverService/FetchChunks",
         "/groundline.v1.CoordinatorService/",
         "/grpc.health.v1.Health/Check",
         "/api/answer",
@@ -244,7 +244,7 @@ async def program(
 async def reflect(
     channel: grpc.aio.Channel, path: str, *questions: ServerReflectionRequest
 ) -> list[ServerReflectionResponse]:
-    """The answer to each question, asked in one stream."""
+    """Return the answer to each question, asked in one stream."""
     call = channel.stream_stream(
         path,
         request_serializer=ServerReflectionRequest.SerializeToString,
@@ -263,19 +263,24 @@ async def test_reflection_describes_the_rpcs_that_are_served_and_nothing_else(
     program: grpc.aio.Channel,
 ) -> None:
     for path in REFLECTION:
-        services, chat, ingestor, retriever = await reflect(
+        services, chat, ingestor, retriever, reranker = await reflect(
             program,
             path,
             ServerReflectionRequest(list_services=""),
             ServerReflectionRequest(file_containing_symbol="groundline.v1.CoordinatorService.Chat"),
             ServerReflectionRequest(file_containing_symbol="groundline.v1.IngestorService"),
             ServerReflectionRequest(file_containing_symbol="groundline.v1.RetrieverService"),
+            ServerReflectionRequest(file_containing_symbol="groundline.v1.RerankerService"),
         )
         listed = [service.name for service in services.list_services_response.service]
-        assert listed == ["groundline.v1.CoordinatorService", "groundline.v1.IngestorService"]
+        assert listed == [
+            "groundline.v1.CoordinatorService",
+            "groundline.v1.IngestorService",
+            "groundline.v1.RetrieverService",
+        ]
 
         files = DescriptorDatabase()
-        for answer in (chat, ingestor):
+        for answer in (chat, ingestor, retriever):
             for file in answer.file_descriptor_response.file_descriptor_proto:
                 files.Add(FileDescriptorProto.FromString(file))
         described = DescriptorPool(files)
@@ -289,7 +294,7 @@ async def test_reflection_describes_the_rpcs_that_are_served_and_nothing_else(
         }
         assert served == {endpoint.rpc for endpoint in endpoints()}
 
-        assert retriever.error_response.error_code == grpc.StatusCode.NOT_FOUND.value[0]
+        assert reranker.error_response.error_code == grpc.StatusCode.NOT_FOUND.value[0]
 
 
 async def test_a_place_where_no_socket_can_be_is_a_wrong_setting(tmp_path: Path) -> None:

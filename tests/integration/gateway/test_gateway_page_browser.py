@@ -15,6 +15,7 @@ from groundline.v1 import (
     error_pb2,
     ingestor_service_pb2,
     passage_pb2,
+    retriever_service_pb2,
     thread_pb2,
 )
 from groundline_tests.browser import CHROMIUM, Tab, browser
@@ -404,7 +405,7 @@ async def test_the_reference_shows_a_request_and_tries_it_out(
 ) -> None:
     async def search(_request: Any, _context: Any) -> Any:
         found = passage_pb2.Passage(chunk=passage_pb2.Chunk(text=MARKUP))
-        return coordinator_service_pb2.SearchResponse(passages=[found])
+        return retriever_service_pb2.SearchResponse(passages=[found])
 
     upstream.on("Search", search)
     module_browser._session = ""

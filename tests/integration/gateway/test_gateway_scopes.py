@@ -1,4 +1,4 @@
-"""What a key is for: every RPC against every scope."""
+"""Scopes of keys: every RPC against every scope."""
 
 from typing import Any
 

@@ -111,7 +111,7 @@ def issuer(server: TokenServer, **changes: Any) -> dict[str, Any]:
 
 @pytest.fixture
 async def client(launch: Any, server: TokenServer) -> AsyncIterator[httpx.AsyncClient]:
-    """Of a gateway that takes the server's tokens, and alice's key."""
+    """Provide a client of a gateway that accepts the server's tokens, and alice's key."""
     async with launch(jwt_issuers=[issuer(server)]) as gateway, gateway.client(None) as client:
         await gateway.becomes(200)
         await asks(client, server.token(), 200)

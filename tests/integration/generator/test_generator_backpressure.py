@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 
-from groundline.v1 import generator_service_pb2, generator_service_pb2_grpc
+from groundline.v1 import generator_service_pb2 as pb
+from groundline.v1 import generator_service_pb2_grpc
 from groundline.v1.generator_service_pb2 import GenerateRequest, NumberedPassage
 from groundline_generator.domain.calls import ModelFinished, OnWait
 from groundline_generator.service.answering import AnswerService
@@ -56,7 +57,7 @@ async def test_the_model_waits_for_a_client_that_does_not_read() -> None:
     )
     async with serve(application) as target, open_channel(target, service=SERVICE) as channel:
         stub = generator_service_pb2_grpc.GeneratorServiceStub(channel)
-        call = stub.Generate(generator_service_pb2.GenerateRequest(query="q"))
+        call = stub.Generate(pb.GenerateRequest(query="q"))
         deltas = aiter(call)
         await anext(deltas)
         seen = -1

@@ -8,7 +8,8 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from groundline.v1 import generator_service_pb2, generator_service_pb2_grpc
+from groundline.v1 import generator_service_pb2 as pb
+from groundline.v1 import generator_service_pb2_grpc
 from groundline_generator.servicer import SERVICE
 from groundline_runtime.channels import open_channel
 from groundline_tests.generator.providers import OpenAIWire, ProviderServer
@@ -33,7 +34,7 @@ def test_without_a_hosted_provider_no_sdk_is_loaded() -> None:
 
 @asynccontextmanager
 async def generator(**settings: str) -> AsyncIterator[tuple[str, list[str]]]:
-    """A running process: its target, and the lines it logs."""
+    """Provide a running process: its target, and the lines it logs."""
     environment = {f"GROUNDLINE_GENERATOR_{name.upper()}": value for name, value in settings.items()}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -72,10 +73,8 @@ async def test_a_model_call_is_a_span_with_its_tokens_and_without_its_words() ->
             open_channel(target, service=SERVICE) as channel,
         ):
             stub = generator_service_pb2_grpc.GeneratorServiceStub(channel)
-            passage = generator_service_pb2.NumberedPassage(number=1, text="Paris is the capital of France.")
-            request = generator_service_pb2.GenerateRequest(
-                query="What is the capital of France?", passages=[passage]
-            )
+            passage = pb.NumberedPassage(number=1, text="Paris is the capital of France.")
+            request = pb.GenerateRequest(query="What is the capital of France?", passages=[passage])
             async for _ in stub.Generate(request):
                 pass
         # Both are flushed when the process ends.

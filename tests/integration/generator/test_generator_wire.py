@@ -2,29 +2,22 @@ from collections.abc import AsyncIterator, Awaitable
 
 import grpc
 import pytest
-from groundline.v1 import (
-    chat_pb2,
-    collection_pb2,
-    generator_service_pb2,
-    generator_service_pb2_grpc,
-    options_pb2,
-)
+from groundline.v1 import chat_pb2, collection_pb2, generator_service_pb2_grpc, options_pb2
+from groundline.v1 import generator_service_pb2 as pb
+from groundline_contracts import limits_of
 from groundline_generator.__main__ import wire
 from groundline_generator.servicer import SERVICE
 from groundline_generator.settings import GeneratorSettings
 from groundline_runtime.channels import open_channel
 from groundline_runtime.status import from_rpc_error
 from groundline_tests.runtime import serve
-from groundline_validation import limits_of
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 type Stub = generator_service_pb2_grpc.GeneratorServiceAsyncStub
 
 PASSAGES = [
-    generator_service_pb2.NumberedPassage(
-        number=1, text="Whales sing. They are large.", title="Whales", chunk_id="7"
-    ),
-    generator_service_pb2.NumberedPassage(
+    pb.NumberedPassage(number=1, text="Whales sing. They are large.", title="Whales", chunk_id="7"),
+    pb.NumberedPassage(
         number=2, text="Paris is the capital of France.", title="Paris", chunk_id="8", similarity=0.7
     ),
 ]
@@ -42,17 +35,15 @@ async def stub(target: str) -> AsyncIterator[Stub]:
         yield generator_service_pb2_grpc.GeneratorServiceStub(channel)
 
 
-async def generate(
-    stub: Stub, request: generator_service_pb2.GenerateRequest
-) -> tuple[str, generator_service_pb2.GenerateCompleted]:
+async def generate(stub: Stub, request: pb.GenerateRequest) -> tuple[str, pb.GenerateCompleted]:
     events = [event async for event in stub.Generate(request)]
     assert all(event.WhichOneof("event") == "delta" for event in events[:-1])
     return "".join(event.delta.text for event in events[:-1]), events[-1].completed
 
 
 async def test_a_wrong_request_names_every_field(stub: Stub) -> None:
-    request = generator_service_pb2.GenerateRequest(
-        passages=[generator_service_pb2.NumberedPassage()],
+    request = pb.GenerateRequest(
+        passages=[pb.NumberedPassage()],
         chat_history=[chat_pb2.ChatMessage(content="x")],
     )
     with pytest.raises(grpc.aio.AioRpcError) as failure:
@@ -68,25 +59,25 @@ async def test_a_wrong_request_names_every_field(stub: Stub) -> None:
 
 async def test_a_passage_as_long_as_chunks_and_adjacent_ones_can_be_is_answered_from(stub: Stub) -> None:
     """The largest chunk_size with the most adjacent_chunks: 21 chunks, which need not overlap."""
-    longest = limits_of(generator_service_pb2.NumberedPassage, "text").max_length
+    longest = limits_of(pb.NumberedPassage, "text").max_length
     size = limits_of(collection_pb2.ChunkingSettings, "chunk_size").maximum
     adjacent = limits_of(options_pb2.RetrievalOptions, "adjacent_chunks").maximum
     assert longest > size * (2 * adjacent + 1)
     text = "Whales sing.\n" * (longest // 13 - 10) + "Paris is the capital of France."
-    passage = generator_service_pb2.NumberedPassage(number=1, text=text)
+    passage = pb.NumberedPassage(number=1, text=text)
     answer, _ = await generate(
         stub,
-        generator_service_pb2.GenerateRequest(query="What is the capital of France?", passages=[passage]),
+        pb.GenerateRequest(query="What is the capital of France?", passages=[passage]),
     )
     assert answer == "Paris is the capital of France. [1]"
     passage.text += "x" * 200
     with pytest.raises(grpc.aio.AioRpcError) as failure:
-        await generate(stub, generator_service_pb2.GenerateRequest(query="q", passages=[passage]))
+        await generate(stub, pb.GenerateRequest(query="q", passages=[passage]))
     assert [v.field for v in from_rpc_error(failure.value).violations] == ["passages[0].text"]
 
 
 async def test_an_unknown_model_is_a_failed_precondition(stub: Stub) -> None:
-    request = generator_service_pb2.GenerateRequest(query="q")
+    request = pb.GenerateRequest(query="q")
     request.options.model = "gemini-9"
     with pytest.raises(grpc.aio.AioRpcError) as failure:
         await generate(stub, request)
@@ -95,10 +86,10 @@ async def test_an_unknown_model_is_a_failed_precondition(stub: Stub) -> None:
 
 
 async def test_what_only_a_language_model_can_do_says_so(stub: Stub) -> None:
-    chunks = generator_service_pb2.ContextualizeChunksRequest(document_text="d", chunk_texts=["c"])
+    chunks = pb.ContextualizeChunksRequest(document_text="d", chunk_texts=["c"])
     calls: tuple[Awaitable[object], ...] = (
         stub.ContextualizeChunks(chunks),
-        stub.JudgeRelevance(generator_service_pb2.JudgeRelevanceRequest(query="q", passages=PASSAGES)),
+        stub.JudgeRelevance(pb.JudgeRelevanceRequest(query="q", passages=PASSAGES)),
     )
     for call in calls:
         with pytest.raises(grpc.aio.AioRpcError) as failure:
@@ -110,15 +101,15 @@ async def test_what_only_a_language_model_can_do_says_so(stub: Stub) -> None:
 async def test_wrong_requests_name_every_field(stub: Stub) -> None:
     calls: list[tuple[Awaitable[object], list[str]]] = [
         (
-            stub.RewriteQuery(generator_service_pb2.RewriteQueryRequest(max_sub_queries=11)),
+            stub.RewriteQuery(pb.RewriteQueryRequest(max_sub_queries=11)),
             ["max_sub_queries", "query"],
         ),
         (
-            stub.ContextualizeChunks(generator_service_pb2.ContextualizeChunksRequest(chunk_texts=[""])),
+            stub.ContextualizeChunks(pb.ContextualizeChunksRequest(chunk_texts=[""])),
             ["chunk_texts[0]", "document_text"],
         ),
         (
-            stub.JudgeFaithfulness(generator_service_pb2.JudgeFaithfulnessRequest()),
+            stub.JudgeFaithfulness(pb.JudgeFaithfulnessRequest()),
             ["answer", "query"],
         ),
     ]
@@ -130,7 +121,7 @@ async def test_wrong_requests_name_every_field(stub: Stub) -> None:
 
 async def test_without_a_model_rules_rewrite_and_say_so(stub: Stub) -> None:
     rewritten = await stub.RewriteQuery(
-        generator_service_pb2.RewriteQueryRequest(
+        pb.RewriteQueryRequest(
             query="And to Austria?",
             chat_history=[
                 chat_pb2.ChatMessage(
@@ -146,7 +137,7 @@ async def test_without_a_model_rules_rewrite_and_say_so(stub: Stub) -> None:
 
 async def test_without_a_model_terms_judge_and_say_so(stub: Stub) -> None:
     judged = await stub.JudgeFaithfulness(
-        generator_service_pb2.JudgeFaithfulnessRequest(
+        pb.JudgeFaithfulnessRequest(
             query="q", answer="Whales sing. [1] Whales live in Paris. [1]", passages=PASSAGES
         )
     )
@@ -158,7 +149,7 @@ async def test_without_a_model_terms_judge_and_say_so(stub: Stub) -> None:
 
 
 async def test_no_passages_give_a_refusal(stub: Stub) -> None:
-    text, completed = await generate(stub, generator_service_pb2.GenerateRequest(query="Capital of France?"))
+    text, completed = await generate(stub, pb.GenerateRequest(query="Capital of France?"))
     assert text == "I cannot answer this from the documents."
     assert completed.finish_reason == chat_pb2.FINISH_REASON_NO_ANSWER
     assert not completed.citations
@@ -168,7 +159,7 @@ async def test_no_passages_give_a_refusal(stub: Stub) -> None:
 async def test_an_answer_is_cited_validated_and_free(stub: Stub) -> None:
     text, completed = await generate(
         stub,
-        generator_service_pb2.GenerateRequest(query="What is the capital of France?", passages=PASSAGES),
+        pb.GenerateRequest(query="What is the capital of France?", passages=PASSAGES),
     )
     assert text == "Paris is the capital of France. [2]"
     assert completed.finish_reason == chat_pb2.FINISH_REASON_STOP

@@ -1,4 +1,4 @@
-"""What every hosted provider must do, reached through its real SDK at a local server of its wire format."""
+"""Contract of every hosted provider, reached through its real SDK at a local server of its wire format."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

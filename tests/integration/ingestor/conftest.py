@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from groundline_database import DatabaseSettings, Pool, acquire, open_pool, register_vectors
-from groundline_ingestor.__main__ import Stores, stores_on
+from groundline_ingestor.adapters.postgres.stores import Stores, stores_on
 from groundline_lexical import LexicalIndex, detect_lexical_index
 from pydantic import SecretStr
 
@@ -25,9 +25,12 @@ async def lexical(pool: Pool) -> LexicalIndex:
 
 @pytest.fixture
 async def stores(pool: Pool, lexical: LexicalIndex) -> AsyncIterator[Stores]:
-    """The ingestor's stores; the collections that everyone may read are gone after the test."""
+    """The ingestor's stores, which hold no collection and no cached embedding after the test."""
     stores = stores_on(pool, lexical)
     yield stores
-    for collection in await stores.collections.list_readable((), after="", limit=100):
-        await stores.collections.delete(collection.collection_id)
+    async with acquire(pool) as connection:
+        left = await connection.fetch("SELECT collection_id FROM collections")
+        await connection.execute("TRUNCATE embedding_cache")
+    for row in left:
+        await stores.collections.delete(row["collection_id"])
     await stores.reindex.settle(0)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from groundline.v1 import chat_pb2, generator_service_pb2_grpc, job_pb2
 from groundline_database import Pool, acquire
+from groundline_extraction.documents import GivenDocument
 from groundline_generator.adapters.gemini import GeminiModel
 from groundline_generator.adapters.openai import OpenAIModel
 from groundline_generator.domain.calls import ModelChoice
@@ -21,10 +22,11 @@ from groundline_generator.service.judging import TermJudge
 from groundline_generator.service.quota import Limiter
 from groundline_generator.service.rewriting import RuleRewriter
 from groundline_generator.servicer import GeneratorServicer, UseCases
-from groundline_ingestor.__main__ import Stores, assemble, open_sandbox, working
+from groundline_indexing.partitions import chunk_table
+from groundline_indexing.preparation import open_sandbox
+from groundline_ingestor.__main__ import wire_on, working
 from groundline_ingestor.adapters.contextualizing import GENERATOR_SERVICE, GrpcContextWriter
-from groundline_ingestor.adapters.postgres_partitions import chunk_table
-from groundline_ingestor.domain.documents import GivenDocument
+from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_ingestor.settings import IngestorSettings
 from groundline_runtime.channels import open_channel
 from groundline_runtime.context import Caller
@@ -71,7 +73,7 @@ class BusyProvider:
 
 @asynccontextmanager
 async def generator(server: ProviderServer, wire: Wire) -> AsyncIterator[str]:
-    """The generator's servicer over a provider's SDK, with a limit; its address."""
+    """Run the generator's servicer over a provider's SDK, with a limit; yield its address."""
     key, url = SecretStr("sesame"), wire.base_url(server)
     provider: GeminiModel | OpenAIModel
     if isinstance(wire, GeminiWire):
@@ -133,7 +135,7 @@ async def test_a_provider_that_refuses_every_third_call_slows_a_job_and_does_not
         open_sandbox(settings) as sandbox,
     ):
         server.respond = provider
-        servicer, worker = assemble(
+        servicer, worker = wire_on(
             settings, stores, embedder, sandbox, PageTokens(bytes(32)), GrpcContextWriter(channel)
         )
         ingestion, jobs = servicer._ingestion, servicer._jobs

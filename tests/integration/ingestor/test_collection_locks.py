@@ -1,4 +1,4 @@
-"""What deletes a collection and what changes its jobs and sources do not lock each other out."""
+"""Locks: deletions of collections and changes of their jobs and sources do not lock each other out."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 from groundline.v1 import source_pb2
 from groundline_database import Connection, Pool, acquire
-from groundline_ingestor.__main__ import Stores
-from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.documents import GivenDocument
+from groundline_extraction.documents import GivenDocument
+from groundline_indexing.collections import StoredCollection
+from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_tests.ingestor.messages import a_collection, a_version
 
 SOURCE_ID = "00000000-0000-4000-8000-000000000001"

@@ -3,16 +3,17 @@
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from google.protobuf import json_format
-from groundline.v1 import error_pb2, job_pb2, passage_pb2
+from groundline.v1 import document_pb2, error_pb2, job_pb2, passage_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_database import Pool, acquire
 from groundline_tests.ingestor.messages import EVERYONES_ACCESS, settings_of
-from groundline_tests.ingestor.replica import replica
+from groundline_tests.ingestor.replica import collector, replica
 from groundline_tests.ingestor.site import Site, serving
 from groundline_tests.runtime import refusal
 
@@ -59,7 +60,7 @@ async def crawl(stub: Any, collection_id: str, url: str, **options: Any) -> str:
 
 
 async def ended(stub: Any, job_id: str) -> tuple[Any, list[Any]]:
-    """The job and its items, when it has ended."""
+    """Return the job and its items, when it has ended."""
     async with asyncio.timeout(60):
         async for _ in stub.WatchJob(pb.WatchJobRequest(job_id=job_id)):
             pass
@@ -68,7 +69,7 @@ async def ended(stub: Any, job_id: str) -> tuple[Any, list[Any]]:
 
 
 def outcomes(items: list[Any]) -> dict[str, str]:
-    """By path, of all but the crawl: what became of it, or why it failed."""
+    """Return the outcomes or failures of all items but the crawl, by path."""
     return {
         "/" + item.uri.split("/", 3)[3]: error_pb2.ErrorReason.Name(item.failure.reason)
         if item.HasField("failure")
@@ -140,7 +141,7 @@ async def test_a_private_address_is_not_reached_when_one_does_not_allow_it(
     )
     request.settings.crawl.allow_private_addresses = collection
     await front.CreateCollection(request)
-    async with replica(pool, database_url, crawl_private_addresses=operator) as stub:
+    async with replica(pool, database_url, collecting={"private_addresses": operator}) as stub:
         job, items = await ended(stub, await crawl(stub, "private", handbook.url))
     await front.DeleteCollection(pb.DeleteCollectionRequest(collection_id="private"))
     assert (job.state, outcomes(items)) == (job_pb2.JOB_STATE_FAILED, {"/": "ADDRESS_NOT_ALLOWED"})
@@ -214,19 +215,26 @@ async def test_retrying_looks_again_for_the_pages_that_could_not_be_had(
     assert error.reason == "NOTHING_TO_RETRY"
 
 
+async def killed_while_it_crawls(database_url: str, handbook: Site) -> None:
+    """Have a worker process crawl up to /travel, which the site holds, and kill it."""
+    script = str(Path(__file__).with_name("worker_process.py"))
+    async with collector() as target:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, script, database_url, "crawling", target
+        )
+        try:
+            await handbook.is_asked_for("/travel")
+        finally:
+            process.kill()  # with -9
+            await process.wait()
+
+
 async def test_another_worker_begins_a_killed_ones_crawl_again_and_doubles_nothing(
     pool: Pool, database_url: str, front: Any, collection_id: str, handbook: Site
 ) -> None:
     hold = handbook.hold("/travel")
     job_id = await crawl(front, collection_id, handbook.url)
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, str(Path(__file__).with_name("worker_process.py")), database_url, "crawling"
-    )
-    try:
-        await handbook.is_asked_for("/travel")
-    finally:
-        process.kill()  # with -9
-        await process.wait()
+    await killed_while_it_crawls(database_url, handbook)
     hold.set()
     begun = await front.GetJob(pb.GetJobRequest(job_id=job_id))
     assert begun.job.state == job_pb2.JOB_STATE_RUNNING
@@ -254,14 +262,7 @@ async def test_another_worker_goes_on_with_a_killed_ones_run_of_a_source_and_dou
     created = await front.CreateSource(json_format.ParseDict(request, pb.CreateSourceRequest()))
     run = pb.RunSourceRequest(collection_id=collection_id, source_id=created.source.source_id)
     job_id = (await front.RunSource(run)).job.job_id
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, str(Path(__file__).with_name("worker_process.py")), database_url, "crawling"
-    )
-    try:
-        await handbook.is_asked_for("/travel")
-    finally:
-        process.kill()  # with -9
-        await process.wait()
+    await killed_while_it_crawls(database_url, handbook)
     hold.set()
     assert (await front.RunSource(run)).job.job_id == job_id
     async with replica(pool, database_url) as stub:
@@ -331,3 +332,63 @@ async def test_a_page_that_is_being_added_is_cancelled_as_well(
                     await asyncio.sleep(0.02)
         job = (await cancelling).job
     assert (job.state, job.cancelled_count) == (job_pb2.JOB_STATE_CANCELLED, 2)
+
+
+async def test_cancelled_runs_of_servers_that_never_end_hold_up_nobody(
+    pool: Pool, database_url: str, front: Any, collection_id: str
+) -> None:
+    connected = asyncio.Queue[None]()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\n\r\n")
+        connected.put_nowait(None)
+        with suppress(ConnectionError):
+            while True:
+                writer.write(b" ")
+                await writer.drain()
+                await asyncio.sleep(0.1)
+        writer.close()
+
+    count = 8  # more than the default executor of a small machine has threads
+    async with (
+        await asyncio.start_server(answer, "127.0.0.1", 0) as server,
+        replica(pool, database_url, crawls=count) as stub,
+    ):
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        sources = []
+        for number in range(count):
+            source = {"name": f"feed-{number}", "feed": {"url": url}}
+            request = {"collectionId": collection_id, "source": source}
+            created = await stub.CreateSource(json_format.ParseDict(request, pb.CreateSourceRequest()))
+            sources.append(created.source.source_id)
+        async with asyncio.timeout(60):
+            for _ in sources:
+                await connected.get()
+        for source_id in sources:
+            run = pb.RunSourceRequest(collection_id=collection_id, source_id=source_id)
+            job_id = (await stub.RunSource(run)).job.job_id
+            await stub.CancelJob(pb.CancelJobRequest(job_id=job_id))
+        given = {"collectionId": collection_id, "documents": [{"uri": "a", "text": "A text."}]}
+        answered = await stub.IngestDocuments(json_format.ParseDict(given, pb.IngestDocumentsRequest()))
+        job, _ = await ended(stub, answered.job.job_id)
+    assert job.done_count == 1
+
+
+async def test_a_crawl_whose_collector_is_lost_is_put_off_at_no_cost_and_goes_on(
+    pool: Pool, database_url: str, collection_id: str, handbook: Site
+) -> None:
+    async with collector() as target:
+        port = int(target.rpartition(":")[2])
+    async with replica(pool, database_url, collector_target=target, max_attempts=1) as stub:
+        job_id = await crawl(stub, collection_id, handbook.url)
+        async with asyncio.timeout(30):
+            while True:
+                found = await stub.GetJob(pb.GetJobRequest(job_id=job_id))
+                if found.items[0].HasField("failure"):
+                    break
+                await asyncio.sleep(0.05)
+        assert found.items[0].failure.reason == error_pb2.SERVICE_UNAVAILABLE
+        assert found.items[0].state != document_pb2.INGESTION_STATE_FAILED
+        async with collector(port=port):
+            job, _ = await ended(stub, job_id)
+    assert (job.state, job.done_count) == (job_pb2.JOB_STATE_DONE, 3)

@@ -19,21 +19,24 @@ from groundline.v1 import (
     job_pb2,
     options_pb2,
     passage_pb2,
-    retriever_service_pb2,
 )
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_database import DatabaseSettings, Pool, acquire
 from groundline_embedding.ports import Vectors
+from groundline_extraction.documents import GivenDocument
 from groundline_filters import parse
-from groundline_ingestor.__main__ import Stores, assemble, open_sandbox, working
-from groundline_ingestor.adapters.postgres_partitions import chunk_table
-from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.documents import DocumentOrder, GivenDocument
-from groundline_ingestor.domain.hashes import content_hash
+from groundline_indexing.collections import StoredCollection
+from groundline_indexing.hashes import content_hash
+from groundline_indexing.partitions import chunk_table
+from groundline_indexing.preparation import open_sandbox
+from groundline_ingestor.__main__ import wire_on, working
+from groundline_ingestor.adapters.postgres.stores import Stores
+from groundline_ingestor.domain.documents import DocumentOrder
 from groundline_ingestor.settings import IngestorSettings
 from groundline_retriever.adapters.postgres import open_chunk_store
+from groundline_retriever.arms import Arms, Stopwatch
+from groundline_retriever.domain import Selection
 from groundline_retriever.ports import QueryEmbedder
-from groundline_retriever.service import RetrievalService
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
 from groundline_runtime.paging import PageTokens
@@ -127,20 +130,19 @@ async def searching(
 ) -> AsyncIterator[Sequence[int]]:
     """Semantic searches one after the other, while within; how many chunks each has found."""
     found: list[int] = []
-    request = retriever_service_pb2.RetrieveRequest(
-        query="paragraph of its own",
-        collection_ids=[collection_id],
-        options=options_pb2.RetrievalOptions(mode=options_pb2.RETRIEVAL_MODE_SEMANTIC, semantic_limit=10),
-    )
-
-    async def search(service: RetrievalService) -> None:
-        while True:
-            response = await service.retrieve(ANYBODY, request)
-            found.append(len(response.features.chunk_ids))
-
+    options = options_pb2.RetrievalOptions(mode=options_pb2.RETRIEVAL_MODE_SEMANTIC, semantic_limit=10)
     settings = DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=4)
     async with open_chunk_store(settings) as store, asyncio.TaskGroup() as group:
-        task = group.create_task(search(RetrievalService(store, store, embedders, arm_timeout_share=0.8)))
+        arms = Arms(store, embedders, timeout_seconds=20)
+
+        async def search() -> None:
+            while True:
+                collections = await store.collections([collection_id], ANYBODY.principals)
+                groups, selection = arms.grouped(collections, options), Selection(ANYBODY.principals)
+                lists, _ = await arms.search("paragraph of its own", groups, selection, Stopwatch())
+                found.append(sum(len(hits) for _, hits in lists))
+
+        task = group.create_task(search())
         yield found
         task.cancel()
 
@@ -159,7 +161,7 @@ async def ingestor_on(
     )
     embedder = CountingEmbedder(model, dimensions)
     async with open_sandbox(chosen) as sandbox:
-        servicer, worker = assemble(chosen, stores, embedder, sandbox, PageTokens(bytes(32)))
+        servicer, worker = wire_on(chosen, stores, embedder, sandbox, PageTokens(bytes(32)))
         yield Ingestor(chosen, stores, embedder, servicer, worker)
 
 
@@ -203,7 +205,7 @@ async def chunks_of(pool: Pool, collection_id: str) -> list[tuple[str, int, str]
 
 @asynccontextmanager
 async def stuck_worker(database_url: str, stage: str) -> AsyncIterator[None]:
-    """Another replica, killed with -9 where it stopped."""
+    """Run another replica, and kill it with -9 where it stopped."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         str(Path(__file__).with_name("worker_process.py")),
@@ -327,7 +329,7 @@ def archive(parts: Mapping[str, str | bytes]) -> bytes:
 
 
 def offer(**attachments: str | bytes) -> bytes:
-    """A mail; of an attachment's name the underscore stands for a dot."""
+    """Return a mail; in an attachment's name the underscore stands for a dot."""
     message = EmailMessage()
     message["From"], message["Subject"] = "ann@example.org", "Our offer"
     message.set_content("Please find the prices attached.\n")
@@ -347,7 +349,7 @@ PARTS: Mapping[str, str | bytes] = {
 
 
 async def documents_of(ingestor: Ingestor, collection_id: str) -> dict[str, document_pb2.Document]:
-    """By uri."""
+    """Return documents by uri."""
     found = await ingestor.stores.documents.list_readable(
         collection_id, (), selection=parse({}), order=DocumentOrder(), after=None, limit=100
     )

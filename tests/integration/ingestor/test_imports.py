@@ -14,21 +14,20 @@ import pytest
 from groundline.v1 import job_pb2
 from groundline_database import Pool, acquire
 from groundline_embedding import create_embedder
-from groundline_ingestor.__main__ import Stores
-from groundline_ingestor.adapters.import_files import fingerprints
-from groundline_ingestor.adapters.postgres_imports import PostgresImport, open_import
-from groundline_ingestor.adapters.postgres_index_feed import PostgresIndexFeed
-from groundline_ingestor.adapters.postgres_partitions import chunk_table
-from groundline_ingestor.converters import given_record
-from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.documents import GivenDocument
-from groundline_ingestor.domain.feeding import FedPartition
-from groundline_ingestor.domain.imports import BatchResult, ImportFailedError, ImportProgress
+from groundline_extraction.documents import GivenDocument
+from groundline_indexing.collections import StoredCollection
+from groundline_indexing.feed.changes import FedPartition
+from groundline_indexing.feed.feeding import Comparison, Feeding, compare
+from groundline_indexing.feed.state import IndexFeed
+from groundline_indexing.imports.files import fingerprints
+from groundline_indexing.imports.loading import discard, import_files
+from groundline_indexing.imports.preparing import identified, with_vectors
+from groundline_indexing.imports.records import BatchResult, ImportFailedError, ImportProgress, given_record
+from groundline_indexing.imports.tables import OpenImport, open_import
+from groundline_indexing.partitions import chunk_table
+from groundline_indexing.preparation import identify
+from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_ingestor.domain.work import NewVersion
-from groundline_ingestor.importing import discard, import_files
-from groundline_ingestor.service.feeding import Comparison, Feeding, compare
-from groundline_ingestor.service.imports import identified, with_vectors
-from groundline_ingestor.service.preparation import identify
 from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import LexicalIndex
 from groundline_runtime.errors import ResourceExhaustedError
@@ -64,7 +63,8 @@ def record(uri: str, text: str = "An old mill by the river.", **fields: Any) -> 
 
 def version(given: Record, collection: StoredCollection) -> NewVersion:
     of = given_record(given, DIMENSIONS)
-    return with_vectors(of, *identified(of, collection), collection)
+    ready = with_vectors(of, *identified(of, collection), collection)
+    return NewVersion(ready.version, ready.chunks, ready.vectors, ready.segments)
 
 
 async def imported(settings: IngestorSettings, *paths: Path, **options: Any) -> BatchResult:
@@ -72,7 +72,7 @@ async def imported(settings: IngestorSettings, *paths: Path, **options: Any) -> 
 
 
 async def texts(pool: Pool) -> dict[str, list[str]]:
-    """The chunks that a search may find, by uri."""
+    """Return the chunks that a search may find, by uri."""
     async with acquire(pool) as connection:
         partition_id = await connection.fetchval(
             "SELECT partition_id FROM collections WHERE collection_id = 'docs'"
@@ -88,7 +88,7 @@ async def texts(pool: Pool) -> dict[str, list[str]]:
 
 
 async def leftovers(pool: Pool) -> list[str]:
-    """Tables of imports."""
+    """Return tables of imports."""
     async with acquire(pool) as connection:
         rows = await connection.fetch(
             "SELECT relname FROM pg_class WHERE relkind = 'r' AND (relname LIKE 'imported_p%' "
@@ -183,9 +183,7 @@ async def test_what_is_written_or_deleted_meanwhile_counts_more_than_the_import(
         await stores.documents.store(collection, [version(record(uri, "Before."), collection)])
     path = written(tmp_path / "new.jsonl", [])
     async with acquire(pool) as connection:
-        running = PostgresImport(
-            connection, lexical, await open_import(connection, "docs", fingerprints([path]))
-        )
+        running = OpenImport(connection, lexical, await open_import(connection, "docs", fingerprints([path])))
         new = [version(record(uri, "Imported."), collection) for uri in ("replaced", "overtaken", "taken")]
         await running.store(0, new, 0, ())
         await running.copy_others()
@@ -305,7 +303,7 @@ async def test_a_killed_import_goes_on_where_it_was_and_loads_nothing_twice(
 async def test_a_fed_index_has_all_of_an_import_before_searches_look_there(
     settings: IngestorSettings, stores: Stores, collection: StoredCollection, pool: Pool, tmp_path: Path
 ) -> None:
-    feed, index = PostgresIndexFeed(pool), MemoryIndex()
+    feed, index = IndexFeed(pool), MemoryIndex()
     feeding = Feeding(feed, index)
     await stores.documents.store(collection, [version(record("old"), collection)])
     await drain(feeding)
@@ -337,7 +335,7 @@ async def test_an_import_that_waits_for_a_fed_index_can_be_dropped(
     pool: Pool,
     tmp_path: Path,
 ) -> None:
-    feed, index = PostgresIndexFeed(pool), MemoryIndex()
+    feed, index = IndexFeed(pool), MemoryIndex()
     feeding = Feeding(feed, index)
     await drain(feeding)
     waiting = asyncio.Event()
@@ -364,7 +362,7 @@ async def test_an_import_that_waits_for_a_fed_index_can_be_dropped(
 
 
 async def waiting_import(settings: IngestorSettings, folder: Path, waiting: asyncio.Event) -> BatchResult:
-    """Of one record; sets `waiting` when only the index is missing."""
+    """Import one record; set `waiting` when only the index is missing."""
 
     def show(progress: ImportProgress) -> None:
         if progress.stage == "filling the search index":
@@ -378,22 +376,22 @@ async def drain(feeding: Feeding) -> None:
         pass
 
 
-async def index_entries(feed: PostgresIndexFeed, index: MemoryIndex) -> int:
-    """Objects of all partitions that are fed."""
+async def index_entries(feed: IndexFeed, index: MemoryIndex) -> int:
+    """Return the objects of all partitions in the index."""
     return sum(
         [len(await index.entries(each.partition, after=0, limit=10)) for each in await feed.partitions()]
     )
 
 
 async def batches(pool: Pool) -> dict[int, str]:
-    """Those that are stored, with the transaction that did it."""
+    """Return the stored batches, with the transaction that stored them."""
     async with acquire(pool) as connection:
         rows = await connection.fetch("SELECT batch, xmin::text AS writer FROM import_batches")
     return {row["batch"]: row["writer"] for row in rows}
 
 
 async def sessions(pool: Pool) -> int:
-    """Of imports."""
+    """Return the sessions of imports."""
     async with acquire(pool) as connection:
         count: int = await connection.fetchval(
             "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'groundline-ingestor/%' "
@@ -420,5 +418,5 @@ async def test_parquet_is_read_by_row_groups(
     path = tmp_path / "some.parquet"
     parquet.write_table(table, path, row_group_size=2)
     result = await imported(settings, path, skip_invalid=True)
-    assert [str(failure) for failure in result.failures] == ["some.parquet:3: metadata is text, but no JSON"]
+    assert [str(failure) for failure in result.failures] == ["some.parquet:3: metadata is text, but not JSON"]
     assert await texts(pool) == {"a": ["One."], "b": ["Two."]}

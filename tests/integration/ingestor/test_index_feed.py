@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from groundline.v1 import passage_pb2
 from groundline_database import Pool, acquire, transaction
-from groundline_ingestor.__main__ import Stores
-from groundline_ingestor.adapters.postgres_index_feed import MAX_ATTEMPTS, PostgresIndexFeed, is_feed_behind
-from groundline_ingestor.adapters.postgres_partitions import chunk_table, move_collection
-from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.documents import DocumentVersion
-from groundline_ingestor.domain.feeding import FedPartition
-from groundline_ingestor.domain.texts import PreparedChunk, Section, TextSegment
+from groundline_extraction.texts import TextSegment
+from groundline_indexing.collections import StoredCollection
+from groundline_indexing.documents import DocumentVersion
+from groundline_indexing.feed.changes import FedPartition
+from groundline_indexing.feed.feeding import BATCH, Comparison, Feeding, compare
+from groundline_indexing.feed.state import MAX_ATTEMPTS, IndexFeed, is_feed_behind
+from groundline_indexing.partitions import chunk_table, move_collection
+from groundline_indexing.texts import PreparedChunk, Section
+from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_ingestor.domain.work import NewVersion
-from groundline_ingestor.ports import FeedRepository
-from groundline_ingestor.service.feeding import BATCH, Comparison, Feeding, compare
 from groundline_lexical import LexicalIndex
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
 from groundline_tests.ingestor.messages import a_collection
@@ -27,8 +27,8 @@ DIMENSIONS = 8
 
 
 @pytest.fixture
-async def feed(pool: Pool, stores: Stores) -> AsyncIterator[FeedRepository]:
-    feed = PostgresIndexFeed(pool)
+async def feed(pool: Pool, stores: Stores) -> AsyncIterator[IndexFeed]:
+    feed = IndexFeed(pool)
     yield feed
     await feed.end()
 
@@ -39,7 +39,7 @@ def index() -> MemoryIndex:
 
 
 @pytest.fixture
-def feeding(feed: FeedRepository, index: MemoryIndex) -> Feeding:
+def feeding(feed: IndexFeed, index: MemoryIndex) -> Feeding:
     return Feeding(feed, index)
 
 
@@ -83,12 +83,12 @@ async def count_changes(pool: Pool) -> int:
 
 
 async def drain(feeding: Feeding) -> None:
-    """Until there is nothing to do; each batch takes part of it away."""
+    """Deliver changes until none is left; each batch takes part of them away."""
     while await feeding.round():
         pass
 
 
-async def totals(feed: FeedRepository, index: MemoryIndex, partition_id: int) -> Comparison:
+async def totals(feed: IndexFeed, index: MemoryIndex, partition_id: int) -> Comparison:
     partition = FedPartition(partition_id, "test/contract", DIMENSIONS)
     return [counts async for counts in compare(feed, index, partition)][-1]
 
@@ -103,7 +103,7 @@ async def test_nothing_is_recorded_while_no_index_is_fed(stores: Stores, pool: P
 
 
 async def test_nothing_is_recorded_any_more_when_feeding_has_ended(
-    stores: Stores, feed: FeedRepository, feeding: Feeding, pool: Pool
+    stores: Stores, feed: IndexFeed, feeding: Feeding, pool: Pool
 ) -> None:
     collection = await created(stores, "mills")
     await feeding.round()
@@ -118,7 +118,7 @@ async def test_nothing_is_recorded_any_more_when_feeding_has_ended(
 
 
 async def test_an_index_is_filled_with_what_was_there_before(
-    stores: Stores, feed: FeedRepository, feeding: Feeding, index: MemoryIndex, pool: Pool
+    stores: Stores, feed: IndexFeed, feeding: Feeding, index: MemoryIndex, pool: Pool
 ) -> None:
     collection = await created(stores, "mills")
     await store(stores, collection, "a.txt", BATCH + 44)
@@ -153,7 +153,7 @@ async def test_what_is_stored_replaced_and_deleted_is_so_in_the_index(
 
 
 async def test_changed_principals_reach_the_index_without_other_chunks(
-    stores: Stores, feed: FeedRepository, feeding: Feeding, index: MemoryIndex
+    stores: Stores, feed: IndexFeed, feeding: Feeding, index: MemoryIndex
 ) -> None:
     collection = await created(stores, "mills")
     await store(stores, collection, "a.txt", 2)
@@ -187,7 +187,7 @@ async def test_a_transaction_that_is_rolled_back_records_nothing(
 
 async def test_a_deleted_collection_is_deleted_in_the_index(
     stores: Stores,
-    feed: FeedRepository,
+    feed: IndexFeed,
     feeding: Feeding,
     index: MemoryIndex,
     pool: Pool,
@@ -232,7 +232,7 @@ async def test_what_a_move_leaves_behind_does_not_take_the_moved_chunks_along(
 
 
 async def test_while_the_index_is_out_of_reach_changes_wait(
-    stores: Stores, feed: FeedRepository, feeding: Feeding, index: MemoryIndex, pool: Pool
+    stores: Stores, feed: IndexFeed, feeding: Feeding, index: MemoryIndex, pool: Pool
 ) -> None:
     collection = await created(stores, "mills")
     await drain(feeding)
@@ -255,7 +255,7 @@ async def test_while_the_index_is_out_of_reach_changes_wait(
 
 
 async def test_a_chunk_that_is_refused_keeps_no_other_out_and_is_set_aside_at_last(
-    stores: Stores, feed: FeedRepository, feeding: Feeding, index: MemoryIndex, pool: Pool
+    stores: Stores, feed: IndexFeed, feeding: Feeding, index: MemoryIndex, pool: Pool
 ) -> None:
     collection = await created(stores, "mills")
     await drain(feeding)
@@ -291,7 +291,7 @@ async def test_a_chunk_that_is_refused_keeps_no_other_out_and_is_set_aside_at_la
 
 
 async def test_a_chunk_for_which_whole_calls_are_refused_keeps_no_other_out(
-    stores: Stores, feed: FeedRepository, feeding: Feeding, index: MemoryIndex, pool: Pool
+    stores: Stores, feed: IndexFeed, feeding: Feeding, index: MemoryIndex, pool: Pool
 ) -> None:
     collection = await created(stores, "mills")
     await drain(feeding)
@@ -306,7 +306,7 @@ async def test_a_chunk_for_which_whole_calls_are_refused_keeps_no_other_out(
 
 
 async def test_an_index_that_refuses_everything_charges_no_chunk(
-    stores: Stores, feed: FeedRepository, feeding: Feeding, index: MemoryIndex, pool: Pool
+    stores: Stores, feed: IndexFeed, feeding: Feeding, index: MemoryIndex, pool: Pool
 ) -> None:
     collection = await created(stores, "mills")
     await drain(feeding)
@@ -338,7 +338,7 @@ async def test_a_chunk_that_was_refused_is_done_when_a_later_change_of_it_is_tak
 
 
 async def test_of_two_processes_one_feeds_a_partition(
-    stores: Stores, feed: FeedRepository, feeding: Feeding, index: MemoryIndex
+    stores: Stores, feed: IndexFeed, feeding: Feeding, index: MemoryIndex
 ) -> None:
     collection = await created(stores, "mills")
     await store(stores, collection, "a.txt", 3)
@@ -356,7 +356,7 @@ async def test_of_two_processes_one_feeds_a_partition(
 
 
 async def test_two_processes_at_once_write_no_chunk_twice(
-    stores: Stores, feed: FeedRepository, index: MemoryIndex, pool: Pool
+    stores: Stores, feed: IndexFeed, index: MemoryIndex, pool: Pool
 ) -> None:
     collection = await created(stores, "mills")
     replicas = [Feeding(feed, index), Feeding(feed, index)]
@@ -372,7 +372,7 @@ async def test_two_processes_at_once_write_no_chunk_twice(
 
 async def test_what_a_collection_brings_into_a_partition_of_its_own_is_taken_once(
     stores: Stores,
-    feed: FeedRepository,
+    feed: IndexFeed,
     feeding: Feeding,
     index: MemoryIndex,
     pool: Pool,
@@ -395,7 +395,7 @@ async def test_what_a_collection_brings_into_a_partition_of_its_own_is_taken_onc
 
 
 async def test_what_is_stored_and_deleted_while_an_index_is_filled_is_taken_once(
-    stores: Stores, feed: FeedRepository, feeding: Feeding, index: MemoryIndex, pool: Pool
+    stores: Stores, feed: IndexFeed, feeding: Feeding, index: MemoryIndex, pool: Pool
 ) -> None:
     collection = await created(stores, "mills")
     await store(stores, collection, "a.txt", BATCH + 44)
@@ -428,7 +428,7 @@ async def test_a_fill_that_an_earlier_release_began_is_ended(
 
 
 async def test_a_rebuild_fills_what_an_index_has_lost(
-    stores: Stores, feed: FeedRepository, feeding: Feeding, index: MemoryIndex, pool: Pool
+    stores: Stores, feed: IndexFeed, feeding: Feeding, index: MemoryIndex, pool: Pool
 ) -> None:
     collection = await created(stores, "mills")
     await store(stores, collection, "a.txt", 5)
@@ -444,7 +444,7 @@ async def test_a_rebuild_fills_what_an_index_has_lost(
 
 
 async def test_comparing_finds_and_mends_what_is_missing_different_and_surplus(
-    stores: Stores, feed: FeedRepository, feeding: Feeding, index: MemoryIndex, pool: Pool
+    stores: Stores, feed: IndexFeed, feeding: Feeding, index: MemoryIndex, pool: Pool
 ) -> None:
     collection = await created(stores, "mills")
     await store(stores, collection, "a.txt", 5)

@@ -25,7 +25,7 @@ class Service:
     target: str
 
     async def lines(self) -> str:
-        """What it logs until it ends."""
+        """Yield its log lines until it ends."""
         return (await self.output.read()).decode()
 
 

@@ -42,7 +42,7 @@ async def collection_id(stub: Any, request: pytest.FixtureRequest) -> AsyncItera
 
 
 def everyones() -> collection_pb2.CollectionSettings:
-    """Of a collection that callers without principals may use."""
+    """Return the request of a collection that callers without principals may use."""
     return settings_of({"access": EVERYONES_ACCESS})
 
 
@@ -59,7 +59,7 @@ async def ingest(
 
 
 async def ended(stub: Any, job_id: str, caller: Any = ANN) -> Any:
-    """The job and its items as the caller sees them, when it has ended."""
+    """Return the job and its items as the caller sees them, when it has ended."""
     async for _ in stub.WatchJob(pb.WatchJobRequest(job_id=job_id), metadata=caller):
         pass
     return await stub.GetJob(pb.GetJobRequest(job_id=job_id, page_size=1000), metadata=caller)
@@ -74,7 +74,7 @@ def condition(**fields: Any) -> Struct:
 async def search(
     pool: Pool, lexical: LexicalIndex, collection_id: str, query: str
 ) -> tuple[set[str], set[str]]:
-    """Texts that BM25 and the nearest ones that the vector index find."""
+    """Return texts that BM25 finds, and the nearest ones that the vector index finds."""
     async with acquire(pool) as connection:
         row = await connection.fetchrow(
             """
@@ -430,7 +430,7 @@ async def test_the_same_uri_ingested_at_once_holds_one_version_whole(
 
 
 def without_position(job: job_pb2.IngestionJob) -> job_pb2.IngestionJob:
-    """It moves with whatever is written to the database."""
+    """Clear the position, which moves with every write to the database."""
     same = job_pb2.IngestionJob()
     same.CopyFrom(job)
     same.ClearField("position")

@@ -9,8 +9,12 @@ from datetime import datetime
 import asyncpg
 import pytest
 from groundline_database import DatabaseSettings, Pool, acquire, migrate, open_pool, register_vectors
-from groundline_ingestor.adapters.postgres_lexical_indexes import PostgresLexicalIndexes
-from groundline_ingestor.adapters.postgres_partitions import PartitionKind, chunk_table, create_partition
+from groundline_indexing.lexical_indexes import LexicalIndexes
+from groundline_indexing.partitions import (
+    PartitionKind,
+    chunk_table,
+    create_partition,
+)
 from groundline_lexical import LAST_RECOVERY, LexicalIndex
 from groundline_lexical.pg_search import PgSearchIndex
 from groundline_lexical.pg_textsearch import PgTextsearchIndex
@@ -49,12 +53,12 @@ async def pool(server: PostgresServer) -> AsyncIterator[Pool]:
 
 
 @pytest.fixture
-def indexes(pool: Pool) -> PostgresLexicalIndexes:
-    return PostgresLexicalIndexes(pool, PgSearchIndex())
+def indexes(pool: Pool) -> LexicalIndexes:
+    return LexicalIndexes(pool, PgSearchIndex())
 
 
 async def filled(pool: Pool, rows: int = ROWS, lexical: LexicalIndex | None = None) -> int:
-    """A shared partition with so many chunks; returns its id."""
+    """Fill a shared partition with a number of chunks; return its id."""
     async with acquire(pool) as connection, connection.transaction():
         partition_id = await create_partition(connection, lexical or PgSearchIndex(), None, KIND)
         await connection.execute(
@@ -80,7 +84,7 @@ async def found(pool: Pool, partition_id: int) -> int:
 
 
 async def test_after_kill_9_every_index_is_rebuilt_once(
-    server: PostgresServer, pool: Pool, indexes: PostgresLexicalIndexes
+    server: PostgresServer, pool: Pool, indexes: LexicalIndexes
 ) -> None:
     partition_id = await filled(pool)
     assert await indexes.rebuild_due() == []
@@ -95,7 +99,7 @@ async def test_after_kill_9_every_index_is_rebuilt_once(
 
 
 async def test_a_process_of_the_server_that_was_killed_is_an_unclean_stop_too(
-    server: PostgresServer, pool: Pool, indexes: PostgresLexicalIndexes
+    server: PostgresServer, pool: Pool, indexes: LexicalIndexes
 ) -> None:
     partition_id = await filled(pool)
     victim = await asyncpg.connect(server.dsn)
@@ -111,7 +115,8 @@ async def test_a_process_of_the_server_that_was_killed_is_an_unclean_stop_too(
 
 
 async def last_recovery(server: PostgresServer) -> datetime | None:
-    """None while nobody can connect, or the server ends the connection."""
+    """Return the time of the last recovery; None while nobody can connect, or the server ends the
+    connection."""
     try:
         connection = await asyncpg.connect(server.dsn)
         recovery: datetime | None = await connection.fetchval(LAST_RECOVERY_NOW)
@@ -122,7 +127,7 @@ async def last_recovery(server: PostgresServer) -> datetime | None:
 
 
 async def test_a_clean_restart_rebuilds_nothing(
-    server: PostgresServer, pool: Pool, indexes: PostgresLexicalIndexes
+    server: PostgresServer, pool: Pool, indexes: LexicalIndexes
 ) -> None:
     await filled(pool)
     before = await last_recovery(server)
@@ -133,7 +138,7 @@ async def test_a_clean_restart_rebuilds_nothing(
 
 
 async def test_a_partition_of_an_older_release_of_which_nothing_is_known_is_rebuilt(
-    pool: Pool, indexes: PostgresLexicalIndexes
+    pool: Pool, indexes: LexicalIndexes
 ) -> None:
     partition_id = await filled(pool)
     async with acquire(pool) as connection:
@@ -147,20 +152,20 @@ async def test_a_backend_that_survives_unclean_stops_rebuilds_nothing(pool: Pool
         await connection.execute(
             "UPDATE chunk_partitions SET lexical_built_after = NULL, lexical_backend = 'pg_textsearch'"
         )
-    assert await PostgresLexicalIndexes(pool, PgTextsearchIndex()).rebuild_due() == ()
+    assert await LexicalIndexes(pool, PgTextsearchIndex()).rebuild_due() == ()
 
 
 async def test_of_several_processes_one_rebuilds(pool: Pool) -> None:
     partition_id = await filled(pool)
     async with acquire(pool) as connection:
         await connection.execute("UPDATE chunk_partitions SET lexical_built_after = NULL")
-    replicas = [PostgresLexicalIndexes(pool, PgSearchIndex()) for _ in range(3)]
+    replicas = [LexicalIndexes(pool, PgSearchIndex()) for _ in range(3)]
     rebuilt = await asyncio.gather(*(replica.rebuild_due() for replica in replicas))
     assert [one for some in rebuilt for one in some] == [partition_id]
 
 
 async def test_a_rebuild_that_fails_rests_and_leaves_the_others_alone(
-    pool: Pool, indexes: PostgresLexicalIndexes
+    pool: Pool, indexes: LexicalIndexes
 ) -> None:
     broken = await filled(pool)
     async with acquire(pool) as connection:

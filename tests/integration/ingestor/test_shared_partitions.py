@@ -8,14 +8,16 @@ import pytest
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline.v1 import passage_pb2
 from groundline_database import Pool, acquire, transaction
-from groundline_ingestor.__main__ import Stores
-from groundline_ingestor.adapters import postgres_partitions
-from groundline_ingestor.adapters.postgres_partitions import chunk_table, move_collection
-from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.documents import DocumentVersion, GivenDocument
-from groundline_ingestor.domain.texts import PreparedChunk, Section, TextSegment
+from groundline_extraction.documents import GivenDocument
+from groundline_extraction.texts import TextSegment
+from groundline_indexing import partitions as postgres_partitions
+from groundline_indexing.collections import StoredCollection
+from groundline_indexing.documents import DocumentVersion
+from groundline_indexing.partitions import chunk_table, move_collection
+from groundline_indexing.preparation import identify
+from groundline_indexing.texts import PreparedChunk, Section
+from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_ingestor.domain.work import NewVersion
-from groundline_ingestor.service.preparation import identify
 from groundline_lexical import LexicalIndex
 from groundline_tests.ingestor.messages import a_collection
 
@@ -55,7 +57,7 @@ async def store(stores: Stores, collection: StoredCollection, uri: str, rows: in
 
 
 async def chunk_ids(pool: Pool, collection: StoredCollection) -> Sequence[int]:
-    """Chunks of a collection in the partition in which it was looked up."""
+    """Return chunks of a collection in the partition in which it was looked up."""
     async with acquire(pool) as connection:
         rows = await connection.fetch(
             f"SELECT chunk_id FROM {chunk_table(collection.partition_id)} "
@@ -86,7 +88,7 @@ async def test_a_collection_that_would_outgrow_it_is_moved_with_its_chunks_ids(
     await store(stores, grown, "a", MAXIMUM)
     await store(stores, other, "b", 2)
     kept, others = await chunk_ids(pool, grown), await chunk_ids(pool, other)
-    assert (await found(stores, "grown")).partition_id == grown.partition_id, "so many may stay"
+    assert (await found(stores, "grown")).partition_id == grown.partition_id, "this number may stay"
     await store(stores, grown, "c", 1)
     moved = await found(stores, "grown")
     assert moved.partition_id != grown.partition_id

@@ -48,7 +48,9 @@ def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 async def stub(pool: Pool, database_url: str, shared: Path, secrets: Path) -> AsyncIterator[Any]:
-    async with replica(pool, database_url, source_directories=(shared,), secrets_directory=secrets) as stub:
+    async with replica(
+        pool, database_url, collecting={"source_directories": (shared,), "secrets_directory": secrets}
+    ) as stub:
         yield stub
 
 
@@ -80,12 +82,12 @@ async def get(stub: Any, collection_id: str, source_id: str) -> Any:
 
 
 async def first_run(stub: Any, collection_id: str, source_id: str) -> dict[str, str]:
-    """What became of each document, when the run that begins by itself has ended."""
+    """Return the outcome of each document, when the run that begins by itself has ended."""
     return await ended(stub, await job_after(stub, collection_id, source_id, ""))
 
 
 async def job_after(stub: Any, collection_id: str, source_id: str, earlier: str) -> str:
-    """The id of the job of the run that follows an earlier one."""
+    """Return the id of the job of the run that follows an earlier one."""
     async with asyncio.timeout(60):
         while True:
             job_id = (await get(stub, collection_id, source_id)).last_job.job_id
@@ -100,7 +102,7 @@ async def run(stub: Any, collection_id: str, source_id: str, *, full: bool = Fal
 
 
 async def preview(stub: Any, collection_id: str, source_id: str) -> dict[str, str]:
-    """What a run would do, by a dry one."""
+    """Return what a run would do, by a dry one."""
     request = pb.RunSourceRequest(collection_id=collection_id, source_id=source_id, dry_run=True)
     job = (await stub.RunSource(request, metadata=OWNER)).job
     assert job.is_dry_run
@@ -108,7 +110,7 @@ async def preview(stub: Any, collection_id: str, source_id: str) -> dict[str, st
 
 
 async def ended(stub: Any, job_id: str) -> dict[str, str]:
-    """By uri, of all but the run itself where that is done: what became of it, or why it failed."""
+    """Return the outcomes or failures by uri, of all but the run itself if that is done."""
     async with asyncio.timeout(60):
         async for _ in stub.WatchJob(pb.WatchJobRequest(job_id=job_id), metadata=OWNER):
             pass
@@ -123,7 +125,7 @@ async def ended(stub: Any, job_id: str) -> dict[str, str]:
 
 
 async def documents(stub: Any, collection_id: str) -> dict[str, Any]:
-    """By uri."""
+    """Return documents by uri."""
     answer = await stub.ListDocuments(pb.ListDocumentsRequest(collection_id=collection_id), metadata=OWNER)
     return {one.uri: one for one in answer.documents}
 
@@ -232,7 +234,7 @@ async def test_a_source_runs_again_by_itself(pool: Pool, stub: Any, collection_i
 
 
 async def update(stub: Any, collection_id: str, source_id: str, **change: Any) -> Any:
-    """The source as it is then; `change` is in JSON."""
+    """Change the source; `change` is in JSON. Return the source afterwards."""
     request = {"collectionId": collection_id, "sourceId": source_id, **change}
     answer = await stub.UpdateSource(json_format.ParseDict(request, pb.UpdateSourceRequest()), metadata=OWNER)
     return answer.source
@@ -730,7 +732,7 @@ async def tickets(database_url: str) -> AsyncIterator[Tickets]:
     await connection.execute(
         """
         INSERT INTO tickets VALUES
-            (1, 'Printer', 'It prints {nothing}.', 2), (2, 'Coffee', 'There is none.', 1)
+            (1, 'Printer', 'It prints {nothing}.', 2), (2, 'Coffee', 'It is out.', 1)
         """
     )
     async with over_tcp(database_url) as url:
@@ -1076,7 +1078,7 @@ async def test_a_mail_server_whose_answer_has_no_end_fails_the_run(
     stub: Any, collection_id: str, secrets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (secrets / collection_id / "mail").write_text(PASSWORD)
-    monkeypatch.setattr("groundline_ingestor.adapters.sources.imap.MAX_ANSWER_BYTES", 10_000)
+    monkeypatch.setattr("groundline_collector.adapters.sources.imap.MAX_ANSWER_BYTES", 10_000)
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"* OK ready\r\n")
@@ -1115,7 +1117,7 @@ async def test_the_mails_of_mbox_files_are_followed(stub: Any, collection_id: st
         f"{pay}!/pay.exe": "UNSUPPORTED_TYPE",
     }
     found = await documents(stub, collection_id)
-    assert set(found) == set(created), "what cannot be read is no document"
+    assert set(found) == set(created), "an unreadable file must not become a document"
     assert "29" in await text_of(stub, found[f"{pay}!/days.csv"])
     assert found[leave].metadata["folder"] == "inbox"
     assert found[plan].metadata["folder"] == "2026/november.mbox"

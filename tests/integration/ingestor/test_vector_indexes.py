@@ -15,18 +15,20 @@ from groundline_database import (
     acquire,
     transaction,
 )
-from groundline_ingestor.__main__ import Stores
-from groundline_ingestor.adapters import postgres_partitions, postgres_vector_indexes
-from groundline_ingestor.adapters.postgres_index_builds import builds_held_off
-from groundline_ingestor.adapters.postgres_partitions import chunk_table
-from groundline_ingestor.adapters.postgres_vector_indexes import (
+from groundline_extraction.documents import GivenDocument
+from groundline_extraction.texts import TextSegment
+from groundline_indexing import partitions, vector_indexes
+from groundline_indexing.builds import builds_held_off
+from groundline_indexing.collections import StoredCollection
+from groundline_indexing.documents import DocumentVersion
+from groundline_indexing.partitions import chunk_table
+from groundline_indexing.texts import PreparedChunk, Section
+from groundline_indexing.vector_indexes import (
     LEAST_ROWS,
-    PostgresVectorIndexes,
+    VectorIndexes,
     build_vector_index,
 )
-from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.documents import DocumentVersion, GivenDocument
-from groundline_ingestor.domain.texts import PreparedChunk, Section, TextSegment
+from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_ingestor.domain.work import NewVersion
 from groundline_signatures import signature
 from groundline_tests.ingestor.messages import a_collection
@@ -38,16 +40,16 @@ PATIENCE_SECONDS = 20.0
 
 @pytest.fixture(autouse=True)
 def partitions_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_partitions, "MAXIMUM_SHARED_CHUNKS", 0)
+    monkeypatch.setattr(partitions, "MAXIMUM_SHARED_CHUNKS", 0)
 
 
 @pytest.fixture
-def indexes(pool: Pool) -> PostgresVectorIndexes:
-    return PostgresVectorIndexes(pool, least_rows=ROWS, most_rows=2 * ROWS)
+def indexes(pool: Pool) -> VectorIndexes:
+    return VectorIndexes(pool, least_rows=ROWS, most_rows=2 * ROWS)
 
 
 async def filled(stores: Stores, rows: int, name: str = "docs") -> StoredCollection:
-    """A collection of one document with so many chunks."""
+    """Create a collection of one document with a number of chunks."""
     collection = await stores.collections.create(a_collection(name, dimensions=DIMENSIONS), "", "")
     await stores.documents.store(collection, [version(f"{name}.txt", rows)])
     moved = await stores.collections.find(name)
@@ -72,7 +74,7 @@ async def hand_in(stores: Stores, collection: StoredCollection, uri: str) -> Non
 
 
 async def index_states(pool: Pool, collection: StoredCollection) -> list[bool]:
-    """Whether each HNSW index of the partition is valid."""
+    """Return whether each HNSW index of the partition is valid."""
     async with acquire(pool) as connection:
         rows = await connection.fetch(
             """
@@ -85,7 +87,7 @@ async def index_states(pool: Pool, collection: StoredCollection) -> list[bool]:
 
 
 async def until_building(connection: Any, collection: StoredCollection) -> None:
-    """Until a build has begun and waits for the transactions before it."""
+    """Wait until a build has begun and waits for the transactions before it."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while not await connection.fetchval(  # noqa: ASYNC110 - the server tells nobody
             "SELECT count(*) FROM pg_stat_progress_create_index WHERE relid = to_regclass($1) "
@@ -107,9 +109,7 @@ async def test_a_build_takes_the_memory_that_it_may_and_needs(
     stores: Stores, pool: Pool, monkeypatch: pytest.MonkeyPatch, maximum_mib: int, allowed_mib: int
 ) -> None:
     mib = 1024**2
-    monkeypatch.setattr(
-        postgres_vector_indexes, "_ELEMENT_BYTES", 30 * mib // ROWS + 1024 // ROWS - 2 * DIMENSIONS
-    )
+    monkeypatch.setattr(vector_indexes, "_ELEMENT_BYTES", 30 * mib // ROWS + 1024 // ROWS - 2 * DIMENSIONS)
     collection = await filled(stores, ROWS)
     async with acquire(pool) as connection:
         await connection.execute("SET maintenance_work_mem = '10MB'")
@@ -122,7 +122,7 @@ async def test_a_build_takes_the_memory_that_it_may_and_needs(
 
 
 async def test_a_build_that_was_cut_short_is_begun_again(
-    stores: Stores, pool: Pool, indexes: PostgresVectorIndexes
+    stores: Stores, pool: Pool, indexes: VectorIndexes
 ) -> None:
     collection = await filled(stores, ROWS)
     async with transaction(pool) as writer:
@@ -143,7 +143,7 @@ async def test_a_build_that_was_cut_short_is_begun_again(
 
 
 async def test_a_build_that_fails_leaves_searches_alone_and_rests_before_it_is_tried_again(
-    stores: Stores, pool: Pool, indexes: PostgresVectorIndexes
+    stores: Stores, pool: Pool, indexes: VectorIndexes
 ) -> None:
     collection = await filled(stores, ROWS)
     table = chunk_table(collection.partition_id)
@@ -154,11 +154,11 @@ async def test_a_build_that_fails_leaves_searches_alone_and_rests_before_it_is_t
         await connection.execute(f"DROP TABLE {table}_embedding")
     assert await indexes.build_due() == []
     # Another process has not seen it fail.
-    assert await PostgresVectorIndexes(pool, least_rows=ROWS).build_due()
+    assert await VectorIndexes(pool, least_rows=ROWS).build_due()
 
 
 async def test_a_collection_is_deleted_while_its_index_is_built(
-    stores: Stores, pool: Pool, indexes: PostgresVectorIndexes
+    stores: Stores, pool: Pool, indexes: VectorIndexes
 ) -> None:
     collection = await filled(stores, ROWS)
     async with transaction(pool) as reader:
@@ -199,20 +199,20 @@ async def held_off_once(connection: Connection, partition_id: int) -> None:
 
 async def test_of_several_processes_one_builds(stores: Stores, pool: Pool) -> None:
     collection = await filled(stores, ROWS)
-    replicas = [PostgresVectorIndexes(pool, least_rows=ROWS) for _ in range(3)]
+    replicas = [VectorIndexes(pool, least_rows=ROWS) for _ in range(3)]
     built = await asyncio.gather(*(replica.build_due() for replica in replicas))
     assert [one for some in built for one in some] == [collection.partition_id]
     assert await index_states(pool, collection) == [True]
 
 
-async def test_too_few_rows_have_no_index(stores: Stores, pool: Pool, indexes: PostgresVectorIndexes) -> None:
+async def test_too_few_rows_have_no_index(stores: Stores, pool: Pool, indexes: VectorIndexes) -> None:
     collection = await filled(stores, ROWS - 1)
     assert await indexes.build_due() == []
     assert await index_states(pool, collection) == []
 
 
 async def test_what_is_still_loaded_is_indexed_only_when_it_is_large(
-    stores: Stores, pool: Pool, indexes: PostgresVectorIndexes
+    stores: Stores, pool: Pool, indexes: VectorIndexes
 ) -> None:
     small, large = await filled(stores, ROWS, "small"), await filled(stores, 2 * ROWS, "large")
     for collection in (small, large):
@@ -254,7 +254,7 @@ async def test_new_partitions_keep_vectors_in_their_rows(stores: Stores, pool: P
 
 
 async def test_an_index_that_is_there_under_another_name_is_not_built_twice(
-    stores: Stores, pool: Pool, indexes: PostgresVectorIndexes
+    stores: Stores, pool: Pool, indexes: VectorIndexes
 ) -> None:
     collection = await filled(stores, ROWS)
     table = chunk_table(collection.partition_id)

@@ -16,13 +16,12 @@ import pytest
 from google.protobuf import json_format
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_database import Pool, acquire
-from groundline_ingestor.__main__ import working
-from groundline_ingestor.adapters.postgres_webhooks import PostgresWebhooks
-from groundline_ingestor.adapters.webhooks import HttpWebhookSender
+from groundline_ingestor.__main__ import open_collector, working
+from groundline_ingestor.adapters.postgres.webhooks import PostgresWebhooks
 from groundline_ingestor.service.webhooks import LEASE_SECONDS, Webhooks
 from groundline_ingestor.settings import IngestorSettings
 from groundline_runtime.errors import InvalidArgumentError
-from groundline_tests.ingestor.replica import idle_replica
+from groundline_tests.ingestor.replica import collector, idle_replica
 from groundline_tests.runtime import refusal
 from pydantic import SecretStr
 from structlog.testing import capture_logs
@@ -36,7 +35,7 @@ class Notice:
     path: str
     webhook_id: str
     signed: bool
-    """Whether its signature is that of its id, time and body by KEY."""
+    """Tell whether its signature is made from its id, time and body by KEY."""
     body: dict[str, Any]
 
 
@@ -75,7 +74,7 @@ def receiver() -> Iterator[Receiver]:
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Nothing."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         receiver.url = f"http://127.0.0.1:{server.server_port}"
@@ -94,11 +93,10 @@ def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 async def ingestor(pool: Pool, database_url: str, secrets: Path) -> AsyncIterator[tuple[Any, Any, Any]]:
     """A stub of an ingestor whose worker is not at work, the worker, and the settings."""
-    settings = IngestorSettings(
-        database_url=SecretStr(database_url), secrets_directory=secrets, crawl_private_addresses=True
-    )
-    async with idle_replica(pool, settings) as (stub, worker):
-        yield stub, worker, settings
+    async with collector(secrets_directory=secrets) as target:
+        settings = IngestorSettings(database_url=SecretStr(database_url), collector_target=target)
+        async with idle_replica(pool, settings) as (stub, worker):
+            yield stub, worker, settings
 
 
 @pytest.fixture(scope="module")
@@ -125,9 +123,11 @@ async def collection_id(
     await stub.DeleteCollection(pb.DeleteCollectionRequest(collection_id=created), metadata=OWNER)
 
 
-@pytest.fixture
-def webhooks(pool: Pool, secrets: Path) -> Webhooks:
-    return Webhooks(PostgresWebhooks(pool), HttpWebhookSender(secrets, allow_private_addresses=True))
+@pytest.fixture(scope="module")
+async def webhooks(pool: Pool, ingestor: tuple[Any, Any, Any]) -> AsyncIterator[Webhooks]:
+    _, _, settings = ingestor
+    async with open_collector(settings) as found:
+        yield Webhooks(PostgresWebhooks(pool), found)
 
 
 async def ingest(stub: Any, collection_id: str) -> str:
@@ -147,7 +147,7 @@ async def ended_job(stub: Any, collection_id: str) -> str:
 
 
 async def deliveries(pool: Pool, collection_id: str) -> list[int]:
-    """How often each notice on its way has been tried."""
+    """Return how often each notice on its way has been tried."""
     async with acquire(pool) as connection:
         rows = await connection.fetch(
             "SELECT attempts FROM webhook_deliveries WHERE collection_id = $1", collection_id
@@ -156,7 +156,7 @@ async def deliveries(pool: Pool, collection_id: str) -> list[int]:
 
 
 async def pass_time(pool: Pool, collection_id: str, seconds: float) -> None:
-    """As if it were so much later for the collection's notices."""
+    """Let time pass for the collection's notices."""
     async with acquire(pool) as connection:
         await connection.execute(
             """
@@ -233,8 +233,14 @@ async def test_processes_that_look_at_once_tell_of_a_job_once(
 
 @pytest.mark.parametrize("allowed_by", ["collection", "operator"])
 async def test_a_private_address_takes_both_permissions(
-    stub: Any, pool: Pool, secrets: Path, collection_id: str, receiver: Receiver, allowed_by: str
+    ingestor: tuple[Any, Any, Any],
+    pool: Pool,
+    secrets: Path,
+    collection_id: str,
+    receiver: Receiver,
+    allowed_by: str,
 ) -> None:
+    stub, _, settings = ingestor
     if allowed_by == "operator":
         url = receiver.url.replace("http:", "https:")
         update = json_format.ParseDict(
@@ -249,9 +255,13 @@ async def test_a_private_address_takes_both_permissions(
         )
         await stub.UpdateCollection(update, metadata=OWNER)
     await ended_job(stub, collection_id)
-    sender = HttpWebhookSender(secrets, allow_private_addresses=allowed_by == "operator")
-    with capture_logs() as logs:
-        await Webhooks(PostgresWebhooks(pool), sender).tell()
+    allowed = allowed_by == "operator"
+    async with (
+        collector(secrets_directory=secrets, private_addresses=allowed) as target,
+        open_collector(settings.model_copy(update={"collector_target": target})) as found,
+    ):
+        with capture_logs() as logs:
+            await Webhooks(PostgresWebhooks(pool), found).tell()
     assert receiver.notices == []
     assert await deliveries(pool, collection_id) == [1]
     [failed] = [one for one in logs if one["event"] == "webhook_failed"]

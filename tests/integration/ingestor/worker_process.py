@@ -1,8 +1,8 @@
 """A worker in a process of its own, which stops at a stage and waits there to be killed.
 
-Arguments: the database's URL, and the stage: leased, embedding, counting, storing (where a lock of the test
-holds it) or crawling (where a site of the test holds it). Prints the stage's name when it is there, but for
-the last.
+Arguments: the database's URL, the stage, and the target of a collector where it is to crawl. The stage is
+leased, embedding, counting, storing (where a lock of the test holds it) or crawling (where a site of the test
+holds it). Prints the stage's name when it is there, but for the last.
 """
 
 import asyncio
@@ -14,8 +14,10 @@ from pathlib import Path
 
 from groundline_database import acquire, open_pool, register_vectors
 from groundline_embedding.ports import Vectors
-from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on
-from groundline_ingestor.adapters.postgres_queue import PostgresQueue
+from groundline_indexing.preparation import open_sandbox
+from groundline_ingestor.__main__ import open_collector, wire_on
+from groundline_ingestor.adapters.postgres.queue import PostgresQueue
+from groundline_ingestor.adapters.postgres.stores import stores_on
 from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import detect_lexical_index
 from groundline_runtime.paging import PageTokens
@@ -48,18 +50,24 @@ class StuckEmbedder(FakeEmbedder):
         return super().count_tokens(texts)
 
 
-async def main(database_url: str, stage: str) -> None:
+async def main(database_url: str, stage: str, collector_target: str | None = None) -> None:
     settings = IngestorSettings(
-        database_url=SecretStr(database_url), workers=1, lease_seconds=1, crawl_private_addresses=True
+        database_url=SecretStr(database_url), collector_target=collector_target, workers=1, lease_seconds=1
     )
     async with (
         open_pool(settings, init=register_vectors) as pool,
         open_sandbox(settings) as sandbox,
+        open_collector(settings) as collector,
     ):
         async with acquire(pool) as connection:
             lexical = await detect_lexical_index(connection)
-        _, worker = assemble(
-            settings, stores_on(pool, lexical), StuckEmbedder(stage), sandbox, PageTokens(bytes(32))
+        _, worker = wire_on(
+            settings,
+            stores_on(pool, lexical),
+            StuckEmbedder(stage),
+            sandbox,
+            PageTokens(bytes(32)),
+            collector=collector,
         )
         if stage == "leased":
             await PostgresQueue(pool).lease(
@@ -71,4 +79,4 @@ async def main(database_url: str, stage: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], sys.argv[2]))
+    asyncio.run(main(*sys.argv[1:]))

@@ -33,7 +33,7 @@ async def lexical_server(tmp_path_factory: pytest.TempPathFactory) -> AsyncItera
 
 @pytest.fixture(scope="session")
 def lexical_owner() -> str | None:
-    """Whose the databases are: on a server that is given, the role's that its URL names."""
+    """Owner of the databases: on a given server, the role that its URL names."""
     return None if os.environ.get(URL_VARIABLE) else ROLE
 
 

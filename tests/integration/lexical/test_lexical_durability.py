@@ -1,4 +1,4 @@
-"""What becomes of a BM25 index when its server is killed, and on a standby; on servers of the tests' own."""
+"""BM25 indexes after their server is killed, and on a standby; on servers of the tests' own."""
 
 import asyncio
 import os
@@ -50,7 +50,7 @@ async def connect(server: PostgresServer) -> "asyncpg.Connection[asyncpg.Record]
 
 
 def words(number: int) -> str:
-    """A text with a word that no other has."""
+    """Return a text with a word that no other has."""
     return f"row {hex_word(number)} of the lease register"
 
 

@@ -1,4 +1,4 @@
-"""What every LexicalIndex keeps, on a real server; a backend that the server lacks is skipped."""
+"""Contract of every LexicalIndex, on a real server; a backend that the server lacks is skipped."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -147,7 +147,7 @@ async def test_an_empty_table_has_no_rows_and_a_sound_index(table: Table, connec
 
 @asynccontextmanager
 async def rows_lost(database: Database) -> AsyncIterator[None]:
-    """The index learns nothing of what is written meanwhile, as if it were lost in an unclean stop."""
+    """Hide writes from the index meanwhile, as if they were lost in an unclean stop."""
     statement = "UPDATE pg_index SET indisready = $1 WHERE indexrelid = 'pieces_p1_bm25'::regclass"
     connection = await asyncpg.connect(database.admin_url)
     try:

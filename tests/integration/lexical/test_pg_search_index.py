@@ -1,4 +1,4 @@
-"""What is pg_search's own."""
+"""Properties of pg_search alone."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""What is pg_textsearch's own."""
+"""Properties of pg_textsearch alone."""
 
 import logging
 from collections.abc import AsyncIterator

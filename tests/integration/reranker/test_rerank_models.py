@@ -18,13 +18,13 @@ from groundline.v1 import (
     generator_service_pb2_grpc,
     options_pb2,
     passage_pb2,
-    reranker_service_pb2,
     reranker_service_pb2_grpc,
 )
+from groundline.v1 import reranker_service_pb2 as pb
 from groundline_reranker.__main__ import wire
 from groundline_reranker.settings import RerankerSettings
 from groundline_runtime.server import Application
-from groundline_tests.candidates import Found, candidate_set, chunk_of
+from groundline_tests.candidates import Found, request_of
 from groundline_tests.runtime import serve
 from onnx import TensorProto, helper
 from pydantic import SecretStr, ValidationError
@@ -52,23 +52,17 @@ async def rerank(
     *,
     model: str | None = None,
     seconds: float = 20,
-) -> reranker_service_pb2.RerankResponse:
+) -> pb.RerankResponse:
     found = [Found(n, keyword=10 / n, text=text) for n, text in enumerate(TEXTS, 1)]
-    request = reranker_service_pb2.RerankRequest(
-        query="lease",
-        candidate_sets=[candidate_set(found)],
-        options=options_pb2.RerankOptions(strategy=strategy, model=model),
-        chunks=[chunk_of(each) for each in found],
-        has_chunks=True,
-    )
-    return cast("reranker_service_pb2.RerankResponse", await stub.Rerank(request, timeout=seconds))
+    request = request_of(found, options_pb2.RerankOptions(strategy=strategy, model=model))
+    return cast("pb.RerankResponse", await stub.Rerank(request, timeout=seconds))
 
 
-def order(response: reranker_service_pb2.RerankResponse) -> list[str]:
-    return [str(ranked.chunk_id) for ranked in response.ranked]
+def order(response: pb.RerankResponse) -> list[str]:
+    return [ranked.chunk_id for ranked in response.ranked]
 
 
-def reasons(response: reranker_service_pb2.RerankResponse) -> list[tuple[str, str]]:
+def reasons(response: pb.RerankResponse) -> list[tuple[str, str]]:
     return [
         (
             passage_pb2.Component.Name(each.component).removeprefix("COMPONENT_").lower(),
@@ -169,7 +163,7 @@ class RerankServer:
     hang_up: threading.Event = field(default_factory=threading.Event)
 
     def answer(self, body: dict[str, Any]) -> bytes:
-        """Scores by relevance, best first, as the providers do."""
+        """Score by relevance, best first, as the providers do."""
         scores = [document.count("lease") / 10 for document in body["documents"]]
         ranked = sorted(range(len(scores)), key=lambda index: -scores[index])
         results = [{"index": index, "relevance_score": scores[index]} for index in ranked]

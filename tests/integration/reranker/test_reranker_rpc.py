@@ -5,23 +5,17 @@ from typing import Any, cast
 
 import grpc
 import pytest
-from groundline.v1 import (
-    candidate_pb2,
-    error_pb2,
-    options_pb2,
-    passage_pb2,
-    reranker_service_pb2,
-    reranker_service_pb2_grpc,
-)
+from groundline.v1 import error_pb2, options_pb2, passage_pb2, reranker_service_pb2_grpc
+from groundline.v1 import reranker_service_pb2 as pb
 from groundline_reranker.__main__ import wire
 from groundline_reranker.settings import RerankerSettings
 from groundline_runtime.errors import InvalidArgumentError
 from groundline_runtime.status import from_rpc_error
-from groundline_tests.candidates import Found, candidate_set, chunk_of
+from groundline_tests.candidates import Found, request_of
 from groundline_tests.runtime import serve
 
 Options = options_pb2.RerankOptions
-Request = reranker_service_pb2.RerankRequest
+Request = pb.RerankRequest
 
 
 @pytest.fixture(scope="module")
@@ -34,19 +28,19 @@ async def stub() -> AsyncIterator[Any]:
         yield reranker_service_pb2_grpc.RerankerServiceStub(channel)
 
 
-async def call(stub: Any, request: Request) -> reranker_service_pb2.RerankResponse:
+async def call(stub: Any, request: Request) -> pb.RerankResponse:
     try:
-        return cast("reranker_service_pb2.RerankResponse", await stub.Rerank(request, timeout=20))
+        return cast("pb.RerankResponse", await stub.Rerank(request, timeout=20))
     except grpc.aio.AioRpcError as error:
         raise from_rpc_error(error) from None
 
 
 def request(*found: Found, options: Options | None = None) -> Request:
-    return Request(query="lease", candidate_sets=[candidate_set(found)], options=options)
+    return request_of(found, options or Options())
 
 
 def at(chunk_id: int, keyword: int | None = None, semantic: int | None = None, **fields: Any) -> Found:
-    """A chunk at these ranks; its scores fall with them."""
+    """Return a chunk at these ranks; its scores fall with them."""
     return Found(
         chunk_id,
         None if keyword is None else 10.0 / keyword,
@@ -55,21 +49,19 @@ def at(chunk_id: int, keyword: int | None = None, semantic: int | None = None, *
     )
 
 
-def ids(response: reranker_service_pb2.RerankResponse) -> list[int]:
-    return [each.chunk_id for each in response.ranked]
+def ids(response: pb.RerankResponse) -> list[int]:
+    return [int(each.chunk_id) for each in response.ranked]
 
 
 async def test_every_wrong_field_is_named(stub: Any) -> None:
     nan = float("nan")
-    found = candidate_set([at(1, 1), at(2, None, 1)])
-    found.lists.add(arm=candidate_pb2.SEARCH_ARM_KEYWORD, chunk_ids=[7, 7, -1], scores=[1, nan])
+    found = request(at(1, 1), at(2, None, 1))
+    found.lists.add(arm=pb.SEARCH_ARM_KEYWORD, chunk_ids=["7", "7", ""], scores=[1, nan])
     found.lists.add()
-    found.features.chunk_indexes.append(-1)
-    found.features.collections[0] = 5
-    found.features.signatures = b"short"
     wrong = Request(
         query="  ",
-        candidate_sets=[found],
+        candidates=[*found.candidates, passage_pb2.Chunk(chunk_id="1"), passage_pb2.Chunk()],
+        lists=found.lists,
         options=Options(
             top_k=0, rrf_k=1001, keyword_weight=0, semantic_weight=0,
             deduplication_threshold=1.1, mmr_lambda=-1, min_score=nan,
@@ -80,12 +72,9 @@ async def test_every_wrong_field_is_named(stub: Any) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
         await call(stub, wrong)
     assert {violation.field for violation in caught.value.violations} == {
-        "query", "candidate_sets[0].lists[2].chunk_ids", "candidate_sets[0].lists[2].chunk_ids[2]",
-        "candidate_sets[0].lists[2].scores", "candidate_sets[0].lists[2].scores[1]",
-        "candidate_sets[0].lists[3].arm",
-        "candidate_sets[0].features.chunk_indexes", "candidate_sets[0].features.chunk_indexes[2]",
-        "candidate_sets[0].features.collections", "candidate_sets[0].features.signatures",
-        "candidate_sets[0].features.chunk_ids", "options.top_k", "options.rrf_k",
+        "query", "candidates[2].chunk_id", "candidates[3].chunk_id", "lists[2].chunk_ids",
+        "lists[2].chunk_ids[2]", "lists[2].scores", "lists[2].scores[1]", "lists[3].arm",
+        "options.top_k", "options.rrf_k",
         "options.semantic_weight", "options.deduplication_threshold", "options.mmr_lambda",
         "options.min_score",
         "options.fusion", "options.strategy", "options.weights.recency", 'options.type_priorities["tape"]',
@@ -93,18 +82,9 @@ async def test_every_wrong_field_is_named(stub: Any) -> None:
     }  # fmt: skip
 
 
-async def test_sets_are_counted(stub: Any) -> None:
-    with pytest.raises(InvalidArgumentError) as caught:
-        await call(stub, Request(query="lease", candidate_sets=[candidate_set([at(1, 1)])] * 11))
-    assert [violation.field for violation in caught.value.violations] == ["candidate_sets"]
-
-
 async def test_a_strategy_that_is_not_set_up_is_named_in_degraded(stub: Any) -> None:
     options = Options(strategy=options_pb2.RERANK_STRATEGY_API)
-    asked = request(at(1, 1), options=options)
-    asked.chunks.append(chunk_of(at(1)))
-    asked.has_chunks = True
-    response = await call(stub, asked)
+    response = await call(stub, request(at(1, 1), options=options))
     assert ids(response) == [1]
     assert [(each.component, each.reason) for each in response.degraded] == [
         (passage_pb2.COMPONENT_RERANKER, error_pb2.STRATEGY_NOT_CONFIGURED)
@@ -121,7 +101,7 @@ async def test_components_weights_and_priorities_arrive(stub: Any) -> None:
     )
     response = await call(stub, request(*found, options=options))
     best = response.ranked[0]
-    assert best.chunk_id == 2
+    assert best.chunk_id == "2"
     components = [(each.name, each.value, each.weight) for each in best.explanation.components]
     assert components == [
         ("fused", 0.5, pytest.approx(0.1)),
@@ -140,7 +120,6 @@ async def test_chunks_come_best_first_with_their_explanation(stub: Any) -> None:
     response = await call(stub, request(at(3, 2), at(2, 1, 2), at(1, None, 1)))
     assert ids(response) == [2, 1, 3]
     best = response.ranked[0]
-    assert best.collection_id == "guides"
     assert (best.explanation.keyword.rank, best.explanation.semantic.rank) == (1, 2)
     assert best.explanation.fused_rank == 1
     assert best.score == best.explanation.fused_score == best.explanation.final_score
@@ -162,7 +141,7 @@ async def test_eight_passages_unless_asked_otherwise_and_the_rest_on_request(stu
 async def test_near_duplicates_are_listed_with_their_better(stub: Any) -> None:
     response = await call(stub, request(at(1, 1, text="same"), at(2, 2, text="Same ")))
     [kept] = response.ranked
-    assert [(each.chunk_id, each.similarity) for each in kept.duplicates] == [(2, 1.0)]
+    assert [(each.chunk_id, each.similarity) for each in kept.duplicates] == [("2", 1.0)]
     off = Options(deduplication_threshold=0)
     response = await call(stub, request(at(1, 1, text="same"), at(2, 2, text="Same "), options=off))
     assert len(response.ranked) == 2
@@ -174,8 +153,8 @@ async def test_thousands_of_candidates_are_ranked(stub: Any) -> None:
     assert len(response.ranked) == 100
 
 
-async def test_more_candidates_than_a_set_holds_are_refused(stub: Any) -> None:
+async def test_more_candidates_than_a_request_holds_are_refused(stub: Any) -> None:
     found = [at(n, keyword=n + 1) for n in range(10_001)]
     with pytest.raises(InvalidArgumentError) as caught:
         await call(stub, request(*found))
-    assert "candidate_sets[0].features.chunk_ids" in {each.field for each in caught.value.violations}
+    assert "candidates" in {each.field for each in caught.value.violations}

@@ -1,18 +1,22 @@
 """The retriever on a real port before a corpus."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
 import grpc
 import pytest
-from groundline.v1 import retriever_service_pb2_grpc
+from groundline.v1 import options_pb2, reranker_service_pb2, retriever_service_pb2_grpc
 from groundline_database import DatabaseSettings, register_vectors
 from groundline_lexical import detect_lexical_index
+from groundline_ranking import ArmHits
 from groundline_retriever.adapters.postgres import open_chunk_store
+from groundline_retriever.arms import Arms, Stopwatch
+from groundline_retriever.domain import Selection
 from groundline_retriever.ports import QueryEmbedder
-from groundline_retriever.service import RetrievalService
+from groundline_retriever.scoring import ModelScores
+from groundline_retriever.service import SearchService
 from groundline_retriever.servicer import SERVICE, RetrieverServicer
 from groundline_runtime.server import Application
 from groundline_runtime.settings import ServiceSettings
@@ -35,12 +39,28 @@ async def corpus(database_url: str) -> AsyncIterator[Corpus]:
     await connection.close()
 
 
+class WordCounter:
+    """A Reranker whose model counts how often a text says "lease"."""
+
+    async def rerank(
+        self, request: reranker_service_pb2.RerankRequest
+    ) -> reranker_service_pb2.RerankResponse:
+        return reranker_service_pb2.RerankResponse(
+            ranked=[
+                reranker_service_pb2.RankedChunk(
+                    chunk_id=each.chunk_id, score=each.text.casefold().count("lease")
+                )
+                for each in request.candidates
+            ]
+        )
+
+
 @asynccontextmanager
 async def retriever(
     database_url: str,
     embedder: QueryEmbedder,
     *,
-    arm_timeout_share: float = 0.8,
+    arm_timeout_seconds: float = 8.0,
     max_size: int = 8,
     read_url: str | None = None,
     max_lag_seconds: float = 2.0,
@@ -49,7 +69,12 @@ async def retriever(
     settings = DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=max_size)
     standbys = SecretStr(read_url) if read_url else None
     async with open_chunk_store(settings, read_url=standbys, max_lag_seconds=max_lag_seconds) as store:
-        service = RetrievalService(store, store, [embedder], arm_timeout_share=arm_timeout_share)
+        service = SearchService(
+            store,
+            Arms(store, [embedder], timeout_seconds=arm_timeout_seconds),
+            ModelScores(WordCounter(), timeout_seconds=5),
+            scored_candidates=50,
+        )
         servicer = RetrieverServicer(service)
         application = Application(
             services={
@@ -79,3 +104,30 @@ async def stub(
         grpc.aio.insecure_channel(target) as channel,
     ):
         yield retriever_service_pb2_grpc.RetrieverServiceStub(channel)
+
+
+type SearchArms = Callable[..., Awaitable[Sequence[ArmHits]]]
+
+
+@pytest.fixture(scope="module")
+async def search_arms(database_url: str, corpus: Corpus) -> AsyncIterator[SearchArms]:
+    """Return a function that searches with both arms, without ranking: search_arms(*collection_ids, query=,
+    principals=, limit=)."""
+    settings = DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=8)
+    async with open_chunk_store(settings) as store:
+        arms = Arms(store, [corpus.embedder], timeout_seconds=20)
+
+        async def search(
+            *collection_ids: str,
+            query: str = "lease of a replica",
+            principals: Sequence[str] = (),
+            limit: int = 500,
+        ) -> Sequence[ArmHits]:
+            collections = await store.collections(collection_ids, principals)
+            options = options_pb2.RetrievalOptions(keyword_limit=limit, semantic_limit=limit)
+            groups = arms.grouped(collections, options)
+            found, degraded = await arms.search(query, groups, Selection(principals), Stopwatch())
+            assert not degraded
+            return found
+
+        yield search

@@ -60,7 +60,7 @@ asyncio.run(main())
 
 
 def commands(name: str) -> str:
-    """The commands of one block of the README."""
+    """Return the commands of one block of the README."""
     text = (ROOT / "deploy/README.md").read_text()
     found = re.search(rf"<!-- {name} -->\n```console\n(.*?)```", text, re.DOTALL)
     assert found is not None, name
@@ -68,7 +68,7 @@ def commands(name: str) -> str:
 
 
 async def shell(script: str, folder: Path, server: PostgresServer | None = None) -> None:
-    """Runs commands in the folder, which stands for the README's folders, and expects them to succeed."""
+    """Run commands in the folder, which stands for the README's folders, and expect them to succeed."""
     for name in ("backup", "archive"):
         script = script.replace(f"/{name}", str(folder / name))
     for name, text in (("kubectl", KUBECTL), ("psql", PSQL)):
@@ -91,7 +91,7 @@ async def shell(script: str, folder: Path, server: PostgresServer | None = None)
 
 
 class Site:
-    """The suite's database on a server, as the services use it: by a role that is no superuser."""
+    """The suite's database on a server, as the services use it: by a role without superuser rights."""
 
     def __init__(self, server: PostgresServer, index: LexicalIndex, corpus_on: Any) -> None:
         self.server, self.index = server, index
@@ -102,7 +102,8 @@ class Site:
         return self.server.dsn_of("groundline").replace("postgres@", f"{ROLE}@")
 
     async def create(self) -> None:
-        """A migrated database, as an operator gets it from overlays/production/database and migrations."""
+        """Create a migrated database, as an operator gets it from overlays/production/database and
+        migrations."""
         superuser = await asyncpg.connect(self.server.dsn)
         for name in ("groundline", "groundline_before", "groundline_restored"):
             await superuser.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
@@ -123,7 +124,7 @@ class Site:
         await shell(self.with_own_engine(commands("restore")), folder, self.server)
 
     def with_own_engine(self, script: str) -> str:
-        """The README's commands with this engine's extension, and what it is granted, as it says."""
+        """Return the README's commands with this engine's extension, and its rights."""
         one = "--command='CREATE EXTENSION pg_textsearch'"
         assert one in script
         return script.replace(one, " ".join(f"--command='{sql}'" for sql in PREPARATION[self.index.name]))
@@ -135,13 +136,13 @@ class Site:
         await connection.close()
 
     async def found(self, collection: str, query: str) -> list[str]:
-        """Texts by the keyword index."""
+        """Return texts by the keyword index."""
         return await self._search(
             collection, lambda table: self.index.search_sql(table, "english", limit=10), query
         )
 
     async def nearest(self, collection: str, text: str) -> str:
-        """The text whose vector is the nearest to this text's own."""
+        """Return the text whose vector is the nearest to this text's own."""
         connection = await asyncpg.connect(self.url)
         await register_vectors(connection)
         corpus = self._corpus_on(connection, self.index)
@@ -183,7 +184,7 @@ class Site:
         return [row["collection_id"] for row in rows]
 
     async def is_as_dumped(self) -> None:
-        """What was stored is found by both indexes, nothing later is there, and more can be stored."""
+        """Check that both indexes find the stored texts and no later ones, and that more can be stored."""
         assert await self.collections() == ["manuals"]
         assert await self.found("manuals", "painted pumps") == [TEXTS[1]]
         assert [await self.nearest("manuals", text) for text in TEXTS] == list(TEXTS)
@@ -278,7 +279,7 @@ async def test_a_copy_of_the_files_and_the_log_bring_a_moment_back(
 
 
 async def archived(connection: Any, file: str) -> None:
-    """Until the log up to this file of it is in the archive."""
+    """Wait until the log up to this file of it is in the archive."""
     async with asyncio.timeout(60):
         waiting = True
         while waiting:
@@ -297,7 +298,7 @@ async def promoted(server: PostgresServer) -> None:
 
 
 async def rebuild(server: PostgresServer) -> None:
-    """What the README asks for where the log holds no index."""
+    """Rebuild as the README asks for when the log holds no index."""
     connection = await asyncpg.connect(server.dsn_of("groundline"))
     await connection.execute("REINDEX SCHEMA public")
     await connection.close()

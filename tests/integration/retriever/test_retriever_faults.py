@@ -1,4 +1,4 @@
-"""What the retriever does when its database or its model fails or hangs."""
+"""Faults of the retriever's database and model."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,13 +10,8 @@ from urllib.parse import parse_qs, urlsplit
 import asyncpg
 import grpc
 import pytest
-from groundline.v1 import (
-    error_pb2,
-    options_pb2,
-    passage_pb2,
-    retriever_service_pb2,
-    retriever_service_pb2_grpc,
-)
+from groundline.v1 import error_pb2, options_pb2, passage_pb2, retriever_service_pb2_grpc
+from groundline.v1 import retriever_service_pb2 as pb
 from groundline_embedding.ports import Vectors
 from groundline_runtime.errors import DeadlineExceededError, GroundlineError, UnavailableError
 from groundline_runtime.status import from_rpc_error
@@ -95,15 +90,13 @@ async def calling(target: str) -> AsyncIterator[Any]:
     async with grpc.aio.insecure_channel(target) as channel:
         stub = retriever_service_pb2_grpc.RetrieverServiceStub(channel)
 
-        async def retrieve(
-            mode: str = "HYBRID", *, seconds: float = 20
-        ) -> retriever_service_pb2.RetrieveResponse:
+        async def retrieve(mode: str = "HYBRID", *, seconds: float = 20) -> pb.SearchResponse:
             options = options_pb2.RetrievalOptions(
                 mode=options_pb2.RetrievalMode.Value(f"RETRIEVAL_MODE_{mode}")
             )
-            request = retriever_service_pb2.RetrieveRequest(query="lease", options=options)
+            request = pb.SearchRequest(query="lease", options=options_pb2.SearchOptions(retrieval=options))
             try:
-                return await stub.Retrieve(request, timeout=seconds)
+                return await stub.Search(request, timeout=seconds)
             except grpc.aio.AioRpcError as error:
                 raise from_rpc_error(error) from None
 
@@ -114,11 +107,11 @@ async def test_a_model_that_hangs_leaves_the_keyword_results_in_time(
     database_url: str, serve_retriever: Any
 ) -> None:
     async with (
-        serve_retriever(database_url, HangingEmbedder(), arm_timeout_share=0.1) as target,
+        serve_retriever(database_url, HangingEmbedder(), arm_timeout_seconds=2) as target,
         calling(target) as retrieve,
     ):
         found = await retrieve(seconds=20)
-        assert len(found.features.chunk_ids) == 1
+        assert len(found.passages) == 1
         assert [(each.component, each.reason) for each in found.degraded] == [
             (passage_pb2.COMPONENT_SEMANTIC_ARM, error_pb2.DEADLINE_EXCEEDED)
         ]
@@ -131,7 +124,7 @@ async def test_a_model_that_fails_leaves_the_keyword_results_and_shows_nothing_o
 ) -> None:
     async with serve_retriever(database_url, BrokenEmbedder()) as target, calling(target) as retrieve:
         found = await retrieve()
-        assert len(found.features.chunk_ids) == 1
+        assert len(found.passages) == 1
         assert [(each.component, each.message) for each in found.degraded] == [
             (passage_pb2.COMPONENT_SEMANTIC_ARM, "semantic search failed")
         ]
@@ -146,7 +139,7 @@ async def test_a_locked_table_ends_at_the_deadline_and_frees_the_connections(
     table = f"chunks_p{await corpus.partition('guides')}"
     locker = await asyncpg.connect(database_url)
     async with (
-        serve_retriever(database_url, FakeEmbedder(), arm_timeout_share=0.5, max_size=4) as target,
+        serve_retriever(database_url, FakeEmbedder(), max_size=4) as target,
         calling(target) as retrieve,
     ):
         transaction = locker.transaction()
@@ -157,7 +150,7 @@ async def test_a_locked_table_ends_at_the_deadline_and_frees_the_connections(
                 await retrieve(seconds=0.6)
         await transaction.rollback()
         await locker.close()
-        assert len((await retrieve()).features.chunk_ids) == 1
+        assert len((await retrieve()).passages) == 1
 
 
 async def test_a_database_that_goes_away_is_unavailable_and_found_again(
@@ -166,7 +159,7 @@ async def test_a_database_that_goes_away_is_unavailable_and_found_again(
     relay = Relay(database_url, tmp_path_factory.mktemp("relay"))
     await relay.open()
     async with serve_retriever(relay.dsn, FakeEmbedder()) as target, calling(target) as retrieve:
-        assert len((await retrieve()).features.chunk_ids) == 1
+        assert len((await retrieve()).passages) == 1
         await health_becomes(target, health_pb2.HealthCheckResponse.SERVING)
         await relay.cut()
         for mode in ("HYBRID", "KEYWORD", "SEMANTIC"):
@@ -178,7 +171,7 @@ async def test_a_database_that_goes_away_is_unavailable_and_found_again(
                 assert secret not in caught.value.message
         await health_becomes(target, health_pb2.HealthCheckResponse.NOT_SERVING)
         await relay.open()
-        assert len((await retrieve()).features.chunk_ids) == 1
+        assert len((await retrieve()).passages) == 1
         await health_becomes(target, health_pb2.HealthCheckResponse.SERVING)
     await relay.cut()
 

@@ -1,7 +1,6 @@
 """The retriever over gRPC, on real PostgreSQL."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any, cast
 
 import asyncpg
@@ -9,17 +8,11 @@ import grpc
 import pytest
 from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Struct
-from groundline.v1 import (
-    candidate_pb2,
-    error_pb2,
-    options_pb2,
-    passage_pb2,
-    reranker_service_pb2,
-    retriever_service_pb2,
-)
-from groundline_database import is_readable_document
-from groundline_ranking import rank, ranked_with_texts, read_passages
+from groundline.v1 import error_pb2, options_pb2, passage_pb2
+from groundline.v1 import retriever_service_pb2 as pb
+from groundline_database import DatabaseSettings, is_readable_document
 from groundline_retriever.adapters import postgres
+from groundline_retriever.passages import Wanted
 from groundline_runtime.context import PRINCIPALS_KEY
 from groundline_runtime.errors import (
     FailedPreconditionError,
@@ -29,7 +22,8 @@ from groundline_runtime.errors import (
     UnavailableError,
 )
 from groundline_runtime.status import from_rpc_error
-from groundline_signatures import SIGNATURE_BYTES, signature
+from groundline_signatures import signature
+from pydantic import SecretStr
 
 LEASES = "A replica that lost its lease stops serving reads."
 LEADER = "The leader renews the lease of every replica."
@@ -37,24 +31,12 @@ BREAD = "Bake the bread until the crust is dark brown."
 SECRET = "The merger lease closes on Friday, says the board."
 
 Options = options_pb2.RetrievalOptions
-Response = retriever_service_pb2.RetrieveResponse
-KEYWORD, SEMANTIC = candidate_pb2.SEARCH_ARM_KEYWORD, candidate_pb2.SEARCH_ARM_SEMANTIC
-
-
-@dataclass(frozen=True)
-class Found:
-    """What was found, with the chunks as they were read afterwards; each with what the arms said of it."""
-
-    response: Response
-    candidates: Sequence[passage_pb2.Passage]
-
-    @property
-    def degraded(self) -> Sequence[passage_pb2.Degradation]:
-        return self.response.degraded
+Response = pb.SearchResponse
 
 
 class Client:
-    """Calls Retrieve and FetchChunks as a caller with given principals; errors arrive as the suite's own."""
+    """Searches as a caller with given principals, and keeps all that is found; errors arrive as the
+    suite's own."""
 
     def __init__(self, stub: Any) -> None:
         self._stub = stub
@@ -65,57 +47,28 @@ class Client:
         collections: Iterable[str] = (),
         options: Options | None = None,
         *,
+        rerank: options_pb2.RerankOptions | None = None,
         principals: str = "",
         seconds: float = 20,
         **fields: Any,
-    ) -> Found:
-        request = retriever_service_pb2.RetrieveRequest(
-            query=query, collection_ids=collections, options=options, **fields
+    ) -> Response:
+        everything = options_pb2.RerankOptions(top_k=100, deduplication_threshold=0)
+        request = pb.SearchRequest(
+            query=query,
+            collection_ids=collections,
+            options=options_pb2.SearchOptions(retrieval=options, rerank=rerank or everything),
+            **fields,
         )
         metadata = ((PRINCIPALS_KEY, principals),) if principals else ()
         try:
-            response: Response = await self._stub.Retrieve(request, timeout=seconds, metadata=metadata)
-            selections = retriever_service_pb2.FetchChunksRequest(selections=selections_of(response))
-            fetched = await self._stub.FetchChunks(selections, timeout=seconds, metadata=metadata)
+            response: Response = await self._stub.Search(request, timeout=seconds, metadata=metadata)
         except grpc.aio.AioRpcError as error:
             raise from_rpc_error(error) from None
-        passages = [
-            passage_pb2.Passage(
-                chunk=each.chunk,
-                adjacent_chunks=each.adjacent_chunks,
-                explanation=passage_pb2.ScoreExplanation(
-                    keyword=arm_score(response, KEYWORD, int(each.chunk.chunk_id)),
-                    semantic=arm_score(response, SEMANTIC, int(each.chunk.chunk_id)),
-                ),
-            )
-            for each in fetched.chunks
-        ]
-        return Found(response, passages)
+        return response
 
 
-def selections_of(response: Response) -> list[candidate_pb2.CollectionChunks]:
-    features = response.features
-    chunks: dict[str, list[int]] = {}
-    for chunk_id, position in zip(features.chunk_ids, features.collections, strict=True):
-        chunks.setdefault(features.collection_ids[position], []).append(chunk_id)
-    return [
-        candidate_pb2.CollectionChunks(
-            collection_id=name, chunk_ids=ids, adjacent_chunks=response.adjacent_chunks.get(name, 0)
-        )
-        for name, ids in chunks.items()
-    ]
-
-
-def arm_score(response: Response, arm: int, chunk_id: int) -> passage_pb2.ArmScore | None:
-    for ranked in response.lists:
-        if ranked.arm == arm and chunk_id in ranked.chunk_ids:
-            place = list(ranked.chunk_ids).index(chunk_id)
-            return passage_pb2.ArmScore(rank=place + 1, score=ranked.scores[place])
-    return None
-
-
-def texts(response: Found) -> set[str]:
-    return {candidate.chunk.text for candidate in response.candidates}
+def texts(response: Response) -> set[str]:
+    return {candidate.chunk.text for candidate in response.passages}
 
 
 def struct(filter: dict[str, Any]) -> Struct:  # noqa: A002
@@ -124,17 +77,17 @@ def struct(filter: dict[str, Any]) -> Struct:  # noqa: A002
     return message
 
 
-def scores(response: Found, arm: str) -> dict[str, float]:
-    """The arm's scores by chunk id."""
+def scores(response: Response, arm: str) -> dict[str, float]:
+    """Return the arm's scores by chunk id."""
     return {
         candidate.chunk.chunk_id: getattr(candidate.explanation, arm).score
-        for candidate in response.candidates
+        for candidate in response.passages
         if candidate.explanation.HasField(cast("Any", arm))
     }
 
 
-def stages(found: Found) -> set[int]:
-    return {timing.stage for timing in found.response.timings}
+def stages(found: Response) -> set[int]:
+    return {timing.stage for timing in found.timings}
 
 
 @pytest.fixture(scope="module")
@@ -165,20 +118,13 @@ async def test_every_wrong_field_is_named(retrieve: Client) -> None:
                 iterative_scan=cast("Any", 9),
                 min_similarity=1.5, min_bm25=float("nan"), adjacent_chunks=11,
             ),
+            rerank=options_pb2.RerankOptions(top_k=0), weak_similarity=2, additional_queries=["a", " "],
         )  # fmt: skip
     assert {violation.field for violation in caught.value.violations} == {
-        "query", "collection_ids[1]", "options.mode", "options.keyword_limit", "options.semantic_limit",
-        "options.ef_search", "options.iterative_scan", "options.min_similarity", "options.min_bm25",
-        "options.adjacent_chunks",
-    }  # fmt: skip
-
-
-async def test_a_ranking_that_asks_a_model_is_refused(retrieve: Client) -> None:
-    by_a_model = options_pb2.RerankOptions(strategy=options_pb2.RERANK_STRATEGY_LLM, top_k=0)
-    with pytest.raises(InvalidArgumentError) as caught:
-        await retrieve(ranking=retriever_service_pb2.Ranking(options=by_a_model, weak_similarity=2))
-    assert {violation.field for violation in caught.value.violations} == {
-        "ranking.options.strategy", "ranking.options.top_k", "ranking.weak_similarity"
+        "query", "collection_ids[1]", "options.retrieval.mode", "options.retrieval.keyword_limit",
+        "options.retrieval.semantic_limit", "options.retrieval.ef_search", "options.retrieval.iterative_scan",
+        "options.retrieval.min_similarity", "options.retrieval.min_bm25", "options.retrieval.adjacent_chunks",
+        "options.rerank.top_k", "weak_similarity", "additional_queries[1]",
     }  # fmt: skip
 
 
@@ -297,7 +243,7 @@ async def test_without_principals_only_what_is_unrestricted_is_found(retrieve: C
 )
 async def test_readers_and_writers_read_a_collection(retrieve: Client, principals: str, sees: bool) -> None:
     found = await retrieve("merger board Friday", principals=principals)
-    assert ("board" in {candidate.chunk.collection_id for candidate in found.candidates}) is sees
+    assert ("board" in {candidate.chunk.collection_id for candidate in found.passages}) is sees
 
 
 @pytest.mark.parametrize("mode", ["HYBRID", "SEMANTIC", "KEYWORD"])
@@ -309,7 +255,7 @@ async def test_a_hidden_document_takes_no_place_and_leaves_no_gap(retrieve: Clie
     query = "merger lease board Friday"
     hidden = await retrieve(query, ["drafts"], options)
     assert texts(hidden) == {LEASES}
-    for candidate in hidden.candidates:
+    for candidate in hidden.passages:
         assert {
             arm.rank for arm in (candidate.explanation.keyword, candidate.explanation.semantic) if arm.rank
         } == {1}
@@ -321,7 +267,7 @@ async def test_scores_do_not_tell_of_access(retrieve: Client) -> None:
     scores = []
     for principals in ("", "group:board"):
         found = await retrieve(collections=["drafts"], principals=principals)
-        [candidate] = [each for each in found.candidates if each.chunk.text == LEASES]
+        [candidate] = [each for each in found.passages if each.chunk.text == LEASES]
         scores.append((candidate.explanation.keyword.score, candidate.explanation.semantic.score))
     assert scores[0] == pytest.approx(scores[1])
 
@@ -331,7 +277,7 @@ async def test_scores_do_not_tell_of_access(retrieve: Client) -> None:
 
 async def test_hybrid_is_the_union_with_each_arms_rank_and_score(retrieve: Client) -> None:
     found = await retrieve(collections=["guides"])
-    by_text = {candidate.chunk.text: candidate for candidate in found.candidates}
+    by_text = {candidate.chunk.text: candidate for candidate in found.passages}
     assert set(by_text) == {LEASES, LEADER, BREAD}
     assert {by_text[LEASES].explanation.keyword.rank, by_text[LEADER].explanation.keyword.rank} == {1, 2}
     assert by_text[LEASES].explanation.keyword.score > 0
@@ -341,52 +287,37 @@ async def test_hybrid_is_the_union_with_each_arms_rank_and_score(retrieve: Clien
         passage_pb2.STAGE_EMBEDDING,
         passage_pb2.STAGE_KEYWORD_SEARCH,
         passage_pb2.STAGE_SEMANTIC_SEARCH,
+        *RANKED,
     }
     assert not found.degraded
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        options_pb2.RerankOptions(top_k=2, include_cut=True),
-        options_pb2.RerankOptions(
-            strategy=options_pb2.RERANK_STRATEGY_WEIGHTED,
-            weights=options_pb2.RerankWeights(keyword=1),
-            deduplication_threshold=0,
-        ),
-    ],
-    ids=["fused", "weighted"],
-)
-async def test_ranked_in_one_call_the_passages_are_those_of_two(
-    stub: Any, retrieve: Client, options: options_pb2.RerankOptions
-) -> None:
-    async def fetch(
-        selections: Sequence[candidate_pb2.CollectionChunks],
-    ) -> Sequence[candidate_pb2.FetchedChunk]:
-        request = retriever_service_pb2.FetchChunksRequest(selections=selections)
-        response: retriever_service_pb2.FetchChunksResponse = await stub.FetchChunks(request, timeout=20)
-        return response.chunks
+RANKED = (passage_pb2.STAGE_RETRIEVING, passage_pb2.STAGE_RERANKING, passage_pb2.STAGE_FETCHING)
 
-    query, collections = "lease of a replica", ["guides", "drafts"]
-    found = (await retrieve(query, collections, Options(adjacent_chunks=1))).response
-    candidates = candidate_pb2.CandidateSet(query=query, lists=found.lists, features=found.features)
-    request = reranker_service_pb2.RerankRequest(query=query, candidate_sets=[candidates], options=options)
-    expected = await ranked_with_texts(rank, request, fetch)
-    passages = await read_passages(expected.ranked, found.adjacent_chunks, fetch)
 
-    ranking = retriever_service_pb2.Ranking(options=options)
-    once = (await retrieve(query, collections, Options(adjacent_chunks=1), ranking=ranking)).response
-    assert list(once.ranked.passages) == passages
-    assert list(once.ranked.cut) == list(expected.cut)
-    assert SECRET not in {passage.chunk.text for passage in once.ranked.passages}
-    assert not once.features.chunk_ids
+async def test_a_model_orders_what_was_found(retrieve: Client) -> None:
+    by_a_model = options_pb2.RerankOptions(strategy=options_pb2.RERANK_STRATEGY_CROSS_ENCODER, top_k=2)
+    found = await retrieve("replica", ["guides", "drafts"], rerank=by_a_model)
+    assert [passage.score for passage in found.passages] == [1.0, 1.0]
+    assert [each.name for each in found.passages[0].explanation.components] == ["cross_encoder"]
+    assert not found.degraded
+
+
+async def test_several_queries_are_one_search(retrieve: Client) -> None:
+    one = await retrieve("bread", ["guides"])
+    assert not next(each for each in one.passages if each.chunk.text == LEADER).explanation.HasField(
+        "keyword"
+    )
+    both = await retrieve("bread", ["guides"], additional_queries=["leader lease"])
+    found = next(each for each in both.passages if each.chunk.text == LEADER)
+    assert found.explanation.keyword.rank == 1
 
 
 async def test_the_semantic_score_is_the_cosine_similarity(corpus: Any, retrieve: Client) -> None:
     query = "lease of a replica"
     found = await retrieve(query, ["guides"], Options(mode=options_pb2.RETRIEVAL_MODE_SEMANTIC))
     vector = await corpus.embedder.embed_query(query)
-    for candidate in found.candidates:
+    for candidate in found.passages:
         [document] = await corpus.embedder.embed_documents([candidate.chunk.text])
         assert candidate.explanation.semantic.score == pytest.approx(float(vector @ document), abs=2e-3)
         assert not candidate.explanation.HasField("keyword")
@@ -395,15 +326,15 @@ async def test_the_semantic_score_is_the_cosine_similarity(corpus: Any, retrieve
 async def test_keyword_mode_does_not_embed(retrieve: Client) -> None:
     found = await retrieve(collections=["guides"], options=Options(mode=options_pb2.RETRIEVAL_MODE_KEYWORD))
     assert texts(found) == {LEASES, LEADER}
-    assert stages(found) == {passage_pb2.STAGE_KEYWORD_SEARCH}
+    assert stages(found) == {passage_pb2.STAGE_KEYWORD_SEARCH, *RANKED}
 
 
 async def test_limits_and_thresholds_hold_per_arm(retrieve: Client) -> None:
     limited = await retrieve(collections=["guides"], options=Options(keyword_limit=1, semantic_limit=2))
-    assert sum(candidate.explanation.HasField("keyword") for candidate in limited.candidates) == 1
-    assert sum(candidate.explanation.HasField("semantic") for candidate in limited.candidates) == 2
+    assert sum(candidate.explanation.HasField("keyword") for candidate in limited.passages) == 1
+    assert sum(candidate.explanation.HasField("semantic") for candidate in limited.passages) == 2
     strict = await retrieve(collections=["guides"], options=Options(min_similarity=0.99, min_bm25=1000))
-    assert not strict.candidates
+    assert not strict.passages
     loose = await retrieve(collections=["guides"], options=Options(min_similarity=-1, min_bm25=0))
     assert texts(loose) == {LEASES, LEADER, BREAD}
 
@@ -428,30 +359,30 @@ async def test_a_collections_defaults_hold_where_the_request_sets_nothing(
         settings={"retrieval": {"mode": "RETRIEVAL_MODE_KEYWORD", "keywordLimit": 1, "later": True}},
     )
     found = await retrieve(collections=["tuned"], principals="user:archivist")
-    assert len(found.candidates) == 1
-    assert not found.candidates[0].explanation.HasField("semantic")
+    assert len(found.passages) == 1
+    assert not found.passages[0].explanation.HasField("semantic")
     found = await retrieve(
         collections=["tuned"],
         options=Options(mode=options_pb2.RETRIEVAL_MODE_HYBRID, keyword_limit=2),
         principals="user:archivist",
     )
-    assert len(found.candidates) == 3
+    assert len(found.passages) == 3
 
 
 async def test_several_collections_are_searched_and_each_has_its_own_ranks(retrieve: Client) -> None:
     found = await retrieve(collections=["guides", "drafts", "empty", "guides"])
     firsts = {
         candidate.chunk.collection_id
-        for candidate in found.candidates
+        for candidate in found.passages
         if candidate.explanation.keyword.rank == 1
     }
     assert firsts == {"guides", "drafts"}
-    assert len({candidate.chunk.chunk_id for candidate in found.candidates}) == len(found.candidates)
+    assert len({candidate.chunk.chunk_id for candidate in found.passages}) == len(found.passages)
 
 
 async def test_an_empty_collection_has_nothing(retrieve: Client) -> None:
     found = await retrieve(collections=["empty"])
-    assert not found.candidates
+    assert not found.passages
     assert not found.degraded
 
 
@@ -460,7 +391,7 @@ async def test_a_chunk_carries_what_its_document_says(corpus: Any, retrieve: Cli
     [chunk_id] = await corpus.add(
         "atlas", [LEASES], title="Leases", metadata={"team": "red", "pages": [1, 2], "draft": False}
     )
-    [candidate] = (await retrieve(collections=["atlas"], principals="user:archivist")).candidates
+    [candidate] = (await retrieve(collections=["atlas"], principals="user:archivist")).passages
     chunk = candidate.chunk
     assert chunk.chunk_id == str(chunk_id)
     assert (chunk.title, chunk.mime_type, chunk.collection_id) == ("Leases", "text/markdown", "atlas")
@@ -536,7 +467,7 @@ async def test_filters_reach_documents_by_id_and_see_no_more_than_the_caller(
 ) -> None:
     everything = await retrieve(collections=["drafts"], principals="group:board")
     assert texts(everything) == {LEASES, SECRET}
-    for candidate in everything.candidates:
+    for candidate in everything.passages:
         only = struct({"$document_id": candidate.chunk.document_id})
         found = await retrieve(collections=["drafts"], filter=only, principals="group:board")
         assert texts(found) == {candidate.chunk.text}
@@ -552,18 +483,20 @@ async def test_adjacent_chunks_stand_in_document_order_without_repeating_text(
     await corpus.collection("novel", readers=["user:reader"])
     await corpus.document("novel", [(text[start:end], start) for start, end in spans])
     options = Options(mode=options_pb2.RETRIEVAL_MODE_KEYWORD, adjacent_chunks=1)
-    [hit] = (await retrieve("leases", ["novel"], options, principals="user:reader")).candidates
+    [hit] = (await retrieve("leases", ["novel"], options, principals="user:reader")).passages
     assert [chunk.chunk_index for chunk in hit.adjacent_chunks] == [1, 3]
     before, after = hit.adjacent_chunks
     assert before.text + hit.chunk.text + after.text == text[17:78]
     assert (before.start_offset, after.end_offset) == (17, 78)
     options.adjacent_chunks = 10
-    [hit] = (await retrieve("leases", ["novel"], options, principals="user:reader")).candidates
+    [hit] = (await retrieve("leases", ["novel"], options, principals="user:reader")).passages
     whole = sorted([hit.chunk, *hit.adjacent_chunks], key=lambda chunk: chunk.chunk_index)
     assert "".join(chunk.text for chunk in whole) == text
 
 
-async def test_a_chunk_of_a_parent_comes_with_the_rest_of_it_and_nothing_else(corpus: Any, stub: Any) -> None:
+async def test_a_chunk_of_a_parent_comes_with_the_rest_of_it_and_nothing_else(
+    corpus: Any, retrieve: Client, stub: Any
+) -> None:
     text = "One is before. Two begins it. Leases are within. Four ends it. Five is after."
     spans = [(0, 14), (15, 29), (28, 48), (49, 62), (63, len(text))]
     await corpus.collection("parents", readers=["user:reader"])
@@ -577,45 +510,40 @@ async def test_a_chunk_of_a_parent_comes_with_the_rest_of_it_and_nothing_else(co
             row["chunk_id"], row["chunk_index"] - 1, 3 - row["chunk_index"],
         )  # fmt: skip
 
-    async def fetched(**selection: Any) -> list[int]:
-        request = retriever_service_pb2.FetchChunksRequest(
-            selections=[
-                candidate_pb2.CollectionChunks(
-                    collection_id="parents", chunk_ids=[rows[2]["chunk_id"]], **selection
-                )
-            ]
+    async def found(**options: Any) -> list[int]:
+        by_words = Options(mode=options_pb2.RETRIEVAL_MODE_KEYWORD, **options)
+        [hit] = (await retrieve("leases", ["parents"], by_words, principals="user:reader")).passages
+        return [chunk.chunk_index for chunk in hit.adjacent_chunks]
+
+    assert await found() == [1, 3]
+    assert await found(adjacent_chunks=2) == [0, 1, 3, 4]
+    selection = pb.CollectionChunks(collection_id="parents", chunk_ids=[str(rows[2]["chunk_id"])])
+    request = pb.FetchChunksRequest(selections=[selection])
+    response = await stub.FetchChunks(request, timeout=20, metadata=((PRINCIPALS_KEY, "user:reader"),))
+    assert [chunk.chunk_index for chunk in response.chunks] == [2]
+
+
+async def test_chunks_are_read_with_the_versions_of_their_collections(corpus: Any, database_url: str) -> None:
+    [chunk_id] = await corpus.collection("versions", [LEASES])
+
+    async def version() -> int:
+        found: int = await corpus.connection.fetchval(
+            "SELECT xmin FROM collections WHERE collection_id = 'versions'"
         )
-        response = await stub.FetchChunks(request, timeout=20, metadata=((PRINCIPALS_KEY, "user:reader"),))
-        [found] = response.chunks
-        return [chunk.chunk_index for chunk in found.adjacent_chunks]
+        return found
 
-    assert await fetched() == []
-    assert await fetched(with_parents=True) == [1, 3]
-    assert await fetched(with_parents=True, adjacent_chunks=2) == [0, 1, 3, 4]
+    async with postgres.open_chunk_store(DatabaseSettings(database_url=SecretStr(database_url))) as store:
 
+        async def told() -> int:
+            [fetched] = await store.fetch([Wanted("versions", [chunk_id])], ())
+            return fetched.collection_version
 
-async def test_passages_come_with_the_versions_of_their_collections_as_they_are_read(
-    corpus: Any, retrieve: Client
-) -> None:
-    async def versions() -> dict[str, int]:
-        rows = await corpus.connection.fetch("SELECT collection_id, xmin FROM collections")
-        return {name: version for name, version in rows if name in ("guides", "drafts")}
-
-    before = await versions()
-
-    async def told() -> dict[str, int]:
-        found = await retrieve(
-            collections=before,
-            collection_versions=before.values(),
-            ranking=retriever_service_pb2.Ranking(),
+        before = await version()
+        assert await told() == before
+        await corpus.connection.execute(
+            "UPDATE collections SET settings = settings WHERE collection_id = 'versions'"
         )
-        return dict(found.response.ranked.collection_versions)
-
-    assert await told() == before
-    await corpus.connection.execute(
-        "UPDATE collections SET settings = settings WHERE collection_id = 'guides'"
-    )
-    assert await told() == await versions() != before
+        assert await told() == await version() != before
 
 
 async def test_both_indexes_are_used(corpus: Any, database_url: str) -> None:
@@ -659,16 +587,17 @@ async def _plans(connection: Any, corpus: Any, table: str) -> dict[str, str]:
 
 async def test_what_changed_or_was_hidden_since_the_search_is_not_read(corpus: Any, stub: Any) -> None:
     """The index proposes, PostgreSQL decides."""
-    await corpus.collection("minutes", [LEASES, LEADER, BREAD], readers=["user:clerk", "user:eve"])
+    chunk_ids = await corpus.collection(
+        "minutes", [LEASES, LEADER, BREAD], readers=["user:clerk", "user:eve"]
+    )
     metadata = ((PRINCIPALS_KEY, "user:eve"),)
 
     async def read() -> set[str]:
-        request = retriever_service_pb2.FetchChunksRequest(selections=selections_of(found))
+        selection = pb.CollectionChunks(collection_id="minutes", chunk_ids=map(str, chunk_ids))
+        request = pb.FetchChunksRequest(selections=[selection])
         fetched = await stub.FetchChunks(request, timeout=20, metadata=metadata)
-        return {each.chunk.text for each in fetched.chunks}
+        return {each.text for each in fetched.chunks}
 
-    request = retriever_service_pb2.RetrieveRequest(query="lease of a replica", collection_ids=["minutes"])
-    found = await stub.Retrieve(request, timeout=20, metadata=metadata)
     assert await read() == {LEASES, LEADER, BREAD}
     table = f"chunks_p{await corpus.partition('minutes')}"
     await corpus.connection.execute(f"DELETE FROM {table} WHERE original_text = $1", BREAD)
@@ -686,8 +615,8 @@ async def test_chunks_of_a_partition_that_was_replaced_are_looked_for_in_the_new
     corpus: Any, stub: Any
 ) -> None:
     [chunk_id] = await corpus.collection("rebuilt", [LEASES])
-    selection = candidate_pb2.CollectionChunks(collection_id="rebuilt", chunk_ids=[chunk_id])
-    request = retriever_service_pb2.FetchChunksRequest(selections=[selection])
+    selection = pb.CollectionChunks(collection_id="rebuilt", chunk_ids=[str(chunk_id)])
+    request = pb.FetchChunksRequest(selections=[selection])
     assert len((await stub.FetchChunks(request, timeout=20)).chunks) == 1
     await corpus.collection("spare")
     old, new = await corpus.partition("rebuilt"), await corpus.partition("spare")
@@ -699,42 +628,39 @@ async def test_chunks_of_a_partition_that_was_replaced_are_looked_for_in_the_new
     assert len((await stub.FetchChunks(request, timeout=20)).chunks) == 1
 
 
-async def test_a_collection_in_a_version_that_is_known_is_not_read_again(corpus: Any, stub: Any) -> None:
-    await corpus.collection("known", [LEASES], readers=["user:clerk"])
+async def test_a_collection_that_is_named_again_is_searched_as_it_is_now(
+    corpus: Any, retrieve: Client
+) -> None:
+    await corpus.collection("known", [LEASES, BREAD], readers=["user:clerk"])
 
-    async def lists(version: int, principal: str = "user:clerk") -> int:
-        request = retriever_service_pb2.RetrieveRequest(
-            query="lease", collection_ids=["known"], collection_versions=[version]
-        )
-        metadata = ((PRINCIPALS_KEY, principal),)
-        return len((await stub.Retrieve(request, timeout=20, metadata=metadata)).lists)
+    async def found() -> set[str]:
+        return texts(await retrieve("lease", ["known"], principals="user:clerk"))
 
-    async def version() -> int:
-        found: int = await corpus.connection.fetchval(
-            "SELECT xmin FROM collections WHERE collection_id = 'known'"
-        )
-        return found
-
-    first = await version()
-    assert await lists(first) == 2
+    assert await found() == await found() == {LEASES, BREAD}
     await corpus.connection.execute(
         """UPDATE collections SET settings = '{"retrieval": {"mode": "RETRIEVAL_MODE_KEYWORD"}}'
         WHERE collection_id = 'known'"""
     )
-    assert await lists(first) == 2, "the version that the caller has read"
-    assert await lists(await version()) == 1
-    with pytest.raises(grpc.aio.AioRpcError) as refused:
-        await lists(first, "user:eve")
-    assert refused.value.code() is grpc.StatusCode.NOT_FOUND
+    assert await found() == {LEASES}
+    await corpus.connection.execute(
+        """UPDATE collections SET settings = '{"generationLimits": {"maxTopK": 9}}'
+        WHERE collection_id = 'known'"""
+    )
+    with pytest.raises(InvalidArgumentError) as refused:
+        await found()
+    assert [each.field for each in refused.value.violations] == ["options.rerank.top_k"]
+    await corpus.connection.execute(
+        "UPDATE collections SET readers = '{user:eve}' WHERE collection_id = 'known'"
+    )
+    with pytest.raises(NotFoundError):
+        await found()
 
 
-async def test_every_hit_has_what_ranking_needs(corpus: Any, stub: Any) -> None:
+async def test_every_hit_has_what_ranking_needs(corpus: Any, search_arms: Any) -> None:
     chunk_ids = await corpus.collection("ranked", [LEASES, LEADER])
-    request = retriever_service_pb2.RetrieveRequest(query="lease", collection_ids=["ranked"])
-    features = (await stub.Retrieve(request, timeout=20)).features
-    assert sorted(features.chunk_ids) == chunk_ids
-    assert [features.collection_ids[position] for position in features.collections] == ["ranked"] * 2
-    assert set(features.source_types) == {passage_pb2.SOURCE_TYPE_FILE}
-    assert all(seconds > 1_700_000_000 for seconds in features.update_seconds)
-    signatures = {signature(LEASES), signature(LEADER)}
-    assert {features.signatures[:SIGNATURE_BYTES], features.signatures[SIGNATURE_BYTES:]} == signatures
+    hits = {hit.chunk_id: hit for _, found in await search_arms("ranked", query="lease") for hit in found}
+    assert sorted(hits) == chunk_ids
+    assert {hit.collection_id for hit in hits.values()} == {"ranked"}
+    assert {hit.source_type for hit in hits.values()} == {passage_pb2.SOURCE_TYPE_FILE}
+    assert all(hit.update_seconds > 1_700_000_000 for hit in hits.values())
+    assert {hit.signature for hit in hits.values()} == {signature(LEASES), signature(LEADER)}

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 @pytest.fixture(scope="module")
 async def index(database_url: str, corpus: Corpus) -> AsyncIterator[SearchedIndex]:
     async def settle() -> None:
-        """It is written with the rows."""
+        """Do nothing: the index is written with the rows."""
 
     settings = DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=8)
     async with open_chunk_store(settings) as store:

@@ -1,18 +1,20 @@
 """Small collections share a partition: a search finds what is theirs, shows nothing of others, and is one."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from groundline.v1 import candidate_pb2, options_pb2, retriever_service_pb2
+from groundline.v1 import reranker_service_pb2
+from groundline.v1 import retriever_service_pb2 as pb
+from groundline_ranking import ArmHits
 from groundline_retriever.adapters import postgres
-from groundline_runtime.context import PRINCIPALS_KEY
 
 LEASES = "A replica that lost its lease stops serving reads."
 LEADER = "The leader renews the lease of every replica."
 BREAD = "Bake the bread until the crust is dark brown."
 SECRET = "The lease of the merger closes on Friday."
 
-KEYWORD, SEMANTIC = candidate_pb2.SEARCH_ARM_KEYWORD, candidate_pb2.SEARCH_ARM_SEMANTIC
+KEYWORD, SEMANTIC = reranker_service_pb2.SEARCH_ARM_KEYWORD, reranker_service_pb2.SEARCH_ARM_SEMANTIC
 SMALL = 120
 """Collections beside; more than are searched exactly."""
 
@@ -27,94 +29,73 @@ async def library(corpus: Any) -> None:
         await corpus.collection(f"small-{number}", [f"Lease number {number} of a replica."], is_shared=True)
 
 
-async def search(
-    stub: Any, *collection_ids: str, query: str = "lease of a replica", principals: str = "", limit: int = 500
-) -> retriever_service_pb2.RetrieveResponse:
-    options = options_pb2.RetrievalOptions(keyword_limit=limit, semantic_limit=limit)
-    request = retriever_service_pb2.RetrieveRequest(
-        query=query, collection_ids=collection_ids, options=options
-    )
-    response: retriever_service_pb2.RetrieveResponse = await stub.Retrieve(
-        request, timeout=20, metadata=((PRINCIPALS_KEY, principals),) if principals else ()
-    )
-    assert not response.degraded
-    return response
+def collections_found(found: Sequence[ArmHits], arm: int) -> set[str]:
+    return {hit.collection_id for of_arm, hits in found if of_arm == arm for hit in hits}
 
 
-def collections_found(response: retriever_service_pb2.RetrieveResponse, arm: int) -> set[str]:
-    features = response.features
-    owners = dict(zip(features.chunk_ids, features.collections, strict=True))
-    return {
-        features.collection_ids[owners[chunk_id]]
-        for ranked in response.lists
-        if ranked.arm == arm
-        for chunk_id in ranked.chunk_ids
-    }
-
-
-async def test_a_collection_that_may_not_be_read_is_never_found_beside_others(stub: Any) -> None:
+async def test_a_collection_that_may_not_be_read_is_never_found_beside_others(search_arms: Any) -> None:
     for principals, expected in (("user:eve", False), ("group:board", True)):
-        everything = await search(stub, query="merger closes on Friday", principals=principals)
+        everything = await search_arms(query="merger closes on Friday", principals=[principals])
         assert ("board" in collections_found(everything, KEYWORD)) is expected
         assert ("board" in collections_found(everything, SEMANTIC)) is expected
 
 
-async def test_only_the_collections_named_are_found(stub: Any) -> None:
-    one = await search(stub, "leases")
+async def test_only_the_collections_named_are_found(search_arms: Any) -> None:
+    one = await search_arms("leases")
     assert collections_found(one, KEYWORD) == collections_found(one, SEMANTIC) == {"leases"}
-    some = await search(stub, "leases", "bread", "small-7")
+    some = await search_arms("leases", "bread", "small-7")
     assert collections_found(some, KEYWORD) == {"leases", "small-7"}
     assert collections_found(some, SEMANTIC) == {"leases", "bread", "small-7"}
-    none_of_it = await search(stub, "bread")
+    none_of_it = await search_arms("bread")
     assert collections_found(none_of_it, KEYWORD) == set()
 
 
-async def test_everything_is_searched_at_the_cost_of_its_partitions(stub: Any) -> None:
-    everything = await search(stub)
+async def test_everything_is_searched_at_the_cost_of_its_partitions(search_arms: Any) -> None:
+    everything = await search_arms()
     expected = {"leases", "alone", *(f"small-{number}" for number in range(SMALL))}
     assert collections_found(everything, KEYWORD) == expected
     assert collections_found(everything, SEMANTIC) == expected | {"bread"}
-    arms = [ranked.arm for ranked in everything.lists]
+    arms = [arm for arm, _ in everything]
     assert (arms.count(KEYWORD), arms.count(SEMANTIC)) == (2, 2), "one list for each partition"
 
 
 @pytest.mark.parametrize("collection_ids", [("leases",), ()], ids=["one", "all"])
-async def test_the_limit_is_filled_by_what_may_be_found(stub: Any, collection_ids: tuple[str, ...]) -> None:
-    found = await search(stub, *collection_ids, limit=2)
-    assert all(len(ranked.chunk_ids) <= 2 for ranked in found.lists)
-    assert sum(len(ranked.chunk_ids) == 2 for ranked in found.lists) >= 2
+async def test_the_limit_is_filled_by_what_may_be_found(
+    search_arms: Any, collection_ids: tuple[str, ...]
+) -> None:
+    found = await search_arms(*collection_ids, limit=2)
+    assert all(len(hits) <= 2 for _, hits in found)
+    assert sum(len(hits) == 2 for _, hits in found) >= 2
 
 
-async def test_scores_in_a_partition_are_the_same_however_many_of_it_are_searched(stub: Any) -> None:
-    def by_chunk(response: retriever_service_pb2.RetrieveResponse) -> dict[tuple[int, int], float]:
-        return {
-            (ranked.arm, chunk_id): score
-            for ranked in response.lists
-            for chunk_id, score in zip(ranked.chunk_ids, ranked.scores, strict=True)
-        }
+async def test_scores_in_a_partition_are_the_same_however_many_of_it_are_searched(search_arms: Any) -> None:
+    def by_chunk(found: Sequence[ArmHits]) -> dict[tuple[int, int], float]:
+        return {(arm, hit.chunk_id): hit.score for arm, hits in found for hit in hits}
 
-    one, everything = by_chunk(await search(stub, "leases")), by_chunk(await search(stub))
+    one, everything = by_chunk(await search_arms("leases")), by_chunk(await search_arms())
     assert one
     assert {key: everything[key] for key in one} == pytest.approx(one)
 
 
-async def test_chunks_of_several_collections_of_a_partition_are_read_together(stub: Any, corpus: Any) -> None:
-    found = await search(stub, "leases", "bread", "small-1")
-    features = found.features
+async def test_chunks_of_several_collections_of_a_partition_are_read_together(
+    stub: Any, search_arms: Any, corpus: Any
+) -> None:
     wanted: dict[str, list[int]] = {}
-    for chunk_id, position in zip(features.chunk_ids, features.collections, strict=True):
-        wanted.setdefault(features.collection_ids[position], []).append(chunk_id)
+    for hit in {
+        hit.chunk_id: hit for _, hits in await search_arms("leases", "bread", "small-1") for hit in hits
+    }.values():
+        wanted.setdefault(hit.collection_id, []).append(hit.chunk_id)
     hidden = await corpus.connection.fetchval("SELECT chunk_id FROM chunks WHERE collection_id = 'board'")
     wanted["board"] = [hidden]
     wanted["bread"].append(hidden)
-    request = retriever_service_pb2.FetchChunksRequest(
+    request = pb.FetchChunksRequest(
         selections=[
-            candidate_pb2.CollectionChunks(collection_id=name, chunk_ids=ids) for name, ids in wanted.items()
+            pb.CollectionChunks(collection_id=name, chunk_ids=map(str, ids)) for name, ids in wanted.items()
         ]
     )
     for _ in range(2):  # as it is, and with the partitions remembered
         fetched = await stub.FetchChunks(request, timeout=20)
-        assert {(one.chunk.collection_id, one.chunk.text) for one in fetched.chunks} == {
+        assert {(one.collection_id, one.text) for one in fetched.chunks} == {
             ("leases", LEASES),
             ("leases", LEADER),
             ("bread", BREAD),

@@ -4,18 +4,14 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import asyncpg
 import grpc
 import pytest
-from groundline.v1 import (
-    candidate_pb2,
-    options_pb2,
-    retriever_service_pb2,
-    retriever_service_pb2_grpc,
-)
+from groundline.v1 import options_pb2, retriever_service_pb2_grpc
+from groundline.v1 import retriever_service_pb2 as pb
 from groundline_database import DatabaseSettings, migrate, position_text, register_vectors
 from groundline_lexical import LexicalIndexError, detect_lexical_index
 from groundline_lexical.pg_search import PgSearchIndex
@@ -42,7 +38,7 @@ class Installation:
 
     @property
     def read_url(self) -> str:
-        """Of both standbys, as libpq spells it."""
+        """Return the URL of both standbys, as libpq spells it."""
         parts = urlsplit(self.standbys[0].dsn)
         hosts = ",".join(parse_qs(urlsplit(one.dsn).query)["host"][0] for one in self.standbys)
         return parts._replace(query=urlencode({"host": hosts}, safe="/,")).geturl()
@@ -56,7 +52,7 @@ class Installation:
             await execute(standby, "SELECT pg_wal_replay_pause()")
 
     async def add(self) -> tuple[int, str]:
-        """A new chunk's id, and the position at which it is there."""
+        """Add a chunk; return its id, and the position at which it exists."""
         [chunk_id] = await self.corpus.add("guides", [NEW])
         written = await self.corpus.connection.fetchval("SELECT (pg_current_wal_lsn() - '0/0')::bigint")
         return chunk_id, position_text(written)
@@ -93,7 +89,7 @@ async def installation(
 
 
 class Searches:
-    """Calls Retrieve on one channel."""
+    """Searches on one channel, and keeps all that is found."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub: retriever_service_pb2_grpc.RetrieverServiceAsyncStub = (
@@ -102,22 +98,27 @@ class Searches:
 
     async def __call__(
         self, mode: "options_pb2.RetrievalMode.ValueType" = SEMANTIC, *, min_position: str = ""
-    ) -> retriever_service_pb2.RetrieveResponse:
-        request = retriever_service_pb2.RetrieveRequest(
+    ) -> pb.SearchResponse:
+        request = pb.SearchRequest(
             query="lease of a replica",
             collection_ids=["guides"],
-            options=options_pb2.RetrievalOptions(mode=mode, keyword_limit=100, semantic_limit=100),
+            options=options_pb2.SearchOptions(
+                retrieval=options_pb2.RetrievalOptions(mode=mode, keyword_limit=100, semantic_limit=100),
+                rerank=options_pb2.RerankOptions(top_k=100, deduplication_threshold=0),
+            ),
             min_position=min_position,
         )
-        return await self._stub.Retrieve(request, timeout=20)
+        return await self._stub.Search(request, timeout=20)
 
-    async def found(self, arm: int = candidate_pb2.SEARCH_ARM_SEMANTIC, **options: Any) -> set[int]:
+    async def found(self, arm: str = "semantic", **options: Any) -> set[int]:
         response = await self(HYBRID, **options)
-        return {one for ranked in response.lists if ranked.arm == arm for one in ranked.chunk_ids}
+        return {
+            int(each.chunk.chunk_id)
+            for each in response.passages
+            if each.explanation.HasField(cast("Any", arm))
+        }
 
-    async def until(
-        self, chunk_id: int, arm: int = candidate_pb2.SEARCH_ARM_SEMANTIC, *, is_found: bool
-    ) -> None:
+    async def until(self, chunk_id: int, arm: str = "semantic", *, is_found: bool) -> None:
         """Search until one finds the chunk, or one, on a standby that lacks it, does not."""
         async with asyncio.timeout(30):
             while (chunk_id in await self.found(arm)) is not is_found:
@@ -128,7 +129,7 @@ class Searches:
 async def searching(
     installation: Installation, serve_retriever: Any, *, max_lag_seconds: float = NEVER
 ) -> AsyncIterator[Searches]:
-    """The retriever with both standbys, which have all that is there now."""
+    """Provide the retriever with both standbys, which have everything that exists now."""
     await installation.replayed()
     async with (
         serve_retriever(
@@ -154,9 +155,9 @@ async def test_vectors_are_searched_on_a_standby_and_words_where_the_engine_can(
         chunk_id, _ = await installation.add()
         await searches.until(chunk_id, is_found=False)
         if installation.corpus.lexical.capabilities.answers_on_standby:
-            await searches.until(chunk_id, candidate_pb2.SEARCH_ARM_KEYWORD, is_found=False)
+            await searches.until(chunk_id, "keyword", is_found=False)
         else:
-            assert chunk_id in await searches.found(candidate_pb2.SEARCH_ARM_KEYWORD)
+            assert chunk_id in await searches.found("keyword")
 
 
 async def test_whoever_says_what_it_has_written_finds_it(
@@ -195,6 +196,10 @@ async def test_a_collection_that_was_rebuilt_is_not_looked_for_where_it_is_not_y
             WHERE collection_id = 'guides'
             """
         )
+        for table in ("documents", "chunks"):
+            await corpus.connection.execute(
+                f"UPDATE {table} SET collection_id = 'guides' WHERE collection_id = 'rebuilt'"
+            )
         assert len(await searches.found()) == len(TEXTS)
 
 
@@ -223,7 +228,7 @@ async def test_standbys_that_are_lost_hang_or_are_promoted_and_brought_back_cost
             while not ending.is_set():
                 response = await searches(HYBRID)
                 assert not response.degraded
-                assert len(response.features.chunk_ids) == len(TEXTS)
+                assert len(response.passages) == len(TEXTS)
                 last = next(answered)
 
         async def more(count: int) -> None:
@@ -277,7 +282,7 @@ async def test_the_service_starts_and_answers_without_any_standby(
         ) as target,
         grpc.aio.insecure_channel(target) as channel,
     ):
-        assert len((await Searches(channel)(HYBRID)).features.chunk_ids) == len(TEXTS)
+        assert len((await Searches(channel)(HYBRID)).passages) == len(TEXTS)
 
 
 async def test_an_address_without_hosts_ends_the_start_without_repeating_it(

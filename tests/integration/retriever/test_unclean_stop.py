@@ -1,4 +1,4 @@
-"""What searches say after the database stopped uncleanly, where the backend may lose rows by that."""
+"""Searches after an unclean stop of the database, by which the backend may lose rows."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,15 +7,10 @@ from typing import Any
 import asyncpg
 import grpc
 import pytest
-from groundline.v1 import (
-    error_pb2,
-    options_pb2,
-    passage_pb2,
-    retriever_service_pb2,
-    retriever_service_pb2_grpc,
-)
+from groundline.v1 import error_pb2, options_pb2, passage_pb2, retriever_service_pb2_grpc
+from groundline.v1 import retriever_service_pb2 as pb
 from groundline_database import DatabaseSettings, migrate, open_pool, register_vectors
-from groundline_ingestor.adapters.postgres_lexical_indexes import PostgresLexicalIndexes
+from groundline_indexing.lexical_indexes import LexicalIndexes
 from groundline_lexical.pg_search import PgSearchIndex
 from groundline_runtime.errors import UnavailableError
 from groundline_runtime.status import from_rpc_error
@@ -30,7 +25,7 @@ NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 @pytest.fixture
 async def server(tmp_path_factory: pytest.TempPathFactory, corpus_on: Any) -> AsyncIterator[PostgresServer]:
-    """With the collections guides and board, each in a partition of its own."""
+    """Server with the collections guides and board, each in a partition of its own."""
     async with PostgresServer(tmp_path_factory.mktemp("unclean"), {}) as server:
         connection = await asyncpg.connect(server.dsn)
         await PgSearchIndex().create_extension(connection)
@@ -49,17 +44,18 @@ def settings_of(server: PostgresServer) -> DatabaseSettings:
 
 async def retrieve(
     target: str, mode: "options_pb2.RetrievalMode.ValueType", *collection_ids: str
-) -> retriever_service_pb2.RetrieveResponse:
-    request = retriever_service_pb2.RetrieveRequest(
+) -> pb.SearchResponse:
+    request = pb.SearchRequest(
         query="lease replica",
         collection_ids=collection_ids,
-        options=options_pb2.RetrievalOptions(mode=mode, keyword_limit=50, semantic_limit=50),
+        options=options_pb2.SearchOptions(
+            retrieval=options_pb2.RetrievalOptions(mode=mode, keyword_limit=50, semantic_limit=50),
+            rerank=options_pb2.RerankOptions(top_k=100, deduplication_threshold=0),
+        ),
     )
     async with grpc.aio.insecure_channel(target) as channel:
         try:
-            return await retriever_service_pb2_grpc.RetrieverServiceStub(channel).Retrieve(
-                request, timeout=20
-            )
+            return await retriever_service_pb2_grpc.RetrieverServiceStub(channel).Search(request, timeout=20)
         except grpc.aio.AioRpcError as error:
             raise from_rpc_error(error) from None
 
@@ -79,7 +75,7 @@ async def test_no_search_after_kill_9_lacks_chunks_without_saying_so_until_all_i
     keyword, hybrid = options_pb2.RETRIEVAL_MODE_KEYWORD, options_pb2.RETRIEVAL_MODE_HYBRID
     async with serve_retriever(server.dsn, embedder) as target:
         whole = await retrieve(target, keyword, "guides", "board")
-        assert len(whole.features.chunk_ids) == 2 * len(TEXTS)
+        assert len(whole.passages) == 2 * len(TEXTS)
         assert not whole.degraded
 
         await server.kill()
@@ -88,7 +84,8 @@ async def test_no_search_after_kill_9_lacks_chunks_without_saying_so_until_all_i
             await retrieve(target, keyword, "guides")
         assert caught.value.reason == "LEXICAL_INDEX_UNSOUND"
         found = await retrieve(target, hybrid, "guides", "board")
-        assert {ranked.arm for ranked in found.lists} == {found.lists[0].arm}
+        assert not any(each.explanation.HasField("keyword") for each in found.passages)
+        assert found.passages
         assert [(each.component, each.reason) for each in found.degraded] == [
             (passage_pb2.COMPONENT_KEYWORD_ARM, error_pb2.LEXICAL_INDEX_UNSOUND)
         ]
@@ -96,9 +93,9 @@ async def test_no_search_after_kill_9_lacks_chunks_without_saying_so_until_all_i
         await health_becomes(target, SERVING)
 
         async with open_pool(settings_of(server)) as pool:
-            assert len(await PostgresLexicalIndexes(pool, PgSearchIndex()).rebuild_due()) == 2
+            assert len(await LexicalIndexes(pool, PgSearchIndex()).rebuild_due()) == 2
         whole = await retrieve(target, keyword, "guides", "board")
-        assert len(whole.features.chunk_ids) == 2 * len(TEXTS)
+        assert len(whole.passages) == 2 * len(TEXTS)
         assert not whole.degraded
 
 
@@ -116,7 +113,7 @@ async def test_one_partition_at_a_time_comes_back_while_the_others_are_named(
     embedder = corpus_on(None, PgSearchIndex()).embedder
     async with serve_retriever(server.dsn, embedder) as target:
         found = await retrieve(target, options_pb2.RETRIEVAL_MODE_KEYWORD)
-        assert len(found.features.chunk_ids) == len(TEXTS)
+        assert len(found.passages) == len(TEXTS)
         [degradation] = found.degraded
         assert "index of board is being rebuilt" in degradation.message
 
@@ -134,7 +131,7 @@ async def test_a_backend_that_does_not_answer_on_a_standby_makes_the_service_not
         connection = await asyncpg.connect(standby.dsn)
         await connection.execute("SELECT pg_promote()")
         await connection.close()
-        # Its index is that of the moment when it was copied.
+        # Its index is as old as the copy.
         found = await retrieve(target, options_pb2.RETRIEVAL_MODE_HYBRID, "guides")
         assert [each.reason for each in found.degraded] == [error_pb2.LEXICAL_INDEX_UNSOUND]
         await health_becomes(target, SERVING)

@@ -27,7 +27,7 @@ EVERYONE, MEMBER = "everyone", "member"
 
 
 class Clustered:
-    """An embedder whose vectors are about topics: that of a text is its number's."""
+    """An embedder whose vectors are about topics, by the number in the text."""
 
     model, dimensions = "groundline/clustered", DIMENSIONS
 
@@ -56,7 +56,7 @@ def _topic(collection: int) -> int:
 
 
 def _half(collection: int) -> int:
-    """It says nothing of the topic."""
+    """Return the half of a chunk; it says nothing of the topic."""
     return collection // TOPICS
 
 
@@ -151,7 +151,7 @@ async def test_the_nearest_of_what_is_selected_are_found(
 
 
 async def _found_by_one_scan(database_url: str, embedder: Clustered, ef_search: int | None) -> int:
-    """Of the half of the chunks that are selected, those among the first `ef_search` that HNSW gives."""
+    """Return those of the selected half of the chunks that are among the first `ef_search` of HNSW."""
     async with open_chunk_store(DatabaseSettings(database_url=SecretStr(database_url))) as store:
         collections = await store.collections(
             [f"clustered-{number}" for number in range(COLLECTIONS)], [MEMBER]

@@ -79,7 +79,7 @@ class Process:
     lines: list[str] = field(default_factory=list)
 
     async def event(self, name: str) -> dict[str, Any]:
-        """The next event of that name."""
+        """Return the next event of that name."""
         assert self.process.stdout is not None
         while line := (await self.process.stdout.readline()).decode():
             self.lines.append(line)

@@ -1,4 +1,4 @@
-"""What the channel factory adds to every call."""
+"""Additions of the channel factory to every call."""
 
 import asyncio
 import socket

@@ -34,7 +34,7 @@ class Full:
 
 @asynccontextmanager
 async def full_server(probe: SimpleNamespace) -> AsyncIterator[tuple[Any, Full]]:
-    """All places are held, and nobody waits for one for longer than a moment."""
+    """Hold all places of a server, where nobody waits for one for longer than a moment."""
     full = Full()
     admission = Admission(max_wait_seconds=0.01)
     server = grpc.aio.server(interceptors=server_interceptors(60, admission))

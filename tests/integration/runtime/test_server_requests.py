@@ -1,4 +1,4 @@
-"""What a handler knows about its request, and how a request ends early."""
+"""Context of a handler's request, and requests that end early."""
 
 import asyncio
 from collections.abc import AsyncIterator

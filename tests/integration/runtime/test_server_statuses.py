@@ -1,4 +1,4 @@
-"""What a client sees on the wire when a handler fails."""
+"""Statuses on the wire when a handler fails."""
 
 from collections.abc import AsyncIterator, Callable
 from types import SimpleNamespace

@@ -15,7 +15,7 @@ TRACEPARENT = (("traceparent", f"00-{TRACE_ID}-{PARENT_ID}-01"),)
 
 
 def chain(spans: tuple[Span, ...]) -> list[Span]:
-    """The spans of the trace from the root down; each has one child."""
+    """Return the spans of the trace from the root down; each has one child."""
     found, parent = [], PARENT_ID
     while children := [span for span in spans if span.parent_span_id == parent]:
         assert len(children) == 1

@@ -32,7 +32,7 @@ async def connection(postgres: EmbeddedPostgres) -> AsyncIterator["asyncpg.Conne
 
 
 async def make_notes(postgres: EmbeddedPostgres) -> None:
-    """Rows with a BM25 and an HNSW index; done by the role that the services use."""
+    """Create rows with a BM25 and an HNSW index, as the role that the services use."""
     async with connection(postgres) as sql:
         await sql.execute("CREATE TABLE notes (id bigint PRIMARY KEY, body text, embedding halfvec(8))")
         await sql.execute(
@@ -59,7 +59,7 @@ async def found_by_bm25(postgres: EmbeddedPostgres) -> int:
 
 
 async def found_by_vector(postgres: EmbeddedPostgres) -> int:
-    """How many rows the HNSW index gives as the nearest to their own vector."""
+    """Count the rows that the HNSW index finds nearest to their own vector."""
     nearest = "SELECT id FROM notes ORDER BY embedding <=> $1::text::halfvec LIMIT 1"
     async with connection(postgres) as sql:
         await sql.execute("SET enable_seqscan = off; SET enable_sort = off")
@@ -70,7 +70,7 @@ async def found_by_vector(postgres: EmbeddedPostgres) -> int:
 
 
 async def kill(postgres: EmbeddedPostgres, end_of: Callable[[list[int]], list[int]]) -> None:
-    """kill -9 of the postmaster; its own children follow by themselves."""
+    """Kill the postmaster with SIGKILL; its own children follow by themselves."""
     postmaster = psutil.Process(postgres.process.pid)
     family = [postmaster.pid, *(child.pid for child in postmaster.children(recursive=True))]
     postmaster.kill()
@@ -188,7 +188,7 @@ async def test_a_rebuild_that_was_missed_is_done_by_the_next_start(
 
 
 async def test_a_crashed_backend_does_not_end_the_server(data_dir: Path) -> None:
-    """What it leaves of BM25 indexes is for the workers to rebuild."""
+    """The workers rebuild the BM25 indexes that it may leave broken."""
     async with EmbeddedPostgres(data_dir) as postgres:
         await make_notes(postgres)
         sql = await asyncpg.connect(postgres.dsn)

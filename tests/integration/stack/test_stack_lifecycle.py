@@ -49,7 +49,7 @@ class Started:
         return self.process.stderr.read()
 
     def family(self) -> list[int]:
-        """Every process below this one, the backends of PostgreSQL included."""
+        """Return every process below this one, the backends of PostgreSQL included."""
         return [child.pid for child in psutil.Process(self.process.pid).children(recursive=True)]
 
 

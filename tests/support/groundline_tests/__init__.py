@@ -1,2 +1,2 @@
-"""What several test modules import: test doubles by the package whose ports they implement, contract suites,
+"""Support for several test modules: test doubles by the package whose ports they implement, contract suites,
 real servers, a running suite."""

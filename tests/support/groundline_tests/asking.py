@@ -1,9 +1,12 @@
-"""One real request to each service, which it can answer alone."""
+"""A real request to each service, which it can answer alone."""
+
+from typing import Final
 
 import grpc
 from groundline.v1 import (
-    candidate_pb2,
     collection_pb2,
+    collector_service_pb2,
+    collector_service_pb2_grpc,
     coordinator_service_pb2,
     coordinator_service_pb2_grpc,
     document_pb2,
@@ -17,26 +20,25 @@ from groundline.v1 import (
     reranker_service_pb2_grpc,
     retriever_service_pb2,
     retriever_service_pb2_grpc,
+    source_pb2,
 )
 
-TEXT = "The relief valve of the boiler opens at 41 degrees."
+TEXT: Final = "The relief valve of the boiler opens at 41 degrees."
+
+
+async def ask_collector(channel: grpc.aio.Channel) -> None:
+    source = source_pb2.DocumentSource(
+        collection_id="manuals", name="pages", web=source_pb2.WebSource(start_url="https://example.com/")
+    )
+    request = collector_service_pb2.CheckSourceRequest(source=source)
+    await collector_service_pb2_grpc.CollectorServiceStub(channel).CheckSource(request, timeout=30)
 
 
 async def ask_reranker(channel: grpc.aio.Channel) -> None:
-    features = candidate_pb2.CandidateFeatures(
-        chunk_ids=[1],
-        collection_ids=["manuals"],
-        collections=[0],
-        chunk_indexes=[0],
-        update_seconds=[0],
-        source_types=[passage_pb2.SOURCE_TYPE_FILE],
-        signatures=bytes(136),
-    )
-    found = candidate_pb2.RankedList(arm=candidate_pb2.SEARCH_ARM_KEYWORD, chunk_ids=[1], scores=[3])
-    candidates = candidate_pb2.CandidateSet(query="valve", lists=[found], features=features)
-    request = reranker_service_pb2.RerankRequest(query="valve", candidate_sets=[candidates])
+    chunk = passage_pb2.Chunk(chunk_id="a", text=TEXT)
+    request = reranker_service_pb2.RerankRequest(query="valve", candidates=[chunk])
     response = await reranker_service_pb2_grpc.RerankerServiceStub(channel).Rerank(request, timeout=30)
-    assert [ranked.chunk_id for ranked in response.ranked] == [1]
+    assert [ranked.chunk_id for ranked in response.ranked] == ["a"]
 
 
 async def ask_generator(channel: grpc.aio.Channel) -> None:
@@ -61,16 +63,13 @@ async def ask_coordinator(channel: grpc.aio.Channel) -> None:
 
 async def ask_retriever(channel: grpc.aio.Channel) -> None:
     stub = retriever_service_pb2_grpc.RetrieverServiceStub(channel)
-    request = retriever_service_pb2.RetrieveRequest(query="relief valve", collection_ids=["manuals"])
-    response = await stub.Retrieve(request, timeout=30)
-    wanted = candidate_pb2.CollectionChunks(collection_id="manuals", chunk_ids=response.features.chunk_ids)
-    fetched = await stub.FetchChunks(
-        retriever_service_pb2.FetchChunksRequest(selections=[wanted]), timeout=30
-    )
-    assert [each.chunk.text for each in fetched.chunks] == [TEXT]
+    request = retriever_service_pb2.SearchRequest(query="relief valve", collection_ids=["manuals"])
+    response = await stub.Search(request, timeout=30)
+    assert [each.chunk.text for each in response.passages] == [TEXT]
 
 
-ASK = {
+ASK: Final = {
+    "collector": ask_collector,
     "coordinator": ask_coordinator,
     "generator": ask_generator,
     "ingestor": ask_ingestor,
@@ -80,7 +79,7 @@ ASK = {
 
 
 async def fill(target: str) -> None:
-    """Makes the collection that the retriever is asked for, with one document."""
+    """Create the collection that the retriever is asked for, with one document."""
     async with grpc.aio.insecure_channel(target) as channel:
         stub = ingestor_service_pb2_grpc.IngestorServiceStub(channel)
         everyone = ["*"]

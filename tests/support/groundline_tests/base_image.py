@@ -1,4 +1,4 @@
-"""A base image made of this machine's own Python and tools, where no registry of images is in reach."""
+"""A base image made of this machine's own Python and tools, for use without a registry of images."""
 
 import os
 import platform
@@ -7,11 +7,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Final
 
-TOOLS = ("sh", "mkdir", "ln", "grep", "sed", "cat", "rm", "env")
-CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
-GLIBC_PARTS = ("libdl.so.2", "libpthread.so.0", "librt.so.1", "libutil.so.1", "libresolv.so.2")
-LEFT_OUT = (
+TOOLS: Final = ("sh", "mkdir", "ln", "grep", "sed", "cat", "rm", "env")
+CERTIFICATES: Final = Path("/etc/ssl/certs/ca-certificates.crt")
+GLIBC_PARTS: Final = ("libdl.so.2", "libpthread.so.0", "librt.so.1", "libutil.so.1", "libresolv.so.2")
+LEFT_OUT: Final = (
     "test",
     "idlelib",
     "tkinter",
@@ -28,7 +29,7 @@ type Buildah = Callable[..., str]
 
 
 def make_base(folder: Path, name: str, *, buildah: Buildah, debian: bool) -> None:
-    """Commits the image `name`: this machine's Python on a Debian system, or else on the fewest files.
+    """Commit the image `name`: this machine's Python on a Debian system, or else on the fewest files.
 
     Debian, of this machine's release by debootstrap, is for an image that installs packages of it.
     """
@@ -64,7 +65,7 @@ def make_base(folder: Path, name: str, *, buildah: Buildah, debian: bool) -> Non
                 copy(library.with_name(part), root, library.with_name(part))
         if not library.is_relative_to(prefix):
             copy(library, root, library)
-    # Of this machine in any case: a build behind a proxy has to trust what the machine does.
+    # This machine's in any case: a build behind a proxy has to trust what the machine does.
     (root / CERTIFICATES.relative_to("/")).unlink(missing_ok=True)
     copy(CERTIFICATES, root, CERTIFICATES)
     pip = [f"--env={key}={value}" for key, value in os.environ.items() if key.startswith("PIP_")]
@@ -80,7 +81,7 @@ def make_base(folder: Path, name: str, *, buildah: Buildah, debian: bool) -> Non
 
 
 def copy(source: Path, root: Path, target: Path) -> None:
-    """Copies a file of this machine, unless the base has its own."""
+    """Copy a file of this machine, unless the base has its own."""
     place = root / target.relative_to("/")
     if place.exists():
         return
@@ -89,14 +90,14 @@ def copy(source: Path, root: Path, target: Path) -> None:
 
 
 def compiled_wheels() -> Iterator[Path]:
-    """Extension modules of the wheels, which need the C++ library of the system."""
+    """Yield extension modules of the wheels, which need the C++ library of the system."""
     import grpc
 
     yield from (Path(grpc.__file__).parent / "_cython").glob("*.so")
 
 
 def libraries(programs: Iterable[Path]) -> set[Path]:
-    """What the dynamic linker loads for them."""
+    """Return the libraries that the dynamic linker loads for them."""
     shown = subprocess.run(["ldd", *map(str, programs)], check=False, capture_output=True, text=True).stdout
     found = {word for line in shown.splitlines() for word in line.split() if word.startswith("/")}
     return {Path(word) for word in found if not word.endswith(":")}

@@ -1,4 +1,4 @@
-"""A headless Chromium that is driven over the DevTools pipe, with no driver between."""
+"""A headless Chromium that is driven over the DevTools pipe, without a driver between."""
 
 import asyncio
 import json
@@ -8,12 +8,12 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-CHROMIUM = next((path for name in ("chromium", "google-chrome") if (path := shutil.which(name))), None)
+CHROMIUM: Final = next((path for name in ("chromium", "google-chrome") if (path := shutil.which(name))), None)
 
 # Chromium's DevTools pipe is file descriptors 3 and 4. Copies first: one of the ends may be 3 or 4 itself.
-LAUNCHER = """
+LAUNCHER: Final = """
 import os, sys
 ends = [os.dup(int(end)) for end in sys.argv[1:3]]
 for end, place in zip(ends, (3, 4)):
@@ -22,7 +22,7 @@ for end, place in zip(ends, (3, 4)):
 os.execv(sys.argv[3], sys.argv[3:])
 """
 
-POLL = "const look = () => ({expression}) ? done() : requestAnimationFrame(look); look();"
+POLL: Final = "const look = () => ({expression}) ? done() : requestAnimationFrame(look); look();"
 
 
 class Tab:

@@ -1,17 +1,19 @@
-"""Candidates for tests of ranking: what arms found, as the retriever sends it."""
+"""Candidates for tests of ranking: what arms found, as the retriever ranks it and as the reranker is sent
+it."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from groundline.v1 import candidate_pb2, options_pb2, passage_pb2, reranker_service_pb2
-from groundline_reranker.service import RankingService
+from google.protobuf.timestamp_pb2 import Timestamp
+from groundline.v1 import options_pb2, passage_pb2, reranker_service_pb2
+from groundline_ranking import ArmHits, Candidates, Hit, Ranking, rank
 from groundline_signatures import signature
 
-__all__ = ["Found", "candidate_set", "chunk_of", "ranked"]
+__all__ = ["Found", "chunk_of", "hits_of", "ranked", "request_of"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Found:
     """A chunk and its score in each arm that found it."""
 
@@ -30,60 +32,74 @@ class Found:
 
 
 def chunk_of(found: Found) -> passage_pb2.Chunk:
-    """The chunk as FetchChunks reads it."""
+    """Return the chunk as it is read."""
     return passage_pb2.Chunk(
-        chunk_id=str(found.chunk_id), collection_id=found.collection, text=found.own_text, title=""
+        chunk_id=str(found.chunk_id),
+        collection_id=found.collection,
+        text=found.own_text,
+        chunk_index=found.chunk_index,
+        source_type=found.source_type,
+        update_time=Timestamp(seconds=found.update_seconds),
     )
 
 
-def candidate_set(found: Sequence[Found], *, query: str = "lease") -> candidate_pb2.CandidateSet:
-    """A list for each arm of each collection, best first, with the features of all chunks."""
-    lists: dict[tuple[int, str], list[tuple[float, int]]] = defaultdict(list)
+def hits_of(found: Sequence[Found]) -> list[ArmHits]:
+    """Return a list for each arm of each collection, best first."""
+    lists: dict[tuple[reranker_service_pb2.SearchArm.ValueType, str], list[Hit]] = defaultdict(list)
     for each in found:
-        if each.keyword is not None:
-            lists[candidate_pb2.SEARCH_ARM_KEYWORD, each.collection].append((-each.keyword, each.chunk_id))
-        if each.semantic is not None:
-            lists[candidate_pb2.SEARCH_ARM_SEMANTIC, each.collection].append((-each.semantic, each.chunk_id))
-    names = sorted({each.collection for each in found})
-    return candidate_pb2.CandidateSet(
+        for arm, score in (
+            (reranker_service_pb2.SEARCH_ARM_KEYWORD, each.keyword),
+            (reranker_service_pb2.SEARCH_ARM_SEMANTIC, each.semantic),
+        ):
+            if score is not None:
+                lists[arm, each.collection].append(
+                    Hit(
+                        each.chunk_id,
+                        score,
+                        each.collection,
+                        each.chunk_index,
+                        each.update_seconds,
+                        each.source_type,
+                        signature(each.own_text),
+                    )
+                )
+    return [
+        ArmHits(arm, sorted(hits, key=lambda hit: (-hit.score, hit.chunk_id)))
+        for (arm, _), hits in lists.items()
+    ]
+
+
+def request_of(
+    found: Sequence[Found], options: options_pb2.RerankOptions, *, query: str = "lease"
+) -> reranker_service_pb2.RerankRequest:
+    """Return a request with the lists and the texts of all chunks, by rising id."""
+    return reranker_service_pb2.RerankRequest(
         query=query,
+        candidates=[chunk_of(each) for each in sorted(found, key=lambda each: each.chunk_id)],
         lists=[
-            candidate_pb2.RankedList(
-                arm=candidate_pb2.SearchArm.Name(arm),  # type: ignore[arg-type]
-                chunk_ids=[chunk_id for _, chunk_id in sorted(entries)],
-                scores=[-score for score, _ in sorted(entries)],
+            reranker_service_pb2.RankedList(
+                arm=arm,
+                chunk_ids=[str(hit.chunk_id) for hit in hits],
+                scores=[hit.score for hit in hits],
             )
-            for (arm, _), entries in lists.items()
+            for arm, hits in hits_of(found)
         ],
-        features=candidate_pb2.CandidateFeatures(
-            chunk_ids=[each.chunk_id for each in found],
-            collection_ids=names,
-            collections=[names.index(each.collection) for each in found],
-            chunk_indexes=[each.chunk_index for each in found],
-            update_seconds=[each.update_seconds for each in found],
-            source_types=[each.source_type for each in found],
-            signatures=b"".join(signature(each.own_text) for each in found),
-        ),
+        options=options,
     )
 
 
 async def ranked(
-    service: RankingService,
-    sets: Iterable[Sequence[Found]],
-    options: options_pb2.RerankOptions,
-    *,
-    query: str = "lease",
-) -> reranker_service_pb2.RerankResponse:
-    """What the service returns, given the texts that it wants."""
+    sets: Iterable[Sequence[Found]], options: options_pb2.RerankOptions, *, query: str = "lease"
+) -> Ranking:
+    """Rank what was found for each query, without a model."""
     sets = list(sets)
-    request = reranker_service_pb2.RerankRequest(
-        query=query, candidate_sets=[candidate_set(found) for found in sets], options=options
-    )
-    response = await service.rank(request)
-    if response.wanted:
-        wanted = {chunk_id for each in response.wanted for chunk_id in each.chunk_ids}
-        chunks = {each.chunk_id: chunk_of(each) for found in sets for each in found}
-        request.chunks.extend(chunks[chunk_id] for chunk_id in sorted(wanted))
-        request.has_chunks = True
-        response = await service.rank(request)
-    return response
+    chunks = {each.chunk_id: chunk_of(each) for found in sets for each in found}
+
+    async def read(wanted: Mapping[str, Sequence[int]]) -> Mapping[int, passage_pb2.Chunk]:
+        return {chunk_id: chunks[chunk_id] for chunk_ids in wanted.values() for chunk_id in chunk_ids}
+
+    async def score(texts: Sequence[passage_pb2.Chunk]) -> Sequence[float]:
+        raise AssertionError("no model is asked")
+
+    candidates = Candidates.of([hits_of(found) for found in sets])
+    return await rank(candidates, query, options, read=read, score=score)

@@ -1,33 +1,34 @@
-"""What a cluster for tests holds before the suite is applied, and how long to wait for what is."""
+"""Contents of a test cluster before the suite is applied, and waits for it."""
 
 import asyncio
+from typing import Final
 
 import manifests as tool
 import yaml
 
 from groundline_tests.control_plane import Cluster, Node
 
-K8S = tool.DEPLOY / "k8s"
-ZONES = {"a": ("a1", "a2"), "b": ("b1", "b2"), "c": ("c1", "c2")}
-OVERLAYS = {"dev": "groundline-dev", "production": "groundline"}
-"""Overlay → its namespace."""
+K8S: Final = tool.DEPLOY / "k8s"
+ZONES: Final = {"a": ("a1", "a2"), "b": ("b1", "b2"), "c": ("c1", "c2")}
+OVERLAYS: Final = {"dev": "groundline-dev", "production": "groundline"}
+"""Namespace by overlay."""
 
-EMPTY_NAMESPACE = "groundline-empty"
-"""As restricted as the overlays' own, and without anything in it."""
+EMPTY: Final = {"dev": "groundline-dev-empty", "production": "groundline-empty"}
+"""Overlay → a namespace with the labels of its own, and without anything in it."""
 
-SECRETS = {
+SECRETS: Final = {
     "groundline-database-app": "uri=postgresql://groundline:example@database/groundline",
     "groundline-gateway": "api-keys=[]",
 }
 
-WAIT = "--timeout=300s"
-DRAIN = ("--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=120s")
-SETTLE_SECONDS = 300
-COUNTS = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
+WAIT: Final = "--timeout=300s"
+DRAIN: Final = ("--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=120s")
+SETTLE_SECONDS: Final = 300
+COUNTS: Final = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
 
 
 def nodes() -> str:
-    """Six machines in three zones."""
+    """Return six machines in three zones."""
     described = [
         {
             "apiVersion": "v1",
@@ -52,7 +53,7 @@ def nodes() -> str:
 
 
 def volumes(count: int) -> str:
-    """Volumes for claims: nothing here makes any."""
+    """Return volumes for claims, which nothing provisions here."""
     described = [
         {
             "apiVersion": "v1",
@@ -70,14 +71,17 @@ def volumes(count: int) -> str:
     return yaml.safe_dump_all(described)
 
 
-def empty_namespace() -> str:
-    described = yaml.safe_load((K8S / "overlays/production/database/namespace.yaml").read_text())
-    described["metadata"]["name"] = EMPTY_NAMESPACE
-    return yaml.safe_dump(described)
+def empty_namespaces() -> str:
+    described = []
+    for overlay, name in EMPTY.items():
+        namespace = yaml.safe_load((K8S / "overlays" / overlay / "database/namespace.yaml").read_text())
+        namespace["metadata"]["name"] = name
+        described.append(namespace)
+    return yaml.safe_dump_all(described)
 
 
 def instances(namespace: str, count: int) -> str:
-    """The database's pods, labelled as CloudNativePG labels them: its operator does not run here."""
+    """Return the database's pods, labelled as CloudNativePG labels them: its operator does not run here."""
     described = [
         {
             "apiVersion": "v1",
@@ -111,7 +115,7 @@ def instances(namespace: str, count: int) -> str:
 
 
 async def settled(cluster: Cluster, namespace: str) -> dict[str, int]:
-    """Ready replicas of Deployments and StatefulSets, once as many as each or its autoscaler wants."""
+    """Return ready replicas of Deployments and StatefulSets, once as many as each or its autoscaler wants."""
     async with asyncio.timeout(SETTLE_SECONDS):
         while True:
             scalers = await cluster.objects("horizontalpodautoscaler", namespace)
@@ -134,11 +138,11 @@ def _is_settled(workload: Node, wanted: int) -> bool:
 
 
 async def evictions_allowed(cluster: Cluster, namespace: str) -> dict[str, int]:
-    """How many pods each budget lets go now."""
+    """Return how many pods each budget lets go now."""
     budgets = await cluster.objects("poddisruptionbudget", namespace)
     return {one["metadata"]["name"]: one["status"]["disruptionsAllowed"] for one in budgets}
 
 
 def failures(events: list[Node]) -> list[str]:
-    """Pods that were not admitted, as events tell."""
+    """Return the pods that were not admitted, according to the events."""
     return [event["message"] for event in events if event["reason"] == "FailedCreate"]

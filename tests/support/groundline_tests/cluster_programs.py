@@ -11,32 +11,33 @@ import subprocess
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 from service_requirements import ROOT
 
-MODULES = ROOT / "tools/cluster"
-CACHE = Path(
+MODULES: Final = ROOT / "tools/cluster"
+CACHE: Final = Path(
     os.environ.get("GROUNDLINE_CLUSTER_CACHE")
     or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundline/cluster"
 )
 
-DEFINITIONS = {
+DEFINITIONS: Final = {
     "github.com/cloudnative-pg/cloudnative-pg": "config/crd/bases",
     "github.com/cert-manager/cert-manager": "deploy/crds",
 }
-"""Operators, and where their modules keep the definitions of their kinds."""
+"""Folders of the definitions of operators' kinds, by their modules."""
 
-STAGES = ("node/fast", "node/heartbeat-with-lease", "pod/fast")
-"""What kwok does to nodes and pods, as its module describes it."""
+STAGES: Final = ("node/fast", "node/heartbeat-with-lease", "pod/fast")
+"""Stages that kwok applies to nodes and pods, as its module describes them."""
 
 
 def programs() -> Path:
-    """The folder with `bin`, `definitions` and `stages`; built when it is not there yet."""
+    """Return the folder with `bin`, `definitions` and `stages`; build it if it is missing."""
     folder = CACHE / _key()
     if folder.exists():
         return folder
     CACHE.mkdir(parents=True, exist_ok=True)
-    # Another run may build the same: whoever is done first puts it in place.
+    # Another run may build the same: the first to finish puts it in place.
     with tempfile.TemporaryDirectory(dir=CACHE, prefix="building-") as building:
         made = Path(building) / "made"
         _build(made)
@@ -49,7 +50,7 @@ def programs() -> Path:
 
 
 def _key() -> str:
-    """Changes with every pinned version and with the compiler."""
+    """Return a key that changes with every pinned version and with the compiler."""
     digest = hashlib.sha256(_go(MODULES, "env", "GOVERSION", "GOOS", "GOARCH").encode())
     digest.update(Path(__file__).read_bytes())
     for path in sorted(MODULES.rglob("go.*")):
@@ -58,7 +59,7 @@ def _key() -> str:
 
 
 def _go(module: Path, *arguments: str | Path) -> str:
-    # Neither another toolchain nor another workspace than what is here.
+    # Use neither another toolchain nor another workspace.
     environment = {**os.environ, "GOTOOLCHAIN": "local", "GOWORK": "off"}
     command = ["go", *map(str, arguments)]
     done = subprocess.run(command, cwd=module, env=environment, capture_output=True, text=True)
@@ -78,7 +79,7 @@ def _build(folder: Path) -> None:
     for module in (kubernetes, kwok):
         flags = " ".join(("-s -w", *named))
         _go(module, "build", "-mod=readonly", "-trimpath", f"-ldflags={flags}", "-o", f"{binaries}/", "tool")
-    # The package's name is all that go calls the program by.
+    # go names the program after its package.
     (binaries / "server").rename(binaries / "etcd")
 
     for path in _modules(MODULES / "operators", DEFINITIONS):
@@ -89,7 +90,7 @@ def _build(folder: Path) -> None:
 
 
 def _modules(module: Path, folders: dict[str, str]) -> Iterable[Path]:
-    """Folders inside of other modules, whose content go.sum vouches for."""
+    """Yield folders inside of other modules, whose content go.sum vouches for."""
     shown = _go(module, "mod", "download", "-json", *folders)
     decoder, position = json.JSONDecoder(), 0
     while position < len(shown.rstrip()):

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import yaml
@@ -23,22 +23,24 @@ from groundline_cli.stack.process import ChildProcess, Command
 
 type Node = dict[str, Any]
 
-START_SECONDS = 120
-STOP_SECONDS = 20
-READY_AFTER_MILLISECONDS = 1500
-"""From scheduled to ready: without a pause, replicas taken away too early would go unnoticed."""
+START_SECONDS: Final = 120
+STOP_SECONDS: Final = 20
+READY_AFTER_MILLISECONDS: Final = 1500
+"""Time from scheduled to ready: without a pause, replicas taken away too early would go unnoticed."""
 
-ADMIN, MANAGER, SCHEDULER = "admin", "system:kube-controller-manager", "system:kube-scheduler"
+ADMIN: Final = "admin"
+MANAGER: Final = "system:kube-controller-manager"
+SCHEDULER: Final = "system:kube-scheduler"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Ended:
     code: int
     out: str
     err: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Cluster:
     """A running control plane."""
 
@@ -58,7 +60,7 @@ class Cluster:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            # It keeps what it learned of the API server in HOME, and diff calls a program on PATH.
+            # kubectl keeps its cache of the API in HOME, and diff calls a program on PATH.
             env={"HOME": str(self.folder), "PATH": "/usr/local/bin:/usr/bin:/bin"},
         )
         out, err = await process.communicate(stdin.encode())
@@ -66,7 +68,7 @@ class Cluster:
         return Ended(process.returncode, out.decode(), err.decode())
 
     async def run(self, *arguments: str | Path, stdin: str = "") -> str:
-        """Runs kubectl, and expects success."""
+        """Run kubectl, and expect success."""
         ended = await self.kubectl(*arguments, stdin=stdin)
         assert ended.code == 0, ended.err
         return ended.out
@@ -78,15 +80,15 @@ class Cluster:
         return items
 
     def client(self) -> httpx.AsyncClient:
-        """Speaks to the API server itself."""
+        """Return a client of the API server itself."""
         trusted = ssl.create_default_context(cafile=str(self.folder / "server.crt"))
         headers = {"authorization": f"Bearer {self.token}"}
         return httpx.AsyncClient(base_url=self.url, verify=trusted, headers=headers, trust_env=False)
 
 
-@dataclass
+@dataclass(slots=True)
 class Watched:
-    """How many of the selected pods were ready at once, at least and at most, while they were watched."""
+    """Minimum and maximum number of the selected pods that were ready at once while they were watched."""
 
     ready: set[str] = field(default_factory=set)
     seen: list[int] = field(default_factory=list)
@@ -109,7 +111,7 @@ def _is_ready(pod: Node) -> bool:
 
 @asynccontextmanager
 async def watched(cluster: Cluster, namespace: str, selector: str) -> AsyncIterator[Watched]:
-    """Follows every change of the pods; those that are there at the start count from the start."""
+    """Follow every change of the pods, including those that exist at the start."""
     state = Watched()
     query = {"labelSelector": selector}
     path = f"/api/v1/namespaces/{namespace}/pods"
@@ -147,7 +149,7 @@ def _free_ports(count: int) -> Sequence[int]:
 
 @asynccontextmanager
 async def control_plane(programs: Path, folder: Path) -> AsyncIterator[Cluster]:
-    """Starts everything, and stops it in the other order."""
+    """Start everything, and stop it in reverse order."""
     etcd_port, peer_port, port, kwok_port = await asyncio.to_thread(_free_ports, 4)
     etcd, peer, url = (
         f"http://127.0.0.1:{etcd_port}",
@@ -239,7 +241,7 @@ def _write_files(folder: Path, url: str, tokens: dict[str, str]) -> None:
 
 
 def write_stages(programs: Path, folder: Path) -> None:
-    """kwok's own stages, with a pause before a pod is ready."""
+    """Write kwok's own stages, with a pause before a pod is ready."""
     stages = [yaml.safe_load(path.read_text()) for path in sorted((programs / "stages").glob("*.yaml"))]
     [ready] = [stage for stage in stages if stage["metadata"]["name"] == "pod-ready"]
     ready["spec"]["delay"] = {"durationMilliseconds": READY_AFTER_MILLISECONDS}
@@ -253,7 +255,7 @@ async def _running(
     arguments = [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]
     program = str(programs / "bin" / name)
     command = Command(name, (program, *arguments), dict(os.environ), grace_seconds=STOP_SECONDS)
-    # The kernel ends it with this process, should that be killed.
+    # The kernel ends it if this process is killed.
     process = await ChildProcess.start(command, folder / f"{name}.log")
     try:
         yield

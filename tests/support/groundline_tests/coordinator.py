@@ -3,52 +3,44 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from groundline.v1 import (
-    candidate_pb2,
     chat_pb2,
     collection_pb2,
-    coordinator_service_pb2,
     generator_service_pb2,
     passage_pb2,
-    reranker_service_pb2,
     retriever_service_pb2,
     thread_pb2,
 )
+from groundline.v1 import coordinator_service_pb2 as pb
 from groundline_coordinator.domain.passages import rests_on
 from groundline_coordinator.domain.turns import ReadableCollection, RequestClaim
 from groundline_coordinator.ports import REPLAY_SECONDS, QuotaUse
-from groundline_ranking import arm_scores, is_weak, rank, ranked_with_texts, read_passages
 from groundline_runtime.context import has_begun
 from groundline_runtime.errors import AbortedError, FieldViolation, InvalidArgumentError, NotFoundError
-from groundline_signatures import SIGNATURE_BYTES
 
 __all__ = [
     "DOCUMENT_ID",
     "FakeCatalog",
     "FakeGenerator",
     "FakeQuotas",
-    "FakeReranker",
     "FakeRetriever",
     "FakeThreads",
     "collection",
+    "found",
     "make_chunk",
-    "retrieved",
     "rewrite",
 ]
 
-DOCUMENT_ID = "5f0c1d6e-0000-4000-8000-000000000001"
-"""Of made chunks."""
-
-type Scores = Sequence[tuple[int, float]]
-"""Chunk ids and scores, best first."""
+DOCUMENT_ID: Final = "5f0c1d6e-0000-4000-8000-000000000001"
+"""Document of made chunks."""
 
 
 def make_chunk(chunk_id: int, text: str = "Some text.", **fields: Any) -> passage_pb2.Chunk:
-    """A chunk with plausible values in the fields that are not given."""
+    """Return a chunk with plausible values in the fields that are not given."""
     given = {
         "document_id": DOCUMENT_ID,
         "collection_id": "docs",
@@ -63,32 +55,23 @@ def make_chunk(chunk_id: int, text: str = "Some text.", **fields: Any) -> passag
     return passage_pb2.Chunk(chunk_id=str(chunk_id), **given)
 
 
-def retrieved(
-    *, keyword: Scores = (), semantic: Scores = (), **fields: Any
-) -> retriever_service_pb2.RetrieveResponse:
-    """What the arms found in the collection "docs"."""
-    ids = list(dict.fromkeys(chunk_id for chunk_id, _ in (*keyword, *semantic)))
-    arms = {candidate_pb2.SEARCH_ARM_KEYWORD: keyword, candidate_pb2.SEARCH_ARM_SEMANTIC: semantic}
-    return retriever_service_pb2.RetrieveResponse(
-        lists=[
-            candidate_pb2.RankedList(
-                arm=arm,
-                chunk_ids=[chunk_id for chunk_id, _ in scores],
-                scores=[score for _, score in scores],
-            )
-            for arm, scores in arms.items()
-        ],
-        features=candidate_pb2.CandidateFeatures(
-            chunk_ids=ids,
-            collection_ids=["docs"],
-            collections=[0] * len(ids),
-            chunk_indexes=[0] * len(ids),
-            update_seconds=[0] * len(ids),
-            source_types=[passage_pb2.SOURCE_TYPE_FILE] * len(ids),
-            signatures=bytes(SIGNATURE_BYTES * len(ids)),
-        ),
-        **fields,
-    )
+def passages_of(*scores: tuple[int, float]) -> list[passage_pb2.Passage]:
+    """Make passages of chunks that were found by these similarities."""
+    return [
+        passage_pb2.Passage(
+            chunk=make_chunk(chunk_id),
+            score=score,
+            explanation=passage_pb2.ScoreExplanation(
+                semantic=passage_pb2.ArmScore(rank=rank, score=score), final_score=score
+            ),
+        )
+        for rank, (chunk_id, score) in enumerate(scores, start=1)
+    ]
+
+
+def found(*scores: tuple[int, float], **fields: Any) -> retriever_service_pb2.SearchResponse:
+    """Make the response of a search that found these chunks, best first, with their similarities."""
+    return retriever_service_pb2.SearchResponse(passages=passages_of(*scores), **fields)
 
 
 def rewrite(
@@ -100,12 +83,12 @@ def rewrite(
 
 
 def collection(collection_id: str, **settings: Any) -> ReadableCollection:
-    """A collection with these settings."""
-    return ReadableCollection(collection_id, 1, collection_pb2.CollectionSettings(**settings))
+    """Return a collection with these settings."""
+    return ReadableCollection(collection_id, collection_pb2.CollectionSettings(**settings))
 
 
 class _Step:
-    """What the fake steps share: the next calls fail, or hang until cancelled."""
+    """A fake step, whose next calls can be made to fail, or hang until cancelled."""
 
     def __init__(self) -> None:
         self.error: Exception | None = None
@@ -131,133 +114,48 @@ class FakeRetriever(_Step):
     It has the chunks in `chunks`, and for any other id one that make_chunk makes.
     """
 
-    def __init__(self, response: retriever_service_pb2.RetrieveResponse | None = None) -> None:
+    def __init__(self, response: retriever_service_pb2.SearchResponse | None = None) -> None:
         super().__init__()
-        self.response = response or retrieved()
-        self.by_query: dict[str, retriever_service_pb2.RetrieveResponse | Exception] = {}
-        self.calls: list[retriever_service_pb2.RetrieveRequest] = []
+        self.response = response or found()
+        self.by_query: dict[str, retriever_service_pb2.SearchResponse | Exception] = {}
+        self.calls: list[retriever_service_pb2.SearchRequest] = []
         self.begun: list[bool] = []
-        self.fetches: list[retriever_service_pb2.FetchChunksRequest] = []
         self.chunks: dict[int, passage_pb2.Chunk] = {}
-        self.adjacent: dict[int, list[passage_pb2.Chunk]] = {}
         self.gone: set[int] = set()
-        self.fetch_error: Exception | None = None
-        self.versions: Mapping[str, int] = {}
-        """Of the collections of passages that it ranks, as it finds them when it reads these."""
 
     @property
-    def queries(self) -> list[str]:
-        """What it was asked for so far."""
-        return [call.query for call in self.calls]
+    def queries(self) -> list[list[str]]:
+        """Queries that each call asked for."""
+        return [[call.query, *call.additional_queries] for call in self.calls]
 
-    async def retrieve(
-        self, request: retriever_service_pb2.RetrieveRequest
-    ) -> retriever_service_pb2.RetrieveResponse:
+    async def search(
+        self, request: retriever_service_pb2.SearchRequest
+    ) -> retriever_service_pb2.SearchResponse:
         self.calls.append(request)
         self.begun.append(has_begun())
         await self._pass()
-        found = self.by_query.get(request.query, self.response)
-        if isinstance(found, Exception):
-            raise found
-        return await self._ranked(request, found) if request.HasField("ranking") else found
-
-    async def _ranked(
-        self,
-        request: retriever_service_pb2.RetrieveRequest,
-        response: retriever_service_pb2.RetrieveResponse,
-    ) -> retriever_service_pb2.RetrieveResponse:
-        ranking = request.ranking
-        found = candidate_pb2.CandidateSet(
-            query=request.query, lists=response.lists, features=response.features
-        )
-        if ranking.HasField("weak_similarity") and is_weak(arm_scores([found]), ranking.weak_similarity):
-            return response
-
-        async def fetch(
-            selections: Sequence[candidate_pb2.CollectionChunks],
-        ) -> Iterable[candidate_pb2.FetchedChunk]:
-            return (await self.fetch(retriever_service_pb2.FetchChunksRequest(selections=selections))).chunks
-
-        rerank = reranker_service_pb2.RerankRequest(
-            query=request.query, candidate_sets=[found], options=ranking.options
-        )
-        ranked = await ranked_with_texts(rank, rerank, fetch)
-        passages = await read_passages(ranked.ranked, response.adjacent_chunks, fetch)
-        return retriever_service_pb2.RetrieveResponse(
-            ranked=retriever_service_pb2.RankedPassages(
-                passages=passages, cut=ranked.cut, collection_versions=self.versions
-            ),
-            degraded=response.degraded,
-            timings=response.timings,
-        )
+        response = self.by_query.get(request.query, self.response)
+        if isinstance(response, Exception):
+            raise response
+        best = max((each.explanation.semantic.score for each in response.passages), default=-1.0)
+        if request.HasField("weak_similarity") and best < request.weak_similarity:
+            return retriever_service_pb2.SearchResponse(is_weak=True, degraded=response.degraded)
+        for passage in response.passages:
+            if chunk := self.chunks.get(int(passage.chunk.chunk_id)):
+                passage.chunk.CopyFrom(chunk)
+        return response
 
     async def fetch(
         self, request: retriever_service_pb2.FetchChunksRequest
     ) -> retriever_service_pb2.FetchChunksResponse:
-        self.fetches.append(request)
-        if self.fetch_error is not None:
-            raise self.fetch_error
         return retriever_service_pb2.FetchChunksResponse(
             chunks=[
-                candidate_pb2.FetchedChunk(
-                    chunk=self.chunks.get(chunk_id) or make_chunk(chunk_id),
-                    adjacent_chunks=self.adjacent.get(chunk_id, ()) if selection.adjacent_chunks else (),
-                )
+                self.chunks.get(chunk_id) or make_chunk(chunk_id)
                 for selection in request.selections
-                for chunk_id in selection.chunk_ids
+                for chunk_id in map(int, selection.chunk_ids)
                 if chunk_id not in self.gone
             ]
         )
-
-
-class FakeReranker(_Step):
-    """A Reranker that keeps the candidates' order, and may want texts first."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls: list[reranker_service_pb2.RerankRequest] = []
-        self.wants_texts = False
-        self.duplicates: dict[int, list[int]] = {}
-
-    async def rerank(
-        self, request: reranker_service_pb2.RerankRequest
-    ) -> reranker_service_pb2.RerankResponse:
-        kept = reranker_service_pb2.RerankRequest()
-        kept.CopyFrom(request)
-        self.calls.append(kept)
-        await self._pass()
-        ids = list(dict.fromkeys(i for each in request.candidate_sets for i in each.features.chunk_ids))
-        if self.wants_texts and not request.has_chunks:
-            wanted = candidate_pb2.CollectionChunks(collection_id="docs", chunk_ids=ids)
-            return reranker_service_pb2.RerankResponse(wanted=[wanted])
-        return reranker_service_pb2.RerankResponse(
-            ranked=[
-                candidate_pb2.RankedChunk(
-                    chunk_id=chunk_id,
-                    collection_id="docs",
-                    score=1 / rank,
-                    explanation=_explanation(request, chunk_id, 1 / rank),
-                    duplicates=[
-                        candidate_pb2.DuplicateChunk(chunk_id=each, collection_id="docs", similarity=0.95)
-                        for each in self.duplicates.get(chunk_id, ())
-                    ],
-                )
-                for rank, chunk_id in enumerate(ids[: request.options.top_k or 8], start=1)
-            ]
-        )
-
-
-def _explanation(
-    request: reranker_service_pb2.RerankRequest, chunk_id: int, score: float
-) -> passage_pb2.ScoreExplanation:
-    explanation = passage_pb2.ScoreExplanation(final_score=score)
-    for ranked in (ranked for each in request.candidate_sets for ranked in each.lists):
-        if chunk_id in ranked.chunk_ids:
-            is_keyword = ranked.arm == candidate_pb2.SEARCH_ARM_KEYWORD
-            place = list(ranked.chunk_ids).index(chunk_id)
-            arm = explanation.keyword if is_keyword else explanation.semantic
-            arm.rank, arm.score = place + 1, ranked.scores[place]
-    return explanation
 
 
 class FakeGenerator(_Step):
@@ -311,7 +209,7 @@ class FakeGenerator(_Step):
         return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Restricted:
     collection: ReadableCollection
     readers: Sequence[str] = ()
@@ -323,25 +221,16 @@ class FakeCatalog:
 
     def __init__(self) -> None:
         self._collections: dict[str, _Restricted] = {}
-        self.asked = 0
-        """How often."""
 
     def add(
         self, collection: ReadableCollection, *, readers: Sequence[str] = (), writers: Sequence[str] = ()
     ) -> None:
-        """In place of one of the same id, whose next version it is."""
-        known = self._collections.get(collection.collection_id)
-        if known is not None:
-            collection = replace(collection, version=known.collection.version + 1)
+        """Add a collection, in place of one of the same id."""
         self._collections[collection.collection_id] = _Restricted(collection, readers, writers)
-
-    def remove(self, collection_id: str) -> None:
-        del self._collections[collection_id]
 
     async def readable(
         self, principals: Sequence[str], collection_ids: Sequence[str]
     ) -> Sequence[ReadableCollection]:
-        self.asked += 1
         found = [
             each.collection
             for name, each in self._collections.items()
@@ -354,7 +243,7 @@ class FakeCatalog:
         return [*found[:2], *limited]
 
 
-@dataclass
+@dataclass(slots=True)
 class _Exchange:
     question: thread_pb2.Message
     answer: thread_pb2.Message | None = None
@@ -364,7 +253,7 @@ class _Exchange:
         return [self.question] if self.answer is None else [self.question, self.answer]
 
 
-@dataclass
+@dataclass(slots=True)
 class _Conversation:
     owner: str
     title: str
@@ -377,11 +266,11 @@ class _Conversation:
         return [message for each in self.exchanges for message in each.messages]
 
 
-@dataclass
+@dataclass(slots=True)
 class _Claimed:
     claim: RequestClaim
     expire_time: datetime
-    answered: coordinator_service_pb2.AnswerResponse | None = None
+    answered: pb.AnswerResponse | None = None
 
     def is_gone(self, threads: Mapping[str, _Conversation]) -> bool:
         return self.answered is not None and self.answered.thread_id not in threads
@@ -428,7 +317,7 @@ class FakeThreads:
 
     async def claim(
         self, claim: RequestClaim, principals: Sequence[str], lease_seconds: float
-    ) -> coordinator_service_pb2.AnswerResponse | None:
+    ) -> pb.AnswerResponse | None:
         key = (claim.owner, claim.request_id)
         known = self._claims.get(key)
         end = self._now + timedelta(seconds=lease_seconds)
@@ -449,7 +338,7 @@ class FakeThreads:
         if self.hidden.intersection(each.document_id for each in known.answered.sources):
             self._claims[key] = _Claimed(claim, end)
             return None
-        answered = coordinator_service_pb2.AnswerResponse()
+        answered = pb.AnswerResponse()
         answered.CopyFrom(known.answered)
         _without_texts(answered.sources, answered.completed.citations)
         return answered
@@ -491,7 +380,7 @@ class FakeThreads:
         question_id: str,
         answer: thread_pb2.Message,
         *,
-        answered: tuple[RequestClaim, coordinator_service_pb2.AnswerResponse] | None = None,
+        answered: tuple[RequestClaim, pb.AnswerResponse] | None = None,
     ) -> None:
         self.answering.set()
         if self.blocked is not None:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 from uuid import UUID, uuid4
 
 import asyncpg
@@ -12,7 +12,7 @@ from groundline_signatures import signature
 
 from groundline_tests.embedding import FakeEmbedder
 
-_COLUMNS = (
+_COLUMNS: Final = (
     "partition_id", "collection_id", "document_id", "chunk_index", "original_text", "context_annotation",
     "lexical_text", "embedding", "start_offset", "end_offset", "content_hash", "source_type", "metadata",
     "allowed_principals", "update_time", "signature",
@@ -20,7 +20,7 @@ _COLUMNS = (
 
 
 class Corpus:
-    """Writes collections as the ingestor does: a partition each, with its HNSW and BM25 index."""
+    """Writer of collections as the ingestor stores them: a partition each, with its HNSW and BM25 index."""
 
     def __init__(self, connection: "asyncpg.Connection[Any]", lexical: LexicalIndex) -> None:
         self.connection = connection

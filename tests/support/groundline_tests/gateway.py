@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from groundline_cli.connection import Connection
@@ -18,10 +18,10 @@ __all__ = ["FakeGateway", "Reply", "fake_gateway", "status"]
 
 type Json = dict[str, Any]
 
-_PAGE = 2  # so small that lists of three have two pages
+_PAGE: Final = 2  # so small that lists of three have two pages
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Reply:
     """An answer to one request: JSON, text, or server-sent events."""
 
@@ -30,14 +30,14 @@ class Reply:
 
 
 def status(code: int, message: str, reason: str, *details: Json) -> Json:
-    """google.rpc.Status in JSON."""
+    """Return google.rpc.Status in JSON."""
     info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": "groundline.dev"}
     return {"code": code, "message": message, "details": [info, *details]}
 
 
-@dataclass
+@dataclass(slots=True)
 class FakeGateway:
-    """What the server knows, and what it was asked."""
+    """State of the server, and its requests."""
 
     connection: Connection
     collections: dict[str, Json] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class FakeGateway:
     requests: list[tuple[str, str, Json]] = field(default_factory=list)
     """Method, path and body of every request."""
     last_event_ids: list[str] = field(default_factory=list)
-    """What each request said came last, in the same order; empty where it said nothing."""
+    """Last-Event-ID of each request, in the same order; "" if it had none."""
     next_replies: list[Reply] = field(default_factory=list)
     """Answers to the next requests, whatever they are."""
     threads: dict[str, list[Json]] = field(default_factory=dict)
@@ -56,21 +56,21 @@ class FakeGateway:
     chat_events: list[Json] = field(default_factory=list)
     answer: Json = field(default_factory=dict)
     passages: list[Json] | None = None
-    """What every search finds; None: documents by how many of the query's words they hold."""
+    """Passages that every search finds; None: documents by how many of the query's words they hold."""
     stats: Json = field(default_factory=dict)
     degraded: list[Json] = field(default_factory=list)
     site: list[Json] = field(default_factory=list)
     """Items of every crawl, the crawl itself among them."""
     healthy: bool = True
     jobs_take_time: bool = False
-    """Whether a job has not ended when the request that began it is answered."""
+    """Whether a job is still running when the request that began it is answered."""
 
     def paths(self, method: str) -> list[str]:
-        """Paths asked for with `method`."""
+        """Return the paths requested with `method`."""
         return [path for name, path, _ in self.requests if name == method]
 
     def reply(self, method: str, path: str, query: dict[str, str], body: Json) -> Reply:
-        """The answer to one request."""
+        """Return the answer to one request."""
         self.requests.append((method, path, body))
         if self.next_replies:
             return self.next_replies.pop(0)
@@ -222,7 +222,7 @@ class FakeGateway:
         return Reply(200, {"job": _job(job_id, "DONE", items), "items": items})
 
     def _delete(self, name: str, body: Json) -> Reply:
-        """By document ids."""
+        """Delete documents by their ids."""
         documents = self.documents.get(name, {})
         ids = body["filter"]["$document_id"]["$in"]
         selected = [uri for uri, document in documents.items() if document["documentId"] in ids]
@@ -250,7 +250,7 @@ class FakeGateway:
 
 @contextmanager
 def fake_gateway(api_key: str = "a-key-for-tests-only") -> Iterator[FakeGateway]:
-    """A FakeGateway that listens on a free port of the loopback interface."""
+    """Run a FakeGateway on a free port of the loopback interface."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -280,7 +280,7 @@ def fake_gateway(api_key: str = "a-key-for-tests-only") -> Iterator[FakeGateway]
             return b"".join(parts)
 
         def _fields(self, body: bytes) -> Json:
-            """Of a body that is JSON; an upload's is a document."""
+            """Parse a body that is JSON; an upload's is a document."""
             is_json = self.headers.get("content-type") == "application/json"
             return json.loads(body) if body and is_json else {}
 
@@ -301,7 +301,7 @@ def fake_gateway(api_key: str = "a-key-for-tests-only") -> Iterator[FakeGateway]
             self.wfile.write(content)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is http.server's
-            """Nothing: the gateway keeps its requests."""
+            """Log nothing: the gateway keeps its requests."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         gateway = FakeGateway(Connection(f"http://127.0.0.1:{server.server_address[1]}", api_key))
@@ -315,13 +315,13 @@ def fake_gateway(api_key: str = "a-key-for-tests-only") -> Iterator[FakeGateway]
 
 
 def _event(event: Json) -> str:
-    """A server-sent event, with the id that is in it."""
+    """Return a server-sent event, with the id that is in it."""
     named = f"id: {event['eventId']}\n" if "eventId" in event else ""
     return f"{named}data: {json.dumps(event)}\n\n"
 
 
 def _text(document: Json) -> str:
-    """What a document says, however it was handed in."""
+    """Return a document's text, however it was handed in."""
     if "data" in document:
         return base64.b64decode(document["data"]).decode(errors="replace")
     return str(document["text"] if "text" in document else document["object"])

@@ -1,4 +1,4 @@
-"""The gateway's program, as an image runs it."""
+"""Program of the gateway, as an image runs it."""
 
 import asyncio
 import os
@@ -6,7 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import pytest
@@ -15,14 +15,14 @@ from groundline_cli.stack.ports import reserved_port
 
 __all__ = ["gateway_program"]
 
-_SERVICES = ("COORDINATOR", "RETRIEVER", "RERANKER", "GENERATOR", "INGESTOR")
+_SERVICES: Final = ("COORDINATOR", "RETRIEVER", "RERANKER", "GENERATOR", "INGESTOR")
 
 
 @asynccontextmanager
 async def gateway_program(
     upstream: Any, port: int, directory: Path, settings: Mapping[str, str]
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of it; Envoy has gone with the program at the end."""
+    """Provide a client of the program; Envoy has ended with it afterwards."""
     environment = {
         "PATH": os.environ["PATH"],
         "GROUNDLINE_GATEWAY_KEY_REFRESH_SECONDS": "0.2",

@@ -10,17 +10,18 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import psutil
 from service_requirements import ROOT
 
 from groundline_tests.base_image import make_base
 
-BASE, VERSION = "localhost/base:test", "9.9.9"
+BASE: Final = "localhost/base:test"
+VERSION: Final = "9.9.9"
 
-# What a pod gives its container: its own process table, a read-only root, and a small /tmp.
-ISOLATE = """
+# Restrictions of a pod's container: its own process table, a read-only root, and a small /tmp.
+ISOLATE: Final = """
 mount --bind "$1" "$1"
 mount -o remount,bind,ro "$1"
 mount -t proc proc "$1/proc"
@@ -43,7 +44,7 @@ class Images:
             "CONTAINERS_STORAGE_CONF": str(configuration),
             "BUILDAH_ISOLATION": "chroot",
         }
-        # vfs works everywhere, but copies every layer; overlay needs a file system that is none itself.
+        # vfs works everywhere, but copies every layer; overlay does not work on an overlay file system.
         for driver in ("overlay", "vfs"):
             configuration.write_text(
                 f'[storage]\ndriver = "{driver}"\n'
@@ -57,11 +58,11 @@ class Images:
         make_base(folder, BASE, buildah=self.buildah, debian=debian)
 
     def buildah(self, *arguments: str) -> str:
-        """Its output."""
+        """Run buildah and return its output."""
         return self._run("buildah", *arguments).strip()
 
     def build(self, service: str) -> str:
-        """The image of a service by `make images`; its name."""
+        """Build the image of a service by `make images`; return its name."""
         self._run(
             *("make", "--silent", "--directory", str(ROOT), "images", "IMAGE_BUILDER=buildah"),
             *(f"SERVICE={service}", f"VERSION={VERSION}", "IMAGE_PREFIX=localhost/"),
@@ -70,14 +71,14 @@ class Images:
         return f"localhost/{service}:{VERSION}"
 
     def configuration(self, image: str) -> dict[str, Any]:
-        """What the image says of itself."""
+        """Return the image's configuration."""
         found: dict[str, Any] = json.loads(self.buildah("inspect", "--type", "image", image))["OCIv1"][
             "config"
         ]
         return found
 
     def root(self, image: str) -> Path:
-        """A directory with the image's files, for a container."""
+        """Return a directory with the image's files, for a container."""
         return Path(self.buildah("mount", self.buildah("from", "--pull-never", image)))
 
     def close(self) -> None:
@@ -86,7 +87,7 @@ class Images:
         for path in self.folder.glob("overlay/overlay"):
             if path.is_mount():
                 self._run("umount", str(path))
-        # Gigabytes, which pytest would keep.
+        # These are gigabytes, which pytest would keep.
         shutil.rmtree(self.folder)
 
     def _run(self, *command: str) -> str:
@@ -95,7 +96,7 @@ class Images:
         return done.stdout
 
 
-@dataclass
+@dataclass(slots=True)
 class Container:
     """A running container."""
 
@@ -109,7 +110,7 @@ class Container:
         return process
 
     async def stopped(self) -> int:
-        """SIGTERM to process 1, and the container's exit code."""
+        """Send SIGTERM to process 1, and return the container's exit code."""
         self.first.terminate()
         return await self.runtime.wait()
 
@@ -118,7 +119,7 @@ class Container:
 async def running(
     images: Images, image: str, log: Path, environment: Mapping[str, str]
 ) -> AsyncIterator[Container]:
-    """A container with the image's entry point, environment and user, a read-only root and no privileges.
+    """Run a container with the image's entry point, environment and user, a read-only root and no privileges.
 
     It shares the machine's network.
     """
@@ -145,12 +146,12 @@ async def running(
 
 
 def installed(root: Path) -> set[str]:
-    """Names of the distributions in an image."""
+    """Return the names of the distributions in an image."""
     folders = (root / f"app/lib/python3.{sys.version_info.minor}/site-packages").glob("*.dist-info")
     return {folder.name.partition("-")[0].replace("_", "-").replace(".", "-").lower() for folder in folders}
 
 
 def size_mib(root: Path) -> int:
-    """What an image's files take."""
+    """Return the size of an image's files."""
     files = (path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
     return sum(path.stat().st_size for path in files) // 2**20

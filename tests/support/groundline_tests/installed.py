@@ -10,20 +10,21 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import grpc
 from groundline_embedding import EmbeddingSettings, prepare_model
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from service_requirements import ROOT, closure_of, directory, hashed, needs, pins
 
-SERVICES = ("coordinator", "generator", "ingestor", "reranker", "retriever")
-"""Those that speak gRPC."""
-PROGRAMS = (*SERVICES, "bridge")
-START_SECONDS = 120
+SERVICES: Final = ("collector", "coordinator", "generator", "ingestor", "reranker", "retriever")
+"""Services that speak gRPC."""
+PROGRAMS: Final = (*SERVICES, "bridge")
+START_SECONDS: Final = 120
 
 
 def pip(*arguments: str | Path, python: Path | None = None) -> None:
-    """Runs the workspace's pip, on another interpreter where given."""
+    """Run the workspace's pip, on another interpreter if given."""
     target = ("--python", str(python)) if python else ()
     command = [sys.executable, "-m", "pip", "--quiet", *target, *map(str, arguments)]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
@@ -31,7 +32,7 @@ def pip(*arguments: str | Path, python: Path | None = None) -> None:
 
 
 class Installation:
-    """A virtual environment for each service, made when first asked for, two at a time."""
+    """Virtual environments of the services, made when first asked for, two at a time."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -44,7 +45,7 @@ class Installation:
         }
 
     async def python(self, service: str) -> Path:
-        """The interpreter of the service's environment."""
+        """Return the interpreter of the service's environment."""
         return await asyncio.wrap_future(self._made[service])
 
     def close(self) -> None:
@@ -55,7 +56,7 @@ class Installation:
         pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", self._wheels, *sorted(packages))
 
     def _fetch_wheels(self) -> None:
-        """All that any service needs, once."""
+        """Fetch the wheels of all services, once."""
         everything = self._folder / "everything.txt"
         pinned = pins()
         names = {name for service in PROGRAMS for name in closure_of(service)}
@@ -74,12 +75,12 @@ class Installation:
             next(self._wheels.glob(f"groundline_{one.name}-*.whl")) for one in needs(directory(service))[0]
         ]
         pip(*offline, *own, python=python)
-        # The closure is complete: nothing that is installed misses a dependency.
+        # The closure is complete: no installed package misses a dependency.
         pip("check", python=python)
         return python
 
 
-@dataclass
+@dataclass(slots=True)
 class Running:
     """A started service."""
 
@@ -97,7 +98,7 @@ class Running:
     async def becomes(
         self, name: str, status: health_pb2.HealthCheckResponse.ServingStatus.ValueType
     ) -> None:
-        """Waits until the health service says so."""
+        """Wait until the health service says so."""
         async with grpc.aio.insecure_channel(self.target) as channel:
             watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(service=name))
             async for response in watch:
@@ -106,7 +107,7 @@ class Running:
                     return
 
     async def stopped(self) -> int:
-        """SIGTERM, and the exit code."""
+        """Send SIGTERM and return the exit code."""
         if self.process.returncode is None:
             self.process.terminate()
         return await self.process.wait()
@@ -116,7 +117,7 @@ class Running:
 async def started(
     installation: Installation, service: str, folder: Path, **environment: str
 ) -> AsyncIterator[Running]:
-    """The service, started as the image's entry point starts it, in nothing but the image's environment."""
+    """Start the service as the image's entry point does, in nothing but the image's environment."""
     python = await installation.python(service)
     model = await asyncio.to_thread(prepare_model, EmbeddingSettings())
     log = folder / f"{service}.log"
@@ -139,7 +140,7 @@ async def started(
 
 
 def image_environment() -> Mapping[str, str]:
-    """ENV of services/Dockerfile, on a free port of loopback."""
+    """Return ENV of services/Dockerfile, on a free port of loopback."""
     lines = (ROOT / "services/Dockerfile").read_text().replace("\\\n", " ").splitlines()
     [last] = [line for line in lines if line.startswith("ENV HOME")]
     values = dict(entry.split("=", 1) for entry in last.split()[1:])
@@ -156,7 +157,7 @@ async def _port(process: asyncio.subprocess.Process, log: Path) -> int:
         await asyncio.sleep(0.05)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Ended:
     """A program that has ended."""
 
@@ -165,7 +166,7 @@ class Ended:
 
 
 async def run(*command: str | Path) -> Ended:
-    """Runs a program to its end, in an empty environment."""
+    """Run a program to its end, in an empty environment."""
     process = await asyncio.create_subprocess_exec(*command, env={}, stderr=asyncio.subprocess.PIPE)
     _, err = await process.communicate()
     assert process.returncode is not None
@@ -176,10 +177,10 @@ type Ask = Callable[[grpc.aio.Channel], Coroutine[None, None, None]]
 
 
 async def stop_under_load(running: Running, name: str, ask: Ask) -> tuple[int, int]:
-    """SIGTERM while clients ask without pause. Returns the exit code and how many requests were answered.
+    """Send SIGTERM while clients ask without pause; return the exit code and how many requests were answered.
 
-    As behind a load balancer, a client sends no new request once the service says NOT_SERVING. A request
-    that fails raises.
+    As behind a load balancer, a client sends no new request once the service says NOT_SERVING. A request that
+    fails raises.
     """
     leaving = asyncio.Event()
     busy = asyncio.Event()

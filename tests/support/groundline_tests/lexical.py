@@ -6,7 +6,7 @@ import warnings
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Final, NoReturn
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -28,16 +28,16 @@ __all__ = [
     "offered_index",
 ]
 
-URL_VARIABLE = "GROUNDLINE_TEST_POSTGRES_URL"
+URL_VARIABLE: Final = "GROUNDLINE_TEST_POSTGRES_URL"
 """URL of a server, with the right to create databases and extensions, whose backends are tested."""
 
-ROLE = "groundline"
-"""No superuser; owns the databases on servers of the tests' own."""
+ROLE: Final = "groundline"
+"""Role without superuser rights, which owns the databases on servers of the tests' own."""
 
-SEARCH_SETTINGS = {"plan_cache_mode": "force_generic_plan", "max_parallel_workers_per_gather": "0"}
-"""Of connections that search."""
+SEARCH_SETTINGS: Final = {"plan_cache_mode": "force_generic_plan", "max_parallel_workers_per_gather": "0"}
+"""Settings of connections that search."""
 
-PREPARATION: Mapping[str, Sequence[str]] = {
+PREPARATION: Final[Mapping[str, Sequence[str]]] = {
     "pg_textsearch": ("CREATE EXTENSION pg_textsearch",),
     "pg_search": ("CREATE EXTENSION pg_search",),
     "vchord_bm25": (
@@ -45,23 +45,23 @@ PREPARATION: Mapping[str, Sequence[str]] = {
         f"GRANT USAGE ON SCHEMA bm25_catalog TO {ROLE}",
     ),
 }
-"""What a superuser does before others migrate, as the README of groundline-lexical has it."""
+"""Statements of a superuser before others migrate, as the README of groundline-lexical has them."""
 
-_OFFERED = "SELECT default_version FROM pg_available_extensions WHERE name = $1"
+_OFFERED: Final = "SELECT default_version FROM pg_available_extensions WHERE name = $1"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Database:
     """A database with a backend's extension."""
 
     url: str
     admin_url: str
-    """Of the same database, as the role that the server's URL names."""
+    """URL of the same database, as the role that the server's URL names."""
     index: LexicalIndex
 
 
 async def lexical_server_settings() -> Mapping[str, str]:
-    """Settings of a server that loads what the backends among its extensions need loaded."""
+    """Return the settings of a server that loads the libraries of its extensions."""
     process = await asyncio.create_subprocess_exec(
         str(server_binaries() / "pg_config"), "--pkglibdir", stdout=asyncio.subprocess.PIPE
     )
@@ -82,10 +82,10 @@ async def create_role(url: str) -> None:
 async def database_with(
     backend: str, server: str, *, name: str, owner: str | None
 ) -> AsyncIterator[Database]:
-    """A new database with the backend's extension; skips where there is none to have.
+    """Create a database with the backend's extension; skip if the server has none.
 
-    `owner` is a role that a superuser prepares the database for, and that has no right to more. None takes
-    the role of `server`, a URL, which creates the extension itself.
+    `owner` is a role without further rights, for which a superuser prepares the database. None takes the role
+    of `server`, a URL, which creates the extension itself.
     """
     index = await offered_index(server, backend)
     admin = await asyncpg.connect(server)
@@ -114,7 +114,7 @@ async def database_with(
 
 
 async def offered_index(server: str, backend: str) -> LexicalIndex:
-    """The backend in the version that the server at a URL offers; skips where there is none to test."""
+    """Return the backend in the version that the server at a URL offers; skip if it offers no version."""
     connection = await asyncpg.connect(server)
     try:
         version = await connection.fetchval(_OFFERED, backend)
@@ -129,7 +129,7 @@ async def offered_index(server: str, backend: str) -> LexicalIndex:
 
 
 def _skip(reason: str) -> NoReturn:
-    """A backend that is skipped is to be seen, not to fail."""
+    """Skip visibly."""
     reason = f"LEXICAL BACKEND NOT TESTED: {reason}"
     warnings.warn(reason, pytest.PytestWarning, stacklevel=2)
     pytest.skip(reason)

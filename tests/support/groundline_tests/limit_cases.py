@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from google.protobuf import descriptor_pool, message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor, MethodDescriptor
@@ -17,19 +17,20 @@ from groundline_validation.rules import rules_of
 
 __all__ = ["LimitCase", "limit_cases", "methods", "smallest"]
 
-PROTOS = Path(__file__).resolve().parents[3] / "protos/groundline/v1"
+PROTOS: Final = Path(__file__).resolve().parents[3] / "protos/groundline/v1"
 
-MAX_LENGTH = 200_000
-"""Longer texts are left out: the limit is a field's own, and takes seconds to send."""
+MAX_LENGTH: Final = 200_000
+"""Maximum length of generated texts; longer ones take seconds to send."""
 
-_UNKNOWN_ENUM = 9999
-_INTEGERS = (FieldDescriptor.TYPE_INT64, FieldDescriptor.TYPE_FIXED32)
+_UNKNOWN_ENUM: Final = 9999
+_INTEGERS: Final = (FieldDescriptor.TYPE_INT32, FieldDescriptor.TYPE_INT64, FieldDescriptor.TYPE_FIXED32)
 
 # What a message needs beyond what its limits ask for, by its rules between fields.
-_NEEDED: Mapping[str, Mapping[str, Any]] = {
+_NEEDED: Final[Mapping[str, Mapping[str, Any]]] = {
     "ChatMessage": {"role": "USER"},
     "CollectionChunks": {"chunkIds": ["1"]},
     "RankedList": {"arm": "SEARCH_ARM_KEYWORD"},
+    "Chunk": {"chunkId": "a"},
     "ContextualizeChunksRequest": {"documentText": "text"},
     "DeleteDocumentsRequest": {"filter": {"year": 2026}},
     "EmbedTextsRequest": {"texts": ["text"]},
@@ -48,16 +49,18 @@ _NEEDED: Mapping[str, Mapping[str, Any]] = {
     },
     "DocumentSource": {"name": "a", "directory": {"path": "/srv/a"}},
     "CreateSourceRequest": {"source": {"name": "a", "directory": {"path": "/srv/a"}}},
+    "CheckSourceRequest": {"source": {"name": "a", "directory": {"path": "/srv/a"}}},
+    "CollectStart": {"source": {"name": "a", "directory": {"path": "/srv/a"}}},
     "Webhook": {"url": "https://example.com/"},
 }
 
 # Columns that must match each other: one value alone never is beyond its limit and nothing else.
-_COLUMNS = ("CandidateFeatures", "RankedList")
+_COLUMNS: Final = ("RankedList",)
 
-# Fields of which one excludes the other.
-_EXCLUDES = {"crawl": "documents"}
+# Fields that exclude each other.
+_EXCLUDES: Final = {"crawl": "documents"}
 
-_RIGHT = {
+_RIGHT: Final = {
     limits_pb2.TEXT_FORMAT_COLLECTION_ID: ("a", "0", "a" * 63, "a_-0"),
     limits_pb2.TEXT_FORMAT_UUID: (str(uuid.UUID(int=1)), str(uuid.UUID(int=2**128 - 1)).upper()),
     limits_pb2.TEXT_FORMAT_CHUNK_ID: ("0", str(2**63 - 1)),
@@ -67,7 +70,7 @@ _RIGHT = {
     limits_pb2.TEXT_FORMAT_LANGUAGE: ("english", "simple"),
     limits_pb2.TEXT_FORMAT_FILTER: ('{"year": 2024}', "{}"),
 }
-_WRONG = {
+_WRONG: Final = {
     limits_pb2.TEXT_FORMAT_COLLECTION_ID: ("A", "-a", "a" * 64, "a b", "ä"),
     limits_pb2.TEXT_FORMAT_UUID: ("1", str(uuid.UUID(int=1)).replace("-", ""), f"{{{uuid.UUID(int=1)}}}"),
     limits_pb2.TEXT_FORMAT_CHUNK_ID: ("-1", "01", str(2**63), "x"),
@@ -77,7 +80,7 @@ _WRONG = {
     limits_pb2.TEXT_FORMAT_LANGUAGE: ("e", "English", "x" * 31),
     limits_pb2.TEXT_FORMAT_FILTER: ("year", "[]", '{"$no": 1}'),
 }
-_WRONG_STRUCTS: Mapping[int, tuple[Mapping[str, Any], ...]] = {
+_WRONG_STRUCTS: Final[Mapping[int, tuple[Mapping[str, Any], ...]]] = {
     limits_pb2.STRUCT_FORMAT_FILTER: (
         {"year": {"$near": 1}},
         {"$document_id": "x"},
@@ -85,26 +88,26 @@ _WRONG_STRUCTS: Mapping[int, tuple[Mapping[str, Any], ...]] = {
     ),
     limits_pb2.STRUCT_FORMAT_JSON: ({"a": "\0"}, {"a": {"b\0": 1}}),
 }
-_RIGHT_STRUCTS: Mapping[int, tuple[Mapping[str, Any], ...]] = {
+_RIGHT_STRUCTS: Final[Mapping[int, tuple[Mapping[str, Any], ...]]] = {
     limits_pb2.STRUCT_FORMAT_FILTER: ({"year": {"$in": list(range(1000))}},),
     limits_pb2.STRUCT_FORMAT_JSON: ({"a": [1, {"b": None}]},),
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class LimitCase:
-    """A request that differs from the smallest right one in a single value."""
+    """A request that differs from the smallest valid one in a single value."""
 
     request: Message
     field: str
     """Path of the field, as a violation names it."""
     is_right: bool
     concept: str
-    """Message and field that state the limit, and the value: what all services must agree on."""
+    """Message and field that state the limit, and the value: all services must agree on it."""
 
 
 def methods() -> list[MethodDescriptor]:
-    """Of all services of the contract."""
+    """Return the methods of all services of the contract."""
     found: list[MethodDescriptor] = []
     for path in sorted(PROTOS.glob("*_service.proto")):
         import_module(f"groundline.v1.{path.stem}_pb2")
@@ -115,7 +118,7 @@ def methods() -> list[MethodDescriptor]:
 
 
 def smallest(descriptor: Descriptor) -> Message:
-    """A message with no more than it needs."""
+    """Return a message with no more than it needs."""
     message = message_factory.GetMessageClass(descriptor)()
     ParseDict(dict(_NEEDED.get(descriptor.name, {})), message)
     for field in fields_of(descriptor):
@@ -127,7 +130,7 @@ def smallest(descriptor: Descriptor) -> Message:
 
 
 def limit_cases(base: Message) -> Iterator[LimitCase]:
-    """Every limit of the message and of what it may hold, from a right message; recursive types once."""
+    """Yield every limit of the message and of its parts, from a valid message; recursive types once."""
     for field, path, holder in walk(base, "", ()):
         for value, is_right in values_of(field):
             request = type(base)()
@@ -140,7 +143,7 @@ def limit_cases(base: Message) -> Iterator[LimitCase]:
 
 
 def walk(base: Message, path: str, above: tuple[str, ...]) -> Iterator[tuple[FieldDescriptor, str, Any]]:
-    """Each field that has limits, the path of the message it is in, and how to reach that message."""
+    """Yield each field that has limits, the path of its message, and a function that reaches that message."""
     for field in fields_of(base.DESCRIPTOR):
         if has_limits(field):
             yield field, path, lambda request: request
@@ -156,12 +159,13 @@ def walk(base: Message, path: str, above: tuple[str, ...]) -> Iterator[tuple[Fie
 
 
 def fields_of(descriptor: Any) -> list[FieldDescriptor]:
-    """Of one class, for the type checker: in one of protobuf's stubs they may be of either of two."""
+    """Return the fields in one class, for the type checker: in protobuf's stubs they may be of either of
+    two."""
     return list(descriptor.fields)
 
 
 def reach(field: FieldDescriptor, within: Message, holder: Any) -> Any:
-    """From the message that has `field` to the one that `holder` finds in its value."""
+    """Return the function from the message that has `field` to the one that `holder` finds in its value."""
 
     def find(request: Any) -> Any:
         if other := _EXCLUDES.get(field.name):
@@ -179,7 +183,7 @@ def reach(field: FieldDescriptor, within: Message, holder: Any) -> Any:
 
 
 def put(target: Any, field: FieldDescriptor, value: Any, path: str) -> str:
-    """Sets the value; returns the path that a violation of it has."""
+    """Set the value; return the path that a violation of it has."""
     if is_map(field):
         target_map = getattr(target, field.name)
         for key, one in value.items():
@@ -199,7 +203,7 @@ def put(target: Any, field: FieldDescriptor, value: Any, path: str) -> str:
 
 
 def values_of(field: FieldDescriptor) -> Iterator[tuple[Any, bool]]:
-    """Values of a field, and whether each is right."""
+    """Yield values of a field, and whether each is valid."""
     limits = limits_of(field)
     if is_map(field):
         for key in limits.allowed_values:
@@ -220,7 +224,7 @@ def values_of(field: FieldDescriptor) -> Iterator[tuple[Any, bool]]:
 
 
 def numbered(entries: list[Any]) -> list[Any]:
-    """With numbers of their own, where they have numbers."""
+    """Give the entries numbers of their own, if they have numbers."""
     if not isinstance(entries[0], Message) or "number" not in entries[0].DESCRIPTOR.fields_by_name:
         return entries
     made: list[Any] = []
@@ -243,7 +247,7 @@ def single_values(field: FieldDescriptor, limits: limits_pb2.Limits) -> Iterator
             yield {"a": "x" * limits.max_bytes}, False
     else:
         is_float = field.type in (FieldDescriptor.TYPE_FLOAT, FieldDescriptor.TYPE_DOUBLE)
-        # Where 0 cannot be told from being unset, it is not checked.
+        # If 0 cannot be told from unset, it is not checked.
         yield from (pair for pair in numbers(limits, is_float=is_float) if field.has_presence or pair[0])
 
 
@@ -265,7 +269,7 @@ def texts(field: FieldDescriptor, limits: limits_pb2.Limits) -> Iterator[tuple[s
         yield from ((text, True) for text in _RIGHT[limits.text_format])
         yield from ((text, False) for text in _WRONG[limits.text_format])
     if limits.HasField("max_length") and limits.max_length <= MAX_LENGTH:
-        # Bytes may be the narrower limit. What is in a token only who made it knows.
+        # Bytes may be the narrower limit. Only a token's author knows its content.
         if not limits.text_format and field.name not in ("page_token", "start_url"):
             yield filled(field, limits.max_length), True
         yield filled(field, limits.max_length + 1), False
@@ -281,12 +285,12 @@ def texts(field: FieldDescriptor, limits: limits_pb2.Limits) -> Iterator[tuple[s
 
 
 def filled(field: FieldDescriptor, length: int) -> str:
-    """A text that is right but for its length."""
+    """Return a text that is valid except for its length."""
     return ("/" if field.name.endswith("_paths") else "x") + "x" * (length - 1)
 
 
 def right_text(limits: limits_pb2.Limits) -> str:
-    """Of no collection that a case creates."""
+    """Return a valid text that names no collection of a case."""
     if limits.text_format == limits_pb2.TEXT_FORMAT_COLLECTION_ID:
         return "no-such"
     return _RIGHT[limits.text_format][0] if limits.text_format else "/x"
@@ -298,7 +302,7 @@ def limits_of(field: FieldDescriptor) -> limits_pb2.Limits:
 
 
 def has_limits(field: FieldDescriptor) -> bool:
-    """Whether a value of the field can be wrong: any text may hold U+0000, any enum be unknown."""
+    """Tell whether a value of the field can be invalid: any text may hold U+0000, any enum be unknown."""
     return (
         field.GetOptions().HasExtension(limits_pb2.limits)
         or field.type in (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_ENUM, FieldDescriptor.TYPE_FLOAT)
@@ -314,7 +318,7 @@ def is_map(field: FieldDescriptor) -> bool:
 
 
 def shown(value: Any) -> str:
-    """Short enough to be read in a failure."""
+    """Return the value, short enough to be read in a failure."""
     if isinstance(value, str):
         return repr(value) if len(value) < 40 else f"{len(value)} characters"
     if isinstance(value, list):

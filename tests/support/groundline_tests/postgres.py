@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 from urllib.parse import urlencode
 
 import asyncpg
@@ -19,27 +19,28 @@ from groundline_cli.stack.process import ChildProcess, Command
 
 __all__ = ["BINARIES_VARIABLE", "PostgresServer", "server_binaries"]
 
-BINARIES_VARIABLE = "GROUNDLINE_TEST_POSTGRES_BIN"
-"""Names the folder of another PostgreSQL's programs, which may have other extensions than the wheel's."""
+BINARIES_VARIABLE: Final = "GROUNDLINE_TEST_POSTGRES_BIN"
+"""Variable that names the folder of another PostgreSQL's programs, which may have other extensions than the
+wheel's."""
 
-_SUPERUSER = "postgres"
-_ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C"}
-_READY_SECONDS = 120.0
-_POLL_SECONDS = 0.05
+_SUPERUSER: Final = "postgres"
+_ENVIRONMENT: Final = {"PATH": os.defpath, "LC_ALL": "C"}
+_READY_SECONDS: Final = 120.0
+_POLL_SECONDS: Final = 0.05
 
-_CONFIGURATION: Mapping[str, str] = {
+_CONFIGURATION: Final[Mapping[str, str]] = {
     "listen_addresses": "''",
     "max_connections": "40",
     "random_page_cost": "1.1",
     "jit": "off",
-    # Only processes are killed here: what they wrote is kept by the operating system.
+    # Only processes are killed here: the operating system keeps what they wrote.
     "fsync": "off",
     "restart_after_crash": "off",
 }
 
 
 def server_binaries() -> Path:
-    """The folder of the programs that servers are started from."""
+    """Return the folder of the programs that servers are started from."""
     named = os.environ.get(BINARIES_VARIABLE)
     return Path(named) if named else binaries()
 
@@ -64,7 +65,7 @@ class PostgresServer:
         return self.dsn_of("postgres")
 
     def dsn_of(self, database: str) -> str:
-        """URL of a database, as superuser."""
+        """Return the URL of a database, as superuser."""
         location = urlencode({"host": str(self._socket_directory)}, safe="/")
         return f"postgresql://{_SUPERUSER}@/{database}?{location}"
 
@@ -99,7 +100,7 @@ class PostgresServer:
         await self._start()
 
     async def kill(self) -> None:
-        """SIGKILL for the server and each of its processes at once. The address stays for the next start."""
+        """Send SIGKILL to the server and all its processes at once. The address stays for the next start."""
         assert self._process is not None
         server = psutil.Process(self._process.pid)
         processes = [server, *server.children(recursive=True)]
@@ -109,7 +110,7 @@ class PostgresServer:
         await asyncio.to_thread(psutil.wait_procs, processes, timeout=30)
 
     def pause(self) -> None:
-        """SIGSTOP for each process: connections stay open, and nothing answers."""
+        """Send SIGSTOP to each process: connections stay open, and nothing answers."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -125,7 +126,7 @@ class PostgresServer:
                 continue
 
     async def standby(self, directory: Path) -> "PostgresServer":
-        """A started copy that replays what this server writes."""
+        """Start a copy that replays what this server writes."""
         copy = PostgresServer(directory, self._settings)
         copy._identity = self._identity
         await copy._copy(self)
@@ -152,7 +153,7 @@ class PostgresServer:
         )
 
     async def replayed(self, primary: "PostgresServer") -> None:
-        """Wait until this standby has what is written on `primary` now."""
+        """Wait until this standby has everything that is written on `primary` now."""
         source, copy = await asyncpg.connect(primary.dsn), await asyncpg.connect(self.dsn)
         try:
             wanted = await source.fetchval("SELECT pg_current_wal_lsn()")
@@ -194,7 +195,7 @@ class PostgresServer:
             argv=(str(server_binaries() / "postgres"), *options),
             env=_ENVIRONMENT,
             stop_signal=signal.SIGINT,
-            grace_seconds=60.0,  # killed before its last checkpoint ends, it has not shut down in order
+            grace_seconds=60.0,  # if killed before its last checkpoint ends, it has not shut down in order
             orphan_signal=signal.SIGINT,
             identity=self._identity,
         )

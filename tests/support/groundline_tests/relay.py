@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 @asynccontextmanager
 async def over_tcp(database_url: str) -> AsyncIterator[str]:
-    """The same database's URL, through a port of loopback."""
+    """Provide the same database's URL, through a port of loopback."""
     parts = urlsplit(database_url)
     [folder] = parse_qs(parts.query)["host"]
     [socket] = await asyncio.to_thread(lambda: [path for path in Path(folder).iterdir() if path.is_socket()])

@@ -1,10 +1,10 @@
-"""Real servers for tests: a service with its real interceptors, and a collector that keeps what it gets."""
+"""Real servers for tests: a service with its real interceptors, and a collector that keeps its data."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import grpc
 import pytest
@@ -20,7 +20,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 __all__ = ["OtlpCollector", "Span", "refusal", "serve"]
 
-SPANS_SHOWN = 100
+SPANS_SHOWN: Final = 100
 
 
 @asynccontextmanager
@@ -34,15 +34,15 @@ async def serve(application: Application, settings: ServiceSettings | None = Non
 
 
 async def refusal(call: Awaitable[Any]) -> GroundlineError:
-    """The error of a call that must fail."""
+    """Return the error of a call that must fail."""
     with pytest.raises(grpc.aio.AioRpcError) as raised:
         await call
     return from_rpc_error(raised.value)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Span:
-    """One received span.
+    """A received span.
 
     Ids are lower-case hex; `parent_span_id` is empty for a root; `status` is UNSET, OK or ERROR.
     """
@@ -86,7 +86,7 @@ class OtlpCollector:
         await self._server.stop(0)
 
     def spans(self) -> tuple[Span, ...]:
-        """Every span received so far, in order of arrival."""
+        """Return every span received so far, in order of arrival."""
         return tuple(self._spans)
 
     def metric_names(self) -> frozenset[str]:
@@ -95,7 +95,8 @@ class OtlpCollector:
     async def wait_for(
         self, predicate: Callable[[tuple[Span, ...]], bool], timeout_seconds: float = 15.0
     ) -> tuple[Span, ...]:
-        """The spans, once `predicate` holds for them; AssertionError with what did arrive otherwise."""
+        """Return the spans once `predicate` holds for them; raise AssertionError with those that arrived
+        otherwise."""
         try:
             async with asyncio.timeout(timeout_seconds), self._arrived:
                 await self._arrived.wait_for(lambda: predicate(self.spans()))

@@ -1,4 +1,4 @@
-"""What every SearchIndex must do, as tests, and what they are run on.
+"""Contract of every SearchIndex, as tests, and the index that they are run on.
 
 Subclass in a test module and give the class an `index` fixture, made of `corpus`, that is a `SearchedIndex`:
 
@@ -9,7 +9,7 @@ Subclass in a test module and give the class an `index` fixture, made of `corpus
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from groundline.v1 import options_pb2
@@ -19,13 +19,13 @@ from groundline_retriever.ports import ChunkStore, SearchIndex
 
 from groundline_tests.corpus import Corpus
 
-LIMIT = 10
-ARMS = ("keyword", "semantic")
+LIMIT: Final = 10
+ARMS: Final = ("keyword", "semantic")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SearchedIndex:
-    """An index with the corpus that it is to know. `settle` waits until it knows all that was written."""
+    """An index with its corpus. `settle` waits until it knows everything that was written."""
 
     corpus: Corpus
     store: ChunkStore
@@ -41,7 +41,7 @@ class SearchedIndex:
         filtered: Mapping[str, Any] | None = None,
         limit: int = LIMIT,
     ) -> Hits:
-        """What one arm finds in the collections."""
+        """Return the results of one arm in the collections."""
         collections = await self.store.collections(collection_ids, principals)
         assert len(collections) == len(collection_ids)
         selection = Selection(principals, None if filtered is None else parse(dict(filtered)))
@@ -57,7 +57,7 @@ class SearchedIndex:
         )
 
     async def ids(self, arm: str, query: str, *collection_ids: str, **options: Any) -> list[int]:
-        """The ids of what is found, in the order of rank where there is one list."""
+        """Return the ids of the results, in the order of rank if there is one list."""
         hits = await self.find(arm, query, *collection_ids, **options)
         assert not hits.behind
         assert not hits.unsound
@@ -65,7 +65,7 @@ class SearchedIndex:
 
 
 def numbered(count: int, word: str = "lease") -> list[str]:
-    """Texts that all match, the first one best."""
+    """Return texts that all match, the first one best."""
     return [f"The {word} of replica {number}" + " and its followers" * number for number in range(count)]
 
 
@@ -185,7 +185,7 @@ class SearchIndexContract:
 
 
 class KeywordContract:
-    """What words are, for the keyword arm."""
+    """Contract of words, for the keyword arm."""
 
     async def test_a_query_of_stop_words_finds_nothing(self, index: SearchedIndex) -> None:
         await index.corpus.collection("stop", ["What is the lease"])

@@ -5,21 +5,22 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT: Final = Path(__file__).resolve().parents[3]
 
-NOT_RUN = re.compile(r"<!-- not run: \S.*? -->")
-"""Stands before a block that cannot be run on this machine, and says what it would take."""
+NOT_RUN: Final = re.compile(r"<!-- not run: \S.*? -->")
+"""Mark before a block that cannot be run on this machine; it names what that needs."""
 
-_FENCE = re.compile(
+_FENCE: Final = re.compile(
     r"^(?P<indent> *)```(?P<language>\w+)\n(?P<body>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL
 )
-_HERE_DOCUMENT = re.compile(
+_HERE_DOCUMENT: Final = re.compile(
     r"<< *'?(?P<end>\w+)'?(?P<rest>[^\n]*)\n(?P<body>.*?)^(?P=end)$", re.MULTILINE | re.DOTALL
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Command:
     """A command, and the lines that it is shown to print."""
 
@@ -27,7 +28,7 @@ class Command:
     printed: Sequence[str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Block:
     """A fenced block of a page."""
 
@@ -42,7 +43,7 @@ class Block:
         return f"{self.page.relative_to(ROOT)}:{self.line}"
 
     def commands(self) -> list[Command]:
-        """Of a `console` block what follows a `$ `; of an `sh` block each command."""
+        """Return the commands: in a `console` block those behind a `$ `; in an `sh` block all."""
         lines = self.body.splitlines()
         if self.language == "sh":
             return [Command(text, ()) for text in _whole_commands(lines)]
@@ -60,7 +61,7 @@ class Block:
 
 
 def blocks(page: Path) -> list[Block]:
-    """The fenced blocks of a page that name their language."""
+    """Return the fenced blocks of a page that name their language."""
     text = page.read_text(encoding="utf-8")
     found = []
     for fence in _FENCE.finditer(text):
@@ -73,9 +74,9 @@ def blocks(page: Path) -> list[Block]:
 
 
 def words(command: str) -> list[str]:
-    """The words and operators of a command, without here-documents; of `name=$(…)` those within.
+    """Return the words and operators of a command, without here-documents; of `name=$(…)` those within.
 
-    Raises ValueError where a quotation is open.
+    Raises ValueError for an open quotation.
     """
     text = _HERE_DOCUMENT.sub(r"\g<rest>", command).replace("\\\n", " ")
     text = re.sub(r"^\w+=\$\((.*)\)$", r"\1", text)
@@ -86,7 +87,7 @@ def words(command: str) -> list[str]:
 
 
 def _whole_commands(lines: Sequence[str]) -> Iterator[str]:
-    """Each command with the lines that it goes on in, such as those of a here-document."""
+    """Yield each command with its further lines, such as those of a here-document."""
     text = ""
     for line in lines:
         text = f"{text}\n{line}" if text else line

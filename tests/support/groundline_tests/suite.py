@@ -9,18 +9,18 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import psutil
 
-ROOT = Path(__file__).resolve().parents[3]
-EXAMPLES = ROOT / "examples"
-START_SECONDS = 180.0
-STOP_SECONDS = 60.0
+ROOT: Final = Path(__file__).resolve().parents[3]
+EXAMPLES: Final = ROOT / "examples"
+START_SECONDS: Final = 180.0
+STOP_SECONDS: Final = 60.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Finished:
     """A command that has ended."""
 
@@ -29,7 +29,7 @@ class Finished:
     err: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Stack:
     """A running suite."""
 
@@ -39,7 +39,7 @@ class Stack:
 
     @property
     def environment(self) -> dict[str, str]:
-        """For commands that shall find it."""
+        """Environment of commands that should find it."""
         return {
             **os.environ,
             "GROUNDLINE_GATEWAY_URL": self.ready["gateway"],
@@ -47,12 +47,12 @@ class Stack:
         }
 
     def client(self) -> httpx.AsyncClient:
-        """An authenticated client of the gateway."""
+        """Return an authenticated client of the gateway."""
         headers = {"x-api-key": self.ready["api_key"]}
         return httpx.AsyncClient(base_url=self.ready["gateway"], headers=headers, timeout=60, trust_env=False)
 
     async def command(self, *arguments: str) -> Finished:
-        """Runs `groundline ARGUMENTS…` against it."""
+        """Run `groundline ARGUMENTS…` against it."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -67,14 +67,14 @@ class Stack:
         return Finished(process.returncode, out.decode(), err.decode())
 
     async def stop(self) -> int:
-        """Interrupts it as Ctrl-C does; returns its exit code."""
+        """Interrupt it as Ctrl-C does; return its exit code."""
         if self.process.returncode is None:
             self.process.send_signal(signal.SIGINT)
         async with asyncio.timeout(STOP_SECONDS):
             return await self.process.wait()
 
     def living(self) -> list[str]:
-        """Names of its children that still run."""
+        """Return the names of its children that still run."""
         return [name for name, pid in self.ready["pids"].items() if is_running(pid)]
 
 
@@ -86,7 +86,7 @@ def is_running(pid: int) -> bool:
 
 
 async def ended_job(client: httpx.AsyncClient, job_id: str) -> Mapping[str, Any]:
-    """The job when it has ended, watched as a client does."""
+    """Watch the job as a client does, and return it when it has ended."""
     while True:
         async with client.stream("GET", f"/api/jobs/{job_id}:watch") as watched:
             assert watched.status_code == 200
@@ -99,7 +99,7 @@ async def ended_job(client: httpx.AsyncClient, job_id: str) -> Mapping[str, Any]
 
 @asynccontextmanager
 async def running_stack(data_dir: Path, **environment: str) -> AsyncIterator[Stack]:
-    """`groundline up` on free ports; stopped at the end, in whatever state."""
+    """Run `groundline up` on free ports; stop it at the end, in whatever state."""
     ready_file = data_dir.parent / f"{data_dir.name}.ready.json"
     log = data_dir.parent / f"{data_dir.name}.log"
     with log.open("wb") as output:

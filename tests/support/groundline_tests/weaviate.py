@@ -20,34 +20,36 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Final
 
 import httpx
 from groundline_cli.stack.process import ChildProcess, Command
 from groundline_weaviate import WeaviateSettings
 from pydantic import AnyHttpUrl, SecretStr
 
-MODULE, VERSION = "github.com/weaviate/weaviate/cmd/weaviate-server", "v1.39.0"
-CACHE = Path(
+MODULE: Final = "github.com/weaviate/weaviate/cmd/weaviate-server"
+VERSION: Final = "v1.39.0"
+CACHE: Final = Path(
     os.environ.get("GROUNDLINE_WEAVIATE_CACHE")
     or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundline/weaviate"
 )
 
-ENGINE = Path(__file__).parents[3] / "deploy/k8s/components/weaviate/engine.env"
-API_KEY = "a-key-for-tests"
-START_SECONDS = 120
-PORTS = range(20_000, 32_000)
-MEMORY = "1GiB"
-"""What the collector of a node aims at."""
+ENGINE: Final = Path(__file__).parents[3] / "deploy/k8s/components/weaviate/engine.env"
+API_KEY: Final = "a-key-for-tests"
+START_SECONDS: Final = 120
+PORTS: Final = range(20_000, 32_000)
+MEMORY: Final = "1GiB"
+"""Memory that a node's garbage collector aims at."""
 
 
 def program() -> Path:
-    """The server; built at first, which takes some eight minutes of two cores."""
+    """Return the server; it is built at first, which takes two cores some eight minutes."""
     path = CACHE / VERSION / "weaviate-server"
     if path.exists():
         return path
     assert shutil.which("go"), "Weaviate is built from its Go module: install Go 1.26 or newer"
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Another run may build the same: whoever is done first puts it in place.
+    # Another run may build the same: the first to finish puts it in place.
     with tempfile.TemporaryDirectory(dir=CACHE, prefix="building-") as folder:
         environment = {**os.environ, "GOBIN": folder, "GOTOOLCHAIN": "local", "GOWORK": "off"}
         command = ["go", "install", f"{MODULE}@{VERSION}"]
@@ -57,9 +59,9 @@ def program() -> Path:
     return path
 
 
-@dataclass
+@dataclass(slots=True)
 class Node:
-    """One server, which may be killed and started again."""
+    """A server, which may be killed and started again."""
 
     number: int
     command: Command
@@ -103,14 +105,14 @@ class Node:
         os.killpg(self.process.pid, signal.SIGSTOP if paused else signal.SIGCONT)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Cluster:
     """Running nodes. Every object is on each of them."""
 
     nodes: Sequence[Node]
 
     async def leader(self) -> Node:
-        """The node that the others take changes of classes from."""
+        """Return the node that the others take changes of classes from."""
         headers = {"authorization": f"Bearer {API_KEY}"}
         url = f"http://127.0.0.1:{self.nodes[0].http_port}/v1/cluster/statistics"
         async with asyncio.timeout(START_SECONDS), httpx.AsyncClient(trust_env=False) as client:
@@ -122,7 +124,8 @@ class Cluster:
                 await asyncio.sleep(0.1)
 
     def settings(self, class_prefix: str = "Groundline", *, shards: int | None = None) -> WeaviateSettings:
-        """Of clients that know all nodes; those with another prefix see nothing of each other."""
+        """Return the settings of clients that know all nodes; those with another prefix see nothing of each
+        other."""
         return WeaviateSettings(
             grpc_target=",".join(f"127.0.0.1:{node.grpc_port}" for node in self.nodes),
             http_url=AnyHttpUrl(f"http://127.0.0.1:{self.nodes[-1].http_port}"),
@@ -137,11 +140,11 @@ class Cluster:
 async def weaviate_nodes(
     count: int, folder: Path, memory: str = MEMORY, *, environment: Mapping[str, str] = MappingProxyType({})
 ) -> AsyncIterator[Cluster]:
-    """Start so many nodes, which keep their data below `folder`, and stop them at the end.
+    """Start `count` nodes, which keep their data below `folder`, and stop them at the end.
 
-    `environment` is what they have beside that of all nodes.
+    `environment` is added to the variables of all nodes.
 
-    In a folder where they ran before they have the same ports, by which they know each other.
+    In a folder of an earlier run they have the same ports, by which they know each other.
     """
     server = await asyncio.to_thread(program)
     ports = _kept_ports(count, folder / "ports.json")
@@ -160,18 +163,18 @@ async def weaviate_nodes(
                 await node.process.wait()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Ports:
     http: int
     grpc: int
     gossip: int
-    """The next one is that of data."""
+    """Port of gossip; the next one serves data."""
     raft: int
-    """The next one is that of its calls."""
+    """Port of raft; the next one serves its calls."""
 
 
 def engine_environment() -> dict[str, str]:
-    """What nodes that are deployed have, but for names, addresses, paths and sizes."""
+    """Return the environment of deployed nodes, without names, addresses, paths and sizes."""
     lines = (line for line in ENGINE.read_text().splitlines() if line and not line.startswith("#"))
     return dict(line.split("=", 1) for line in lines)
 
@@ -213,7 +216,7 @@ def _node(
 
 
 def _kept_ports(count: int, file: Path) -> Sequence[_Ports]:
-    """Those of an earlier run, or free ones, which are noted."""
+    """Return the ports of an earlier run, or free ones, which are recorded."""
     if file.exists():
         kept = [_Ports(**each) for each in json.loads(file.read_text())]
         assert len(kept) == count, f"{file.parent} is of {len(kept)} nodes"
@@ -224,10 +227,10 @@ def _kept_ports(count: int, file: Path) -> Sequence[_Ports]:
 
 
 def _free_ports(count: int) -> Sequence[_Ports]:
-    """Held all at once, so that they differ; two pairs are in a row.
+    """Return free ports, held all at once, so that they differ; two pairs are in a row.
 
-    Below those that the system gives to connections: one that is taken before the node binds it may leave a
-    node that says that it is ready, and takes no data from others.
+    They are below those that the system gives to connections: one that is taken before the node binds it may
+    leave a node that says that it is ready, and takes no data from others.
     """
     with suppress(OSError):
         held: list[socket.socket] = []

@@ -1,26 +1,28 @@
-"""The retriever's index on Weaviate, with a corpus that it is fed with."""
+"""The retriever's index on Weaviate, with its corpus."""
 
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Final
 
 import asyncpg
 from groundline_database import DatabaseSettings, register_vectors
 from groundline_lexical import detect_lexical_index
 from groundline_retriever.adapters.postgres import open_chunk_store
 from groundline_retriever.adapters.weaviate import open_weaviate_search
-from groundline_weaviate import IndexedChunk, Space, WeaviateSettings, open_weaviate, stored_words
+from groundline_weaviate import IndexedChunk, Space, WeaviateSettings, open_weaviate
 from pydantic import SecretStr
 
 from groundline_tests.corpus import Corpus
 from groundline_tests.search_index import SearchedIndex
 
-LAG_SECONDS = 2.0
+LAG_SECONDS: Final = 2.0
 
 
 @asynccontextmanager
 async def searched_weaviate(database_url: str, weaviate: WeaviateSettings) -> AsyncIterator[SearchedIndex]:
-    """An index whose `settle` writes what is new in the database, and notes it as the ingestor does."""
+    """Provide an index whose `settle` writes the database's changes, and records them as the ingestor
+    does."""
     settings = DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=8)
     connection = await asyncpg.connect(database_url)
     try:
@@ -66,7 +68,8 @@ def _indexed(row: "asyncpg.Record") -> IndexedChunk:
         chunk_id=row["chunk_id"],
         collection_id=row["collection_id"],
         document_id=row["document_id"],
-        words=stored_words(row["lexical_text"], row["language"]),
+        lexical_text=row["lexical_text"],
+        language=row["language"],
         vector=row["embedding"].to_numpy(),
         principals=row["allowed_principals"],
         source_type=row["source_type"],

@@ -1,4 +1,4 @@
-"""The shape that design.md decides: what may import what, and that every package says what it needs."""
+"""The layers of docs/architecture.md: what may import what, and that every package says what it needs."""
 
 import ast
 import json
@@ -26,13 +26,24 @@ SERVICES = [package for package in PACKAGES if package.parent.name == "services"
 EDGES = ("__main__.py", "converters.py", "importing.py", "index_command.py", "migrate.py", "servicer.py")
 EDGE_FOLDERS = ("adapters", "converters")
 
+# PostgreSQL is the suite's only state, so its stores are not abstracted: `service` takes them as they are.
+STORES = "adapters.postgres"
+STORES_OF_ALL = "groundline_indexing"
+
 # All that the others may import beside the standard library and their own package: a new provider's SDK is
 # forbidden without being named.
 CORE_MAY_IMPORT = (
     "google.protobuf",
     "groundline.v1",
+    "groundline_contracts",
     "groundline_embedding",
+    "groundline_extraction",
     "groundline_filters",
+    "groundline_indexing.collections",
+    "groundline_indexing.documents",
+    "groundline_indexing.hashes",
+    "groundline_indexing.inputs",
+    "groundline_indexing.texts",
     "groundline_lexical",
     "groundline_runtime.charges",
     "groundline_runtime.coalescing",
@@ -43,6 +54,7 @@ CORE_MAY_IMPORT = (
     "groundline_runtime.reasons",
     "groundline_runtime.settings",
     "groundline_runtime.tokens",
+    "groundline_runtime.waking",
     "groundline_ranking",
     "groundline_signatures",
     "groundline_validation",
@@ -54,7 +66,12 @@ CORE_MAY_IMPORT = (
     "tenacity",
     "yaml",
 )
-SETTINGS_MAY_IMPORT = ("groundline_database", "groundline_weaviate", "pydantic_settings")
+SETTINGS_MAY_IMPORT = (
+    "groundline_database",
+    "groundline_indexing.settings",
+    "groundline_weaviate",
+    "pydantic_settings",
+)
 
 
 def modules_of(package: Path) -> Iterator[Path]:
@@ -80,7 +97,8 @@ def imports_any(names: set[str], prefixes: tuple[str, ...]) -> set[str]:
 
 
 def closure(requirements: list[str]) -> set[str]:
-    """Names of the distributions that installing `requirements` brings, extras and markers respected."""
+    """Return the names of the distributions that installing `requirements` brings, extras and markers
+    respected."""
     seen: set[tuple[str, str]] = set()
     pending = [(Requirement(text), "") for text in requirements]
     while pending:
@@ -97,21 +115,23 @@ def closure(requirements: list[str]) -> set[str]:
 
 
 def is_core(module: Path) -> bool:
-    """Whether a service's module is none of those that meet the wire, a database, a provider or the start."""
+    """Tell whether a service's module is not one that meets the wire, a database, a provider or the start."""
     return module.name not in EDGES and not set(EDGE_FOLDERS) & set(module.parts)
 
 
-def forbidden_in_core(names: set[str], package: str, module: str) -> set[str]:
-    """What a core module must not import of `names`; `package` is the service's own."""
-    allowed = (*CORE_MAY_IMPORT, *(SETTINGS_MAY_IMPORT if module == "settings.py" else ()))
+def forbidden_in_core(names: set[str], package: str, module: Path) -> set[str]:
+    """Return what of `names` a core module must not import; `package` is the service's own."""
+    allowed = (*CORE_MAY_IMPORT, *(SETTINGS_MAY_IMPORT if module.name == "settings.py" else ()))
+    stores = (f"{package}.{STORES}", STORES_OF_ALL) if "service" in module.with_suffix("").parts else ()
     edges = tuple(f"{package}.{edge.removesuffix('.py')}" for edge in (*EDGES, *EDGE_FOLDERS))
     return {
         name
         for name in names
         if name.endswith("_pb2_grpc")
-        or imports_any({name}, edges)
+        or (imports_any({name}, edges) and not imports_any({name}, stores))
         or not (
-            name.split(".")[0] in sys.stdlib_module_names
+            imports_any({name}, stores)
+            or name.split(".")[0] in sys.stdlib_module_names
             or imports_any({name}, (package, *allowed))
             or any(one.startswith(f"{name}.") for one in allowed)
         )
@@ -124,7 +144,9 @@ def test_core_modules_know_no_transport_database_or_provider(service: Path) -> N
     assert len(core) > 3
     package = f"groundline_{service.name}"
     found = {
-        module.relative_to(service).as_posix(): forbidden_in_core(imports_of(module), package, module.name)
+        module.relative_to(service).as_posix(): forbidden_in_core(
+            imports_of(module), package, module.relative_to(service)
+        )
         for module in core
     }
     assert {module: names for module, names in found.items() if names} == {}
@@ -141,17 +163,23 @@ def test_core_modules_know_no_transport_database_or_provider(service: Path) -> N
         "groundline_database",
         "groundline_runtime.server",
         "groundline.v1.chat_pb2_grpc",
-        "groundline_ours.adapters.postgres",
+        "groundline_ours.adapters.openai",
         "groundline_ours.servicer",
     ],
 )
 def test_what_core_modules_must_not_import_is_noticed(name: str) -> None:
-    assert forbidden_in_core({name}, "groundline_ours", "service.py") == {name}
+    assert forbidden_in_core({name}, "groundline_ours", Path("service.py")) == {name}
+
+
+def test_the_stores_are_for_service_alone() -> None:
+    name = "groundline_ours.adapters.postgres.stores"
+    assert forbidden_in_core({name}, "groundline_ours", Path("service/jobs.py")) == set()
+    assert forbidden_in_core({name}, "groundline_ours", Path("domain/jobs.py")) == {name}
 
 
 def test_core_modules_may_handle_the_contracts_messages_and_their_own_kind() -> None:
     names = {"groundline.v1", "groundline.v1.chat_pb2", "groundline_ours.domain", "asyncio", "numpy"}
-    assert forbidden_in_core(names, "groundline_ours", "service.py") == set()
+    assert forbidden_in_core(names, "groundline_ours", Path("service.py")) == set()
 
 
 @pytest.mark.parametrize("service", SERVICES, ids=lambda path: path.name)
@@ -160,6 +188,25 @@ def test_a_service_never_imports_another(service: Path) -> None:
     programs = ("groundline_cli", "groundline_gateway", "groundline_benchmarks")
     for module in modules_of(service):
         assert not imports_any(imports_of(module), (*others, *programs)), module
+
+
+def test_extraction_reaches_no_database_and_no_network() -> None:
+    names = {name for module in modules_of(ROOT / "libs/extraction") for name in imports_of(module)}
+    own = {name for name in names if name.startswith("groundline")}
+    assert own == imports_any(own, ("groundline.v1", "groundline_extraction"))
+    forbidden = (
+        "aiohttp",
+        "asyncpg",
+        "grpc",
+        "http",
+        "httpx",
+        "requests",
+        "socket",
+        "ssl",
+        "urllib.request",
+        "urllib3",
+    )
+    assert imports_any(names, forbidden) == set()
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)

@@ -8,7 +8,7 @@ from typing import Any
 import openapi
 import pytest
 from google.api import annotations_pb2  # type: ignore[import-untyped]
-from groundline.v1 import coordinator_service_pb2, error_pb2, ingestor_service_pb2, limits_pb2
+from groundline.v1 import error_pb2, ingestor_service_pb2, retriever_service_pb2
 from groundline_runtime.errors import Code
 from groundline_tests.limit_cases import methods
 from openapi_spec_validator import OpenAPIV31SpecValidator
@@ -61,7 +61,7 @@ def test_every_schema_is_referred_to_and_every_reference_leads_somewhere(
 
 @pytest.mark.parametrize(
     ("message", "file"),
-    [("SearchRequest", coordinator_service_pb2), ("WebCrawl", ingestor_service_pb2)],
+    [("SearchRequest", retriever_service_pb2), ("WebCrawl", ingestor_service_pb2)],
 )
 def test_a_message_has_every_field_by_its_json_name(
     schemas: Mapping[str, Any], message: str, file: Any
@@ -94,9 +94,23 @@ def test_limits_are_those_of_the_contract(
     assert schemas[message]["properties"][field].items() >= expected.items()
 
 
-def test_every_text_format_has_a_pattern() -> None:
-    formats = set(limits_pb2.TextFormat.values()) - {limits_pb2.TEXT_FORMAT_UNSPECIFIED}
-    assert set(openapi.PATTERNS) == formats
+def test_a_default_is_said_in_words_since_generated_clients_would_send_it(schemas: Mapping[str, Any]) -> None:
+    top_k = schemas["RerankOptions"]["properties"]["topK"]
+    assert top_k["description"].endswith("Default: `8`.")
+    assert "default" not in top_k
+
+
+def test_no_word_for_the_linter_is_published(document: Mapping[str, Any]) -> None:
+    assert "buf:lint" not in json.dumps(document)
+
+
+def test_no_list_of_values_has_one_twice_but_for_its_case(schemas: Mapping[str, Any]) -> None:
+    """Generators of clients make names of the values, and refuse such a list."""
+    role = schemas["ChatMessageRole"]
+    assert [each["enum"][-1] for each in role["oneOf"]] == ["ASSISTANT", "assistant"]
+    for name, schema in schemas.items():
+        values = [str(value).upper() for value in schema.get("enum", ())]
+        assert len(values) == len(set(values)), name
 
 
 def test_a_required_field_is_required(schemas: Mapping[str, Any]) -> None:

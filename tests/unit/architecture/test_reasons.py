@@ -42,7 +42,7 @@ def modules() -> Iterator[Path]:
 
 
 def strings_of(text: str) -> Iterator[str]:
-    """The texts of a module, but those that name something in it, as in `__all__`."""
+    """Return the texts of a module, except names of its own, as in `__all__`."""
     nodes = list(ast.walk(ast.parse(text)))
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
     names.update(node.asname or node.name for node in nodes if isinstance(node, ast.alias))
@@ -52,14 +52,14 @@ def strings_of(text: str) -> Iterator[str]:
 
 
 def attributes_of(text: str) -> Iterator[str]:
-    """What a module takes from the enum itself: `error_pb2.RATE_LIMITED`."""
+    """Return the attributes that a module takes from the enum itself: `error_pb2.RATE_LIMITED`."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Attribute) and ast.unparse(node.value).endswith(("error_pb2", "ErrorReason")):
             yield node.attr
 
 
 def enum_values() -> Iterator[str]:
-    """The names of all values of the contract's enums."""
+    """Return the names of all values of the contract's enums."""
 
     for path in sorted((ROOT / "protos/groundline/v1").glob("*.proto")):
         import_module(f"groundline.v1.{path.stem}_pb2")

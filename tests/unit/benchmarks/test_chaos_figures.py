@@ -1,4 +1,4 @@
-"""What `groundline bench chaos` counts and asks, on requests that are made up."""
+"""Figures and goals of `groundline bench chaos`, on invented requests."""
 
 import json
 
@@ -20,7 +20,7 @@ STRICT = Bounds(
 
 
 def figures(*asked: Asked, bounds: Bounds = STRICT) -> FaultFigures:
-    """Of a fault from second 10 to second 20, which health tells after two."""
+    """Return the figures of a fault from second 10 to second 20, which health reports after two."""
     return FaultFigures("f", bounds, asked=asked, begin=10, end=20, health=[(9, True), (12, False)])
 
 

@@ -1,4 +1,4 @@
-"""What `groundline bench soak` asks, on figures that are made up."""
+"""Goals of `groundline bench soak`, on invented figures."""
 
 import pytest
 from groundline_benchmarks.soak.benchmark import Held, SoakFigures

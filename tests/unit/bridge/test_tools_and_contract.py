@@ -7,18 +7,18 @@ from typing import Any, cast
 import pytest
 from google.api import annotations_pb2  # type: ignore[import-untyped]
 from google.protobuf.descriptor_pb2 import MethodOptions
-from groundline.v1 import coordinator_service_pb2, ingestor_service_pb2, options_pb2
+from groundline.v1 import coordinator_service_pb2, ingestor_service_pb2, options_pb2, retriever_service_pb2
 from groundline_bridge.contract import choices
-from groundline_bridge.ports import Coordinator, Ingestor
+from groundline_bridge.ports import Coordinator, Ingestor, Retriever
 from groundline_bridge.tools import AgentTool, Tools
-from groundline_validation import limits_of
+from groundline_contracts import limits_of
 
 _nothing = cast(Any, None)
 TOOLS: Mapping[str, AgentTool] = {
     tool.name: tool
-    for tool in Tools(cast(Coordinator, _nothing), cast(Ingestor, _nothing)).allowed(
-        frozenset({"search", "chat"})
-    )
+    for tool in Tools(
+        cast(Coordinator, _nothing), cast(Retriever, _nothing), cast(Ingestor, _nothing)
+    ).allowed(frozenset({"search", "chat"}))
 }
 RPCS = {
     "search_documents": "Search",
@@ -63,7 +63,8 @@ SEARCH_FIELDS = {
 # Of these a collection has defaults, which its owner has measured; an agent has not.
 LEFT_TO_COLLECTIONS = ("options.retrieval.", "options.rerank.")
 # An agent has written nothing that it would have to find.
-FOR_WRITERS = {"min_position"}
+# An agent searches again itself, in other words.
+FOR_PROGRAMS_ONLY = {"min_position", "additional_queries", "weak_similarity"}
 
 
 def fields(message: Any, prefix: str = "") -> Iterator[str]:
@@ -84,6 +85,7 @@ def reads_only(method: Any) -> bool:
 def test_every_rpc_that_changes_nothing_is_a_tool_or_for_programs() -> None:
     services = (
         *coordinator_service_pb2.DESCRIPTOR.services_by_name.values(),
+        *retriever_service_pb2.DESCRIPTOR.services_by_name.values(),
         *ingestor_service_pb2.DESCRIPTOR.services_by_name.values(),
     )
     offered = {
@@ -98,15 +100,15 @@ def test_every_rpc_that_changes_nothing_is_a_tool_or_for_programs() -> None:
 def test_a_search_takes_every_field_that_is_not_left_to_collections() -> None:
     arguments = TOOLS["search_documents"].arguments.model_json_schema()["properties"]
     assert set(arguments) == set(SEARCH_FIELDS)
-    left = set(fields(coordinator_service_pb2.SearchRequest)) - {*SEARCH_FIELDS.values(), *FOR_WRITERS}
+    left = set(fields(retriever_service_pb2.SearchRequest)) - {*SEARCH_FIELDS.values(), *FOR_PROGRAMS_ONLY}
     assert all(name.startswith(LEFT_TO_COLLECTIONS) for name in left), left
 
 
 @pytest.mark.parametrize(
     ("argument", "message", "field"),
     [
-        ("query", coordinator_service_pb2.SearchRequest, "query"),
-        ("collections", coordinator_service_pb2.SearchRequest, "collection_ids"),
+        ("query", retriever_service_pb2.SearchRequest, "query"),
+        ("collections", retriever_service_pb2.SearchRequest, "collection_ids"),
         ("top_k", options_pb2.RerankOptions, "top_k"),
     ],
 )

@@ -20,7 +20,7 @@ def write_ready_file(directory: Path, content: object) -> None:
 
 
 def find(gateway: str | None, api_key: str | None, directory: Path) -> Connection:
-    """Without profiles."""
+    """Find the connection without profiles."""
     return find_connection(gateway, api_key, directory=directory, config_file=directory / "config.toml")
 
 

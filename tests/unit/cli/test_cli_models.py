@@ -1,4 +1,4 @@
-"""groundline models: what there is to choose from, and what is refused."""
+"""groundline models: the choice, and refusals."""
 
 import json
 from pathlib import Path

@@ -49,10 +49,10 @@ def test_columns_are_aligned_and_hold_no_controls(capsys: pytest.CaptureFixture[
 
 PROGRESS = """
 from groundline_cli.commands.ingest import progress_bar
-from groundline_cli.ingestion import Progress
+from groundline_cli.ingestion import UploadProgress
 with progress_bar() as show:
     for ended in range(1001):
-        show(Progress(1000, ended, 1000, ended))
+        show(UploadProgress(1000, ended, 1000, ended))
 """
 
 

@@ -15,12 +15,13 @@ from google.api import annotations_pb2  # type: ignore[import-untyped]
 from google.protobuf import json_format, message_factory, struct_pb2, timestamp_pb2
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
-from groundline.v1 import coordinator_service_pb2, ingestor_service_pb2
+from groundline.v1 import coordinator_service_pb2, ingestor_service_pb2, retriever_service_pb2
 from groundline_client import AsyncClient, Client, ProtocolError, from_json, models, to_json
 from groundline_tests.shown import ROOT
 
 SERVICES = [
     *coordinator_service_pb2.DESCRIPTOR.services_by_name.values(),
+    *retriever_service_pb2.DESCRIPTOR.services_by_name.values(),
     *ingestor_service_pb2.DESCRIPTOR.services_by_name.values(),
 ]
 METHODS = {
@@ -63,7 +64,13 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "Chat": lambda c: c.chat("why?", **ASKED),
     "Answer": lambda c: c.answer("why?", **ASKED),
     "Search": lambda c: c.search(
-        "why?", collection_ids=["docs"], filter={"year": 2024}, options=SEARCH, min_position=POSITION
+        "why?",
+        collection_ids=["docs"],
+        filter={"year": 2024},
+        options=SEARCH,
+        min_position=POSITION,
+        additional_queries=["how?"],
+        weak_similarity=0.5,
     ),
     "GetThread": lambda c: c.list_messages(UUID),
     "ListThreads": lambda c: c.list_threads(),
@@ -112,7 +119,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 
 
 def answer(name: str) -> httpx.Response:
-    """One good answer of a method, with everything in it."""
+    """Return one successful answer of a method, with all fields set."""
     method = METHODS[name]
     if method.output_type.full_name.endswith("DownloadDocumentResponse"):
         etag = f'"{hashlib.sha256(b"content").hexdigest()}"'
@@ -132,7 +139,7 @@ def answer(name: str) -> httpx.Response:
 
 
 def sample(descriptor: Descriptor) -> Message:
-    """A message with every field set."""
+    """Return a message with every field set."""
     message = message_factory.GetMessageClass(descriptor)()
     for field in descriptor.fields:
         if field.containing_oneof and field.containing_oneof.fields[0] is not field:
@@ -175,7 +182,7 @@ _QUERY_VALUES = {"true": True, "false": False}
 
 
 def sent_fields(name: str, request: httpx.Request) -> dict[str, Any]:
-    """The request in JSON, put together from path, query and body."""
+    """Return the request in JSON, put together from path, query and body."""
     rule = METHODS[name].GetOptions().Extensions[annotations_pb2.http]
     template = getattr(rule, rule.WhichOneof("pattern"))
     assert request.method == rule.WhichOneof("pattern").upper()

@@ -4,16 +4,15 @@ from typing import Any
 
 import pytest
 from google.protobuf.struct_pb2 import Struct
-from groundline.v1 import candidate_pb2, chat_pb2, collection_pb2, options_pb2, passage_pb2
+from groundline.v1 import chat_pb2, collection_pb2, options_pb2, passage_pb2
 from groundline_coordinator.domain.conversation import recent_history
-from groundline_coordinator.domain.options import scope_of
+from groundline_coordinator.domain.options import plan_of
 from groundline_coordinator.domain.passages import (
     MAX_PASSAGE_CHARACTERS,
     extended_text,
 )
 from groundline_coordinator.domain.snippets import shortened, snippet
-from groundline_coordinator.domain.turns import Inquiry, Scope
-from groundline_ranking.passages import passages_of
+from groundline_coordinator.domain.turns import Inquiry, Plan
 from groundline_runtime.errors import InvalidArgumentError
 from groundline_tests.coordinator import collection, make_chunk
 from hypothesis import given
@@ -72,17 +71,6 @@ def passage(chunk: passage_pb2.Chunk, *adjacent: passage_pb2.Chunk) -> passage_p
     return passage_pb2.Passage(chunk=chunk, adjacent_chunks=adjacent)
 
 
-def test_a_chunk_stands_in_one_passage_only() -> None:
-    adjacent = {5: (4, 6), 7: (6, 8), 8: (7, 9), 20: ()}
-    ranked = [candidate_pb2.RankedChunk(chunk_id=number) for number in adjacent]
-    fetched = [
-        candidate_pb2.FetchedChunk(chunk=chunk(number), adjacent_chunks=[chunk(each) for each in others])
-        for number, others in adjacent.items()
-    ]
-    shown = passages_of(ranked, fetched)
-    assert [[other.chunk_index for other in each.adjacent_chunks] for each in shown] == [[4, 6], [], [9], []]
-
-
 def test_a_passage_is_read_with_its_adjacent_chunks_as_in_the_document() -> None:
     adjacent = [chunk(3, "After a gap.", 40), chunk(1, "Before. ", 2)]
     assert (
@@ -129,19 +117,12 @@ LIMITS = collection_pb2.GenerationLimits(
 )
 
 
-def scope(
+def plan(
     *collections: Any, rerank: dict[str, Any] | None = None, generation: dict[str, Any] | None = None
-) -> Scope:
+) -> Plan:
     options = options_pb2.RerankOptions(**(rerank or {}))
     inquiry = Inquiry("q", [], Struct(), options_pb2.RetrievalOptions(), options)
-    return scope_of(inquiry, options_pb2.GenerationOptions(**(generation or {})), collections)
-
-
-def test_given_options_win_within_messages_too() -> None:
-    defaults = collection("c", rerank={"top_k": 3, "weights": {"vector": 1.0, "position": 0.5}})
-    assert scope(defaults, rerank={"weights": {"vector": 0.0}}).rerank == options_pb2.RerankOptions(
-        top_k=3, weights=options_pb2.RerankWeights(vector=0.0, position=0.5)
-    )
+    return plan_of(inquiry, options_pb2.GenerationOptions(**(generation or {})), collections)
 
 
 def test_everything_beyond_a_limit_is_named() -> None:
@@ -154,15 +135,15 @@ def test_everything_beyond_a_limit_is_named() -> None:
         "prompt_template": "t",
     }
     with pytest.raises(InvalidArgumentError) as refused:
-        scope(collection("strict", generation_limits=LIMITS), rerank={"top_k": 6}, generation=generation)
+        plan(collection("strict", generation_limits=LIMITS), rerank={"top_k": 6}, generation=generation)
     assert [violation.field for violation in refused.value.violations] == [
         "options.generation.model",
         "options.generation.temperature",
         "options.generation.max_output_tokens",
-        "options.rerank.top_k",
         "options.generation.min_relevance",
         "options.generation.system_prompt",
         "options.generation.prompt_template",
+        "options.rerank.top_k",
     ]
     assert "strict" in refused.value.message
 
@@ -171,5 +152,5 @@ def test_everything_beyond_a_limit_is_named() -> None:
     "generation", [{}, {"model": "n", "temperature": 0.5, "max_output_tokens": 100, "min_relevance": 0.25}]
 )
 def test_what_is_within_the_limits_passes(generation: dict[str, Any]) -> None:
-    scope(collection("strict", generation_limits=LIMITS), rerank={"top_k": 5}, generation=generation)
-    scope(collection("free"), rerank={"top_k": 100}, generation={"model": "x", "system_prompt": "s"})
+    plan(collection("strict", generation_limits=LIMITS), rerank={"top_k": 5}, generation=generation)
+    plan(collection("free"), rerank={"top_k": 100}, generation={"model": "x", "system_prompt": "s"})

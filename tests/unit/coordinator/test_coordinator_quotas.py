@@ -12,7 +12,7 @@ ANN, BOB = Caller(("user:ann", "group:staff")), Caller(("user:bob", "group:staff
 
 
 class Counted(FakeQuotas):
-    """Says how often it was asked; every caller has begun so many threads."""
+    """A store that counts its calls; every caller has begun the same number of threads."""
 
     def __init__(self, threads: int) -> None:
         super().__init__(FakeThreads())

@@ -1,4 +1,4 @@
-"""What is stored as jsonb says what the messages say."""
+"""Values stored as jsonb, compared with their messages."""
 
 import json
 import math
@@ -22,7 +22,7 @@ VALUES = {
 
 
 def full[M: Message](message: M) -> M:
-    """With a value in every field, two in the repeated ones."""
+    """Return a message with a value in every field, two in the repeated ones."""
     for field in message.DESCRIPTOR.fields:
         if field.message_type is Struct.DESCRIPTOR:
             getattr(message, field.name).update({"path": ["a", 1, None], "is_kept": True})

@@ -1,10 +1,8 @@
 """Which questions are rewritten, and what the workflow makes of a rewriting."""
 
 import pytest
-from groundline.v1 import candidate_pb2, chat_pb2, options_pb2
+from groundline.v1 import chat_pb2, options_pb2
 from groundline_coordinator.domain.rewriting import is_complex, is_follow_up, wants_rewriting
-from groundline_ranking import arm_scores, is_weak
-from groundline_tests.coordinator import retrieved
 
 AUTO, OFF = options_pb2.REWRITING_MODE_AUTO, options_pb2.REWRITING_MODE_OFF
 HISTORY = (
@@ -70,19 +68,3 @@ def test_always_means_always() -> None:
     assert wants_rewriting(
         options_pb2.REWRITING_MODE_ALWAYS, "Which port does the gateway listen on by default?", ()
     )
-
-
-def found(similarity: float | None) -> candidate_pb2.CandidateSet:
-    semantic = [] if similarity is None else [(1, similarity)]
-    response = retrieved(keyword=[(1, 3.0)], semantic=semantic)
-    return candidate_pb2.CandidateSet(query="q", lists=response.lists, features=response.features)
-
-
-def test_results_are_weak_when_none_is_similar() -> None:
-    assert is_weak((), 0.3)
-    assert is_weak(arm_scores((found(0.1), found(0.29))), 0.3)
-    assert not is_weak(arm_scores((found(0.1), found(0.3))), 0.3)
-
-
-def test_without_similarities_what_was_found_is_good_enough() -> None:
-    assert not is_weak(arm_scores((found(None),)), 0.3)

@@ -1,4 +1,4 @@
-"""The workflow of Chat, Answer and Search, among fakes of its ports."""
+"""The workflow of Chat and Answer, among fakes of its ports."""
 
 import asyncio
 import uuid
@@ -8,14 +8,8 @@ from functools import cached_property
 from typing import Any
 
 import pytest
-from groundline.v1 import (
-    chat_pb2,
-    collection_pb2,
-    coordinator_service_pb2,
-    error_pb2,
-    options_pb2,
-    passage_pb2,
-)
+from groundline.v1 import chat_pb2, collection_pb2, error_pb2, options_pb2, passage_pb2
+from groundline.v1 import coordinator_service_pb2 as pb
 from groundline_coordinator.domain.positions import Position
 from groundline_coordinator.service.chats import LEASE_SECONDS, ChatLimits, ChatService
 from groundline_coordinator.service.quotas import CallerQuotas, QuotaLimits
@@ -38,12 +32,11 @@ from groundline_tests.coordinator import (
     FakeCatalog,
     FakeGenerator,
     FakeQuotas,
-    FakeReranker,
     FakeRetriever,
     FakeThreads,
     collection,
+    found,
     make_chunk,
-    retrieved,
     rewrite,
 )
 
@@ -54,21 +47,23 @@ RERANKING, GENERATING = passage_pb2.STAGE_RERANKING, passage_pb2.STAGE_GENERATIN
 
 NOBODY = Caller()
 DOWN = UnavailableError("UNAVAILABLE", "down")
-FOUND = retrieved(
-    keyword=[(1, 9.0), (3, 8.0)],
-    semantic=[(3, 0.9), (2, 0.5)],
-    timings=[passage_pb2.StageTiming(stage=passage_pb2.STAGE_EMBEDDING, duration_ms=3)],
+FOUND = found(
+    (1, 0.9),
+    (3, 0.8),
+    (2, 0.5),
+    timings=[
+        passage_pb2.StageTiming(stage=stage, duration_ms=3)
+        for stage in (RETRIEVING, passage_pb2.STAGE_EMBEDDING, RERANKING, passage_pb2.STAGE_FETCHING)
+    ],
 )
 TEXTS = {1: "Alpha.", 2: "Beta.", 3: "Gamma."}
-BY_A_MODEL: Mapping[str, Any] = {"strategy": options_pb2.RERANK_STRATEGY_CROSS_ENCODER}
 
 
 @dataclass
 class World:
-    """The workflow among fakes: a collection that a model reranks, three candidates, an answer in pieces."""
+    """The workflow among fakes: a collection, three passages, an answer in pieces."""
 
     retriever: FakeRetriever = field(default_factory=lambda: FakeRetriever(FOUND))
-    reranker: FakeReranker = field(default_factory=FakeReranker)
     generator: FakeGenerator = field(default_factory=lambda: FakeGenerator("Alpha ", "it is. [1]"))
     catalog: FakeCatalog = field(default_factory=FakeCatalog)
     threads: FakeThreads = field(default_factory=FakeThreads)
@@ -77,7 +72,7 @@ class World:
     timeout: float = 10.0
 
     def __post_init__(self) -> None:
-        self.catalog.add(collection("docs", rerank=BY_A_MODEL))
+        self.catalog.add(collection("docs"))
         self.retriever.chunks = {number: make_chunk(number, text) for number, text in TEXTS.items()}
 
     @cached_property
@@ -88,15 +83,13 @@ class World:
     def service(self) -> ChatService:
         return ChatService(
             retriever=self.retriever,
-            reranker=self.reranker,
             generator=self.generator,
             catalog=self.catalog,
             threads=self.threads,
             quotas=CallerQuotas(self.used, self.quota_limits),
             limits=ChatLimits(
                 rewrite_timeout_seconds=self.timeout,
-                retrieve_timeout_seconds=self.timeout,
-                rerank_timeout_seconds=self.timeout,
+                search_timeout_seconds=self.timeout,
                 weak_similarity=0.3,
                 store_timeout_seconds=self.timeout,
                 history_messages=4,
@@ -106,7 +99,7 @@ class World:
         )
 
     async def chat(
-        self, question: coordinator_service_pb2.ChatRequest, caller: Caller = NOBODY, after: str = ""
+        self, question: pb.ChatRequest, caller: Caller = NOBODY, after: str = ""
     ) -> Sequence[Event | str]:
         self.events.clear()
 
@@ -117,22 +110,17 @@ class World:
         await service.chat(await service.begin(caller, question, after=after), emit)
         return self.events
 
-    async def answer(
-        self, question: coordinator_service_pb2.ChatRequest
-    ) -> coordinator_service_pb2.AnswerResponse:
-        request = coordinator_service_pb2.AnswerRequest.FromString(question.SerializeToString())
+    async def answer(self, question: pb.ChatRequest) -> pb.AnswerResponse:
+        request = pb.AnswerRequest.FromString(question.SerializeToString())
         return await self.service.answer(NOBODY, request)
 
-    async def search(self, query: str, **fields: Any) -> coordinator_service_pb2.SearchResponse:
-        return await self.service.search(NOBODY, coordinator_service_pb2.SearchRequest(query=query, **fields))
-
-    async def messages(self, thread_id: str) -> coordinator_service_pb2.GetThreadResponse:
-        request = coordinator_service_pb2.GetThreadRequest(thread_id=thread_id)
+    async def messages(self, thread_id: str) -> pb.GetThreadResponse:
+        request = pb.GetThreadRequest(thread_id=thread_id)
         return await ThreadService(self.threads, self.retriever, PageTokens(bytes(32))).get(NOBODY, request)
 
-    async def all_threads(self) -> coordinator_service_pb2.ListThreadsResponse:
+    async def all_threads(self) -> pb.ListThreadsResponse:
         return await ThreadService(self.threads, self.retriever, PageTokens(bytes(32))).list(
-            NOBODY, coordinator_service_pb2.ListThreadsRequest()
+            NOBODY, pb.ListThreadsRequest()
         )
 
     def only[E](self, kind: type[E]) -> E:
@@ -140,7 +128,7 @@ class World:
         return event
 
     def degraded(self) -> list[tuple[int, int]]:
-        """Components and reasons."""
+        """Return components and reasons."""
         return [(each.component, each.reason) for each in self.only(Completed).degraded]
 
 
@@ -153,23 +141,21 @@ async def test_a_wait_for_the_language_model_is_shown_as_a_status() -> None:
     assert events.index(Status(stage=GENERATING)) < shown < events.index("Alpha ")
 
 
-def question(query: str = "What is alpha?", **fields: Any) -> coordinator_service_pb2.ChatRequest:
+def question(query: str = "What is alpha?", **fields: Any) -> pb.ChatRequest:
     options: Any = {
         name: fields.pop(name)
         for name in ("retrieval", "rerank", "generation", "rewriting")
         if name in fields
     }
-    return coordinator_service_pb2.ChatRequest(query=query, options=options, **fields)
+    return pb.ChatRequest(query=query, options=options, **fields)
 
 
 def said(content: str) -> chat_pb2.ChatMessage:
     return chat_pb2.ChatMessage(role=chat_pb2.ChatMessage.USER, content=content)
 
 
-async def cancelled_at(
-    step: FakeRetriever | FakeReranker | FakeGenerator, world: World, **fields: Any
-) -> None:
-    """A chat whose caller goes away while `step` hangs."""
+async def cancelled_at(step: FakeRetriever | FakeGenerator, world: World, **fields: Any) -> None:
+    """Run a chat whose caller goes away while `step` hangs."""
     task = asyncio.create_task(world.chat(question(**fields)))
     await step.reached.wait()
     task.cancel()
@@ -220,7 +206,6 @@ async def test_without_the_retriever_there_is_no_answer() -> None:
 
 async def test_what_must_be_seen_is_asked_of_the_retriever() -> None:
     world = World()
-    await world.search("what?", min_position="0000000003a1b2c8")
     await world.chat(question("what?", min_position="0000000003a1b2c8"))
     assert {call.min_position for call in world.retriever.calls} == {"0000000003a1b2c8"}
 
@@ -231,144 +216,6 @@ async def test_a_late_retriever_costs_no_more_than_its_share() -> None:
     with pytest.raises(DeadlineExceededError):
         await world.chat(question())
     assert world.retriever.cancelled
-
-
-async def test_without_the_reranker_the_fused_order_stands_and_is_declared() -> None:
-    world = World()
-    world.reranker.error = DOWN
-    await world.chat(question(rerank={"top_k": 2}))
-    degraded = world.degraded()
-    fused = [source.chunk_id for source in world.only(Sources).sources]
-    await world.chat(question(rerank={"top_k": 2, "strategy": options_pb2.RERANK_STRATEGY_NONE}))
-    assert [source.chunk_id for source in world.only(Sources).sources] == fused
-    assert degraded == [(passage_pb2.COMPONENT_RERANKER, error_pb2.RERANKER_UNAVAILABLE)]
-    assert world.degraded() == []
-
-
-@pytest.mark.parametrize("strategy", [options_pb2.RERANK_STRATEGY_NONE, options_pb2.RERANK_STRATEGY_WEIGHTED])
-async def test_what_needs_no_model_is_ranked_without_the_reranker(
-    strategy: options_pb2.RerankStrategy.ValueType,
-) -> None:
-    world = World()
-    world.reranker.error = DOWN
-    found = await world.search("alpha", options={"rerank": {"strategy": strategy}})
-    assert [passage.chunk.chunk_id for passage in found.passages] == ["3", "1", "2"]
-    assert (list(found.degraded), world.reranker.calls) == ([], [])
-
-
-async def test_a_search_that_asks_no_model_is_one_call() -> None:
-    world = World()
-    without = {"rerank": {"strategy": options_pb2.RERANK_STRATEGY_NONE, "include_cut": True, "top_k": 2}}
-    found = await world.search("alpha", options=without)
-    (call,) = world.retriever.calls
-    assert (call.ranking.options.top_k, call.ranking.HasField("weak_similarity")) == (2, False)
-    assert [passage.chunk.text for passage in found.passages] == ["Gamma.", "Alpha."]
-    assert [(cut.chunk_id, cut.rule) for cut in found.cut] == [("2", passage_pb2.CUT_RULE_TOP_K)]
-    await world.chat(question(rerank=without["rerank"]))
-    assert [event.stage for event in world.events if isinstance(event, Status)] == [RETRIEVING, GENERATING]
-    assert [source.chunk_id for source in world.only(Sources).sources] == ["3", "1"]
-
-
-async def searched_before(**settings: Any) -> World:
-    """A caller has searched "docs", whose settings ask no model, and the retriever tells its version."""
-    world = World()
-    world.catalog = FakeCatalog()
-    world.catalog.add(collection("docs", **settings))
-    world.retriever.versions = {"docs": 1}
-    await world.search("alpha", collection_ids=["docs"])
-    return world
-
-
-async def test_a_search_whose_passages_tell_that_all_is_as_it_was_looks_nothing_up() -> None:
-    world = await searched_before()
-    asked = world.catalog.asked
-    assert (await world.search("beta", collection_ids=["docs"])).passages
-    assert (world.catalog.asked, len(world.retriever.calls)) == (asked, 2)
-
-
-@pytest.mark.parametrize("versions", [{}, {"docs": 2}], ids=["told nothing", "told of another version"])
-async def test_what_was_found_is_not_shown_of_a_collection_that_may_no_longer_be_read(
-    versions: Mapping[str, int],
-) -> None:
-    world = await searched_before()
-    world.catalog.add(collection("docs"), readers=("group:staff",))
-    world.retriever.versions = versions
-    with pytest.raises(NotFoundError):
-        await world.search("alpha", collection_ids=["docs"])
-
-
-async def test_a_failed_search_does_not_hide_that_the_collection_is_gone() -> None:
-    world = await searched_before()
-    world.retriever.error = DOWN
-    world.catalog.remove("docs")
-    with pytest.raises(NotFoundError):
-        await world.search("alpha", collection_ids=["docs"])
-
-
-async def test_a_failed_search_of_a_collection_that_is_as_it_was_fails() -> None:
-    world = await searched_before()
-    world.retriever.error = DOWN
-    with pytest.raises(UnavailableError):
-        await world.search("alpha", collection_ids=["docs"])
-    assert len(world.retriever.calls) == 2
-
-
-async def test_what_tells_no_versions_counts_where_all_is_as_it_was() -> None:
-    world = await searched_before()
-    world.retriever.versions = {}
-    assert (await world.search("alpha", collection_ids=["docs"])).passages
-    assert len(world.retriever.calls) == 2
-
-
-async def test_a_collection_that_has_changed_is_searched_again_as_it_is_now() -> None:
-    world = await searched_before()
-    world.catalog.add(collection("docs", rerank={"top_k": 1}))
-    world.retriever.versions = {"docs": 2}
-    assert len((await world.search("alpha", collection_ids=["docs"])).passages) == 1
-    assert [list(call.collection_versions) for call in world.retriever.calls] == [[1], [1], [2]]
-
-
-async def test_what_a_model_ranks_or_is_searched_in_parts_is_left_unranked_by_the_retriever() -> None:
-    world = World()
-    await world.search("alpha")
-    asked = "What is alpha and what is beta?"
-    world.generator.rewrites[asked] = rewrite(asked, "What is beta?")
-    await world.answer(question(asked, rerank={"strategy": options_pb2.RERANK_STRATEGY_NONE}))
-    assert [call.HasField("ranking") for call in world.retriever.calls] == [False, False, False]
-
-
-async def test_a_weak_search_that_asks_no_model_is_repeated_and_ranked_together_too() -> None:
-    world = World(retriever=FakeRetriever(WEAK))
-    world.generator.rewrites["What is alpha?"] = rewrite("Which letter is alpha?")
-    world.retriever.by_query["Which letter is alpha?"] = FOUND
-    await world.chat(question(rerank={"strategy": options_pb2.RERANK_STRATEGY_NONE}))
-    assert world.retriever.queries == ["What is alpha?", "Which letter is alpha?"]
-    assert {source.chunk_id for source in world.only(Sources).sources} == {"1", "2", "3", "7"}
-
-
-async def test_words_are_weighed_by_the_texts_that_are_read_for_it() -> None:
-    world = World()
-    weights = {"semantic": 0.0, "vector": 0.0, "position": 0.0, "keyword": 1.0}
-    rerank = {"strategy": options_pb2.RERANK_STRATEGY_WEIGHTED, "weights": weights}
-    found = await world.search("gamma", options={"rerank": rerank})
-    assert found.passages[0].chunk.text == "Gamma."
-    assert found.passages[0].score > found.passages[1].score
-    assert world.reranker.calls == []
-
-
-async def test_a_late_reranker_is_left_behind() -> None:
-    world = World(timeout=0.01)
-    world.reranker.hangs = True
-    await world.chat(question())
-    assert world.reranker.cancelled
-    assert [reason for _, reason in world.degraded()] == [error_pb2.RERANKER_UNAVAILABLE]
-
-
-async def test_a_request_that_the_reranker_calls_wrong_is_not_papered_over() -> None:
-    world = World()
-    world.reranker.error = InvalidArgumentError([FieldViolation("options.rrf_k", "must be 1 to 1000")])
-    with pytest.raises(InvalidArgumentError):
-        await world.chat(question())
 
 
 @pytest.mark.parametrize("step", ["retriever", "generator"])
@@ -436,7 +283,7 @@ async def test_a_generators_answer_is_read_to_its_end() -> None:
 
 
 async def test_cancelling_reaches_the_step_that_runs() -> None:
-    for step in ("retriever", "reranker", "generator"):
+    for step in ("retriever", "generator"):
         world = World()
         fake = getattr(world, step)
         fake.hangs = True
@@ -495,7 +342,6 @@ async def test_nothing_readable_is_answered_honestly_without_searching() -> None
     assert not world.only(Sources).sources
     assert world.only(Completed).finish_reason == chat_pb2.FINISH_REASON_NO_ANSWER
     assert world.retriever.calls == []
-    assert not (await world.search("alpha")).passages
 
 
 async def test_events_come_in_order() -> None:
@@ -504,7 +350,6 @@ async def test_events_come_in_order() -> None:
     assert [event.stage if isinstance(event, Status) else type(event) for event in events] == [
         Started,
         RETRIEVING,
-        RERANKING,
         Sources,
         GENERATING,
         str,
@@ -527,35 +372,24 @@ async def test_sources_are_numbered_as_the_generator_sees_them() -> None:
     sources = world.only(Sources).sources
     (call,) = world.generator.calls
     assert [(s.number, s.chunk_id) for s in sources] == [(p.number, p.chunk_id) for p in call.passages]
-    assert [p.similarity if p.HasField("similarity") else None for p in call.passages] == [
-        None,
-        pytest.approx(0.9),
-        0.5,
-    ]
+    assert [p.similarity for p in call.passages] == pytest.approx([0.9, 0.8, 0.5])
 
 
 async def test_a_collections_defaults_apply_and_a_request_overrides_them() -> None:
     world = World()
-    world.catalog.add(
-        collection(
-            "docs",
-            rerank={**BY_A_MODEL, "top_k": 1, "weights": {"semantic": 1.0, "vector": 0.5}},
-            generation={"model": "m", "temperature": 0.5},
-        )
-    )
-    await world.chat(question(rerank={"weights": {"vector": 0.9}}, generation={"temperature": 0.0}))
-    assert world.reranker.calls[0].options == options_pb2.RerankOptions(
-        **BY_A_MODEL, top_k=1, weights=options_pb2.RerankWeights(semantic=1.0, vector=0.9)
-    )
+    world.catalog.add(collection("docs", generation={"model": "m", "temperature": 0.5}))
+    await world.chat(question(rerank={"top_k": 3}, generation={"temperature": 0.0}))
     assert world.generator.calls[0].options == options_pb2.GenerationOptions(model="m", temperature=0.0)
+    (search,) = world.retriever.calls
+    assert search.options.rerank == options_pb2.RerankOptions(top_k=3), "the retriever knows the defaults"
 
 
 async def test_several_collections_give_no_defaults() -> None:
     world = World()
-    world.catalog.add(collection("docs", rerank={"top_k": 1}))
-    world.catalog.add(collection("more", rerank={"top_k": 2}))
-    await world.chat(question(rerank=BY_A_MODEL))
-    assert world.reranker.calls[0].options == options_pb2.RerankOptions(**BY_A_MODEL)
+    world.catalog.add(collection("docs", generation={"model": "m"}))
+    world.catalog.add(collection("more", generation={"model": "n"}))
+    await world.chat(question())
+    assert world.generator.calls[0].options == options_pb2.GenerationOptions()
 
 
 async def test_question_and_answer_are_stored_together() -> None:
@@ -619,20 +453,12 @@ async def test_a_history_in_the_request_replaces_the_stored_one() -> None:
     assert list(world.generator.calls[1].chat_history) == given
 
 
-async def test_answer_and_search_do_the_same_work() -> None:
+async def test_answer_does_the_same_work() -> None:
     world = World()
     answered = await world.answer(question(additional_context="on page 3"))
     assert answered.answer == "Alpha it is. [1]"
     assert [source.chunk_id for source in answered.sources] == ["1", "3", "2"]
     assert world.generator.calls[0].additional_context == "on page 3"
-    found = await world.search("alpha", options={"rerank": {"top_k": 2}})
-    assert [passage.chunk.chunk_id for passage in found.passages] == ["1", "3"]
-    assert [timing.stage for timing in found.timings] == [
-        RETRIEVING,
-        passage_pb2.STAGE_EMBEDDING,
-        RERANKING,
-        passage_pb2.STAGE_FETCHING,
-    ]
 
 
 async def test_a_follow_up_is_searched_and_answered_as_what_it_became() -> None:
@@ -648,8 +474,7 @@ async def test_a_follow_up_is_searched_and_answered_as_what_it_became() -> None:
         Status(stage=REWRITING),
         Status(stage=RETRIEVING, rewritten_query="What is beta?", rewriting_model="rules"),
     ]
-    assert world.retriever.queries == ["What is alpha?", "What is beta?"]
-    assert world.reranker.calls[-1].query == "What is beta?"
+    assert world.retriever.queries == [["What is alpha?"], ["What is beta?"]]
     assert world.generator.calls[-1].query == "What is beta?"
     completed = world.only(Completed)
     assert completed.usage == chat_pb2.Usage(prompt_tokens=13, cached_tokens=1, output_tokens=7)
@@ -658,34 +483,24 @@ async def test_a_follow_up_is_searched_and_answered_as_what_it_became() -> None:
     assert stored[2].content == "And beta?"
 
 
-async def test_a_complex_question_is_searched_in_parts_and_ranked_once() -> None:
+async def test_a_complex_question_is_searched_in_parts_in_one_call() -> None:
     world = World()
     asked = "What is alpha and what is beta?"
     world.generator.rewrites[asked] = rewrite(asked, "What is alpha?", "What is beta?")
     answered = await world.answer(question(asked))
-    assert world.retriever.queries == [asked, "What is alpha?", "What is beta?"]
-    (call,) = world.reranker.calls
-    assert (call.query, [each.query for each in call.candidate_sets]) == (asked, world.retriever.queries)
+    assert world.retriever.queries == [[asked, "What is alpha?", "What is beta?"]]
     assert answered.rewritten_query == ""
     assert list(answered.sub_queries) == ["What is alpha?", "What is beta?"]
 
 
-async def test_a_part_that_cannot_be_searched_for_is_declared() -> None:
+async def test_what_the_search_declares_is_declared_once() -> None:
     world = World()
-    asked = "Compare alpha and beta."
-    world.generator.rewrites[asked] = rewrite(asked, "What is beta?")
-    world.retriever.by_query["What is beta?"] = DOWN
-    await world.chat(question(asked))
-    assert world.degraded() == [(passage_pb2.COMPONENT_RETRIEVAL, error_pb2.SEARCH_INCOMPLETE)]
-
-
-async def test_no_part_that_can_be_searched_for_is_an_error() -> None:
-    world = World()
-    asked = "Compare alpha and beta."
-    world.generator.rewrites[asked] = rewrite(asked, "What is beta?")
-    world.retriever.error = DOWN
-    with pytest.raises(UnavailableError):
-        await world.chat(question(asked))
+    world.retriever.response = found(
+        (7, 0.1), degraded=[passage_pb2.Degradation(component=passage_pb2.COMPONENT_KEYWORD_ARM)]
+    )
+    await world.chat(question())
+    assert len(world.retriever.calls) == 2
+    assert world.degraded() == [(passage_pb2.COMPONENT_KEYWORD_ARM, 0)]
 
 
 @pytest.mark.parametrize(
@@ -695,11 +510,11 @@ async def test_without_rewriting_the_question_is_searched_as_it_is(failure: Exce
     world = World()
     world.generator.rewrites["Compare alpha and beta."] = failure
     await world.chat(question("Compare alpha and beta."))
-    assert world.retriever.queries == ["Compare alpha and beta."]
+    assert world.retriever.queries == [["Compare alpha and beta."]]
     assert world.degraded() == [(passage_pb2.COMPONENT_REWRITING, error_pb2.REWRITING_UNAVAILABLE)]
 
 
-WEAK = retrieved(semantic=[(7, 0.1)])
+WEAK = found((7, 0.1))
 
 
 async def test_a_weak_search_is_repeated_once_with_the_question_rewritten() -> None:
@@ -710,62 +525,51 @@ async def test_a_weak_search_is_repeated_once_with_the_question_rewritten() -> N
         RETRIEVING,
         REWRITING,
         RETRIEVING,
-        RERANKING,
         GENERATING,
     ]
-    assert world.retriever.queries == ["What is alpha?", "Which letter is alpha?"]
-    (call,) = world.reranker.calls
-    assert (call.query, len(call.candidate_sets)) == ("Which letter is alpha?", 2)
+    assert world.retriever.queries == [["What is alpha?"], ["Which letter is alpha?", "What is alpha?"]]
+    assert [call.HasField("weak_similarity") for call in world.retriever.calls] == [True, False]
+    assert [source.chunk_id for source in world.only(Sources).sources] == ["7"]
 
 
-async def test_a_weak_search_for_a_rewritten_question_is_repeated_as_it_was_asked() -> None:
+async def test_a_weak_search_for_a_rewritten_question_is_repeated_as_it_was_asked_too() -> None:
     world = World(retriever=FakeRetriever(WEAK))
     world.generator.rewrites["Why alpha?"] = rewrite("Why is it called alpha?")
     given = [said("What is beta?")]
     await world.chat(question("Why alpha?", chat_history=given))
-    assert world.retriever.queries == ["Why is it called alpha?", "Why alpha?"]
+    assert world.retriever.queries == [
+        ["Why is it called alpha?"],
+        ["Why is it called alpha?", "Why alpha?"],
+    ]
     assert len(world.generator.rewrite_calls) == 1
 
 
-async def test_a_weak_search_that_nothing_can_be_changed_about_is_not_repeated() -> None:
+async def test_a_weak_search_that_nothing_can_be_changed_about_gives_what_it_found() -> None:
     world = World(retriever=FakeRetriever(WEAK))
-    await world.chat(question())
-    assert len(world.retriever.calls) == 1
-    assert world.degraded() == []
-
-
-async def test_a_repetition_that_fails_leaves_what_was_found() -> None:
-    world = World(retriever=FakeRetriever(WEAK))
-    world.generator.rewrites["What is alpha?"] = rewrite("Which letter is alpha?")
-    world.retriever.by_query["Which letter is alpha?"] = DOWN
     await world.chat(question())
     assert [source.chunk_id for source in world.only(Sources).sources] == ["7"]
-    assert [reason for _, reason in world.degraded()] == [error_pb2.SEARCH_INCOMPLETE]
+    assert world.degraded() == []
 
 
 async def test_switched_off_nothing_is_rewritten() -> None:
     world = World(retriever=FakeRetriever(WEAK))
     await world.chat(question("Compare alpha and beta.", rewriting=options_pb2.REWRITING_MODE_OFF))
     assert world.generator.rewrite_calls == []
-    await world.search("Compare alpha and beta.")
-    assert world.generator.rewrite_calls == []
+    assert [call.HasField("weak_similarity") for call in world.retriever.calls] == [False]
 
 
-@pytest.mark.parametrize(
-    ("step", "group"), [("retriever", "retrieval"), ("reranker", "rerank"), ("generator", "generation")]
-)
-async def test_a_services_complaint_names_the_field_of_the_request(step: str, group: str) -> None:
+async def test_the_generators_complaint_names_the_field_of_the_request() -> None:
     world = World()
     violations = [FieldViolation("options.model", "is unknown"), FieldViolation("query", "is odd")]
     for error in (
         InvalidArgumentError(violations),
         UnimplementedError("OPTION_NOT_AVAILABLE", "x", violations=violations),
     ):
-        getattr(world, step).error = error
+        world.generator.error = error
         with pytest.raises(type(error)) as failure:
             await world.chat(question())
-        assert [each.field for each in failure.value.violations] == [f"options.{group}.model", "query"]
-        assert failure.value.message == f"options.{group}.model: is unknown; query: is odd"
+        assert [each.field for each in failure.value.violations] == ["options.generation.model", "query"]
+        assert failure.value.message == "options.generation.model: is unknown; query: is odd"
 
 
 async def test_what_a_collection_does_not_allow_is_refused_before_anything_begins() -> None:
@@ -781,8 +585,6 @@ async def test_what_a_collection_does_not_allow_is_refused_before_anything_begin
     ]
     assert "strict" in failure.value.message
     assert world.events == []
-    with pytest.raises(InvalidArgumentError):
-        await world.search("q", collection_ids=["strict"], options={"rerank": {"top_k": 6}})
     await world.chat(question(collection_ids=["other"], rerank={"top_k": 6}))
 
 
@@ -921,11 +723,10 @@ async def test_a_chat_gives_its_place_back_when_the_model_begins_to_write() -> N
         await task
 
 
-async def test_what_a_chat_asks_of_others_belongs_to_a_chat_that_has_begun_and_a_search_does_not() -> None:
+async def test_what_a_chat_asks_of_others_belongs_to_a_chat_that_has_begun() -> None:
     world = World()
-    await world.search("alpha")
     await world.chat(question())
-    assert world.retriever.begun == [False, True]
+    assert world.retriever.begun == [True]
 
 
 async def test_a_request_that_failed_is_done_anew() -> None:
@@ -946,59 +747,6 @@ async def test_a_request_that_failed_is_done_anew() -> None:
     assert [thread.message_count for thread in threads] == [2, 2]
 
 
-async def test_only_what_is_kept_is_read_and_in_the_versions_that_were_looked_up() -> None:
-    world = World()
-    await world.search("alpha", collection_ids=["docs"], options={"rerank": {"top_k": 2}})
-    (request,), (fetch,) = world.retriever.calls, world.retriever.fetches
-    assert (list(request.collection_ids), list(request.collection_versions)) == (["docs"], [1])
-    assert [(each.collection_id, list(each.chunk_ids)) for each in fetch.selections] == [("docs", [1, 3])]
-
-
-async def test_a_strategy_that_reads_texts_gets_those_it_wants() -> None:
-    world = World()
-    world.reranker.wants_texts = True
-    world.retriever.gone = {2}
-    found = await world.search("alpha")
-    first, second = world.reranker.calls
-    assert not first.chunks
-    assert [chunk.text for chunk in second.chunks] == ["Alpha.", "Gamma."]
-    assert [passage.chunk.text for passage in found.passages] == ["Alpha.", "Gamma."]
-
-
-async def test_what_is_gone_when_it_is_read_is_no_passage() -> None:
-    world = World()
-    world.retriever.gone = {3}
-    await world.chat(question())
-    assert [(s.number, s.chunk_id) for s in world.only(Sources).sources] == [(1, "1"), (2, "2")]
-
-
-async def test_near_duplicates_are_alternatives_of_their_passage() -> None:
-    world = World()
-    world.reranker.duplicates = {1: [8, 9]}
-    world.retriever.gone = {9}
-    found = await world.search("alpha")
-    assert [each.chunk.chunk_id for each in found.passages[0].alternatives] == ["8"]
-
-
-async def test_adjacent_chunks_are_read_as_the_retriever_says_and_shown_once() -> None:
-    world = World()
-    world.retriever.response = retrieved(keyword=[(1, 9.0), (3, 8.0)], adjacent_chunks={"docs": 2})
-    world.retriever.adjacent = {
-        1: [make_chunk(2, "Beta."), make_chunk(3, "Gamma.")],
-        3: [make_chunk(2, "Beta."), make_chunk(4, "Delta.")],
-    }
-    found = await world.search("alpha")
-    assert [selection.adjacent_chunks for selection in world.retriever.fetches[0].selections] == [2]
-    assert [[chunk.chunk_id for chunk in each.adjacent_chunks] for each in found.passages] == [["2"], ["4"]]
-
-
-async def test_without_the_texts_there_is_no_answer() -> None:
-    world = World()
-    world.retriever.fetch_error = DOWN
-    with pytest.raises(UnavailableError):
-        await world.chat(question())
-
-
 async def test_options_that_are_wrong_with_a_collections_defaults_are_refused_by_the_requests_names() -> None:
     world = World()
     world.catalog.add(collection("docs", rerank={"semantic_weight": 0.0}))
@@ -1011,7 +759,7 @@ async def test_options_that_are_wrong_with_a_collections_defaults_are_refused_by
 # --- quotas ---
 
 
-async def refused_quota(world: World, asked: coordinator_service_pb2.ChatRequest) -> Mapping[str, str]:
+async def refused_quota(world: World, asked: pb.ChatRequest) -> Mapping[str, str]:
     with pytest.raises(ResourceExhaustedError) as failure:
         await world.chat(asked)
     assert failure.value.reason == "QUOTA_EXHAUSTED"
@@ -1047,4 +795,3 @@ async def test_answers_end_with_the_days_tokens() -> None:
     assert world.used.tokens == {"": 30}
     refused = await refused_quota(world, question(store=False))
     assert refused == {"quota": "tokens", "used": "30", "limit": "20"}
-    await world.search("alpha")

@@ -1,6 +1,7 @@
-"""What every package says of itself."""
+"""Metadata of every package."""
 
 import re
+import subprocess
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -9,16 +10,22 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
+from project import ROOT, SERVICES
+from project import VERSION as RELEASED
 
-ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = sorted(path.parent for path in ROOT.glob("*/**/pyproject.toml") if ".venv" not in path.parts)
-RELEASED = tomllib.loads((ROOT / "cli/pyproject.toml").read_text())["project"]["version"]
 STUBS = ROOT / "libs/contracts/groundline/v1"
 
 
 def project(package: Path) -> dict[str, Any]:
     found: dict[str, Any] = tomllib.loads((package / "pyproject.toml").read_text())["project"]
     return found
+
+
+def made(variable: str) -> list[str]:
+    """Return the value that make gives a variable."""
+    command = ["make", "--no-print-directory", "--eval", f"show: ; @echo $({variable})", "show"]
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
 
 
 def requirements(package: Path) -> list[Requirement]:
@@ -29,9 +36,11 @@ def requirements(package: Path) -> list[Requirement]:
 
 
 def test_make_builds_every_package() -> None:
-    listed = re.search(r"(?s)^PACKAGES := (.+?[^\\])\n", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert listed
-    assert {ROOT / name for name in listed[1].replace("\\", "").split()} == set(PACKAGES)
+    assert {ROOT / name for name in made("PACKAGES")} == set(PACKAGES)
+
+
+def test_make_has_the_version_and_the_services_of_the_project() -> None:
+    assert (made("VERSION"), made("SERVICE")) == ([RELEASED], list(SERVICES))
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)

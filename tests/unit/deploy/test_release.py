@@ -6,14 +6,15 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from release import ROOT, VERSIONED, ReleaseError, closed, files, parsed, with_version
+from project import ROOT, VERSION
+from release import VERSIONED, ReleaseError, closed, files, parsed, with_version
 
 CHANGELOG = "# Changelog\n\n## Unreleased\n\n- A thing.\n\n## 0.1.0 - 2026-01-01\n\n- Old.\n"
 
 
 @pytest.mark.parametrize("version", ["", "1", "1.2", "v1.2.3", "1.2.3rc1", "01.2.3", "1.2.3 "])
 def test_what_is_no_version_is_refused(version: str) -> None:
-    with pytest.raises(ReleaseError, match="no version"):
+    with pytest.raises(ReleaseError, match="not a version"):
         parsed(version)
 
 
@@ -37,9 +38,10 @@ def test_only_our_own_versions_are_set() -> None:
     )
 
 
-def test_every_place_of_a_version_is_known() -> None:
+def test_every_place_has_the_version_of_the_project() -> None:
     for path, places in files():
         text = path.read_text()
+        assert with_version(text, places, VERSION) == text, path
         assert with_version(text, places, "77.0.0") != text, path
 
 
@@ -48,7 +50,8 @@ def clone(tmp_path: Path) -> Path:
     """The repository as it is committed, with this tool."""
     target = tmp_path / "clone"
     subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", str(ROOT), str(target)], check=True)
-    (target / "tools/release.py").write_text((ROOT / "tools/release.py").read_text())
+    for path in ("tools/release.py", "tools/project.py", "pyproject.toml"):
+        (target / path).write_text((ROOT / path).read_text())
     (target / "CHANGELOG.md").write_text(CHANGELOG)
     git(target, "config", "user.name", "Tester")
     git(target, "config", "user.email", "tester@example.org")

@@ -78,7 +78,7 @@ BRIDGED = ("/v1/", "/mcp")
 
 
 def variables_of(command: click.Command, context: click.Context) -> Iterator[str]:
-    """What the options of a command, and of those below it, read from the environment."""
+    """Return the environment variables that the options of a command, and of its subcommands, read."""
     for parameter in command.params:
         names = parameter.envvar or ()
         yield from [names] if isinstance(names, str) else names
@@ -91,7 +91,7 @@ def variables_of(command: click.Command, context: click.Context) -> Iterator[str
 
 @functools.cache
 def settings() -> frozenset[str]:
-    """Every name of a setting: a service's own, and the one that services share."""
+    """Return the names of all settings: a service's own, and those that services share."""
     shared = {row.split("`")[1] for row in settings_tables.rows(ServiceSettings, "GROUNDLINE_")}
     found = VARIABLES | shared | set(variables_of(cli, click.Context(cli)))
     for service, one in settings_tables.CLASSES:
@@ -108,7 +108,7 @@ def api() -> Mapping[str, Any]:
 
 
 def simple_commands(command: str) -> Iterator[list[str]]:
-    """The commands of a pipeline or a list, each as its words; redirections are left out."""
+    """Return the commands of a pipeline or a list, each as its words; redirections are left out."""
     found: list[str] = []
     is_redirected = False
     for word in words(command):
@@ -126,7 +126,7 @@ def simple_commands(command: str) -> Iterator[list[str]]:
 
 
 def check(arguments: Sequence[str], api: Mapping[str, Any]) -> None:
-    """Raises AssertionError, or click's UsageError, where a command is not one."""
+    """Raise AssertionError, or click's UsageError, if a command is invalid."""
     arguments = list(arguments)
     while arguments and (assigned := re.match(r"(\w+)=", arguments[0])):
         check_variable(assigned[1])
@@ -238,7 +238,7 @@ def test_what_shown_code_imports_exists(block: Block) -> None:
 
 
 def defines(module: str, name: str) -> bool:
-    """Whether there is something of that name to import; an adapter's framework need not be installed."""
+    """Tell whether something of that name can be imported; an adapter's framework need not be installed."""
     try:
         loaded = importlib.import_module(module)
     except ModuleNotFoundError as error:

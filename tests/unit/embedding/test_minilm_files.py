@@ -1,4 +1,4 @@
-"""What can be wrong with the files a model is made from."""
+"""Faults of the files that a model is made from."""
 
 from pathlib import Path
 

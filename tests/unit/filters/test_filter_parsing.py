@@ -13,9 +13,9 @@ from groundline_filters.tree import (
     Contains,
     DocumentIds,
     Exists,
+    Inequality,
     Negation,
     OneOf,
-    Order,
     Ordered,
     SourceTypes,
     Updated,
@@ -96,7 +96,7 @@ def test_what_clients_write_becomes_a_tree() -> None:
     assert parse({}) == All(())
     assert parse({"a.b": None}) == All((OneOf(("a", "b"), (None,)),))
     assert parse({"year": {"$gte": 2024, "$lt": 2026}}) == All(
-        (Ordered(("year",), Order.GTE, 2024), Ordered(("year",), Order.LT, 2026))
+        (Ordered(("year",), Inequality.GTE, 2024), Ordered(("year",), Inequality.LT, 2026))
     )
     assert parse({"t": {"$nin": ["a", 1]}, "$not": {"u": {"$exists": False}}}) == All(
         (Negation(OneOf(("t",), ("a", 1))), Negation(All((Exists(("u",), False),))))
@@ -110,7 +110,7 @@ def test_what_clients_write_becomes_a_tree() -> None:
 @pytest.mark.parametrize("text", ["2025-01-31", "2025-01-31T00:00:00Z", "2025-01-31T01:00:00+01:00"])
 def test_a_time_has_a_zone_or_is_a_date(text: str) -> None:
     assert parse({"$update_time": {"$lte": text}}) == All(
-        (Updated(Order.LTE, datetime(2025, 1, 31, tzinfo=UTC)),)
+        (Updated(Inequality.LTE, datetime(2025, 1, 31, tzinfo=UTC)),)
     )
 
 

@@ -135,7 +135,7 @@ def test_connections_are_pinged_where_requests_may_wait_on_them() -> None:
         if "connection_keepalive" in http2:
             pinged.add(name)
 
-    assert pinged == {"coordinator", "ingestor"}
+    assert pinged == {"coordinator", "retriever", "ingestor"}
 
 
 def test_the_bridge_is_asked_over_http_whether_it_is_ready_and_keeps_connections_for_longer() -> None:
@@ -174,8 +174,8 @@ def test_every_public_address_of_the_contracts_has_a_route_of_its_own() -> None:
 def test_every_rpc_of_the_exposed_services_has_an_address() -> None:
     rpcs = {method.name for service in exposed_services() for method in service.methods}
 
-    # The bridge alone calls it, for an address of the OpenAI API.
-    assert {endpoint.name for endpoint in endpoints()} == rpcs - {"EmbedTexts"}
+    # The bridge alone calls the one, for an address of the OpenAI API; the coordinator the other.
+    assert {endpoint.name for endpoint in endpoints()} == rpcs - {"EmbedTexts", "FetchChunks"}
 
 
 def test_the_descriptor_set_is_complete_and_in_order() -> None:
@@ -187,6 +187,7 @@ def test_the_descriptor_set_is_complete_and_in_order() -> None:
     assert {"google/rpc/error_details.proto", "google/api/annotations.proto"} <= seen
     assert [service.full_name for service in exposed_services()] == [
         "groundline.v1.CoordinatorService",
+        "groundline.v1.RetrieverService",
         "groundline.v1.IngestorService",
     ]
 

@@ -9,12 +9,14 @@ PASSAGES = {
 
 
 def test_citations_span_their_sentence_without_the_marker() -> None:
-    answer = "Paris is the capital of France. [1] Berlin is that of Germany [2] [1]. Rome [1], not Bonn [2]."
+    answer = (
+        "Paris is the capital of France. [1] Berlin is the one of Germany [2] [1]. Rome [1], not Bonn [2]."
+    )
     found = CitedAnswer(answer, PASSAGES).citations()
     assert [(c.source_number, answer[c.start_offset : c.end_offset], c.chunk_id) for c in found] == [
         (1, "Paris is the capital of France.", "10"),
-        (2, "Berlin is that of Germany", "20"),
-        (1, "Berlin is that of Germany", "10"),
+        (2, "Berlin is the one of Germany", "20"),
+        (1, "Berlin is the one of Germany", "10"),
         (1, "Rome", "10"),
         (2, ", not Bonn", "20"),
     ]

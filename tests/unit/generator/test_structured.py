@@ -69,7 +69,7 @@ async def test_an_error_tells_what_was_paid_for_before_it() -> None:
 
 
 async def test_what_a_failed_request_had_used_is_told() -> None:
-    """Of two calls the first succeeds, and the second twice writes what is of no use."""
+    """The first of two calls succeeds, and the second twice writes an unusable reply."""
     contexts = ", ".join(f'{{"chunk": {n}, "context": "c"}}' for n in range(1, 11))
     scripts: list[Sequence[str | ModelFinished | Exception]] = [
         [f'{{"contexts": [{contexts}]}}', END],

@@ -1,4 +1,4 @@
-"""What becomes of tests that lack a program: named at the end of a run, and failed in CI."""
+"""Tests that lack a program: named at the end of a run, and failed in CI."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ def test_of_nothing() -> None: ...
 
 
 def run(folder: Path, **environment: str) -> tuple[int, str]:
-    """A run of pytest of its own, with the workspace's conftest."""
+    """Run pytest in a process of its own, with the workspace's conftest."""
     (folder / "test_lacking.py").write_text(LACKING)
     (folder / "conftest.py").symlink_to(ROOT / "tests/conftest.py")
     support = os.pathsep.join(str(ROOT / path) for path in ("tests/support", "tools"))

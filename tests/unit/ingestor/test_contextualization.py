@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 from groundline.v1 import chat_pb2, error_pb2, passage_pb2
-from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.documents import DocumentVersion, IngestionError
-from groundline_ingestor.domain.texts import ExtractedText, PreparedChunk, Section
+from groundline_extraction.documents import IngestionError
+from groundline_extraction.texts import ExtractedText
+from groundline_indexing.collections import StoredCollection
+from groundline_indexing.documents import DocumentVersion
+from groundline_indexing.preparation import Prepared
+from groundline_indexing.texts import PreparedChunk, Section
 from groundline_ingestor.ports import WrittenContexts
-from groundline_ingestor.service import contextualization
-from groundline_ingestor.service.contextualization import CHUNKS_PER_CALL, Contextualization
-from groundline_ingestor.service.preparation import Prepared
+from groundline_ingestor.service.worker import contextualization
+from groundline_ingestor.service.worker.contextualization import CHUNKS_PER_CALL, Contextualization
 from groundline_runtime.errors import (
     FailedPreconditionError,
     GroundlineError,
@@ -174,7 +176,7 @@ async def test_what_was_written_before_is_not_paid_for_again() -> None:
 
 
 def changed(given: Prepared, position: int, text: str) -> Prepared:
-    """The document with other text in one of its chunks."""
+    """Return the document with other text in one of its chunks."""
     chunks = list(given.chunks)
     old = chunks[position].section
     chunks[position] = replace(chunks[position], section=replace(old, text=text))

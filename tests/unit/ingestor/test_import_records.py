@@ -4,10 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from groundline_ingestor.adapters import import_files
-from groundline_ingestor.adapters.import_files import batches_of, records_of
-from groundline_ingestor.converters import given_record
-from groundline_ingestor.domain.imports import ImportFileError
+from groundline_indexing.imports import files as import_files
+from groundline_indexing.imports.files import batches_of, records_of
+from groundline_indexing.imports.records import ImportFileError, given_record
 from groundline_runtime.errors import InvalidArgumentError
 
 LINES = ['{"uri": "a"}', "", '{"uri": "b", "text": "' + "long " * 20 + '"}', "no JSON", '{"uri": "c"}', "{}"]
@@ -23,7 +22,7 @@ def test_each_record_is_read_once_with_its_line_however_files_are_divided(
     for file in files:
         file.write_text("\n".join(LINES) + ending)
     expected = [
-        (number, "is no JSON" if line == "no JSON" else json.loads(line))
+        (number, "is not JSON" if line == "no JSON" else json.loads(line))
         for number, line in enumerate(LINES, start=1)
         if line
     ]

@@ -8,8 +8,8 @@ from google.protobuf import json_format
 from google.protobuf.message import Message
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline.v1 import passage_pb2
-from groundline_ingestor.converters import described_upload, document_input
-from groundline_ingestor.crawling import effective_crawl
+from groundline_indexing.inputs import document_input
+from groundline_ingestor.converters import described_upload
 from groundline_ingestor.servicer import IngestorServicer
 from groundline_runtime.errors import InvalidArgumentError
 
@@ -20,7 +20,7 @@ def parsed[M: Message](message: M, values: dict[str, Any]) -> M:
 
 
 def servicer() -> IngestorServicer:
-    """One whose services are never reached."""
+    """Return a servicer whose services are never reached."""
     nothing: Any = None
     return IngestorServicer(nothing, nothing, nothing, nothing, nothing, nothing, nothing, max_documents=3)
 
@@ -56,19 +56,6 @@ def test_metadata_of_an_upload_are_checked_like_those_of_a_document(metadata: st
     assert [violation.field.split("_")[0].split(".")[0] for violation in raised.value.violations] == [
         "metadata"
     ]
-
-
-def test_a_crawl_has_the_defaults_of_the_contract() -> None:
-    crawl = {"startUrl": "HTTP://Example.org:80#top", "maxDepth": 0}
-    request = parsed(pb.WebCrawl(), crawl)
-    assert effective_crawl(request) == pb.WebCrawl(
-        start_url="http://example.org/", max_pages=100, max_depth=0
-    )
-    request.ClearField("max_depth")
-    request.delay_seconds = 0
-    assert effective_crawl(request) == pb.WebCrawl(
-        start_url="http://example.org/", max_pages=100, max_depth=3, delay_seconds=0
-    )
 
 
 def test_a_record_keeps_what_it_says_of_itself() -> None:

@@ -9,6 +9,12 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from groundline.v1 import collection_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline.v1.collection_pb2 import AccessSettings
+from groundline_extraction.documents import GivenDocument
+from groundline_extraction.texts import Heading, last_part
+from groundline_indexing.collections import effective_chunking
+from groundline_indexing.hashes import content_hash, ingestion_hash, input_hash
+from groundline_indexing.preparation import member_uri
+from groundline_indexing.texts import heading_trails, structural_context
 from groundline_ingestor.domain.collections import (
     collection_id_from,
     complete_access,
@@ -16,11 +22,7 @@ from groundline_ingestor.domain.collections import (
     is_readable,
     is_writable,
 )
-from groundline_ingestor.domain.documents import GivenDocument
-from groundline_ingestor.domain.hashes import content_hash, ingestion_hash, input_hash
-from groundline_ingestor.domain.settings import changed, effective, effective_chunking, wrong_paths
-from groundline_ingestor.domain.texts import Heading, heading_trails, last_part, structural_context
-from groundline_ingestor.service.preparation import member_uri
+from groundline_ingestor.domain.settings import changed, effective, wrong_paths
 from groundline_tests.ingestor.messages import a_collection, settings_of
 from groundline_validation import violations_of
 

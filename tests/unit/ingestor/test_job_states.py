@@ -1,4 +1,4 @@
-"""What becomes of items by events, of jobs by their items, and of re-indexes next."""
+"""Transitions of items, states of jobs by their items, and next steps of re-indexes."""
 
 from collections.abc import Callable
 from dataclasses import replace

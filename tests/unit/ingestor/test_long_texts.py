@@ -12,16 +12,17 @@ from pathlib import Path
 
 import pytest
 from groundline.v1 import error_pb2
-from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
-from groundline_ingestor.adapters.extraction.readers.common import ReaderLimits
-from groundline_ingestor.adapters.extraction.sandbox import Sandbox
-from groundline_ingestor.adapters.splitting import DocumentSplitter
-from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.documents import FileContent, GivenDocument, IngestionError
-from groundline_ingestor.domain.texts import DocumentText, Heading, PreparedChunk, TextSegment
-from groundline_ingestor.segments import HeadedCutter, known_headings
-from groundline_ingestor.service.preparation import DocumentLimits, Preparation, identify
-from groundline_ingestor.spooling import Spool
+from groundline_extraction.documents import FileContent, GivenDocument, IngestionError
+from groundline_extraction.extractor import DocumentExtractor
+from groundline_extraction.readers.common import ReaderLimits
+from groundline_extraction.sandbox import Sandbox
+from groundline_extraction.segments import HeadedCutter, known_headings
+from groundline_extraction.spooling import Spool
+from groundline_extraction.texts import Heading, TextSegment
+from groundline_indexing.collections import StoredCollection
+from groundline_indexing.preparation import DocumentLimits, Preparation, identify
+from groundline_indexing.splitting import DocumentSplitter
+from groundline_indexing.texts import KeptSeries, PreparedChunk
 from groundline_tests.embedding import FakeEmbedder
 from groundline_tests.ingestor.messages import stored_collection
 
@@ -61,13 +62,13 @@ def read(extractor: DocumentExtractor, given: GivenDocument) -> list[TextSegment
 
 def chunks_of(
     extractor: DocumentExtractor, given: GivenDocument, into: StoredCollection, **limits: int
-) -> tuple[DocumentText, list[list[PreparedChunk]]]:
+) -> tuple[KeptSeries[TextSegment], list[list[PreparedChunk]]]:
     splitter = DocumentSplitter(FakeEmbedder().count_tokens)
     preparation = Preparation(extractor, splitter, DocumentLimits(**limits))
     given, version = identify(given, into)
-    text, version = preparation.read(given, version)
-    with closing(text.segments):
-        return text, [list(part.chunks) for part in preparation.chunk(text, version, into)]
+    segments, version = preparation.read(given, version)
+    with closing(segments):
+        return segments, [list(part.chunks) for part in preparation.chunk(segments, version, into)]
 
 
 @pytest.mark.parametrize(
@@ -140,8 +141,8 @@ def test_chunks_of_a_long_text_go_on_across_the_borders(
 ) -> None:
     settings = {"strategy": f"CHUNKING_STRATEGY_{strategy}", "chunkSize": 400, "chunkOverlap": 80}
     into = collection(**settings)
-    document, parts = chunks_of(extractor, in_file(text.encode(), uri=uri), into)
-    assert len(document.segments) > 5
+    segments, parts = chunks_of(extractor, in_file(text.encode(), uri=uri), into)
+    assert len(segments) > 5
     chunks = [chunk for part in parts for chunk in part]
     covered = bytearray(len(text))
     for chunk in chunks:
@@ -253,7 +254,7 @@ def test_a_table_over_several_segments_repeats_its_head_in_each(
 
 
 def _repeats_its_head(extractor: DocumentExtractor, rows: int, **settings: object) -> int:
-    """Returns the number of parts that are chunked on their own."""
+    """Return the number of parts that are chunked on their own."""
     table = "".join(f"| Valve {number} | {number} mm |\n" for number in range(rows))
     text = f"# Widths\n\nBefore it.\n\n| Name | Width |\n|---|---|\n{table}\nBehind it.\n\n{PLAIN}"
     into = collection(chunkSize=300, chunkOverlap=0, **settings)

@@ -6,10 +6,11 @@ from itertools import pairwise
 
 import pytest
 from groundline.v1 import collection_pb2
-from groundline_ingestor.adapters.extraction.formats import MARKDOWN, PLAIN
-from groundline_ingestor.adapters.extraction.headings import read_headings
-from groundline_ingestor.adapters.splitting import MAX_CHARACTERS_PER_TOKEN, DocumentSplitter
-from groundline_ingestor.domain.texts import ExtractedText, Heading, Section
+from groundline_extraction.formats import MARKDOWN, PLAIN
+from groundline_extraction.headings import read_headings
+from groundline_extraction.texts import ExtractedText, Heading
+from groundline_indexing.splitting import MAX_CHARACTERS_PER_TOKEN, DocumentSplitter
+from groundline_indexing.texts import Section
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

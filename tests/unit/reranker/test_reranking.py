@@ -1,18 +1,19 @@
-"""What orders fused candidates: weighted components, diversity, models, and what happens when they fail."""
+"""Order of fused candidates: weighted components, diversity, models, and their failures."""
 
 import asyncio
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from groundline.v1 import error_pb2, options_pb2, passage_pb2, reranker_service_pb2
+from groundline.v1 import error_pb2, options_pb2, passage_pb2
+from groundline.v1 import reranker_service_pb2 as pb
 from groundline_ranking import INLINE_CANDIDATES
 from groundline_reranker.service import RankingService
 from groundline_runtime.context import deadline_at
 from groundline_runtime.errors import ResourceExhaustedError
-from groundline_tests.candidates import Found, candidate_set, ranked
+from groundline_tests.candidates import Found, request_of
 
 Options = options_pb2.RerankOptions
 WEIGHTED = options_pb2.RERANK_STRATEGY_WEIGHTED
@@ -28,19 +29,19 @@ class ScriptedScorer:
     """Implements Scorer: scores by chunk id, or an error, after a time."""
 
     def __init__(
-        self, scores: dict[int, float] | None = None, error: Exception | None = None, seconds: float = 0.0
+        self, scores: Mapping[Any, float] | None = None, error: Exception | None = None, seconds: float = 0.0
     ) -> None:
-        self._scores = scores or {}
+        self._scores = {str(chunk_id): score for chunk_id, score in (scores or {}).items()}
         self._error = error
         self._seconds = seconds
-        self.asked: list[tuple[str, list[int], str | None]] = []
+        self.asked: list[tuple[str, list[str], str | None]] = []
         self.began = asyncio.Event()
         self.cancelled = False
 
     async def score(
         self, query: str, chunks: Sequence[passage_pb2.Chunk], model: str | None
     ) -> Sequence[float]:
-        chunk_ids = [int(chunk.chunk_id) for chunk in chunks]
+        chunk_ids = [chunk.chunk_id for chunk in chunks]
         self.asked.append((query, chunk_ids, model))
         self.began.set()
         try:
@@ -56,19 +57,19 @@ class ScriptedScorer:
 def candidate(
     chunk_id: int, keyword: int | None = None, semantic: float | None = None, **fields: Any
 ) -> Found:
-    """A chunk at this rank of the keyword arm, and with this similarity."""
+    """Return a chunk at this rank of the keyword arm, and with this similarity."""
     return Found(chunk_id, None if keyword is None else 10.0 / keyword, semantic, **fields)
 
 
-def ids(response: reranker_service_pb2.RerankResponse) -> list[int]:
-    return [each.chunk_id for each in response.ranked]
+def ids(response: pb.RerankResponse) -> list[int]:
+    return [int(each.chunk_id) for each in response.ranked]
 
 
-def cuts(response: reranker_service_pb2.RerankResponse) -> list[tuple[int, int]]:
+def cuts(response: pb.RerankResponse) -> list[tuple[int, int]]:
     return [(int(cut.chunk_id), cut.rule) for cut in response.cut]
 
 
-def reasons(response: reranker_service_pb2.RerankResponse) -> list[int]:
+def reasons(response: pb.RerankResponse) -> list[int]:
     return [degraded.reason for degraded in response.degraded]
 
 
@@ -80,20 +81,18 @@ def components(ranked: Any) -> list[tuple[str, Any, Any]]:
 
 
 def only(**weights: float) -> Options:
-    """The weighted strategy with these components alone."""
+    """Return the weighted strategy with these components alone."""
     none = {"semantic": 0.0, "vector": 0.0, "position": 0.0}
     return Options(strategy=WEIGHTED, weights=options_pb2.RerankWeights(**{**none, **weights}))
 
 
-async def rank(
-    service: RankingService, found: Sequence[Found], options: Options
-) -> reranker_service_pb2.RerankResponse:
-    return await ranked(service, [found], options)
+async def rank(service: RankingService, found: Sequence[Found], options: Options) -> pb.RerankResponse:
+    return await service.rank(request_of(found, options))
 
 
 async def values(found: list[Found], options: Options, query: str = "lease") -> dict[int, float]:
-    response = await ranked(RankingService({}), [found], options, query=query)
-    return {each.chunk_id: each.score for each in response.ranked}
+    response = await RankingService({}).rank(request_of(found, options, query=query))
+    return {int(each.chunk_id): each.score for each in response.ranked}
 
 
 # Models that fail
@@ -164,33 +163,35 @@ async def test_a_caller_who_goes_away_stops_the_model() -> None:
 # Models
 
 
-async def test_a_model_orders_what_it_sees_and_the_rest_is_cut() -> None:
+async def test_a_model_orders_the_texts_that_it_is_shown() -> None:
     scorer = ScriptedScorer({1: -3.0, 2: 4.0, 3: 1.0})
-    service = RankingService({CROSS_ENCODER: scorer}, scored_candidates=3)
-    found = [candidate(n, n) for n in range(1, 6)]
+    service = RankingService({CROSS_ENCODER: scorer})
     options = Options(strategy=CROSS_ENCODER, top_k=2, model="named", include_cut=True)
-    ranking = await rank(service, found, options)
-    assert scorer.asked == [("lease", [1, 2, 3], "named")]
+    request = request_of([candidate(n, n) for n in range(1, 6)], options)
+    for unseen in request.candidates[3:]:
+        unseen.text = ""
+    ranking = await service.rank(request)
+    assert scorer.asked == [("lease", ["1", "2", "3"], "named")]
     assert ids(ranking) == [2, 3]
     assert components(ranking.ranked[0]) == [("cross_encoder", 4.0, 1.0)]
     assert ranking.ranked[0].score == 4.0
-    assert cuts(ranking) == [(1, TOP_K), (4, TOP_K), (5, TOP_K)]
+    assert cuts(ranking) == [(1, TOP_K)]
     assert not ranking.degraded
 
 
-async def test_a_model_sees_as_many_as_are_wanted_and_no_duplicates() -> None:
+async def test_a_model_sees_no_duplicates() -> None:
     scorer = ScriptedScorer(dict.fromkeys(range(1, 6), 1.0))
-    service = RankingService({LLM: scorer}, scored_candidates=1)
+    service = RankingService({LLM: scorer})
     found = [candidate(n, n) for n in range(1, 5)] + [candidate(5, 5, text="chunk number 1")]
     ranking = await rank(service, found, Options(strategy=LLM, top_k=4))
-    assert scorer.asked[0][1] == [1, 2, 3, 4]
+    assert scorer.asked[0][1] == ["1", "2", "3", "4"]
     assert ids(ranking) == [1, 2, 3, 4]  # of equal scores the better fused one
-    assert [duplicate.chunk_id for duplicate in ranking.ranked[0].duplicates] == [5]
+    assert [duplicate.chunk_id for duplicate in ranking.ranked[0].duplicates] == ["5"]
 
 
 async def test_no_model_is_asked_about_nothing() -> None:
     scorer = ScriptedScorer()
-    ranking = await ranked(RankingService({API: scorer}), [], Options(strategy=API))
+    ranking = await rank(RankingService({API: scorer}), [], Options(strategy=API))
     assert (ids(ranking), reasons(ranking), scorer.asked) == ([], [], [])
 
 
@@ -209,7 +210,7 @@ async def test_by_default_fused_vector_and_position_count() -> None:
     found = [candidate(1, 1, 0.5, chunk_index=3), candidate(2, 2, 0.25)]
     ranking = await rank(RankingService({}), found, Options(strategy=WEIGHTED))
     # Fused: 1 + 0.5 and 0.5 + 0.25.
-    by_id = {each.chunk_id: each for each in ranking.ranked}
+    by_id = {int(each.chunk_id): each for each in ranking.ranked}
     assert components(by_id[1]) == [("fused", 1.0, 0.4), ("vector", 0.5, 0.4), ("position", 0.25, 0.2)]
     assert components(by_id[2]) == [("fused", 0.5, 0.4), ("vector", 0.25, 0.4), ("position", 1.0, 0.2)]
     assert by_id[1].score == pytest.approx(0.4 + 0.2 + 0.05)
@@ -299,49 +300,43 @@ async def test_with_a_lambda_of_one_relevance_alone_decides() -> None:
     assert ids(await rank(RankingService({}), found, Options(top_k=2, mmr_lambda=1))) == [1, 2]
 
 
-# Texts
+# Texts and lists
 
 
-async def test_a_strategy_that_reads_texts_says_which_and_ranks_nothing_without_them() -> None:
-    service = RankingService({API: ScriptedScorer({1: 0.1, 2: 0.2})}, scored_candidates=2)
-    found = [candidate(1, 1), candidate(2, 2, collection="other"), candidate(3, 3)]
-    request = reranker_service_pb2.RerankRequest(
-        query="lease", candidate_sets=[candidate_set(found)], options=Options(strategy=API, top_k=1)
+def text(chunk_id: str, text: str) -> passage_pb2.Chunk:
+    return passage_pb2.Chunk(chunk_id=chunk_id, text=text)
+
+
+async def test_texts_without_lists_are_in_order_until_a_model_scores_them() -> None:
+    request = pb.RerankRequest(
+        query="lease", candidates=[text("b", "One."), text("a", "Two."), text("c", "One.")]
     )
-    response = await service.rank(request)
-    assert not response.ranked
-    assert {each.collection_id: list(each.chunk_ids) for each in response.wanted} == {
-        "guides": [1],
-        "other": [2],
-    }
+    ranking = await RankingService({}).rank(request)
+    assert [each.chunk_id for each in ranking.ranked] == ["b", "a"]
+    assert [each.chunk_id for each in ranking.ranked[0].duplicates] == ["c"]
+    assert not ranking.ranked[0].explanation.HasField("semantic")
+
+    request.options.strategy = API
+    ranking = await RankingService({API: ScriptedScorer({"b": 0.1, "a": 0.2})}).rank(request)
+    assert [each.chunk_id for each in ranking.ranked] == ["a", "b"]
+    assert [each.score for each in ranking.ranked] == pytest.approx([0.2, 0.1])
 
 
-async def test_a_wanted_chunk_that_does_not_come_is_left_out() -> None:
-    service = RankingService({API: ScriptedScorer({1: 0.1, 2: 0.2})})
-    request = reranker_service_pb2.RerankRequest(
-        query="lease",
-        candidate_sets=[candidate_set([candidate(1, 1), candidate(2, 2)])],
-        options=Options(strategy=API),
-        chunks=[passage_pb2.Chunk(chunk_id="2", text="x")],
-        has_chunks=True,
-    )
+async def test_a_candidate_without_a_text_is_not_scored_and_left_out() -> None:
+    service = RankingService({API: ScriptedScorer({"1": 0.1, "2": 0.2})})
+    request = request_of([candidate(1, 1), candidate(2, 2)], Options(strategy=API))
+    request.candidates[0].text = ""
     assert ids(await service.rank(request)) == [2]
 
 
-async def test_no_texts_are_wanted_where_none_are_read() -> None:
-    for options in (Options(), Options(strategy=WEIGHTED)):
-        request = reranker_service_pb2.RerankRequest(
-            query="lease", candidate_sets=[candidate_set([candidate(1, 1)])], options=options
-        )
-        response = await RankingService({}).rank(request)
-        assert (ids(response), list(response.wanted)) == ([1], [])
+async def test_a_candidate_in_no_list_is_left_out() -> None:
+    request = request_of([candidate(1, 1), candidate(2)], Options())
+    assert ids(await RankingService({}).rank(request)) == [1]
 
 
 async def test_many_candidates_leave_the_event_loop_free() -> None:
     found = [candidate(n, n, text=f"text {n} " * 40) for n in range(1, 8 * INLINE_CANDIDATES)]
-    request = reranker_service_pb2.RerankRequest(
-        query="lease", candidate_sets=[candidate_set(found)], options=Options(strategy=WEIGHTED)
-    )
+    request = request_of(found, Options(strategy=WEIGHTED))
     task = asyncio.create_task(RankingService({}).rank(request))
     turns = 0
     while not task.done():

@@ -7,29 +7,29 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from groundline.v1 import (
-    candidate_pb2,
-    error_pb2,
-    options_pb2,
-    passage_pb2,
-    retriever_service_pb2,
-)
+from groundline.v1 import collection_pb2, error_pb2, options_pb2, passage_pb2, reranker_service_pb2
+from groundline.v1 import retriever_service_pb2 as pb
 from groundline_embedding.ports import Vectors
+from groundline_ranking import Hit, Ranked
+from groundline_retriever.arms import Arms
 from groundline_retriever.domain import (
-    Hit,
     Hits,
     IndexedCollection,
     Parameters,
     Selection,
+    ranked,
     search_list_of,
-    with_adjacent,
 )
 from groundline_retriever.embeddings import QueryVectors
-from groundline_retriever.service import RetrievalService
+from groundline_retriever.passages import FetchedChunk, Wanted, passages_of, with_adjacent
+from groundline_retriever.scoring import ModelScores
+from groundline_retriever.service import SearchService
 from groundline_runtime.context import Caller, deadline_at
 from groundline_runtime.errors import (
     DeadlineExceededError,
     FailedPreconditionError,
+    FieldViolation,
+    InvalidArgumentError,
     NotFoundError,
     UnavailableError,
 )
@@ -37,8 +37,8 @@ from groundline_signatures import signature
 from groundline_tests.embedding import FakeEmbedder
 
 Options = options_pb2.RetrievalOptions
-Response = retriever_service_pb2.RetrieveResponse
-KEYWORD, SEMANTIC = candidate_pb2.SEARCH_ARM_KEYWORD, candidate_pb2.SEARCH_ARM_SEMANTIC
+Response = pb.SearchResponse
+KEYWORD, SEMANTIC = reranker_service_pb2.SEARCH_ARM_KEYWORD, reranker_service_pb2.SEARCH_ARM_SEMANTIC
 ARMS = (KEYWORD, SEMANTIC)
 COMPONENTS = {KEYWORD: passage_pb2.COMPONENT_KEYWORD_ARM, SEMANTIC: passage_pb2.COMPONENT_SEMANTIC_ARM}
 HYBRID = options_pb2.RETRIEVAL_MODE_HYBRID
@@ -51,7 +51,7 @@ LOST = UnavailableError("DATABASE_UNAVAILABLE", "the database cannot be reached"
 
 
 async def nothing() -> None:
-    """Does not hold an arm up."""
+    """Do nothing: this arm is not held up."""
 
 
 async def for_ever() -> None:
@@ -66,8 +66,10 @@ class FakeStore:
     hits: Sequence[tuple[int, float]] = ((1, 0.5), (2, 0.4))
     model: str = EMBEDDER.model
     dimensions: Mapping[str, int] = field(default_factory=dict)
-    """Of collections that are not of the embedder's."""
-    defaults: Options = field(default_factory=Options)
+    """Dimensions of collections whose model is not the embedder's."""
+    settings: collection_pb2.CollectionSettings = field(default_factory=collection_pb2.CollectionSettings)
+    failing_queries: set[str] = field(default_factory=set)
+    selections: list[Selection] = field(default_factory=list)
     before: Mapping[int, Callable[[], object]] = field(default_factory=dict)
     failing: set[int] = field(default_factory=set)
     unsound: Sequence[str] = ()
@@ -79,6 +81,8 @@ class FakeStore:
     looking_up: Callable[[], object] | None = None
     """Awaited before collections are told."""
     texts: Mapping[int, str] = field(default_factory=dict)
+    texts_differ: bool = True
+    """Whether chunks are no near-duplicates of each other."""
     gone: set[int] = field(default_factory=set)
     fetching: Exception | None = None
     fetched: list[dict[str, tuple[list[int], int]]] = field(default_factory=list)
@@ -99,7 +103,7 @@ class FakeStore:
                 self.dimensions.get(name, EMBEDDER.dimensions),
                 "english",
                 "fake",
-                self.defaults,
+                self.settings,
             )
             for number, (name, readers) in enumerate(self.readers.items())
             if (not collection_ids or name in collection_ids)
@@ -111,6 +115,9 @@ class FakeStore:
     ) -> Hits:
         sound = [one for one in collections if one.collection_id not in self.unsound]
         unsound = [one.collection_id for one in collections if one.collection_id in self.unsound]
+        self.selections.append(selection)
+        if query in self.failing_queries:
+            raise LOST
         return Hits(await self._search(KEYWORD, sound, limit), unsound, self.behind, self.is_incomplete)
 
     async def semantic(
@@ -126,23 +133,22 @@ class FakeStore:
         assert {collection.dimensions for collection in collections} == {len(vector)}
         return Hits(await self._search(SEMANTIC, collections, limit), (), self.behind, self.is_incomplete)
 
-    async def fetch(
-        self, selections: Sequence[candidate_pb2.CollectionChunks], principals: Sequence[str]
-    ) -> Sequence[candidate_pb2.FetchedChunk]:
-        self.fetched.append(
-            {one.collection_id: (list(one.chunk_ids), one.adjacent_chunks) for one in selections}
-        )
+    async def fetch(self, wanted: Sequence[Wanted], principals: Sequence[str]) -> Sequence[FetchedChunk]:
+        self.fetched.append({one.collection_id: (list(one.chunk_ids), one.adjacent_chunks) for one in wanted})
         if self.fetching is not None:
             raise self.fetching
         return [
-            candidate_pb2.FetchedChunk(
-                chunk=passage_pb2.Chunk(
+            FetchedChunk(
+                chunk_id,
+                passage_pb2.Chunk(
                     chunk_id=str(chunk_id), collection_id=one.collection_id, text=self.texts.get(chunk_id, "")
-                )
+                ),
+                self.version,
             )
-            for one in selections
+            for one in wanted
             for chunk_id in one.chunk_ids
             if chunk_id not in self.gone
+            and (not self.readers[one.collection_id] or {*self.readers[one.collection_id]} & {*principals})
         ]
 
     async def _search(
@@ -163,7 +169,7 @@ class FakeStore:
                     0,
                     0,
                     passage_pb2.SOURCE_TYPE_FILE,
-                    signature("text"),
+                    signature(f"text {chunk_id}" if self.texts_differ else "text"),
                 )
                 for chunk_id, score in self.hits[:limit]
             ]
@@ -185,8 +191,50 @@ class SlowEmbedder(FakeEmbedder):
         return await super().embed_query(text)
 
 
-def service(store: FakeStore, embedder: FakeEmbedder = EMBEDDER) -> RetrievalService:
-    return RetrievalService(store, store, [embedder], arm_timeout_share=0.5)
+class FakeReranker:
+    """Scores texts by what `scores` says, or fails."""
+
+    def __init__(self, scores: Mapping[str, float] | None = None, error: Exception | None = None) -> None:
+        self.scores = scores or {}
+        self.error = error
+        self.degraded: Sequence[passage_pb2.Degradation] = ()
+        self.calls: list[reranker_service_pb2.RerankRequest] = []
+        self.hangs = False
+        self.cancelled = False
+
+    async def rerank(
+        self, request: reranker_service_pb2.RerankRequest
+    ) -> reranker_service_pb2.RerankResponse:
+        self.calls.append(request)
+        if self.error is not None:
+            raise self.error
+        if self.hangs:
+            try:
+                await for_ever()
+            except asyncio.CancelledError:
+                self.cancelled = True
+                raise
+        ranked = [
+            reranker_service_pb2.RankedChunk(chunk_id=each.chunk_id, score=self.scores[each.chunk_id])
+            for each in request.candidates
+            if each.chunk_id in self.scores
+        ]
+        return reranker_service_pb2.RerankResponse(ranked=ranked, degraded=self.degraded)
+
+
+def service(
+    store: FakeStore,
+    embedder: FakeEmbedder = EMBEDDER,
+    reranker: FakeReranker | None = None,
+    *,
+    scored_candidates: int = 50,
+) -> SearchService:
+    return SearchService(
+        store,
+        Arms(store, [embedder], timeout_seconds=60),
+        ModelScores(reranker or FakeReranker(), timeout_seconds=60),
+        scored_candidates=scored_candidates,
+    )
 
 
 async def retrieve(
@@ -196,14 +244,25 @@ async def retrieve(
     embedder: FakeEmbedder = EMBEDDER,
     **options: Any,
 ) -> Response:
-    request = retriever_service_pb2.RetrieveRequest(
-        query="lease", collection_ids=collection_ids, options=Options(**options)
+    request = pb.SearchRequest(
+        query=" lease ",
+        collection_ids=collection_ids,
+        options=options_pb2.SearchOptions(retrieval=Options(**options)),
     )
-    return await service(store, embedder).retrieve(caller, request)
+    return await service(store, embedder).search(caller, request)
 
 
 def found(response: Response, arm: int) -> list[int]:
-    return [chunk_id for ranked in response.lists if ranked.arm == arm for chunk_id in ranked.chunk_ids]
+    """Return the chunks that an arm found, of those that are kept, by its ranks."""
+    scores = [
+        (each.explanation.keyword if arm == KEYWORD else each.explanation.semantic, each.chunk.chunk_id)
+        for each in response.passages
+    ]
+    return [int(chunk_id) for score, chunk_id in sorted(scores, key=lambda one: one[0].rank) if score.rank]
+
+
+def ids(response: Response) -> list[int]:
+    return [int(passage.chunk.chunk_id) for passage in response.passages]
 
 
 # Refusals
@@ -215,7 +274,7 @@ async def test_a_collection_that_is_not_there_or_not_readable_is_not_found() -> 
         await retrieve(store, "nowhere", "guides", "board")
     assert not store.searched
     response = await retrieve(store, "board", caller=Caller(("group:board",)))
-    assert response.features.chunk_ids
+    assert response.passages
 
 
 @pytest.mark.parametrize("wanted", [HYBRID, SEMANTIC_ONLY])
@@ -232,18 +291,21 @@ async def test_vectors_of_another_model_are_never_searched(
 
 async def test_each_collection_is_searched_by_the_vectors_of_its_own_model() -> None:
     store = FakeStore({"moved": [], "guides": []}, dimensions={"moved": 24})
-    request = retriever_service_pb2.RetrieveRequest(query="lease")
-    both = RetrievalService(
-        store, store, [EMBEDDER, FakeEmbedder(EMBEDDER.model, dimensions=24)], arm_timeout_share=0.5
+    embedders = [EMBEDDER, FakeEmbedder(EMBEDDER.model, dimensions=24)]
+    both = SearchService(
+        store,
+        Arms(store, embedders, timeout_seconds=60),
+        ModelScores(FakeReranker(), timeout_seconds=60),
+        scored_candidates=50,
     )
-    response = await both.retrieve(NOBODY, request)
+    response = await both.search(NOBODY, pb.SearchRequest(query="lease"))
     assert not response.degraded
     assert sorted(names for arm, names in store.searched if arm == SEMANTIC) == [["guides"], ["moved"]]
 
 
 async def test_nothing_to_read_is_nothing_found() -> None:
     response = await retrieve(FakeStore({}))
-    assert not response.lists
+    assert not response.passages
     assert not response.degraded
 
 
@@ -252,10 +314,10 @@ async def test_nothing_to_read_is_nothing_found() -> None:
 
 @pytest.mark.parametrize("arm", ARMS)
 async def test_one_failing_arm_leaves_the_others_results_marked(
-    arm: candidate_pb2.SearchArm.ValueType,
+    arm: reranker_service_pb2.SearchArm.ValueType,
 ) -> None:
     response = await retrieve(FakeStore({"guides": []}, failing={arm}))
-    assert list(response.features.chunk_ids) == [1, 2]
+    assert ids(response) == [1, 2]
     [degradation] = response.degraded
     assert degradation.component == COMPONENTS[arm]
     assert (degradation.reason, degradation.message) == (error_pb2.DATABASE_UNAVAILABLE, LOST.message)
@@ -303,10 +365,10 @@ async def test_both_arms_failing_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("arm", ARMS)
-async def test_a_late_arm_is_cut_off(arm: candidate_pb2.SearchArm.ValueType) -> None:
+async def test_a_late_arm_is_cut_off(arm: reranker_service_pb2.SearchArm.ValueType) -> None:
     with deadline_at(time.monotonic() + 0.2):
         response = await retrieve(FakeStore({"guides": []}, before={arm: for_ever}))
-    assert response.features.chunk_ids
+    assert response.passages
     assert [(each.component, each.reason) for each in response.degraded] == [
         (COMPONENTS[arm], error_pb2.DEADLINE_EXCEEDED)
     ]
@@ -381,78 +443,94 @@ async def test_ranks_count_after_thresholds_and_ties_go_to_the_smaller_id() -> N
     store = FakeStore({"guides": []}, hits=[(9, 0.5), (7, 0.5), (8, 0.9), (6, 0.1)])
     response = await retrieve(store, mode=KEYWORD_ONLY, min_bm25=0.2)
     assert found(response, KEYWORD) == [8, 7, 9]
-    assert list(response.features.chunk_ids) == [8, 7, 9]
+    assert ids(response) == [8, 7, 9]
 
 
-async def test_every_chunk_has_its_features_once_with_its_collection() -> None:
-    response = await retrieve(FakeStore({"guides": [], "notes": []}))
-    features = response.features
-    assert list(features.chunk_ids) == [1, 2, 101, 102]
-    names = [features.collection_ids[position] for position in features.collections]
-    assert names == ["guides", "guides", "notes", "notes"]
-
-
-async def test_a_collection_whose_version_the_caller_has_read_is_looked_up_once() -> None:
-    store = FakeStore({"guides": ["user:a"]})
-    retrieval = service(store)
-    request = retriever_service_pb2.RetrieveRequest(
-        query="lease", collection_ids=["guides"], collection_versions=[7]
-    )
-    for _ in range(3):
-        await retrieval.retrieve(Caller(("user:a",)), request)
-    assert store.looked_up == 1
-    with pytest.raises(NotFoundError):
-        await retrieval.retrieve(Caller(("user:b",)), request)
-    request.collection_versions[0] = 8
-    await retrieval.retrieve(Caller(("user:a",)), request)
-    assert store.looked_up == 3
-
-
-async def test_collections_that_are_named_again_are_searched_while_they_are_looked_up() -> None:
+async def test_the_filter_and_what_must_be_seen_reach_the_arms() -> None:
     store = FakeStore({"guides": []})
-    retrieval = service(store)
-    request = retriever_service_pb2.RetrieveRequest(query="lease", collection_ids=["guides"])
-    await retrieval.retrieve(NOBODY, request)
-
-    searched = asyncio.Event()
-    store.before = {KEYWORD: lambda: set_and_go_on(searched)}
-    store.looking_up = searched.wait
-    response = await retrieval.retrieve(NOBODY, request)
-
-    assert found(response, KEYWORD) == [1, 2]
-    assert len(store.searched) == 4
+    request = pb.SearchRequest(query="lease", min_position="0000000003a1b2c8")
+    request.filter.update({"year": 2024})
+    await service(store).search(Caller(("user:a",)), request)
+    [selection] = store.selections
+    assert selection.filter is not None
+    assert (selection.principals, selection.min_position) == (("user:a",), "0000000003a1b2c8")
 
 
-async def test_what_is_found_ahead_is_not_shown_of_a_collection_that_may_no_longer_be_read() -> None:
-    store = FakeStore({"guides": []})
-    retrieval = service(store)
-    request = retriever_service_pb2.RetrieveRequest(query="lease", collection_ids=["guides"])
-    await retrieval.retrieve(NOBODY, request)
+# Collections that are named again
 
+
+GUIDES = pb.SearchRequest(query="lease", collection_ids=["guides"])
+
+
+async def searched_before(**fields: Any) -> tuple[FakeStore, SearchService]:
+    """Return a store and a service by which "guides" has been searched."""
+    store = FakeStore({"guides": []}, **fields)
+    searches = service(store)
+    await searches.search(NOBODY, GUIDES)
+    return store, searches
+
+
+async def test_a_search_whose_texts_prove_that_all_is_as_it_was_looks_nothing_up() -> None:
+    store, searches = await searched_before()
+    assert (await searches.search(NOBODY, GUIDES)).passages
+    assert (store.looked_up, len(store.fetched)) == (1, 2)
+
+
+async def test_what_is_remembered_is_of_one_caller() -> None:
+    store, searches = await searched_before()
     store.readers = {"guides": ["group:board"]}
     with pytest.raises(NotFoundError):
-        await retrieval.retrieve(NOBODY, request)
+        await searches.search(Caller(("user:b",)), GUIDES)
+    assert len(store.fetched) == 1
 
 
-async def test_a_collection_that_has_changed_since_is_searched_as_it_is_now() -> None:
-    store = FakeStore({"guides": []})
-    retrieval = service(store)
-    request = retriever_service_pb2.RetrieveRequest(query="lease", collection_ids=["guides"])
-    await retrieval.retrieve(NOBODY, request)
-
-    store.version, store.defaults = 8, Options(adjacent_chunks=2)
-    response = await retrieval.retrieve(NOBODY, request)
-
-    assert response.adjacent_chunks == {"guides": 2}
+async def test_what_was_found_is_not_shown_of_a_collection_that_may_no_longer_be_read() -> None:
+    store, searches = await searched_before()
+    store.readers = {"guides": ["group:board"]}
+    with pytest.raises(NotFoundError):
+        await searches.search(NOBODY, GUIDES)
 
 
-async def set_and_go_on(event: asyncio.Event) -> None:
-    event.set()
+async def test_a_failed_search_does_not_hide_that_the_collection_is_gone() -> None:
+    store, searches = await searched_before()
+    store.readers, store.failing = {}, {*ARMS}
+    with pytest.raises(NotFoundError):
+        await searches.search(NOBODY, GUIDES)
+
+
+async def test_a_failed_search_of_a_collection_that_is_as_it_was_fails() -> None:
+    store, searches = await searched_before()
+    store.failing = {*ARMS}
+    with pytest.raises(UnavailableError):
+        await searches.search(NOBODY, GUIDES)
+    assert len(store.searched) == 4, "each arm once before, and once now"
+
+
+async def test_a_search_that_finds_nothing_counts_where_all_is_as_it_was() -> None:
+    store, searches = await searched_before()
+    store.hits = ()
+    assert not (await searches.search(NOBODY, GUIDES)).passages
+    assert (store.looked_up, len(store.searched)) == (2, 4)
+
+
+async def test_a_collection_that_has_changed_is_searched_again_as_it_is_now() -> None:
+    store, searches = await searched_before()
+    store.version = 8
+    store.settings = collection_pb2.CollectionSettings(rerank=RankOptions(top_k=1))
+    assert len((await searches.search(NOBODY, GUIDES)).passages) == 1
+    store.settings.generation_limits.max_top_k = 1
+    limited = pb.SearchRequest()
+    limited.CopyFrom(GUIDES)
+    limited.options.rerank.top_k = 2
+    with pytest.raises(InvalidArgumentError) as refused:
+        await searches.search(NOBODY, limited)
+    assert [each.field for each in refused.value.violations] == ["options.rerank.top_k"]
 
 
 async def test_options_go_over_defaults_and_zero_is_not_unset() -> None:
     defaults = Options(mode=KEYWORD_ONLY, keyword_limit=7, min_bm25=3.0, adjacent_chunks=2)
-    collection = IndexedCollection("c", 1, 1, "m", 3, "english", "fake", defaults)
+    settings = collection_pb2.CollectionSettings(retrieval=defaults)
+    collection = IndexedCollection("c", 1, 1, "m", 3, "english", "fake", settings)
     options = collection.options(Options(min_bm25=0.0, adjacent_chunks=0, semantic_limit=300, ef_search=40))
     parameters = Parameters.of(options)
     assert parameters.arms == {KEYWORD}
@@ -475,96 +553,203 @@ async def test_a_search_list_grows_with_what_is_searched(chunks: int, limit: int
     assert search_list_of(chunks, limit) == expected
 
 
-async def test_a_response_says_how_many_adjacent_chunks_each_collection_wants() -> None:
-    store = FakeStore({"guides": []}, defaults=Options(adjacent_chunks=2))
-    assert dict((await retrieve(store)).adjacent_chunks) == {"guides": 2}
-    assert dict((await retrieve(store, adjacent_chunks=0)).adjacent_chunks) == {}
+async def test_passages_come_with_as_many_adjacent_chunks_as_their_collection_says() -> None:
+    settings = collection_pb2.CollectionSettings(retrieval=Options(adjacent_chunks=2))
+    store = FakeStore({"guides": []}, settings=settings)
+    await retrieve(store)
+    await retrieve(store, adjacent_chunks=0)
+    assert store.fetched == [{"guides": ([1, 2], 2)}, {"guides": ([1, 2], 0)}]
+
+
+# Several queries
+
+
+async def several(store: FakeStore, *queries: str, **fields: Any) -> Response:
+    query, *additional = queries
+    request = pb.SearchRequest(query=query, additional_queries=additional, **fields)
+    return await service(store).search(NOBODY, request)
+
+
+async def test_several_queries_are_searched_once_each_and_ranked_together() -> None:
+    store = FakeStore({"guides": []})
+    response = await several(store, "lease", "timer", " lease ")
+    assert len(store.searched) == 4, "two arms for each of two queries"
+    assert ids(response) == [1, 2]
+    assert response.passages[0].explanation.fused_score == pytest.approx(2 * (1 + 0.5))
+    assert len(store.fetched) == 1
+
+
+async def test_a_query_that_cannot_be_searched_for_is_declared() -> None:
+    store = FakeStore({"guides": []}, failing_queries={"timer"})
+    response = await several(store, "lease", "timer", options={"retrieval": Options(mode=KEYWORD_ONLY)})
+    assert ids(response) == [1, 2]
+    assert [(each.component, each.reason) for each in response.degraded] == [
+        (passage_pb2.COMPONENT_RETRIEVAL, error_pb2.SEARCH_INCOMPLETE)
+    ]
+
+
+async def test_what_all_queries_lack_is_declared_once() -> None:
+    response = await several(FakeStore({"guides": []}, failing={KEYWORD}), "lease", "timer")
+    assert [each.component for each in response.degraded] == [passage_pb2.COMPONENT_KEYWORD_ARM]
+
+
+async def test_no_query_that_can_be_searched_for_is_an_error() -> None:
+    with pytest.raises(UnavailableError) as caught:
+        await several(FakeStore({"guides": []}, failing={*ARMS}), "lease", "timer")
+    assert caught.value is LOST
 
 
 # Ranking what was found
 
 RankOptions = options_pb2.RerankOptions
+CROSS_ENCODER = options_pb2.RERANK_STRATEGY_CROSS_ENCODER
 
 
-async def ranked(
-    store: FakeStore, options: RankOptions, *, weak_similarity: float | None = None, **retrieval: Any
+async def kept(
+    store: FakeStore,
+    options: RankOptions,
+    *,
+    reranker: FakeReranker | None = None,
+    weak_similarity: float | None = None,
+    scored_candidates: int = 50,
+    **retrieval: Any,
 ) -> Response:
-    request = retriever_service_pb2.RetrieveRequest(
-        query="lease",
-        options=Options(**retrieval),
-        ranking=retriever_service_pb2.Ranking(options=options, weak_similarity=weak_similarity),
+    request = pb.SearchRequest(
+        query=" lease ",
+        options=options_pb2.SearchOptions(retrieval=Options(**retrieval), rerank=options),
+        weak_similarity=weak_similarity,
     )
-    return await service(store).retrieve(NOBODY, request)
+    searches = service(store, reranker=reranker, scored_candidates=scored_candidates)
+    return await searches.search(NOBODY, request)
 
 
-def kept(response: Response) -> list[str]:
-    return [passage.chunk.chunk_id for passage in response.ranked.passages]
-
-
-EVERY = RankOptions(deduplication_threshold=0)
-"""Keeps near-duplicates, which all of the fake's chunks are."""
-
-
-async def test_passages_that_cannot_be_read_for_it_are_an_error() -> None:
+async def test_passages_that_cannot_be_read_are_an_error() -> None:
     with pytest.raises(UnavailableError) as caught:
-        await ranked(FakeStore({"guides": []}, fetching=LOST), EVERY)
+        await kept(FakeStore({"guides": []}, fetching=LOST), RankOptions())
     assert caught.value is LOST
 
 
 async def test_what_is_gone_when_it_is_read_is_no_passage_and_nothing_takes_its_place() -> None:
     store = FakeStore({"guides": []}, hits=[(1, 0.9), (2, 0.8), (3, 0.7)], gone={1})
-    assert kept(await ranked(store, RankOptions(deduplication_threshold=0, top_k=2))) == ["2"]
+    assert ids(await kept(store, RankOptions(top_k=2))) == [2]
 
 
-async def test_ranked_where_they_are_found_candidates_come_as_passages() -> None:
+async def test_candidates_come_as_passages_with_what_was_cut_and_the_time_of_each_part() -> None:
     store = FakeStore({"guides": []}, hits=[(1, 0.9), (2, 0.8), (3, 0.7)], texts={2: "On leases."})
-    response = await ranked(
-        store,
-        RankOptions(deduplication_threshold=0, top_k=2, include_cut=True),
-        adjacent_chunks=1,
-    )
-    assert kept(response) == ["1", "2"]
-    assert response.ranked.passages[1].chunk.text == "On leases."
-    assert response.ranked.passages[0].explanation.semantic.score == pytest.approx(0.9)
-    assert [(cut.chunk_id, cut.rule) for cut in response.ranked.cut] == [("3", passage_pb2.CUT_RULE_TOP_K)]
+    response = await kept(store, RankOptions(top_k=2, include_cut=True), adjacent_chunks=1)
+    assert ids(response) == [1, 2]
+    assert response.passages[1].chunk.text == "On leases."
+    assert response.passages[0].explanation.semantic.score == pytest.approx(0.9)
+    assert [(cut.chunk_id, cut.rule) for cut in response.cut] == [("3", passage_pb2.CUT_RULE_TOP_K)]
     assert store.fetched == [{"guides": ([1, 2], 1)}]
-    assert not response.lists
-    assert not response.features.chunk_ids
-    assert [timing.stage for timing in response.timings][-2:] == [
-        passage_pb2.STAGE_RERANKING,
-        passage_pb2.STAGE_FETCHING,
-    ]
+    stages = [timing.stage for timing in response.timings]
+    assert stages[0] == passage_pb2.STAGE_RETRIEVING
+    assert stages[-2:] == [passage_pb2.STAGE_RERANKING, passage_pb2.STAGE_FETCHING]
+    assert set(stages[1:-2]) == {
+        passage_pb2.STAGE_KEYWORD_SEARCH,
+        passage_pb2.STAGE_EMBEDDING,
+        passage_pb2.STAGE_SEMANTIC_SEARCH,
+    }
 
 
-async def test_near_duplicates_are_alternatives_of_the_better_one() -> None:
-    response = await ranked(FakeStore({"guides": []}), RankOptions())
-    [passage] = response.ranked.passages
+async def test_near_duplicates_that_can_be_read_are_alternatives_of_the_better_one() -> None:
+    store = FakeStore({"guides": []}, hits=[(1, 0.9), (2, 0.8), (3, 0.7)], gone={3}, texts_differ=False)
+    [passage] = (await kept(store, RankOptions())).passages
     assert [each.chunk.chunk_id for each in passage.alternatives] == ["2"]
 
 
 async def test_where_words_count_the_texts_are_read_for_ranking() -> None:
     store = FakeStore({"guides": []}, texts={1: "Nothing here.", 2: "A lease, that is."})
     weights = options_pb2.RerankWeights(semantic=0, vector=0, position=0, keyword=1)
-    strategy = options_pb2.RERANK_STRATEGY_WEIGHTED
-    options = RankOptions(deduplication_threshold=0, strategy=strategy, weights=weights)
-    assert kept(await ranked(store, options)) == ["2", "1"]
+    options = RankOptions(strategy=options_pb2.RERANK_STRATEGY_WEIGHTED, weights=weights)
+    reranker = FakeReranker(error=LOST)
+    assert ids(await kept(store, options, reranker=reranker)) == [2, 1]
+    assert reranker.calls == []
 
 
 async def test_an_arm_that_failed_is_declared_beside_what_was_ranked() -> None:
-    response = await ranked(FakeStore({"guides": []}, failing={KEYWORD}), EVERY)
-    assert kept(response) == ["1", "2"]
+    response = await kept(FakeStore({"guides": []}, failing={KEYWORD}), RankOptions())
+    assert ids(response) == [1, 2]
     assert [each.component for each in response.degraded] == [passage_pb2.COMPONENT_KEYWORD_ARM]
 
 
-async def test_a_weak_search_is_left_unranked_for_the_caller_who_searches_again() -> None:
-    response = await ranked(FakeStore({"guides": []}), EVERY, weak_similarity=0.6)
-    assert not response.HasField("ranked")
-    assert found(response, SEMANTIC) == [1, 2]
-    assert kept(await ranked(FakeStore({"guides": []}), EVERY, weak_similarity=0.5)) == ["1", "2"]
+async def test_a_weak_search_says_so_and_reads_nothing() -> None:
+    store = FakeStore({"guides": []})
+    response = await kept(store, RankOptions(), weak_similarity=0.6)
+    assert (response.is_weak, ids(response), store.fetched) == (True, [], [])
+    response = await kept(store, RankOptions(), weak_similarity=0.5)
+    assert (response.is_weak, ids(response)) == (False, [1, 2])
     nothing_found = FakeStore({"guides": []}, hits=())
-    assert not (await ranked(nothing_found, EVERY, weak_similarity=0.5)).HasField("ranked")
-    assert (await ranked(nothing_found, EVERY)).HasField("ranked")
+    assert (await kept(nothing_found, RankOptions(), weak_similarity=0.5)).is_weak
+    assert not (await kept(nothing_found, RankOptions())).HasField("is_weak")
     assert nothing_found.fetched == []
+
+
+# A model's scores
+
+
+async def test_a_model_orders_the_texts_of_the_window_and_the_rest_is_cut() -> None:
+    store = FakeStore(
+        {"guides": []},
+        hits=[(1, 0.9), (2, 0.8), (3, 0.7), (4, 0.6)],
+        texts={1: "One.", 2: "Two."},
+        gone={3},
+    )
+    reranker = FakeReranker({"1": 0.1, "2": 4.0})
+    options = RankOptions(strategy=CROSS_ENCODER, model="named", include_cut=True, top_k=1, min_score=-9)
+    response = await kept(store, options, reranker=reranker, scored_candidates=3)
+    [call] = reranker.calls
+    assert (call.query, call.options.strategy, call.options.model) == ("lease", CROSS_ENCODER, "named")
+    assert [(each.chunk_id, each.text) for each in call.candidates] == [("1", "One."), ("2", "Two.")]
+    assert not call.lists
+    [passage] = response.passages
+    assert (passage.chunk.chunk_id, passage.score) == ("2", 4.0)
+    [component] = passage.explanation.components
+    assert (component.name, component.value, component.weight) == ("cross_encoder", 4.0, 1.0)
+    assert passage.explanation.fused_rank == 2
+    assert [cut.chunk_id for cut in response.cut] == ["1", "4"]
+
+
+DOWN = UnavailableError("UNAVAILABLE", "down")
+
+
+@pytest.mark.parametrize("reranker", [FakeReranker(error=DOWN), FakeReranker({"1": 1.0})])
+async def test_without_the_models_scores_the_fused_order_stands_and_is_declared(
+    reranker: FakeReranker,
+) -> None:
+    response = await kept(FakeStore({"guides": []}), RankOptions(strategy=CROSS_ENCODER), reranker=reranker)
+    assert ids(response) == [1, 2]
+    assert [(each.component, each.reason) for each in response.degraded] == [
+        (passage_pb2.COMPONENT_RERANKER, error_pb2.RERANKER_UNAVAILABLE)
+    ]
+
+
+async def test_what_the_reranker_declares_is_declared() -> None:
+    reranker = FakeReranker({"1": 0.5, "2": 0.4})
+    late = passage_pb2.Degradation(
+        component=passage_pb2.COMPONENT_RERANKER, reason=error_pb2.RERANKER_LATE, message="late"
+    )
+    reranker.degraded = [late]
+    response = await kept(FakeStore({"guides": []}), RankOptions(strategy=CROSS_ENCODER), reranker=reranker)
+    assert list(response.degraded) == [late]
+    assert not response.passages[0].explanation.components
+
+
+async def test_a_late_reranker_is_left_behind() -> None:
+    reranker = FakeReranker()
+    reranker.hangs = True
+    with deadline_at(time.monotonic() + 0.3):
+        options = RankOptions(strategy=CROSS_ENCODER)
+        response = await kept(FakeStore({"guides": []}), options, reranker=reranker)
+    assert reranker.cancelled
+    assert [each.reason for each in response.degraded] == [error_pb2.RERANKER_UNAVAILABLE]
+
+
+async def test_a_request_that_the_reranker_calls_wrong_is_refused_by_the_clients_names() -> None:
+    reranker = FakeReranker(error=InvalidArgumentError([FieldViolation("options.model", "is unknown")]))
+    with pytest.raises(InvalidArgumentError) as refused:
+        await kept(FakeStore({"guides": []}), RankOptions(strategy=CROSS_ENCODER), reranker=reranker)
+    assert [each.field for each in refused.value.violations] == ["options.rerank.model"]
 
 
 # Query vectors
@@ -666,7 +851,7 @@ def piece(index: int, start: int, text: str) -> passage_pb2.Chunk:
 
 
 def adjacent(hit: passage_pb2.Chunk, nearby: Sequence[passage_pb2.Chunk]) -> Sequence[passage_pb2.Chunk]:
-    return with_adjacent(hit, 1, nearby).adjacent_chunks
+    return with_adjacent(hit, nearby)
 
 
 def test_adjacent_chunks_are_cut_where_they_overlap_and_stand_in_order() -> None:
@@ -684,3 +869,22 @@ def test_an_adjacent_chunk_without_text_of_its_own_is_left_out() -> None:
     assert list(adjacent(hit, [piece(0, 2, "cd"), piece(2, 4, "efgh")])) == []
     apart = [piece(0, 0, "a"), piece(2, 20, "z")]
     assert list(adjacent(hit, apart)) == apart
+
+
+def test_a_chunk_stands_in_one_passage_only() -> None:
+    adjacent = {5: (4, 6), 7: (6, 8), 8: (7, 9), 20: ()}
+    ranked = [Ranked(number, "docs", 0.0, passage_pb2.ScoreExplanation()) for number in adjacent]
+    fetched = [
+        FetchedChunk(number, piece(number, 0, "x"), 1, [piece(each, 0, "x") for each in others])
+        for number, others in adjacent.items()
+    ]
+    shown = passages_of(ranked, fetched)
+    assert [[other.chunk_index for other in each.adjacent_chunks] for each in shown] == [[4, 6], [], [9], []]
+
+
+def test_a_list_is_by_falling_score_and_ties_go_to_the_smaller_id() -> None:
+    hits = [
+        Hit(chunk_id, score, "docs", 0, 0, passage_pb2.SOURCE_TYPE_FILE, b"")
+        for chunk_id, score in ((2, 0.5), (3, 0.9), (1, 0.5), (4, 0.1))
+    ]
+    assert [one.chunk_id for one in ranked(SEMANTIC, hits, 0.3).hits] == [3, 1, 2]

@@ -24,7 +24,7 @@ def test_a_database_is_needed() -> None:
         ("POOL_MAX_SIZE", "1"),
         ("LEXICAL_BACKEND", "lucene"),
         ("QUERY_CACHE_SIZE", "-1"),
-        ("ARM_TIMEOUT_SHARE", "1"),
+        ("ARM_TIMEOUT_SECONDS", "0"),
         ("SEARCH_INDEX", "lucene"),
         ("WEAVIATE__GRPC_TARGET", "weaviate:50051"),
     ],
@@ -33,6 +33,7 @@ def test_a_wrong_setting_is_refused_without_showing_the_database(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv("GROUNDLINE_DATABASE_URL", URL)
+    monkeypatch.setenv("GROUNDLINE_RETRIEVER_RERANKER_TARGET", "reranker:50051")
     monkeypatch.setenv(f"GROUNDLINE_RETRIEVER_{name}", value)
     with pytest.raises(SettingsError) as caught:
         load_settings(RetrieverSettings)
@@ -41,6 +42,7 @@ def test_a_wrong_setting_is_refused_without_showing_the_database(
 
 def test_weaviate_is_searched_only_where_it_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GROUNDLINE_DATABASE_URL", URL)
+    monkeypatch.setenv("GROUNDLINE_RETRIEVER_RERANKER_TARGET", "reranker:50051")
     monkeypatch.setenv("GROUNDLINE_RETRIEVER_SEARCH_INDEX", "weaviate")
     with pytest.raises(SettingsError, match="weaviate__grpc_target"):
         load_settings(RetrieverSettings)
@@ -55,6 +57,7 @@ def test_weaviate_is_searched_only_where_it_is_described(monkeypatch: pytest.Mon
 
 def test_the_embedding_model_is_set_for_all_services_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GROUNDLINE_DATABASE_URL", URL)
+    monkeypatch.setenv("GROUNDLINE_RETRIEVER_RERANKER_TARGET", "reranker:50051")
     monkeypatch.setenv("GROUNDLINE_EMBEDDING__MODEL", "acme/model")
     settings = load_settings(RetrieverSettings)
     assert settings.embedding.model == "acme/model"

@@ -14,7 +14,7 @@ LEAST = 32
 
 
 class Clock:
-    """Of the limit and of durations."""
+    """Clock of the limit and of durations."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -29,14 +29,14 @@ def clock() -> Clock:
 
 
 class Machine:
-    """Answers at most so many requests a second and each no faster than alone: those beyond wait their turn,
-    as they do in front of a processor or a database."""
+    """A machine with a maximum of requests per second, each no faster than alone: those beyond wait their
+    turn, as they do in front of a processor or a database."""
 
     def __init__(self, clock: Clock, alone_seconds: float, rate: float) -> None:
         self.clock, self.alone_seconds, self.rate = clock, alone_seconds, rate
 
     def take_rounds(self, limit: ConcurrencyLimit, rounds: int) -> None:
-        """So many times as many requests as the limit lets through."""
+        """Take as many requests as the limit lets through, in this many rounds."""
         for _ in range(rounds):
             count = limit.value
             seconds = max(self.alone_seconds, count / self.rate)
@@ -151,7 +151,7 @@ async def full(guests: Guests) -> Guests:
 
 
 async def take(admission: Admission, clock: Clock, seconds: float) -> None:
-    """Requests that each take so long, until the mean is that."""
+    """Record requests of this duration, until it is the mean."""
     for _ in range(100):
         async with admission.place("Search"):
             clock.now += seconds

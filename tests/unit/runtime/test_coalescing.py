@@ -9,7 +9,7 @@ from groundline_runtime.errors import UnavailableError
 
 @dataclass(frozen=True)
 class Marker:
-    """An event that is no text."""
+    """An event other than text."""
 
     name: str
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-SERVICES = ("coordinator", "generator", "ingestor", "reranker", "retriever")
+SERVICES = ("collector", "coordinator", "generator", "ingestor", "reranker", "retriever")
 
 WATCH_IMPORTS = """
 import os, sys

@@ -2,14 +2,16 @@
 
 import pytest
 from google.protobuf.message import Message
-from groundline.v1 import ingestor_service_pb2 as pb
+from groundline.v1 import ingestor_service_pb2
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import InvalidArgumentError
 from groundline_runtime.paging import PageTokens, page_size
 
 TOKENS = PageTokens(bytes(range(32)))
 ANN, BOB = Caller(("user:ann", "group:staff")), Caller(("user:bob", "group:staff"))
-REQUEST = pb.ListDocumentsRequest(collection_id="docs", filter_json='{"team":"ops"}', order_by="title")
+REQUEST = ingestor_service_pb2.ListDocumentsRequest(
+    collection_id="docs", filter_json='{"team":"ops"}', order_by="title"
+)
 TOKEN = TOKENS.next_of(REQUEST, ANN, "Zebra", 7)
 OTHER_KEYS = PageTokens(bytes(32)).next_of(REQUEST, ANN, "Zebra", 7)
 
@@ -23,7 +25,7 @@ def with_token(request: Message, token: str) -> Message:
 
 @pytest.mark.parametrize(("asked", "given"), [(0, 50), (1, 1), (1000, 1000), (1001, 1000), (2**31 - 1, 1000)])
 def test_a_page_has_its_default_size_and_at_most_a_thousand_entries(asked: int, given: int) -> None:
-    assert page_size(asked, 50) == given
+    assert page_size(ingestor_service_pb2.ListJobsRequest(page_size=asked)) == given
 
 
 @pytest.mark.parametrize(
@@ -31,15 +33,21 @@ def test_a_page_has_its_default_size_and_at_most_a_thousand_entries(asked: int, 
     [
         pytest.param(REQUEST, BOB, TOKEN, id="of another caller"),
         pytest.param(REQUEST, Caller(), TOKEN, id="of a caller, by nobody"),
-        pytest.param(pb.ListChunksRequest(collection_id="docs"), ANN, TOKEN, id="of another RPC"),
         pytest.param(
-            pb.ListDocumentsRequest(collection_id="docs", filter_json='{"team":"hr"}', order_by="title"),
+            ingestor_service_pb2.ListChunksRequest(collection_id="docs"), ANN, TOKEN, id="of another RPC"
+        ),
+        pytest.param(
+            ingestor_service_pb2.ListDocumentsRequest(
+                collection_id="docs", filter_json='{"team":"hr"}', order_by="title"
+            ),
             ANN,
             TOKEN,
             id="of another filter",
         ),
         pytest.param(
-            pb.ListDocumentsRequest(collection_id="docs", filter_json='{"team":"ops"}', order_by="uri"),
+            ingestor_service_pb2.ListDocumentsRequest(
+                collection_id="docs", filter_json='{"team":"ops"}', order_by="uri"
+            ),
             ANN,
             TOKEN,
             id="of another order",
@@ -58,7 +66,7 @@ def test_a_token_that_the_list_has_not_returned_is_refused(
     request_: Message, caller: Caller, token: str
 ) -> None:
     with pytest.raises(InvalidArgumentError) as raised:
-        TOKENS.place_in(with_token(request_, token), caller)
+        TOKENS.key_in(with_token(request_, token), caller)
 
     assert [violation.field for violation in raised.value.violations] == ["page_token"]
 
@@ -69,20 +77,20 @@ def test_a_token_that_was_changed_is_refused(position: int) -> None:
     changed = TOKEN[:position] + other + TOKEN[position + 1 :]
 
     with pytest.raises(InvalidArgumentError):
-        TOKENS.place_in(with_token(REQUEST, changed), ANN)
+        TOKENS.key_in(with_token(REQUEST, changed), ANN)
 
 
 def test_a_token_leads_on_where_its_page_ended_whatever_the_next_ones_size() -> None:
     request = with_token(REQUEST, TOKEN)
-    assert isinstance(request, pb.ListDocumentsRequest)
+    assert isinstance(request, ingestor_service_pb2.ListDocumentsRequest)
     request.page_size = 3
 
-    assert TOKENS.place_in(request, ANN) == ("Zebra", 7)
+    assert TOKENS.key_in(request, ANN) == ("Zebra", 7)
     assert TOKENS.next_of(request, ANN, "Zebra", 7) == TOKEN
 
 
 def test_the_first_page_begins_nowhere() -> None:
-    assert TOKENS.place_in(REQUEST, ANN) is None
+    assert TOKENS.key_in(REQUEST, ANN) is None
 
 
 def test_a_short_key_is_refused() -> None:

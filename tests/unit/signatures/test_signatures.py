@@ -14,7 +14,7 @@ def text_of(seed: int, words: int = 150) -> str:
 
 
 def with_changes(text: str, count: int, seed: int = 1) -> str:
-    """The text with so many words replaced by others."""
+    """Return the text with a number of words replaced by others."""
     picker, words = random.Random(seed), text.split()
     for place in picker.sample(range(len(words)), count):
         words[place] = f"other{picker.randrange(10**9)}"

@@ -1,4 +1,4 @@
-"""What each service and the gateway are started with."""
+"""Settings with which each service and the gateway are started."""
 
 import hashlib
 import json
@@ -43,7 +43,6 @@ def test_the_coordinator_knows_the_services_that_it_calls() -> None:
     targets = {name: value for name, value in env.items() if name.endswith("_TARGET")}
     assert targets == {
         "GROUNDLINE_COORDINATOR_RETRIEVER_TARGET": ADDRESSES["retriever"],
-        "GROUNDLINE_COORDINATOR_RERANKER_TARGET": ADDRESSES["reranker"],
         "GROUNDLINE_COORDINATOR_GENERATOR_TARGET": ADDRESSES["generator"],
     }
 
@@ -57,12 +56,14 @@ def test_the_bridge_knows_whom_it_speaks_for() -> None:
     targets = {name: value for name, value in _service("bridge").items() if name.endswith("_TARGET")}
     assert targets == {
         "GROUNDLINE_BRIDGE_COORDINATOR_TARGET": ADDRESSES["coordinator"],
+        "GROUNDLINE_BRIDGE_RETRIEVER_TARGET": ADDRESSES["retriever"],
         "GROUNDLINE_BRIDGE_INGESTOR_TARGET": ADDRESSES["ingestor"],
     }
 
 
 def test_the_health_name_of_a_service_is_its_full_grpc_name() -> None:
     assert [service.grpc_name for service in SERVICES if service.speaks_grpc] == [
+        "groundline.v1.CollectorService",
         "groundline.v1.IngestorService",
         "groundline.v1.RetrieverService",
         "groundline.v1.RerankerService",
@@ -87,7 +88,7 @@ async def test_a_key_that_the_gateway_refuses_is_one_clear_error_without_the_key
 
 
 def written(directory: Path) -> list[str]:
-    """The texts of the files there, all of which are private."""
+    """Return the texts of the files there, all of which are private."""
     assert all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in directory.iterdir())
     return [file.read_text() for file in directory.iterdir()]
 

@@ -1,8 +1,12 @@
 """Limits that the contract states, as every service applies them."""
 
 import math
+from collections.abc import Iterator
+from importlib import import_module
 
 import pytest
+from google.protobuf import message_factory
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from groundline.v1 import (
     chat_pb2,
@@ -11,16 +15,26 @@ from groundline.v1 import (
     document_pb2,
     generator_service_pb2,
     ingestor_service_pb2,
+    limits_pb2,
     options_pb2,
 )
+from groundline_contracts import default_of, limits_of
 from groundline_runtime.errors import InvalidArgumentError
-from groundline_validation import limits_of, validate, violations_of
+from groundline_tests.limit_cases import PROTOS
+from groundline_validation import validate, violations_of
 
 THREAD = "123e4567-e89b-12d3-a456-426614174000"
 
 
 def wrong_fields(message: Message) -> list[str]:
     return [violation.field for violation in violations_of(message)]
+
+
+def every_field() -> Iterator[FieldDescriptor]:
+    for path in sorted(PROTOS.glob("*.proto")):
+        module = import_module(f"groundline.v1.{path.stem}_pb2")
+        for message in module.DESCRIPTOR.message_types_by_name.values():
+            yield from message.fields
 
 
 def chat(**fields: object) -> coordinator_service_pb2.ChatRequest:
@@ -215,6 +229,25 @@ def test_answer_takes_the_same_request_as_chat() -> None:
         ]
 
     assert shape(coordinator_service_pb2.AnswerRequest) == shape(coordinator_service_pb2.ChatRequest)
+
+
+def test_code_can_ask_for_a_default() -> None:
+    assert default_of(options_pb2.RerankOptions, "deduplication_threshold") == 0.9
+    assert default_of(options_pb2.RerankOptions, "fusion") == options_pb2.FUSION_METHOD_WEIGHTED
+    assert default_of(coordinator_service_pb2.ChatRequest, "store") is True
+    assert default_of(collection_pb2.LexicalSettings, "language") == "english"
+    with pytest.raises(ValueError, match=r"RerankOptions\.mmr_lambda has no default"):
+        default_of(options_pb2.RerankOptions, "mmr_lambda")
+
+
+def test_every_default_is_a_right_value_of_its_field() -> None:
+    fields = [field for field in every_field() if field.GetOptions().HasExtension(limits_pb2.default)]
+    assert len(fields) > 50
+    for field in fields:
+        assert field.containing_type is not None
+        message = message_factory.GetMessageClass(field.containing_type)
+        given = message(**{field.name: default_of(message, field.name)})
+        assert field.name not in wrong_fields(given), field.full_name
 
 
 def test_code_can_ask_for_a_limit() -> None:

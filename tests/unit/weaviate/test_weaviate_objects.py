@@ -1,4 +1,4 @@
-"""What Weaviate holds of a chunk, and how filters are said to it."""
+"""Chunks as Weaviate holds them, and filters as it gets them."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from groundline_filters import parse
 from groundline_lexical import STEMMED
-from groundline_weaviate import IndexedChunk, Scope, Space, condition_of, searched_words, stored_words
+from groundline_weaviate import Extent, IndexedChunk, Space, condition_of, searched_words, stored_words
 from groundline_weaviate.chunks import EVERYONE, holding, key_of, object_id, principal
 from groundline_weaviate.wire_pb2 import Filters
 
@@ -21,7 +21,8 @@ def chunk(**changes: Any) -> IndexedChunk:
         "chunk_id": 17,
         "collection_id": "handbook",
         "document_id": UUID(int=5),
-        "words": "travel cost",
+        "lexical_text": "travel cost",
+        "language": "english",
         "vector": np.array([0.6, 0.8], dtype=np.float32),
         "principals": (),
         "source_type": "file",
@@ -32,9 +33,9 @@ def chunk(**changes: Any) -> IndexedChunk:
 
 
 def selected(filtered: dict[str, Any]) -> Filters | None:
-    """What is said to the server of a filter, beside scope and readers; None where nothing is."""
+    """Return the filter as the server gets it, beside scope and readers; None without one."""
     tree = parse(filtered)
-    parts = condition_of(Scope([3]), [], tree).filters
+    parts = condition_of(Extent([3]), [], tree).filters
     return parts[2] if len(parts) == 3 else None
 
 
@@ -68,7 +69,7 @@ class TestContentHash:
     @pytest.mark.parametrize(
         "change",
         [
-            {"words": "travel"},
+            {"lexical_text": "travel"},
             {"vector": np.array([0.8, 0.6], dtype=np.float32)},
             {"principals": ("ann",)},
             {"metadata": {"team": "it"}},
@@ -99,7 +100,7 @@ class TestReaders:
 
 class TestConditions:
     def test_scope_and_readers_are_always_asked_for(self) -> None:
-        condition = condition_of(Scope([3], [4], ["handbook"]), ["ann"], None)
+        condition = condition_of(Extent([3], [4], ["handbook"]), ["ann"], None)
         scope, readers = condition.filters
         assert scope.operator == Filters.OPERATOR_OR
         assert list(readers.value_text_array.values) == [EVERYONE, principal("ann")]

@@ -274,7 +274,7 @@ class ValidationIssue(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     reason: _error_pb2.ErrorReason.ValueType
-    """What it is, such as UNSUPPORTED_SENTENCE or UNKNOWN_CITATION."""
+    """Kind of issue, such as UNSUPPORTED_SENTENCE or UNKNOWN_CITATION."""
     message: _builtins.str
     """The same for people."""
     def __init__(
@@ -293,7 +293,7 @@ Global___ValidationIssue: _TypeAlias = ValidationIssue  # noqa: Y015
 
 @_typing.final
 class Validation(_message.Message):
-    """What the finished answer was checked for."""
+    """Result of the finished answer's checks."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -315,7 +315,7 @@ class Validation(_message.Message):
     """Relevance of the answer to the question, 0 to 1."""
     @_builtins.property
     def issues(self) -> _containers.RepeatedCompositeFieldContainer[Global___ValidationIssue]:
-        """What was found wrong; empty when nothing was."""
+        """Issues found; empty without any."""
 
     def __init__(
         self,
@@ -379,16 +379,18 @@ class ChatStatus(_message.Message):
     stage: _passage_pb2.Stage.ValueType
     """The stage."""
     rewritten_query: _builtins.str
-    """What is searched for, where it differs from the question; with the retrieving stage."""
+    """Query of the search, if it differs from the question; with the retrieving stage."""
     rewriting_model: _builtins.str
-    """What rewrote or decomposed it: a language model, or "rules" where there is none; with either of the two above."""
+    """Model that rewrote or decomposed it: a language model, or "rules" without one; with either of the two
+    above.
+    """
     @_builtins.property
     def sub_queries(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The parts of a decomposed question, searched beside it; with the retrieving stage."""
 
     @_builtins.property
     def waiting(self) -> Global___ModelWait:
-        """What the generating stage has to wait for; sent once more each time that it has to."""
+        """Reason why the generating stage waits; sent again for each wait."""
 
     def __init__(
         self,
@@ -509,11 +511,11 @@ class ChatCompleted(_message.Message):
 
     @_builtins.property
     def validation(self) -> Global___Validation:
-        """What the answer was checked for."""
+        """Result of the answer's checks."""
 
     @_builtins.property
     def degraded(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Degradation]:
-        """What was skipped, failed or came late; empty when nothing was."""
+        """Parts that were skipped, failed or came late; empty without any."""
 
     @_builtins.property
     def timings(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.StageTiming]:
@@ -550,7 +552,7 @@ class FieldError(_message.Message):
     field: _builtins.str
     """Path of the field, such as "chat_history[2].role"."""
     description: _builtins.str
-    """What is wrong with it."""
+    """Description of the mistake."""
     def __init__(
         self,
         *,

@@ -77,7 +77,7 @@ class _ChunkSizeUnitEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ChunkSi
     """Tokens of the embedding model."""
 
 class ChunkSizeUnit(_ChunkSizeUnit, metaclass=_ChunkSizeUnitEnumTypeWrapper):
-    """What chunk sizes count."""
+    """Unit of chunk sizes."""
 
 CHUNK_SIZE_UNIT_UNSPECIFIED: ChunkSizeUnit.ValueType  # 0
 """The default, characters."""
@@ -127,18 +127,18 @@ class ChunkingSettings(_message.Message):
     UNIT_FIELD_NUMBER: _builtins.int
     PARENT_SIZE_FIELD_NUMBER: _builtins.int
     strategy: Global___ChunkingStrategy.ValueType
-    """Default: recursive."""
+    """How documents are cut."""
     chunk_size: _builtins.int
-    """Maximum number of units in a chunk. Default: 2000; of parent_child 400."""
+    """Maximum number of units in a chunk; 400 by default where the strategy is parent_child."""
     chunk_overlap: _builtins.int
     """Units that a chunk shares with the one before, less than half of chunk_size; across headings as far as chunk_size
-    leaves room, and never with another section or parent where the strategy is sections or parent_child. Default: 200,
-    or a tenth of a chunk_size of 400 or less.
+    leaves room, and never with another section or parent where the strategy is sections or parent_child. By default
+    a tenth of a chunk_size of 400 or less.
     """
     unit: Global___ChunkSizeUnit.ValueType
-    """What the sizes count. Default: characters."""
+    """Unit of the sizes."""
     parent_size: _builtins.int
-    """Maximum number of units in a parent, of parent_child only. Default: 2000, or chunk_size where that is more."""
+    """Maximum number of units in a parent, of parent_child only; by default never less than chunk_size."""
     def __init__(
         self,
         *,
@@ -178,7 +178,7 @@ class ContextualizationSettings(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     KEEP_UNCHANGED_FIELD_NUMBER: _builtins.int
     mode: Global___ContextualizationMode.ValueType
-    """Default: structural."""
+    """Where the text that places a chunk comes from."""
     prompt: _builtins.str
     """Prompt of the llm mode. Empty: the generator's setting."""
     model: _builtins.str
@@ -186,7 +186,7 @@ class ContextualizationSettings(_message.Message):
     keep_unchanged: _builtins.bool
     """Whether a chunk keeps the context that was written for it while its document changes elsewhere: a change then
     rewrites the contexts of the chunks that it is in and of those next to them, and a context may say what the rest of
-    the document no longer says. Otherwise a changed document has all of its contexts written anew. Default: false.
+    the document no longer says. Otherwise a changed document has all of its contexts written anew.
     """
     def __init__(
         self,
@@ -242,9 +242,8 @@ class LexicalSettings(_message.Message):
 
     LANGUAGE_FIELD_NUMBER: _builtins.int
     language: _builtins.str
-    """Language of stemming and stop words, by its English name in lower case, such as "english" or "german"; "simple"
-    for none. A language that the index has no stemming for is taken as "simple", and the collection says so. Default:
-    english.
+    """Language of stemming and stop words, by its English name in lower case, such as "english" or "german"; "simple" for
+    none. A language that the index has no stemming for is taken as "simple", and the collection says so.
     """
     def __init__(
         self,
@@ -323,7 +322,7 @@ class GenerationLimits(_message.Message):
     lowest_min_relevance: _builtins.float
     """Lowest min_relevance, 0 to 1: a request cannot make refusals rarer than this. Not set: no limit."""
     fixed_prompt: _builtins.bool
-    """Whether requests must leave system_prompt and prompt_template alone. Default: false."""
+    """Whether requests must leave system_prompt and prompt_template alone."""
     @_builtins.property
     def models(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Models that a request may name, 100 at most. Empty: any."""
@@ -374,7 +373,7 @@ class CrawlSettings(_message.Message):
     ALLOW_PRIVATE_ADDRESSES_FIELD_NUMBER: _builtins.int
     allow_private_addresses: _builtins.bool
     """Whether pages may come from, and sources and webhooks be at, private, loopback, link-local and other addresses that
-    are not the internet's. Whoever may write the collection then reaches what the ingestor reaches. Default: false.
+    are not the internet's. Whoever may write the collection then reaches what the ingestor reaches.
     """
     def __init__(
         self,
@@ -405,8 +404,8 @@ class Webhook(_message.Message):
     URL_FIELD_NUMBER: _builtins.int
     SECRET_FIELD_NUMBER: _builtins.int
     url: _builtins.str
-    """Where to, https, or http where crawl.allow_private_addresses is true. Redirects are not followed, and addresses are
-    reached as by a crawl. Whoever may read the collection sees it.
+    """Address, https, or http if crawl.allow_private_addresses is true. Redirects are not followed, and
+    addresses are reached as by a crawl. Whoever may read the collection sees it.
     """
     secret: _builtins.str
     """Secret of the collection that holds the key: "whsec_" and 24 to 64 bytes in base64."""
@@ -444,7 +443,7 @@ class CollectionSettings(_message.Message):
     WEBHOOKS_FIELD_NUMBER: _builtins.int
     keep_originals: _builtins.bool
     """Whether documents are kept as they were handed in, to be fetched by DownloadDocument, which takes their size again
-    in the database. It holds for documents brought in from then on. Default: false.
+    in the database. It holds for documents brought in from then on.
     """
     @_builtins.property
     def chunking(self) -> Global___ChunkingSettings:
@@ -484,7 +483,7 @@ class CollectionSettings(_message.Message):
 
     @_builtins.property
     def generation_limits(self) -> Global___GenerationLimits:
-        """What requests may change of rerank.top_k and generation. Not set: everything."""
+        """Limits of requests' changes of rerank.top_k and generation. Not set: no limits."""
 
     @_builtins.property
     def webhooks(self) -> _containers.RepeatedCompositeFieldContainer[Global___Webhook]:

@@ -27,12 +27,11 @@ from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from groundline.v1 import chat_pb2 as groundline_dot_v1_dot_chat__pb2
 from groundline.v1 import limits_pb2 as groundline_dot_v1_dot_limits__pb2
 from groundline.v1 import options_pb2 as groundline_dot_v1_dot_options__pb2
-from groundline.v1 import passage_pb2 as groundline_dot_v1_dot_passage__pb2
 from groundline.v1 import quota_pb2 as groundline_dot_v1_dot_quota__pb2
 from groundline.v1 import thread_pb2 as groundline_dot_v1_dot_thread__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'groundline/v1/coordinator_service.proto\x12\rgroundline.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x18groundline/v1/chat.proto\x1a\x1agroundline/v1/limits.proto\x1a\x1bgroundline/v1/options.proto\x1a\x1bgroundline/v1/passage.proto\x1a\x19groundline/v1/quota.proto\x1a\x1agroundline/v1/thread.proto\"\xf9\x02\n\x0b\x43hatRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x19\n\tthread_id\x18\x02 \x01(\tB\x06\x8a\xe7\x18\x02@\x02\x12\x38\n\x0c\x63hat_history\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.ChatMessageB\x06\x8a\xe7\x18\x02\x38\x64\x12 \n\x0e\x63ollection_ids\x18\x04 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x01\x12/\n\x06\x66ilter\x18\x05 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\x8a\xe7\x18\x02H\x01\x12+\n\x07options\x18\x06 \x01(\x0b\x32\x1a.groundline.v1.ChatOptions\x12\x1a\n\nrequest_id\x18\x07 \x01(\tB\x06\x8a\xe7\x18\x02 @\x12#\n\x12\x61\x64\x64itional_context\x18\x08 \x01(\tB\x07\x8a\xe7\x18\x03 \xc0>\x12\x12\n\x05store\x18\t \x01(\x08H\x00\x88\x01\x01\x12\x1c\n\x0cmin_position\x18\n \x01(\tB\x06\x8a\xe7\x18\x02@\x07\x42\x08\n\x06_store\"\xcf\x02\n\x0c\x43hatResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x05\x12-\n\x07started\x18\x02 \x01(\x0b\x32\x1a.groundline.v1.ChatStartedH\x00\x12+\n\x06status\x18\x03 \x01(\x0b\x32\x19.groundline.v1.ChatStatusH\x00\x12-\n\x07sources\x18\x04 \x01(\x0b\x32\x1a.groundline.v1.ChatSourcesH\x00\x12)\n\x05\x64\x65lta\x18\x05 \x01(\x0b\x32\x18.groundline.v1.ChatDeltaH\x00\x12\x31\n\tcompleted\x18\x06 \x01(\x0b\x32\x1c.groundline.v1.ChatCompletedH\x00\x12)\n\x05\x65rror\x18\x07 \x01(\x0b\x32\x18.groundline.v1.ChatErrorH\x00\x12\x10\n\x08\x65vent_id\x18\x08 \x01(\tB\x07\n\x05\x65vent\"\xfb\x02\n\rAnswerRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x19\n\tthread_id\x18\x02 \x01(\tB\x06\x8a\xe7\x18\x02@\x02\x12\x38\n\x0c\x63hat_history\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.ChatMessageB\x06\x8a\xe7\x18\x02\x38\x64\x12 \n\x0e\x63ollection_ids\x18\x04 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x01\x12/\n\x06\x66ilter\x18\x05 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\x8a\xe7\x18\x02H\x01\x12+\n\x07options\x18\x06 \x01(\x0b\x32\x1a.groundline.v1.ChatOptions\x12\x1a\n\nrequest_id\x18\x07 \x01(\tB\x06\x8a\xe7\x18\x02 @\x12#\n\x12\x61\x64\x64itional_context\x18\x08 \x01(\tB\x07\x8a\xe7\x18\x03 \xc0>\x12\x12\n\x05store\x18\t \x01(\x08H\x00\x88\x01\x01\x12\x1c\n\x0cmin_position\x18\n \x01(\tB\x06\x8a\xe7\x18\x02@\x07\x42\x08\n\x06_store\"\xf9\x01\n\x0e\x41nswerResponse\x12\x11\n\tthread_id\x18\x01 \x01(\t\x12\x12\n\nmessage_id\x18\x02 \x01(\t\x12\x10\n\x08trace_id\x18\x03 \x01(\t\x12\x0e\n\x06\x61nswer\x18\x04 \x01(\t\x12&\n\x07sources\x18\x05 \x03(\x0b\x32\x15.groundline.v1.Source\x12/\n\tcompleted\x18\x06 \x01(\x0b\x32\x1c.groundline.v1.ChatCompleted\x12\x17\n\x0frewritten_query\x18\x07 \x01(\t\x12\x13\n\x0bsub_queries\x18\x08 \x03(\t\x12\x17\n\x0frewriting_model\x18\t \x01(\t\"\xc9\x01\n\rSearchRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12 \n\x0e\x63ollection_ids\x18\x02 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x01\x12/\n\x06\x66ilter\x18\x03 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\x8a\xe7\x18\x02H\x01\x12-\n\x07options\x18\x04 \x01(\x0b\x32\x1c.groundline.v1.SearchOptions\x12\x1c\n\x0cmin_position\x18\x05 \x01(\tB\x06\x8a\xe7\x18\x02@\x07\"\xcf\x01\n\x0eSearchResponse\x12(\n\x08passages\x18\x01 \x03(\x0b\x32\x16.groundline.v1.Passage\x12,\n\x08\x64\x65graded\x18\x02 \x03(\x0b\x32\x1a.groundline.v1.Degradation\x12+\n\x07timings\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.StageTiming\x12\x10\n\x08trace_id\x18\x04 \x01(\t\x12&\n\x03\x63ut\x18\x05 \x03(\x0b\x32\x19.groundline.v1.CutPassage\"n\n\x10GetThreadRequest\x12\x1b\n\tthread_id\x18\x01 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\x02\x12 \n\tpage_size\x18\x02 \x01(\x05\x42\r\x8a\xe7\x18\t\t\x00\x00\x00\x00\x00\x00\x00\x00\x12\x1b\n\npage_token\x18\x03 \x01(\tB\x07\x8a\xe7\x18\x03 \xa0\x1f\"}\n\x11GetThreadResponse\x12%\n\x06thread\x18\x01 \x01(\x0b\x32\x15.groundline.v1.Thread\x12(\n\x08messages\x18\x02 \x03(\x0b\x32\x16.groundline.v1.Message\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"S\n\x12ListThreadsRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\x8a\xe7\x18\t\t\x00\x00\x00\x00\x00\x00\x00\x00\x12\x1b\n\npage_token\x18\x02 \x01(\tB\x07\x8a\xe7\x18\x03 \xa0\x1f\"V\n\x13ListThreadsResponse\x12&\n\x07threads\x18\x01 \x03(\x0b\x32\x15.groundline.v1.Thread\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"2\n\x13\x44\x65leteThreadRequest\x12\x1b\n\tthread_id\x18\x01 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\x02\"\x16\n\x14\x44\x65leteThreadResponse\"\x12\n\x10GetQuotasRequest\">\n\x11GetQuotasResponse\x12)\n\x06quotas\x18\x01 \x03(\x0b\x32\x19.groundline.v1.QuotaUsage2\xfe\x05\n\x12\x43oordinatorService\x12Z\n\x04\x43hat\x12\x1a.groundline.v1.ChatRequest\x1a\x1b.groundline.v1.ChatResponse\"\x17\x90\x02\x00\x82\xd3\xe4\x93\x02\x0e\"\t/api/chat:\x01*0\x01\x12`\n\x06\x41nswer\x12\x1c.groundline.v1.AnswerRequest\x1a\x1d.groundline.v1.AnswerResponse\"\x19\x90\x02\x00\x82\xd3\xe4\x93\x02\x10\"\x0b/api/answer:\x01*\x12`\n\x06Search\x12\x1c.groundline.v1.SearchRequest\x1a\x1d.groundline.v1.SearchResponse\"\x19\x90\x02\x01\x82\xd3\xe4\x93\x02\x10\"\x0b/api/search:\x01*\x12s\n\tGetThread\x12\x1f.groundline.v1.GetThreadRequest\x1a .groundline.v1.GetThreadResponse\"#\x90\x02\x01\x82\xd3\xe4\x93\x02\x1a\x12\x18/api/threads/{thread_id}\x12m\n\x0bListThreads\x12!.groundline.v1.ListThreadsRequest\x1a\".groundline.v1.ListThreadsResponse\"\x17\x90\x02\x01\x82\xd3\xe4\x93\x02\x0e\x12\x0c/api/threads\x12|\n\x0c\x44\x65leteThread\x12\".groundline.v1.DeleteThreadRequest\x1a#.groundline.v1.DeleteThreadResponse\"#\x90\x02\x02\x82\xd3\xe4\x93\x02\x1a*\x18/api/threads/{thread_id}\x12\x66\n\tGetQuotas\x12\x1f.groundline.v1.GetQuotasRequest\x1a .groundline.v1.GetQuotasResponse\"\x16\x90\x02\x01\x82\xd3\xe4\x93\x02\r\x12\x0b/api/quotasb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'groundline/v1/coordinator_service.proto\x12\rgroundline.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x18groundline/v1/chat.proto\x1a\x1agroundline/v1/limits.proto\x1a\x1bgroundline/v1/options.proto\x1a\x19groundline/v1/quota.proto\x1a\x1agroundline/v1/thread.proto\"\x83\x03\n\x0b\x43hatRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x19\n\tthread_id\x18\x02 \x01(\tB\x06\x8a\xe7\x18\x02@\x02\x12\x38\n\x0c\x63hat_history\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.ChatMessageB\x06\x8a\xe7\x18\x02\x38\x64\x12 \n\x0e\x63ollection_ids\x18\x04 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x01\x12/\n\x06\x66ilter\x18\x05 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\x8a\xe7\x18\x02H\x01\x12+\n\x07options\x18\x06 \x01(\x0b\x32\x1a.groundline.v1.ChatOptions\x12\x1a\n\nrequest_id\x18\x07 \x01(\tB\x06\x8a\xe7\x18\x02 @\x12#\n\x12\x61\x64\x64itional_context\x18\x08 \x01(\tB\x07\x8a\xe7\x18\x03 \xc0>\x12\x1c\n\x05store\x18\t \x01(\x08\x42\x08\x92\xe7\x18\x04trueH\x00\x88\x01\x01\x12\x1c\n\x0cmin_position\x18\n \x01(\tB\x06\x8a\xe7\x18\x02@\x07\x42\x08\n\x06_store\"\xcf\x02\n\x0c\x43hatResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x05\x12-\n\x07started\x18\x02 \x01(\x0b\x32\x1a.groundline.v1.ChatStartedH\x00\x12+\n\x06status\x18\x03 \x01(\x0b\x32\x19.groundline.v1.ChatStatusH\x00\x12-\n\x07sources\x18\x04 \x01(\x0b\x32\x1a.groundline.v1.ChatSourcesH\x00\x12)\n\x05\x64\x65lta\x18\x05 \x01(\x0b\x32\x18.groundline.v1.ChatDeltaH\x00\x12\x31\n\tcompleted\x18\x06 \x01(\x0b\x32\x1c.groundline.v1.ChatCompletedH\x00\x12)\n\x05\x65rror\x18\x07 \x01(\x0b\x32\x18.groundline.v1.ChatErrorH\x00\x12\x10\n\x08\x65vent_id\x18\x08 \x01(\tB\x07\n\x05\x65vent\"\x85\x03\n\rAnswerRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x19\n\tthread_id\x18\x02 \x01(\tB\x06\x8a\xe7\x18\x02@\x02\x12\x38\n\x0c\x63hat_history\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.ChatMessageB\x06\x8a\xe7\x18\x02\x38\x64\x12 \n\x0e\x63ollection_ids\x18\x04 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x01\x12/\n\x06\x66ilter\x18\x05 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\x8a\xe7\x18\x02H\x01\x12+\n\x07options\x18\x06 \x01(\x0b\x32\x1a.groundline.v1.ChatOptions\x12\x1a\n\nrequest_id\x18\x07 \x01(\tB\x06\x8a\xe7\x18\x02 @\x12#\n\x12\x61\x64\x64itional_context\x18\x08 \x01(\tB\x07\x8a\xe7\x18\x03 \xc0>\x12\x1c\n\x05store\x18\t \x01(\x08\x42\x08\x92\xe7\x18\x04trueH\x00\x88\x01\x01\x12\x1c\n\x0cmin_position\x18\n \x01(\tB\x06\x8a\xe7\x18\x02@\x07\x42\x08\n\x06_store\"\xf9\x01\n\x0e\x41nswerResponse\x12\x11\n\tthread_id\x18\x01 \x01(\t\x12\x12\n\nmessage_id\x18\x02 \x01(\t\x12\x10\n\x08trace_id\x18\x03 \x01(\t\x12\x0e\n\x06\x61nswer\x18\x04 \x01(\t\x12&\n\x07sources\x18\x05 \x03(\x0b\x32\x15.groundline.v1.Source\x12/\n\tcompleted\x18\x06 \x01(\x0b\x32\x1c.groundline.v1.ChatCompleted\x12\x17\n\x0frewritten_query\x18\x07 \x01(\t\x12\x13\n\x0bsub_queries\x18\x08 \x03(\t\x12\x17\n\x0frewriting_model\x18\t \x01(\t\"u\n\x10GetThreadRequest\x12\x1b\n\tthread_id\x18\x01 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\x02\x12\'\n\tpage_size\x18\x02 \x01(\x05\x42\x14\x8a\xe7\x18\t\t\x00\x00\x00\x00\x00\x00\x00\x00\x92\xe7\x18\x03\x31\x30\x30\x12\x1b\n\npage_token\x18\x03 \x01(\tB\x07\x8a\xe7\x18\x03 \xa0\x1f\"}\n\x11GetThreadResponse\x12%\n\x06thread\x18\x01 \x01(\x0b\x32\x15.groundline.v1.Thread\x12(\n\x08messages\x18\x02 \x03(\x0b\x32\x16.groundline.v1.Message\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"Y\n\x12ListThreadsRequest\x12&\n\tpage_size\x18\x01 \x01(\x05\x42\x13\x8a\xe7\x18\t\t\x00\x00\x00\x00\x00\x00\x00\x00\x92\xe7\x18\x02\x35\x30\x12\x1b\n\npage_token\x18\x02 \x01(\tB\x07\x8a\xe7\x18\x03 \xa0\x1f\"V\n\x13ListThreadsResponse\x12&\n\x07threads\x18\x01 \x03(\x0b\x32\x15.groundline.v1.Thread\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"2\n\x13\x44\x65leteThreadRequest\x12\x1b\n\tthread_id\x18\x01 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\x02\"\x16\n\x14\x44\x65leteThreadResponse\"\x12\n\x10GetQuotasRequest\">\n\x11GetQuotasResponse\x12)\n\x06quotas\x18\x01 \x03(\x0b\x32\x19.groundline.v1.QuotaUsage2\x9c\x05\n\x12\x43oordinatorService\x12Z\n\x04\x43hat\x12\x1a.groundline.v1.ChatRequest\x1a\x1b.groundline.v1.ChatResponse\"\x17\x90\x02\x00\x82\xd3\xe4\x93\x02\x0e\"\t/api/chat:\x01*0\x01\x12`\n\x06\x41nswer\x12\x1c.groundline.v1.AnswerRequest\x1a\x1d.groundline.v1.AnswerResponse\"\x19\x90\x02\x00\x82\xd3\xe4\x93\x02\x10\"\x0b/api/answer:\x01*\x12s\n\tGetThread\x12\x1f.groundline.v1.GetThreadRequest\x1a .groundline.v1.GetThreadResponse\"#\x90\x02\x01\x82\xd3\xe4\x93\x02\x1a\x12\x18/api/threads/{thread_id}\x12m\n\x0bListThreads\x12!.groundline.v1.ListThreadsRequest\x1a\".groundline.v1.ListThreadsResponse\"\x17\x90\x02\x01\x82\xd3\xe4\x93\x02\x0e\x12\x0c/api/threads\x12|\n\x0c\x44\x65leteThread\x12\".groundline.v1.DeleteThreadRequest\x1a#.groundline.v1.DeleteThreadResponse\"#\x90\x02\x02\x82\xd3\xe4\x93\x02\x1a*\x18/api/threads/{thread_id}\x12\x66\n\tGetQuotas\x12\x1f.groundline.v1.GetQuotasRequest\x1a .groundline.v1.GetQuotasResponse\"\x16\x90\x02\x01\x82\xd3\xe4\x93\x02\r\x12\x0b/api/quotasb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -53,6 +52,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CHATREQUEST'].fields_by_name['request_id']._serialized_options = b'\212\347\030\002 @'
   _globals['_CHATREQUEST'].fields_by_name['additional_context']._loaded_options = None
   _globals['_CHATREQUEST'].fields_by_name['additional_context']._serialized_options = b'\212\347\030\003 \300>'
+  _globals['_CHATREQUEST'].fields_by_name['store']._loaded_options = None
+  _globals['_CHATREQUEST'].fields_by_name['store']._serialized_options = b'\222\347\030\004true'
   _globals['_CHATREQUEST'].fields_by_name['min_position']._loaded_options = None
   _globals['_CHATREQUEST'].fields_by_name['min_position']._serialized_options = b'\212\347\030\002@\007'
   _globals['_ANSWERREQUEST'].fields_by_name['query']._loaded_options = None
@@ -69,24 +70,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ANSWERREQUEST'].fields_by_name['request_id']._serialized_options = b'\212\347\030\002 @'
   _globals['_ANSWERREQUEST'].fields_by_name['additional_context']._loaded_options = None
   _globals['_ANSWERREQUEST'].fields_by_name['additional_context']._serialized_options = b'\212\347\030\003 \300>'
+  _globals['_ANSWERREQUEST'].fields_by_name['store']._loaded_options = None
+  _globals['_ANSWERREQUEST'].fields_by_name['store']._serialized_options = b'\222\347\030\004true'
   _globals['_ANSWERREQUEST'].fields_by_name['min_position']._loaded_options = None
   _globals['_ANSWERREQUEST'].fields_by_name['min_position']._serialized_options = b'\212\347\030\002@\007'
-  _globals['_SEARCHREQUEST'].fields_by_name['query']._loaded_options = None
-  _globals['_SEARCHREQUEST'].fields_by_name['query']._serialized_options = b'\212\347\030\005\030\001 \300>'
-  _globals['_SEARCHREQUEST'].fields_by_name['collection_ids']._loaded_options = None
-  _globals['_SEARCHREQUEST'].fields_by_name['collection_ids']._serialized_options = b'\212\347\030\0048d@\001'
-  _globals['_SEARCHREQUEST'].fields_by_name['filter']._loaded_options = None
-  _globals['_SEARCHREQUEST'].fields_by_name['filter']._serialized_options = b'\212\347\030\002H\001'
-  _globals['_SEARCHREQUEST'].fields_by_name['min_position']._loaded_options = None
-  _globals['_SEARCHREQUEST'].fields_by_name['min_position']._serialized_options = b'\212\347\030\002@\007'
   _globals['_GETTHREADREQUEST'].fields_by_name['thread_id']._loaded_options = None
   _globals['_GETTHREADREQUEST'].fields_by_name['thread_id']._serialized_options = b'\212\347\030\004\030\001@\002'
   _globals['_GETTHREADREQUEST'].fields_by_name['page_size']._loaded_options = None
-  _globals['_GETTHREADREQUEST'].fields_by_name['page_size']._serialized_options = b'\212\347\030\t\t\000\000\000\000\000\000\000\000'
+  _globals['_GETTHREADREQUEST'].fields_by_name['page_size']._serialized_options = b'\212\347\030\t\t\000\000\000\000\000\000\000\000\222\347\030\003100'
   _globals['_GETTHREADREQUEST'].fields_by_name['page_token']._loaded_options = None
   _globals['_GETTHREADREQUEST'].fields_by_name['page_token']._serialized_options = b'\212\347\030\003 \240\037'
   _globals['_LISTTHREADSREQUEST'].fields_by_name['page_size']._loaded_options = None
-  _globals['_LISTTHREADSREQUEST'].fields_by_name['page_size']._serialized_options = b'\212\347\030\t\t\000\000\000\000\000\000\000\000'
+  _globals['_LISTTHREADSREQUEST'].fields_by_name['page_size']._serialized_options = b'\212\347\030\t\t\000\000\000\000\000\000\000\000\222\347\030\00250'
   _globals['_LISTTHREADSREQUEST'].fields_by_name['page_token']._loaded_options = None
   _globals['_LISTTHREADSREQUEST'].fields_by_name['page_token']._serialized_options = b'\212\347\030\003 \240\037'
   _globals['_DELETETHREADREQUEST'].fields_by_name['thread_id']._loaded_options = None
@@ -95,8 +90,6 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_COORDINATORSERVICE'].methods_by_name['Chat']._serialized_options = b'\220\002\000\202\323\344\223\002\016\"\t/api/chat:\001*'
   _globals['_COORDINATORSERVICE'].methods_by_name['Answer']._loaded_options = None
   _globals['_COORDINATORSERVICE'].methods_by_name['Answer']._serialized_options = b'\220\002\000\202\323\344\223\002\020\"\013/api/answer:\001*'
-  _globals['_COORDINATORSERVICE'].methods_by_name['Search']._loaded_options = None
-  _globals['_COORDINATORSERVICE'].methods_by_name['Search']._serialized_options = b'\220\002\001\202\323\344\223\002\020\"\013/api/search:\001*'
   _globals['_COORDINATORSERVICE'].methods_by_name['GetThread']._loaded_options = None
   _globals['_COORDINATORSERVICE'].methods_by_name['GetThread']._serialized_options = b'\220\002\001\202\323\344\223\002\032\022\030/api/threads/{thread_id}'
   _globals['_COORDINATORSERVICE'].methods_by_name['ListThreads']._loaded_options = None
@@ -105,34 +98,30 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_COORDINATORSERVICE'].methods_by_name['DeleteThread']._serialized_options = b'\220\002\002\202\323\344\223\002\032*\030/api/threads/{thread_id}'
   _globals['_COORDINATORSERVICE'].methods_by_name['GetQuotas']._loaded_options = None
   _globals['_COORDINATORSERVICE'].methods_by_name['GetQuotas']._serialized_options = b'\220\002\001\202\323\344\223\002\r\022\013/api/quotas'
-  _globals['_CHATREQUEST']._serialized_start=286
-  _globals['_CHATREQUEST']._serialized_end=663
-  _globals['_CHATRESPONSE']._serialized_start=666
-  _globals['_CHATRESPONSE']._serialized_end=1001
-  _globals['_ANSWERREQUEST']._serialized_start=1004
-  _globals['_ANSWERREQUEST']._serialized_end=1383
-  _globals['_ANSWERRESPONSE']._serialized_start=1386
-  _globals['_ANSWERRESPONSE']._serialized_end=1635
-  _globals['_SEARCHREQUEST']._serialized_start=1638
-  _globals['_SEARCHREQUEST']._serialized_end=1839
-  _globals['_SEARCHRESPONSE']._serialized_start=1842
-  _globals['_SEARCHRESPONSE']._serialized_end=2049
-  _globals['_GETTHREADREQUEST']._serialized_start=2051
-  _globals['_GETTHREADREQUEST']._serialized_end=2161
-  _globals['_GETTHREADRESPONSE']._serialized_start=2163
-  _globals['_GETTHREADRESPONSE']._serialized_end=2288
-  _globals['_LISTTHREADSREQUEST']._serialized_start=2290
-  _globals['_LISTTHREADSREQUEST']._serialized_end=2373
-  _globals['_LISTTHREADSRESPONSE']._serialized_start=2375
-  _globals['_LISTTHREADSRESPONSE']._serialized_end=2461
-  _globals['_DELETETHREADREQUEST']._serialized_start=2463
-  _globals['_DELETETHREADREQUEST']._serialized_end=2513
-  _globals['_DELETETHREADRESPONSE']._serialized_start=2515
-  _globals['_DELETETHREADRESPONSE']._serialized_end=2537
-  _globals['_GETQUOTASREQUEST']._serialized_start=2539
-  _globals['_GETQUOTASREQUEST']._serialized_end=2557
-  _globals['_GETQUOTASRESPONSE']._serialized_start=2559
-  _globals['_GETQUOTASRESPONSE']._serialized_end=2621
-  _globals['_COORDINATORSERVICE']._serialized_start=2624
-  _globals['_COORDINATORSERVICE']._serialized_end=3390
+  _globals['_CHATREQUEST']._serialized_start=257
+  _globals['_CHATREQUEST']._serialized_end=644
+  _globals['_CHATRESPONSE']._serialized_start=647
+  _globals['_CHATRESPONSE']._serialized_end=982
+  _globals['_ANSWERREQUEST']._serialized_start=985
+  _globals['_ANSWERREQUEST']._serialized_end=1374
+  _globals['_ANSWERRESPONSE']._serialized_start=1377
+  _globals['_ANSWERRESPONSE']._serialized_end=1626
+  _globals['_GETTHREADREQUEST']._serialized_start=1628
+  _globals['_GETTHREADREQUEST']._serialized_end=1745
+  _globals['_GETTHREADRESPONSE']._serialized_start=1747
+  _globals['_GETTHREADRESPONSE']._serialized_end=1872
+  _globals['_LISTTHREADSREQUEST']._serialized_start=1874
+  _globals['_LISTTHREADSREQUEST']._serialized_end=1963
+  _globals['_LISTTHREADSRESPONSE']._serialized_start=1965
+  _globals['_LISTTHREADSRESPONSE']._serialized_end=2051
+  _globals['_DELETETHREADREQUEST']._serialized_start=2053
+  _globals['_DELETETHREADREQUEST']._serialized_end=2103
+  _globals['_DELETETHREADRESPONSE']._serialized_start=2105
+  _globals['_DELETETHREADRESPONSE']._serialized_end=2127
+  _globals['_GETQUOTASREQUEST']._serialized_start=2129
+  _globals['_GETQUOTASREQUEST']._serialized_end=2147
+  _globals['_GETQUOTASRESPONSE']._serialized_start=2149
+  _globals['_GETQUOTASRESPONSE']._serialized_end=2211
+  _globals['_COORDINATORSERVICE']._serialized_start=2214
+  _globals['_COORDINATORSERVICE']._serialized_end=2882
 # @@protoc_insertion_point(module_scope)

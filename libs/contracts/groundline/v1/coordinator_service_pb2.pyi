@@ -10,7 +10,6 @@ from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf.internal import containers as _containers
 from groundline.v1 import chat_pb2 as _chat_pb2
 from groundline.v1 import options_pb2 as _options_pb2
-from groundline.v1 import passage_pb2 as _passage_pb2
 from groundline.v1 import quota_pb2 as _quota_pb2
 from groundline.v1 import thread_pb2 as _thread_pb2
 import builtins as _builtins
@@ -50,15 +49,15 @@ class ChatRequest(_message.Message):
     failed or was cancelled is done anew. 64 characters at most. Empty: no replay.
     """
     additional_context: _builtins.str
-    """What else the model should know, for example the page that the user is on; 8000 characters at most."""
+    """Further information for the model, for example the page that the user is on; 8000 characters at most."""
     store: _builtins.bool
     """Whether question and answer are kept in a thread. Without it started carries no thread_id of its own, and a
-    request_id cannot be given, since a replay reads the thread. Default: true.
+    request_id cannot be given, since a replay reads the thread.
     """
     min_position: _builtins.str
-    """What was written up to here is seen by the search: the position of an ingestion job whose documents are asked
-    about. Empty: a search may lack what was written in the last moments, 2 seconds unless the operator set another
-    bound, where it reads from a standby of the database.
+    """Position up to which changes are visible to the search, such as the position of an ingestion job whose
+    documents are asked about. Empty: if it reads from a standby of the database, a search may lack the
+    changes of the last moments, 2 seconds unless the operator set another bound.
     """
     @_builtins.property
     def chat_history(self) -> _containers.RepeatedCompositeFieldContainer[_chat_pb2.ChatMessage]:
@@ -200,11 +199,11 @@ class AnswerRequest(_message.Message):
     request_id: _builtins.str
     """Makes a retry safe; see ChatRequest.request_id."""
     additional_context: _builtins.str
-    """What else the model should know; 8000 characters at most."""
+    """Further information for the model; 8000 characters at most."""
     store: _builtins.bool
     """Whether question and answer are kept in a thread; see ChatRequest.store."""
     min_position: _builtins.str
-    """What was written up to here is seen by the search; see ChatRequest.min_position."""
+    """Position up to which changes are visible to the search; see ChatRequest.min_position."""
     @_builtins.property
     def chat_history(self) -> _containers.RepeatedCompositeFieldContainer[_chat_pb2.ChatMessage]:
         """The conversation so far, oldest first, 100 messages at most; used instead of the thread's stored messages."""
@@ -269,16 +268,16 @@ class AnswerResponse(_message.Message):
     answer: _builtins.str
     """The whole answer, with its [n] markers."""
     rewritten_query: _builtins.str
-    """What was searched for, where it differs from the question."""
+    """Query of the search, if it differs from the question."""
     rewriting_model: _builtins.str
-    """What rewrote or decomposed it: a language model, or "rules" where there is none."""
+    """Model that rewrote or decomposed it: a language model, or "rules" without one."""
     @_builtins.property
     def sources(self) -> _containers.RepeatedCompositeFieldContainer[_chat_pb2.Source]:
         """The passages that the answer may cite, in the order of their numbers."""
 
     @_builtins.property
     def completed(self) -> _chat_pb2.ChatCompleted:
-        """How it ended, what it cites, what it cost."""
+        """End of the answer: finish reason, citations, usage."""
 
     @_builtins.property
     def sub_queries(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -306,96 +305,6 @@ class AnswerResponse(_message.Message):
 Global___AnswerResponse: _TypeAlias = AnswerResponse  # noqa: Y015
 
 @_typing.final
-class SearchRequest(_message.Message):
-    """Request of Search."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    QUERY_FIELD_NUMBER: _builtins.int
-    COLLECTION_IDS_FIELD_NUMBER: _builtins.int
-    FILTER_FIELD_NUMBER: _builtins.int
-    OPTIONS_FIELD_NUMBER: _builtins.int
-    MIN_POSITION_FIELD_NUMBER: _builtins.int
-    query: _builtins.str
-    """What to look for, 1 to 8000 characters after trimming white space."""
-    min_position: _builtins.str
-    """What was written up to here is seen; see ChatRequest.min_position."""
-    @_builtins.property
-    def collection_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Collections to search, 100 at most. Empty: every collection that the caller may read."""
-
-    @_builtins.property
-    def filter(self) -> _struct_pb2.Struct:
-        """Condition on documents; see ChatRequest.filter."""
-
-    @_builtins.property
-    def options(self) -> _options_pb2.SearchOptions:
-        """Parameters."""
-
-    def __init__(
-        self,
-        *,
-        query: _builtins.str = ...,
-        collection_ids: _abc.Iterable[_builtins.str] | None = ...,
-        filter: _struct_pb2.Struct | None = ...,
-        options: _options_pb2.SearchOptions | None = ...,
-        min_position: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "options", b"options"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_ids", b"collection_ids", "filter", b"filter", "min_position", b"min_position", "options", b"options", "query", b"query"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___SearchRequest: _TypeAlias = SearchRequest  # noqa: Y015
-
-@_typing.final
-class SearchResponse(_message.Message):
-    """Response of Search."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    PASSAGES_FIELD_NUMBER: _builtins.int
-    DEGRADED_FIELD_NUMBER: _builtins.int
-    TIMINGS_FIELD_NUMBER: _builtins.int
-    TRACE_ID_FIELD_NUMBER: _builtins.int
-    CUT_FIELD_NUMBER: _builtins.int
-    trace_id: _builtins.str
-    """W3C trace id of this request; empty where the request is not traced."""
-    @_builtins.property
-    def passages(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Passage]:
-        """Best first."""
-
-    @_builtins.property
-    def degraded(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Degradation]:
-        """What was skipped, failed or came late; empty when nothing was."""
-
-    @_builtins.property
-    def timings(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.StageTiming]:
-        """How long each stage took, in order."""
-
-    @_builtins.property
-    def cut(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.CutPassage]:
-        """What was not returned and why, where it was asked for."""
-
-    def __init__(
-        self,
-        *,
-        passages: _abc.Iterable[_passage_pb2.Passage] | None = ...,
-        degraded: _abc.Iterable[_passage_pb2.Degradation] | None = ...,
-        timings: _abc.Iterable[_passage_pb2.StageTiming] | None = ...,
-        trace_id: _builtins.str = ...,
-        cut: _abc.Iterable[_passage_pb2.CutPassage] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cut", b"cut", "degraded", b"degraded", "passages", b"passages", "timings", b"timings", "trace_id", b"trace_id"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___SearchResponse: _TypeAlias = SearchResponse  # noqa: Y015
-
-@_typing.final
 class GetThreadRequest(_message.Message):
     """Request of GetThread."""
 
@@ -407,9 +316,11 @@ class GetThreadRequest(_message.Message):
     thread_id: _builtins.str
     """The thread."""
     page_size: _builtins.int
-    """Maximum number of messages to return; 100 if 0, and 1000 where it is more."""
+    """Maximum number of messages to return; more than 1000 count as 1000."""
     page_token: _builtins.str
-    """Where to go on, from the last response to the same caller's same request; its page_size may differ."""
+    """Token of the page to return, from the last response to the same caller's same request; its page_size may
+    differ.
+    """
     def __init__(
         self,
         *,
@@ -468,9 +379,11 @@ class ListThreadsRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
-    """Maximum number of threads to return; 50 if 0, and 1000 where it is more."""
+    """Maximum number of threads to return; more than 1000 count as 1000."""
     page_token: _builtins.str
-    """Where to go on, from the last response to the same caller's same request; its page_size may differ."""
+    """Token of the page to return, from the last response to the same caller's same request; its page_size may
+    differ.
+    """
     def __init__(
         self,
         *,

@@ -49,11 +49,6 @@ class CoordinatorServiceStub:
                 request_serializer=groundline_dot_v1_dot_coordinator__service__pb2.AnswerRequest.SerializeToString,
                 response_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.AnswerResponse.FromString,
                 _registered_method=True)
-        self.Search = channel.unary_unary(
-                '/groundline.v1.CoordinatorService/Search',
-                request_serializer=groundline_dot_v1_dot_coordinator__service__pb2.SearchRequest.SerializeToString,
-                response_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.SearchResponse.FromString,
-                _registered_method=True)
         self.GetThread = channel.unary_unary(
                 '/groundline.v1.CoordinatorService/GetThread',
                 request_serializer=groundline_dot_v1_dot_coordinator__service__pb2.GetThreadRequest.SerializeToString,
@@ -97,8 +92,7 @@ class CoordinatorServiceServicer:
         INVALID_ARGUMENT: a field is wrong, or beyond what a collection allows; every wrong field is named. The reason
         REQUEST_ID_REUSED: the request_id came with another request before. NOT_FOUND: a collection or the thread does
         not exist. ABORTED with RetryInfo: a request with this request_id is still under way. RESOURCE_EXHAUSTED
-        (QUOTA_EXHAUSTED): a quota is used up; the error names it. UNIMPLEMENTED: an option is not available in this
-        release.
+        (QUOTA_EXHAUSTED): a quota is used up; the error names it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -108,16 +102,6 @@ class CoordinatorServiceServicer:
         """Does the same work as Chat and returns the whole answer at once.
 
         Status codes as for Chat.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def Search(self, request, context):
-        """Retrieves and reranks passages without writing an answer: the tool for agents.
-
-        INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: a collection does not exist.
-        UNIMPLEMENTED: an option is not available in this release.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -172,11 +156,6 @@ def add_CoordinatorServiceServicer_to_server(servicer, server):
                     servicer.Answer,
                     request_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.AnswerRequest.FromString,
                     response_serializer=groundline_dot_v1_dot_coordinator__service__pb2.AnswerResponse.SerializeToString,
-            ),
-            'Search': grpc.unary_unary_rpc_method_handler(
-                    servicer.Search,
-                    request_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.SearchRequest.FromString,
-                    response_serializer=groundline_dot_v1_dot_coordinator__service__pb2.SearchResponse.SerializeToString,
             ),
             'GetThread': grpc.unary_unary_rpc_method_handler(
                     servicer.GetThread,
@@ -258,33 +237,6 @@ class CoordinatorService:
             '/groundline.v1.CoordinatorService/Answer',
             groundline_dot_v1_dot_coordinator__service__pb2.AnswerRequest.SerializeToString,
             groundline_dot_v1_dot_coordinator__service__pb2.AnswerResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def Search(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/groundline.v1.CoordinatorService/Search',
-            groundline_dot_v1_dot_coordinator__service__pb2.SearchRequest.SerializeToString,
-            groundline_dot_v1_dot_coordinator__service__pb2.SearchResponse.FromString,
             options,
             channel_credentials,
             insecure,

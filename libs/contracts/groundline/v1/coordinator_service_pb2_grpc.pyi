@@ -51,19 +51,12 @@ class CoordinatorServiceStub:
     INVALID_ARGUMENT: a field is wrong, or beyond what a collection allows; every wrong field is named. The reason
     REQUEST_ID_REUSED: the request_id came with another request before. NOT_FOUND: a collection or the thread does
     not exist. ABORTED with RetryInfo: a request with this request_id is still under way. RESOURCE_EXHAUSTED
-    (QUOTA_EXHAUSTED): a quota is used up; the error names it. UNIMPLEMENTED: an option is not available in this
-    release.
+    (QUOTA_EXHAUSTED): a quota is used up; the error names it.
     """
     Answer: _grpc.UnaryUnaryMultiCallable[_coordinator_service_pb2.AnswerRequest, _coordinator_service_pb2.AnswerResponse]
     """Does the same work as Chat and returns the whole answer at once.
 
     Status codes as for Chat.
-    """
-    Search: _grpc.UnaryUnaryMultiCallable[_coordinator_service_pb2.SearchRequest, _coordinator_service_pb2.SearchResponse]
-    """Retrieves and reranks passages without writing an answer: the tool for agents.
-
-    INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: a collection does not exist.
-    UNIMPLEMENTED: an option is not available in this release.
     """
     GetThread: _grpc.UnaryUnaryMultiCallable[_coordinator_service_pb2.GetThreadRequest, _coordinator_service_pb2.GetThreadResponse]
     """Returns a thread and its messages, oldest first.
@@ -110,19 +103,12 @@ class CoordinatorServiceAsyncStub(CoordinatorServiceStub):
     INVALID_ARGUMENT: a field is wrong, or beyond what a collection allows; every wrong field is named. The reason
     REQUEST_ID_REUSED: the request_id came with another request before. NOT_FOUND: a collection or the thread does
     not exist. ABORTED with RetryInfo: a request with this request_id is still under way. RESOURCE_EXHAUSTED
-    (QUOTA_EXHAUSTED): a quota is used up; the error names it. UNIMPLEMENTED: an option is not available in this
-    release.
+    (QUOTA_EXHAUSTED): a quota is used up; the error names it.
     """
     Answer: _aio.UnaryUnaryMultiCallable[_coordinator_service_pb2.AnswerRequest, _coordinator_service_pb2.AnswerResponse]  # type: ignore[assignment]
     """Does the same work as Chat and returns the whole answer at once.
 
     Status codes as for Chat.
-    """
-    Search: _aio.UnaryUnaryMultiCallable[_coordinator_service_pb2.SearchRequest, _coordinator_service_pb2.SearchResponse]  # type: ignore[assignment]
-    """Retrieves and reranks passages without writing an answer: the tool for agents.
-
-    INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: a collection does not exist.
-    UNIMPLEMENTED: an option is not available in this release.
     """
     GetThread: _aio.UnaryUnaryMultiCallable[_coordinator_service_pb2.GetThreadRequest, _coordinator_service_pb2.GetThreadResponse]  # type: ignore[assignment]
     """Returns a thread and its messages, oldest first.
@@ -172,8 +158,7 @@ class CoordinatorServiceServicer(metaclass=_abc_1.ABCMeta):
         INVALID_ARGUMENT: a field is wrong, or beyond what a collection allows; every wrong field is named. The reason
         REQUEST_ID_REUSED: the request_id came with another request before. NOT_FOUND: a collection or the thread does
         not exist. ABORTED with RetryInfo: a request with this request_id is still under way. RESOURCE_EXHAUSTED
-        (QUOTA_EXHAUSTED): a quota is used up; the error names it. UNIMPLEMENTED: an option is not available in this
-        release.
+        (QUOTA_EXHAUSTED): a quota is used up; the error names it.
         """
 
     @_abc_1.abstractmethod
@@ -185,18 +170,6 @@ class CoordinatorServiceServicer(metaclass=_abc_1.ABCMeta):
         """Does the same work as Chat and returns the whole answer at once.
 
         Status codes as for Chat.
-        """
-
-    @_abc_1.abstractmethod
-    def Search(
-        self,
-        request: _coordinator_service_pb2.SearchRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_coordinator_service_pb2.SearchResponse, _abc.Awaitable[_coordinator_service_pb2.SearchResponse]]:
-        """Retrieves and reranks passages without writing an answer: the tool for agents.
-
-        INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: a collection does not exist.
-        UNIMPLEMENTED: an option is not available in this release.
         """
 
     @_abc_1.abstractmethod

@@ -127,9 +127,9 @@ class DocumentInput(_message.Message):
     METADATA_FIELD_NUMBER: _builtins.int
     ALLOWED_PRINCIPALS_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
-    """What identifies it within its collection: a path, a URL, a key; 2000 characters and 2500 bytes of UTF-8 at most.
-    Handing in the same uri again replaces the document. Empty: a name made from the content's hash, so that the
-    same content is one document.
+    """Identifier within its collection: a path, a URL, a key; 2000 characters and 2500 bytes of UTF-8 at most.
+    Handing in the same uri again replaces the document. Empty: a name made from the content's hash, so that
+    the same content is one document.
     """
     title: _builtins.str
     """Title, 500 characters at most. Empty: what the document calls itself, its first heading, else the uri's last part."""
@@ -207,7 +207,7 @@ class Document(_message.Message):
     source_type: _passage_pb2.SourceType.ValueType
     """Where it came from."""
     uri: _builtins.str
-    """What identifies it within its collection."""
+    """Identifier within its collection."""
     title: _builtins.str
     """Title."""
     mime_type: _builtins.str

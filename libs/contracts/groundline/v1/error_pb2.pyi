@@ -29,7 +29,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     INVALID_PRINCIPALS: _ErrorReason.ValueType  # 2
     """The principals that came with the call cannot be read."""
     MALFORMED_REQUEST: _ErrorReason.ValueType  # 3
-    """The request is no JSON, or cannot be decoded."""
+    """The request is not JSON, or cannot be decoded."""
     REQUEST_REFUSED: _ErrorReason.ValueType  # 4
     """The gateway cannot serve the request."""
     ROUTE_NOT_FOUND: _ErrorReason.ValueType  # 5
@@ -105,9 +105,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     INVALID_TEXT: _ErrorReason.ValueType  # 40
     """The text holds characters that cannot be stored."""
     INVALID_JSON: _ErrorReason.ValueType  # 41
-    """The file is no JSON."""
+    """The file is not JSON."""
     INVALID_TABLE: _ErrorReason.ValueType  # 42
-    """The file is no table."""
+    """The file is not a table."""
     DOCUMENT_TOO_LARGE: _ErrorReason.ValueType  # 43
     """The document is larger than the service takes."""
     TOO_MANY_PAGES: _ErrorReason.ValueType  # 44
@@ -133,7 +133,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ATTEMPTS_EXHAUSTED: _ErrorReason.ValueType  # 54
     """It was begun too often without an end."""
     INVALID_URL: _ErrorReason.ValueType  # 55
-    """The address is no http or https URL."""
+    """The address is not an http or https URL."""
     ADDRESS_NOT_ALLOWED: _ErrorReason.ValueType  # 56
     """The address is not the internet's, and the crawl may not go there."""
     OTHER_HOST: _ErrorReason.ValueType  # 57
@@ -181,7 +181,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     RERANK_API_UNREACHABLE: _ErrorReason.ValueType  # 79
     """The rerank API cannot be reached."""
     MODEL_NOT_AVAILABLE: _ErrorReason.ValueType  # 80
-    """The language model does not exist, or there is none."""
+    """The language model does not exist, or none is configured."""
     PROMPT_TEMPLATE_NOT_AVAILABLE: _ErrorReason.ValueType  # 81
     """The prompt template does not exist."""
     PROMPT_TEMPLATE_INVALID: _ErrorReason.ValueType  # 82
@@ -225,7 +225,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     LOW_RELEVANCE: _ErrorReason.ValueType  # 101
     """No passage is relevant enough to answer from."""
     NO_PASSAGES: _ErrorReason.ValueType  # 102
-    """Nothing was found to answer from."""
+    """No passage was found to answer from."""
     NO_SUPPORTING_PASSAGE: _ErrorReason.ValueType  # 103
     """No passage supports an answer."""
     UNCITED_SENTENCE: _ErrorReason.ValueType  # 105
@@ -275,7 +275,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     NOT_FOUND: _ErrorReason.ValueType  # 127
     """A service did not find what the call names."""
     ALREADY_EXISTS: _ErrorReason.ValueType  # 128
-    """What the call makes is there already."""
+    """The call would create something that exists already."""
     PERMISSION_DENIED: _ErrorReason.ValueType  # 129
     """The call is not allowed."""
     UNAUTHENTICATED: _ErrorReason.ValueType  # 130
@@ -287,7 +287,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ABORTED: _ErrorReason.ValueType  # 133
     """A concurrent change won."""
     OUT_OF_RANGE: _ErrorReason.ValueType  # 134
-    """A value is beyond what there is."""
+    """A value is out of range."""
     UNIMPLEMENTED: _ErrorReason.ValueType  # 135
     """The service does not offer this."""
     UNAVAILABLE: _ErrorReason.ValueType  # 136
@@ -331,11 +331,13 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     SOURCE_NAME_TAKEN: _ErrorReason.ValueType  # 155
     """The collection has a source of this name."""
     SOURCE_NOT_AVAILABLE: _ErrorReason.ValueType  # 156
-    """The ingestor has no directory or secret that the source names."""
+    """The collector has no directory or secret that the source names."""
     SOURCE_UNREACHABLE: _ErrorReason.ValueType  # 157
-    """What the source reads from does not answer."""
+    """The server of the source does not answer."""
     SOURCE_REFUSED: _ErrorReason.ValueType  # 158
-    """What the source reads from refuses it: wrong credentials, no such bucket, repository, branch or column, a wrong query."""
+    """The server of the source refuses it: wrong credentials, no such bucket, repository, branch or column, a
+    wrong query.
+    """
     URI_OF_OTHER_SOURCE: _ErrorReason.ValueType  # 159
     """Another source of the collection has brought a document of this uri."""
     SOURCE_CHANGED: _ErrorReason.ValueType  # 160
@@ -356,7 +358,7 @@ INVALID_REQUEST: ErrorReason.ValueType  # 1
 INVALID_PRINCIPALS: ErrorReason.ValueType  # 2
 """The principals that came with the call cannot be read."""
 MALFORMED_REQUEST: ErrorReason.ValueType  # 3
-"""The request is no JSON, or cannot be decoded."""
+"""The request is not JSON, or cannot be decoded."""
 REQUEST_REFUSED: ErrorReason.ValueType  # 4
 """The gateway cannot serve the request."""
 ROUTE_NOT_FOUND: ErrorReason.ValueType  # 5
@@ -432,9 +434,9 @@ INVALID_ENCODING: ErrorReason.ValueType  # 39
 INVALID_TEXT: ErrorReason.ValueType  # 40
 """The text holds characters that cannot be stored."""
 INVALID_JSON: ErrorReason.ValueType  # 41
-"""The file is no JSON."""
+"""The file is not JSON."""
 INVALID_TABLE: ErrorReason.ValueType  # 42
-"""The file is no table."""
+"""The file is not a table."""
 DOCUMENT_TOO_LARGE: ErrorReason.ValueType  # 43
 """The document is larger than the service takes."""
 TOO_MANY_PAGES: ErrorReason.ValueType  # 44
@@ -460,7 +462,7 @@ EMBEDDING_MODEL_UNAVAILABLE: ErrorReason.ValueType  # 53
 ATTEMPTS_EXHAUSTED: ErrorReason.ValueType  # 54
 """It was begun too often without an end."""
 INVALID_URL: ErrorReason.ValueType  # 55
-"""The address is no http or https URL."""
+"""The address is not an http or https URL."""
 ADDRESS_NOT_ALLOWED: ErrorReason.ValueType  # 56
 """The address is not the internet's, and the crawl may not go there."""
 OTHER_HOST: ErrorReason.ValueType  # 57
@@ -508,7 +510,7 @@ RERANK_API_REFUSED: ErrorReason.ValueType  # 78
 RERANK_API_UNREACHABLE: ErrorReason.ValueType  # 79
 """The rerank API cannot be reached."""
 MODEL_NOT_AVAILABLE: ErrorReason.ValueType  # 80
-"""The language model does not exist, or there is none."""
+"""The language model does not exist, or none is configured."""
 PROMPT_TEMPLATE_NOT_AVAILABLE: ErrorReason.ValueType  # 81
 """The prompt template does not exist."""
 PROMPT_TEMPLATE_INVALID: ErrorReason.ValueType  # 82
@@ -552,7 +554,7 @@ EMPTY_ANSWER: ErrorReason.ValueType  # 100
 LOW_RELEVANCE: ErrorReason.ValueType  # 101
 """No passage is relevant enough to answer from."""
 NO_PASSAGES: ErrorReason.ValueType  # 102
-"""Nothing was found to answer from."""
+"""No passage was found to answer from."""
 NO_SUPPORTING_PASSAGE: ErrorReason.ValueType  # 103
 """No passage supports an answer."""
 UNCITED_SENTENCE: ErrorReason.ValueType  # 105
@@ -602,7 +604,7 @@ INVALID_ARGUMENT: ErrorReason.ValueType  # 126
 NOT_FOUND: ErrorReason.ValueType  # 127
 """A service did not find what the call names."""
 ALREADY_EXISTS: ErrorReason.ValueType  # 128
-"""What the call makes is there already."""
+"""The call would create something that exists already."""
 PERMISSION_DENIED: ErrorReason.ValueType  # 129
 """The call is not allowed."""
 UNAUTHENTICATED: ErrorReason.ValueType  # 130
@@ -614,7 +616,7 @@ FAILED_PRECONDITION: ErrorReason.ValueType  # 132
 ABORTED: ErrorReason.ValueType  # 133
 """A concurrent change won."""
 OUT_OF_RANGE: ErrorReason.ValueType  # 134
-"""A value is beyond what there is."""
+"""A value is out of range."""
 UNIMPLEMENTED: ErrorReason.ValueType  # 135
 """The service does not offer this."""
 UNAVAILABLE: ErrorReason.ValueType  # 136
@@ -658,11 +660,13 @@ SOURCE_NOT_FOUND: ErrorReason.ValueType  # 154
 SOURCE_NAME_TAKEN: ErrorReason.ValueType  # 155
 """The collection has a source of this name."""
 SOURCE_NOT_AVAILABLE: ErrorReason.ValueType  # 156
-"""The ingestor has no directory or secret that the source names."""
+"""The collector has no directory or secret that the source names."""
 SOURCE_UNREACHABLE: ErrorReason.ValueType  # 157
-"""What the source reads from does not answer."""
+"""The server of the source does not answer."""
 SOURCE_REFUSED: ErrorReason.ValueType  # 158
-"""What the source reads from refuses it: wrong credentials, no such bucket, repository, branch or column, a wrong query."""
+"""The server of the source refuses it: wrong credentials, no such bucket, repository, branch or column, a
+wrong query.
+"""
 URI_OF_OTHER_SOURCE: ErrorReason.ValueType  # 159
 """Another source of the collection has brought a document of this uri."""
 SOURCE_CHANGED: ErrorReason.ValueType  # 160

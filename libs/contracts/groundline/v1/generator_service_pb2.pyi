@@ -82,7 +82,7 @@ class GenerateRequest(_message.Message):
     query: _builtins.str
     """The question, 1 to 8000 characters."""
     additional_context: _builtins.str
-    """What else the model should know."""
+    """Further information for the model."""
     @_builtins.property
     def passages(self) -> _containers.RepeatedCompositeFieldContainer[Global___NumberedPassage]:
         """Best first, 100 at most. None: the answer is a refusal."""
@@ -162,7 +162,7 @@ class GenerateCompleted(_message.Message):
 
     @_builtins.property
     def validation(self) -> _chat_pb2.Validation:
-        """What the answer was checked for."""
+        """Result of the answer's checks."""
 
     def __init__(
         self,
@@ -233,7 +233,7 @@ class RewriteQueryRequest(_message.Message):
     query: _builtins.str
     """The question as it was asked."""
     max_sub_queries: _builtins.int
-    """Maximum number of sub-queries; 4 if 0, and 1 means no decomposition."""
+    """Maximum number of sub-queries; 1 means no decomposition."""
     model: _builtins.str
     """The model to use. Empty: the generator's setting."""
     @_builtins.property
@@ -269,7 +269,7 @@ class RewriteQueryResponse(_message.Message):
     standalone_query: _builtins.str
     """The question so that it stands alone; equal to the query where nothing had to change."""
     model: _builtins.str
-    """What rewrote it: a model, or "rules"."""
+    """Model that rewrote it, or "rules"."""
     @_builtins.property
     def sub_queries(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The parts of a complex question; empty for a simple one."""

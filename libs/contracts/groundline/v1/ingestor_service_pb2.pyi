@@ -173,9 +173,11 @@ class ListCollectionsRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
-    """Maximum number of collections to return; 100 if 0, and 1000 where it is more."""
+    """Maximum number of collections to return; more than 1000 count as 1000."""
     page_token: _builtins.str
-    """Where to go on, from the last response to the same caller's same request; its page_size may differ."""
+    """Token of the page to return, from the last response to the same caller's same request; its page_size may
+    differ.
+    """
     def __init__(
         self,
         *,
@@ -427,7 +429,9 @@ Global___StateCount: _TypeAlias = StateCount  # noqa: Y015
 
 @_typing.final
 class CollectionStats(_message.Message):
-    """What a collection holds of documents that the caller may read. Byte and token counts are doubles, exact to 2^53."""
+    """Figures of a collection's documents that the caller may read. Byte and token counts are doubles, exact to
+    2^53.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -496,7 +500,7 @@ class GetCollectionStatsResponse(_message.Message):
     STATS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def stats(self) -> Global___CollectionStats:
-        """What it holds."""
+        """Figures of the collection."""
 
     def __init__(
         self,
@@ -531,9 +535,9 @@ class WebCrawl(_message.Message):
     start_url: _builtins.str
     """Where to begin, http or https."""
     max_pages: _builtins.int
-    """Maximum number of pages; 100 if 0."""
+    """Maximum number of pages."""
     max_depth: _builtins.int
-    """Maximum number of links from the start; pages of a sitemap count as one link away. Not set: 3."""
+    """Maximum number of links from the start; pages of a sitemap count as one link away."""
     delay_seconds: _builtins.float
     """Seconds between two requests to a host, 0 to 60. Not set: 1, or what robots.txt asks for."""
     @_builtins.property
@@ -596,8 +600,8 @@ class IngestDocumentsRequest(_message.Message):
     """Makes a retry safe: the same id returns the same job. 64 characters at most."""
     dry_run: _builtins.bool
     """Takes nothing in. Of documents chunks and tokens are estimated, without those of files within them, and no job is
-    stored. A crawl is a job whose items
-    are the pages, each with what would become of it by its content as it was served. Default: false.
+    stored. A crawl is a job whose items are the pages, each with what would become of it by its content as it was
+    served.
     """
     @_builtins.property
     def documents(self) -> _containers.RepeatedCompositeFieldContainer[_document_pb2.DocumentInput]:
@@ -800,13 +804,15 @@ class ListDocumentsRequest(_message.Message):
     collection_id: _builtins.str
     """The collection."""
     page_size: _builtins.int
-    """Maximum number of documents to return; 100 if 0, and 1000 where it is more."""
+    """Maximum number of documents to return; more than 1000 count as 1000."""
     page_token: _builtins.str
-    """Where to go on, from the last response to the same caller's same request; its page_size may differ."""
+    """Token of the page to return, from the last response to the same caller's same request; its page_size may
+    differ.
+    """
     filter_json: _builtins.str
     """Condition on documents as JSON; see ChatRequest.filter. Empty: all of them."""
     order_by: _builtins.str
-    """What they are ordered by, ascending, or descending with " desc" behind it; equal ones by uri. Empty: uri."""
+    """Order, ascending, or descending with " desc" behind it; equal ones by uri. Empty: uri."""
     def __init__(
         self,
         *,
@@ -869,7 +875,7 @@ class GetDocumentTextRequest(_message.Message):
     start_offset: _builtins.int
     """Where to begin, in Unicode code points."""
     max_characters: _builtins.int
-    """Maximum number of characters to return; 100,000 if 0."""
+    """Maximum number of characters to return."""
     def __init__(
         self,
         *,
@@ -989,9 +995,11 @@ class ListChunksRequest(_message.Message):
     document_id: _builtins.str
     """The document."""
     page_size: _builtins.int
-    """Maximum number of chunks to return; 100 if 0, and 1000 where it is more."""
+    """Maximum number of chunks to return; more than 1000 count as 1000."""
     page_token: _builtins.str
-    """Where to go on, from the last response to the same caller's same request; its page_size may differ."""
+    """Token of the page to return, from the last response to the same caller's same request; its page_size may
+    differ.
+    """
     def __init__(
         self,
         *,
@@ -1094,7 +1102,7 @@ class DeleteDocumentsRequest(_message.Message):
     request_id: _builtins.str
     """Makes a retry safe: the same id deletes nothing more and returns the same count, for 7 days; 64 characters at most."""
     dry_run: _builtins.bool
-    """Only counts; nothing is deleted. Default: false."""
+    """Only counts; nothing is deleted."""
     @_builtins.property
     def filter(self) -> _struct_pb2.Struct:
         """Condition on documents; see ChatRequest.filter. One that holds for every document, such as an empty one, is
@@ -1151,9 +1159,11 @@ class GetJobRequest(_message.Message):
     job_id: _builtins.str
     """The job."""
     page_size: _builtins.int
-    """Maximum number of items to return; 100 if 0, and 1000 where it is more."""
+    """Maximum number of items to return; more than 1000 count as 1000."""
     page_token: _builtins.str
-    """Where to go on, from the last response to the same caller's same request; its page_size may differ."""
+    """Token of the page to return, from the last response to the same caller's same request; its page_size may
+    differ.
+    """
     def __init__(
         self,
         *,
@@ -1215,9 +1225,11 @@ class ListJobsRequest(_message.Message):
     collection_id: _builtins.str
     """Only jobs on this collection. Empty: all."""
     page_size: _builtins.int
-    """Maximum number of jobs to return; 50 if 0, and 1000 where it is more."""
+    """Maximum number of jobs to return; more than 1000 count as 1000."""
     page_token: _builtins.str
-    """Where to go on, from the last response to the same caller's same request; its page_size may differ."""
+    """Token of the page to return, from the last response to the same caller's same request; its page_size may
+    differ.
+    """
     def __init__(
         self,
         *,
@@ -1424,7 +1436,7 @@ class EmbedTextsRequest(_message.Message):
     """How long the vectors must be. 0: as long as the model's are."""
     @_builtins.property
     def texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What to embed, each on its own: 1 to 256 texts of 1 to 32,000 characters."""
+        """Texts to embed, each on its own: 1 to 256 texts of 1 to 32,000 characters."""
 
     def __init__(
         self,
@@ -1482,7 +1494,7 @@ class Embedding(_message.Message):
     VALUES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def values(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """Of length 1, so that the dot product of two is their cosine similarity."""
+        """Vector of length 1, so that the dot product of two is their cosine similarity."""
 
     def __init__(
         self,
@@ -1611,9 +1623,11 @@ class ListSourcesRequest(_message.Message):
     collection_id: _builtins.str
     """The collection."""
     page_size: _builtins.int
-    """Maximum number of sources to return; 100 if 0, and 1000 where it is more."""
+    """Maximum number of sources to return; more than 1000 count as 1000."""
     page_token: _builtins.str
-    """Where to go on, from the last response to the same caller's same request; its page_size may differ."""
+    """Token of the page to return, from the last response to the same caller's same request; its page_size may
+    differ.
+    """
     def __init__(
         self,
         *,
@@ -1829,13 +1843,13 @@ class RunSourceRequest(_message.Message):
     source_id: _builtins.str
     """The source."""
     full: _builtins.bool
-    """Whether everything is read again, whatever the source knows of it, such as documents that failed. Those that have not
-    changed cost no more than reading them. Default: false.
+    """Whether everything is read again, whatever the source knows of it, such as documents that failed. Those that have
+    not changed cost no more than reading them.
     """
     dry_run: _builtins.bool
-    """Takes nothing in and deletes nothing; the source is left as it is, with all that it knows. The job is one of its own,
-    beside a run that has not ended, and its items are what has changed, each with what would become of it; files within
-    documents are not looked for. Not with full. Default: false.
+    """Takes nothing in and deletes nothing; the source is left as it is, with all that it knows. The job is one of its
+    own, beside a run that has not ended, and its items are what has changed, each with what would become of it; files
+    within documents are not looked for. Not with full.
     """
     def __init__(
         self,
@@ -1891,7 +1905,7 @@ class DeleteSourceRequest(_message.Message):
     source_id: _builtins.str
     """The source."""
     delete_documents: _builtins.bool
-    """Whether the documents that it brought are deleted as well. Default: false."""
+    """Whether the documents that it brought are deleted as well."""
     def __init__(
         self,
         *,

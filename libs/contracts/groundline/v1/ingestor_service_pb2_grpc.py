@@ -273,8 +273,8 @@ class IngestorServiceServicer:
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
         PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
-        was embedded with another model than the one running. UNIMPLEMENTED: an option is not available in this release.
-        RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
+        was embedded with another model than the one running. RESOURCE_EXHAUSTED
+        (QUOTA_EXHAUSTED): a quota is used up; the error names it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -414,7 +414,7 @@ class IngestorServiceServicer:
         a crawl could not have are looked for by crawling again.
 
         INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such job. PERMISSION_DENIED: the caller may not change the
-        collection. FAILED_PRECONDITION (NOTHING_TO_RETRY): there is none, or their content is no longer kept.
+        collection. FAILED_PRECONDITION (NOTHING_TO_RETRY): no such items, or their content is no longer kept.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -94,8 +94,8 @@ class IngestorServiceStub:
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
     PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
-    was embedded with another model than the one running. UNIMPLEMENTED: an option is not available in this release.
-    RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
+    was embedded with another model than the one running. RESOURCE_EXHAUSTED
+    (QUOTA_EXHAUSTED): a quota is used up; the error names it.
     """
     UploadDocument: _grpc.StreamUnaryMultiCallable[_ingestor_service_pb2.UploadDocumentRequest, _ingestor_service_pb2.UploadDocumentResponse]
     """Takes one document in, however large it is, as a stream, and returns the job that ingests it.
@@ -183,7 +183,7 @@ class IngestorServiceStub:
     a crawl could not have are looked for by crawling again.
 
     INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such job. PERMISSION_DENIED: the caller may not change the
-    collection. FAILED_PRECONDITION (NOTHING_TO_RETRY): there is none, or their content is no longer kept.
+    collection. FAILED_PRECONDITION (NOTHING_TO_RETRY): no such items, or their content is no longer kept.
     """
     EmbedTexts: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.EmbedTextsRequest, _ingestor_service_pb2.EmbedTextsResponse]
     """Embeds texts with the model that is running, as documents are embedded. Nothing is stored.
@@ -300,8 +300,8 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
     PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
-    was embedded with another model than the one running. UNIMPLEMENTED: an option is not available in this release.
-    RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
+    was embedded with another model than the one running. RESOURCE_EXHAUSTED
+    (QUOTA_EXHAUSTED): a quota is used up; the error names it.
     """
     UploadDocument: _aio.StreamUnaryMultiCallable[_ingestor_service_pb2.UploadDocumentRequest, _ingestor_service_pb2.UploadDocumentResponse]  # type: ignore[assignment]
     """Takes one document in, however large it is, as a stream, and returns the job that ingests it.
@@ -389,7 +389,7 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     a crawl could not have are looked for by crawling again.
 
     INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such job. PERMISSION_DENIED: the caller may not change the
-    collection. FAILED_PRECONDITION (NOTHING_TO_RETRY): there is none, or their content is no longer kept.
+    collection. FAILED_PRECONDITION (NOTHING_TO_RETRY): no such items, or their content is no longer kept.
     """
     EmbedTexts: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.EmbedTextsRequest, _ingestor_service_pb2.EmbedTextsResponse]  # type: ignore[assignment]
     """Embeds texts with the model that is running, as documents are embedded. Nothing is stored.
@@ -551,8 +551,8 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
         PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
-        was embedded with another model than the one running. UNIMPLEMENTED: an option is not available in this release.
-        RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
+        was embedded with another model than the one running. RESOURCE_EXHAUSTED
+        (QUOTA_EXHAUSTED): a quota is used up; the error names it.
         """
 
     @_abc_1.abstractmethod
@@ -718,7 +718,7 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         a crawl could not have are looked for by crawling again.
 
         INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such job. PERMISSION_DENIED: the caller may not change the
-        collection. FAILED_PRECONDITION (NOTHING_TO_RETRY): there is none, or their content is no longer kept.
+        collection. FAILED_PRECONDITION (NOTHING_TO_RETRY): no such items, or their content is no longer kept.
         """
 
     @_abc_1.abstractmethod

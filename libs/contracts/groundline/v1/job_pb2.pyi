@@ -78,7 +78,7 @@ class _IngestionOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Inge
     """It has gone from its source and would be deleted; only in a dry run."""
 
 class IngestionOutcome(_IngestionOutcome, metaclass=_IngestionOutcomeEnumTypeWrapper):
-    """What ingesting a document changed."""
+    """Effect of a document's ingestion."""
 
 INGESTION_OUTCOME_UNSPECIFIED: IngestionOutcome.ValueType  # 0
 """Not ended, or failed."""
@@ -153,11 +153,11 @@ class IngestionItem(_message.Message):
     document_id: _builtins.str
     """The document; empty until it is known."""
     uri: _builtins.str
-    """What identifies the document within its collection; of a crawl where it begins."""
+    """Identifier of the document within its collection; for a crawl, its start."""
     state: _document_pb2.IngestionState.ValueType
     """How far it has come."""
     outcome: Global___IngestionOutcome.ValueType
-    """What it changed, or in a dry run would change, once it is done."""
+    """Effect, or in a dry run the expected one, once it is done."""
     attempts: _builtins.int
     """How often it was begun, those times included that do not count against the maximum."""
     is_crawl: _builtins.bool

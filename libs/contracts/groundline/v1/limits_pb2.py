@@ -25,17 +25,35 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import descriptor_pb2 as google_dot_protobuf_dot_descriptor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1agroundline/v1/limits.proto\x12\rgroundline.v1\x1a google/protobuf/descriptor.proto\"\x9d\x03\n\x06Limits\x12\x14\n\x07minimum\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x14\n\x07maximum\x18\x02 \x01(\x01H\x01\x88\x01\x01\x12\x17\n\nmin_length\x18\x03 \x01(\x05H\x02\x88\x01\x01\x12\x17\n\nmax_length\x18\x04 \x01(\x05H\x03\x88\x01\x01\x12\x16\n\tmax_bytes\x18\x05 \x01(\x05H\x04\x88\x01\x01\x12\x16\n\tmin_items\x18\x06 \x01(\x05H\x05\x88\x01\x01\x12\x16\n\tmax_items\x18\x07 \x01(\x05H\x06\x88\x01\x01\x12.\n\x0btext_format\x18\x08 \x01(\x0e\x32\x19.groundline.v1.TextFormat\x12\x32\n\rstruct_format\x18\t \x01(\x0e\x32\x1b.groundline.v1.StructFormat\x12\x16\n\x0e\x61llowed_values\x18\n \x03(\t\x12\x11\n\tallow_nul\x18\x0b \x01(\x08\x42\n\n\x08_minimumB\n\n\x08_maximumB\r\n\x0b_min_lengthB\r\n\x0b_max_lengthB\x0c\n\n_max_bytesB\x0c\n\n_min_itemsB\x0c\n\n_max_items*\xfc\x01\n\nTextFormat\x12\x1b\n\x17TEXT_FORMAT_UNSPECIFIED\x10\x00\x12\x1d\n\x19TEXT_FORMAT_COLLECTION_ID\x10\x01\x12\x14\n\x10TEXT_FORMAT_UUID\x10\x02\x12\x18\n\x14TEXT_FORMAT_CHUNK_ID\x10\x03\x12\x19\n\x15TEXT_FORMAT_PRINCIPAL\x10\x04\x12\x18\n\x14TEXT_FORMAT_LANGUAGE\x10\x05\x12\x16\n\x12TEXT_FORMAT_FILTER\x10\x06\x12\x18\n\x14TEXT_FORMAT_POSITION\x10\x07\x12\x1b\n\x17TEXT_FORMAT_SECRET_NAME\x10\x08*_\n\x0cStructFormat\x12\x1d\n\x19STRUCT_FORMAT_UNSPECIFIED\x10\x00\x12\x18\n\x14STRUCT_FORMAT_FILTER\x10\x01\x12\x16\n\x12STRUCT_FORMAT_JSON\x10\x02:F\n\x06limits\x12\x1d.google.protobuf.FieldOptions\x18\xf1\x8c\x03 \x01(\x0b\x32\x15.groundline.v1.Limitsb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1agroundline/v1/limits.proto\x12\rgroundline.v1\x1a google/protobuf/descriptor.proto\"0\n\x08TextRule\x12\x0f\n\x07pattern\x18\x01 \x01(\t\x12\x13\n\x0brequirement\x18\x02 \x01(\t\"\x9d\x03\n\x06Limits\x12\x14\n\x07minimum\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x14\n\x07maximum\x18\x02 \x01(\x01H\x01\x88\x01\x01\x12\x17\n\nmin_length\x18\x03 \x01(\x05H\x02\x88\x01\x01\x12\x17\n\nmax_length\x18\x04 \x01(\x05H\x03\x88\x01\x01\x12\x16\n\tmax_bytes\x18\x05 \x01(\x05H\x04\x88\x01\x01\x12\x16\n\tmin_items\x18\x06 \x01(\x05H\x05\x88\x01\x01\x12\x16\n\tmax_items\x18\x07 \x01(\x05H\x06\x88\x01\x01\x12.\n\x0btext_format\x18\x08 \x01(\x0e\x32\x19.groundline.v1.TextFormat\x12\x32\n\rstruct_format\x18\t \x01(\x0e\x32\x1b.groundline.v1.StructFormat\x12\x16\n\x0e\x61llowed_values\x18\n \x03(\t\x12\x11\n\tallow_nul\x18\x0b \x01(\x08\x42\n\n\x08_minimumB\n\n\x08_maximumB\r\n\x0b_min_lengthB\r\n\x0b_max_lengthB\x0c\n\n_max_bytesB\x0c\n\n_min_itemsB\x0c\n\n_max_items*\x8f\x07\n\nTextFormat\x12\x1b\n\x17TEXT_FORMAT_UNSPECIFIED\x10\x00\x12\x9a\x01\n\x19TEXT_FORMAT_COLLECTION_ID\x10\x01\x1a{\x8a\xe7\x18w\n\x18[a-z0-9][a-z0-9_-]{0,62}\x12[must have 1 to 63 lower-case letters, digits, \"_\" and \"-\", beginning with a letter or digit\x12^\n\x10TEXT_FORMAT_UUID\x10\x02\x1aH\x8a\xe7\x18\x44\n2[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\x12\x0emust be a UUID\x12\x46\n\x14TEXT_FORMAT_CHUNK_ID\x10\x03\x1a,\x8a\xe7\x18(\n\x12\x30|[1-9][0-9]{0,18}\x12\x12must be a chunk id\x12w\n\x15TEXT_FORMAT_PRINCIPAL\x10\x04\x1a\\\x8a\xe7\x18X\n\x19[^\\s\\x00-\\x1f\\x7f]{1,200}\x12;must have 1 to 200 printable characters without white space\x12g\n\x14TEXT_FORMAT_LANGUAGE\x10\x05\x1aM\x8a\xe7\x18I\n\x0b[a-z]{2,30}\x12:must be a language\'s English name in lower case, or simple\x12\x46\n\x12TEXT_FORMAT_FILTER\x10\x06\x1a.\x8a\xe7\x18*\n\x11\\s*\\{[\\s\\S]*\\}\\s*\x12\x15must be a JSON object\x12X\n\x14TEXT_FORMAT_POSITION\x10\x07\x1a>\x8a\xe7\x18:\n\x11[0-7][0-9a-f]{15}\x12%must be a position that a job carried\x12\x9a\x01\n\x17TEXT_FORMAT_SECRET_NAME\x10\x08\x1a}\x8a\xe7\x18y\n\x1f[A-Za-z0-9][A-Za-z0-9._-]{0,99}\x12Vmust have 1 to 100 letters, digits, \".\", \"_\" and \"-\", beginning with a letter or digit*_\n\x0cStructFormat\x12\x1d\n\x19STRUCT_FORMAT_UNSPECIFIED\x10\x00\x12\x18\n\x14STRUCT_FORMAT_FILTER\x10\x01\x12\x16\n\x12STRUCT_FORMAT_JSON\x10\x02:J\n\x04text\x12!.google.protobuf.EnumValueOptions\x18\xf1\x8c\x03 \x01(\x0b\x32\x17.groundline.v1.TextRule:F\n\x06limits\x12\x1d.google.protobuf.FieldOptions\x18\xf1\x8c\x03 \x01(\x0b\x32\x15.groundline.v1.Limits:0\n\x07\x64\x65\x66\x61ult\x12\x1d.google.protobuf.FieldOptions\x18\xf2\x8c\x03 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'groundline.v1.limits_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_TEXTFORMAT']._serialized_start=496
-  _globals['_TEXTFORMAT']._serialized_end=748
-  _globals['_STRUCTFORMAT']._serialized_start=750
-  _globals['_STRUCTFORMAT']._serialized_end=845
-  _globals['_LIMITS']._serialized_start=80
-  _globals['_LIMITS']._serialized_end=493
+  _globals['_TEXTFORMAT'].values_by_name["TEXT_FORMAT_COLLECTION_ID"]._loaded_options = None
+  _globals['_TEXTFORMAT'].values_by_name["TEXT_FORMAT_COLLECTION_ID"]._serialized_options = b'\212\347\030w\n\030[a-z0-9][a-z0-9_-]{0,62}\022[must have 1 to 63 lower-case letters, digits, \"_\" and \"-\", beginning with a letter or digit'
+  _globals['_TEXTFORMAT'].values_by_name["TEXT_FORMAT_UUID"]._loaded_options = None
+  _globals['_TEXTFORMAT'].values_by_name["TEXT_FORMAT_UUID"]._serialized_options = b'\212\347\030D\n2[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\022\016must be a UUID'
+  _globals['_TEXTFORMAT'].values_by_name["TEXT_FORMAT_CHUNK_ID"]._loaded_options = None
+  _globals['_TEXTFORMAT'].values_by_name["TEXT_FORMAT_CHUNK_ID"]._serialized_options = b'\212\347\030(\n\0220|[1-9][0-9]{0,18}\022\022must be a chunk id'
+  _globals['_TEXTFORMAT'].values_by_name["TEXT_FORMAT_PRINCIPAL"]._loaded_options = None
+  _globals['_TEXTFORMAT'].values_by_name["TEXT_FORMAT_PRINCIPAL"]._serialized_options = b'\212\347\030X\n\031[^\\s\\x00-\\x1f\\x7f]{1,200}\022;must have 1 to 200 printable characters without white space'
+  _globals['_TEXTFORMAT'].values_by_name["TEXT_FORMAT_LANGUAGE"]._loaded_options = None
+  _globals['_TEXTFORMAT'].values_by_name["TEXT_FORMAT_LANGUAGE"]._serialized_options = b'\212\347\030I\n\013[a-z]{2,30}\022:must be a language\'s English name in lower case, or simple'
+  _globals['_TEXTFORMAT'].values_by_name["TEXT_FORMAT_FILTER"]._loaded_options = None
+  _globals['_TEXTFORMAT'].values_by_name["TEXT_FORMAT_FILTER"]._serialized_options = b'\212\347\030*\n\021\\s*\\{[\\s\\S]*\\}\\s*\022\025must be a JSON object'
+  _globals['_TEXTFORMAT'].values_by_name["TEXT_FORMAT_POSITION"]._loaded_options = None
+  _globals['_TEXTFORMAT'].values_by_name["TEXT_FORMAT_POSITION"]._serialized_options = b'\212\347\030:\n\021[0-7][0-9a-f]{15}\022%must be a position that a job carried'
+  _globals['_TEXTFORMAT'].values_by_name["TEXT_FORMAT_SECRET_NAME"]._loaded_options = None
+  _globals['_TEXTFORMAT'].values_by_name["TEXT_FORMAT_SECRET_NAME"]._serialized_options = b'\212\347\030y\n\037[A-Za-z0-9][A-Za-z0-9._-]{0,99}\022Vmust have 1 to 100 letters, digits, \".\", \"_\" and \"-\", beginning with a letter or digit'
+  _globals['_TEXTFORMAT']._serialized_start=546
+  _globals['_TEXTFORMAT']._serialized_end=1457
+  _globals['_STRUCTFORMAT']._serialized_start=1459
+  _globals['_STRUCTFORMAT']._serialized_end=1554
+  _globals['_TEXTRULE']._serialized_start=79
+  _globals['_TEXTRULE']._serialized_end=127
+  _globals['_LIMITS']._serialized_start=130
+  _globals['_LIMITS']._serialized_end=543
 # @@protoc_insertion_point(module_scope)

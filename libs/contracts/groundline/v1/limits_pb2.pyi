@@ -14,10 +14,10 @@ import builtins as _builtins
 import sys
 import typing as _typing
 
-if sys.version_info >= (3, 10):
-    from typing import TypeAlias as _TypeAlias
+if sys.version_info >= (3, 11):
+    from typing import TypeAlias as _TypeAlias, Never as _Never
 else:
-    from typing_extensions import TypeAlias as _TypeAlias
+    from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -47,7 +47,7 @@ class _TextFormatEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TextFormat
     """The name of a secret: 1 to 100 letters, digits, ".", "_" and "-", beginning with a letter or digit."""
 
 class TextFormat(_TextFormat, metaclass=_TextFormatEnumTypeWrapper):
-    """What the text of a field must be."""
+    """Format of a field's text."""
 
 TEXT_FORMAT_UNSPECIFIED: TextFormat.ValueType  # 0
 """Any text."""
@@ -83,7 +83,7 @@ class _StructFormatEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StructFo
     """An object that is stored as JSON: finite numbers, no U+0000 in names and strings."""
 
 class StructFormat(_StructFormat, metaclass=_StructFormatEnumTypeWrapper):
-    """What a google.protobuf.Struct of a field must be."""
+    """Format of a field's google.protobuf.Struct."""
 
 STRUCT_FORMAT_UNSPECIFIED: StructFormat.ValueType  # 0
 """Any object."""
@@ -94,8 +94,36 @@ STRUCT_FORMAT_JSON: StructFormat.ValueType  # 2
 Global___StructFormat: _TypeAlias = StructFormat  # noqa: Y015
 
 @_typing.final
+class TextRule(_message.Message):
+    """Rule of every text of a format. Services also check chunk ids, principals and filters as far as a regular
+    expression cannot.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PATTERN_FIELD_NUMBER: _builtins.int
+    REQUIREMENT_FIELD_NUMBER: _builtins.int
+    pattern: _builtins.str
+    """Regular expression that the whole text matches."""
+    requirement: _builtins.str
+    """Requirement in the words of a violation."""
+    def __init__(
+        self,
+        *,
+        pattern: _builtins.str = ...,
+        requirement: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pattern", b"pattern", "requirement", b"requirement"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TextRule: _TypeAlias = TextRule  # noqa: Y015
+
+@_typing.final
 class Limits(_message.Message):
-    """What a field of a request may hold; every service refuses anything else with INVALID_ARGUMENT and names the field.
+    """Limits of a request's field; every service refuses anything else with INVALID_ARGUMENT and names the field.
 
     Of a list the limits of lengths, formats and numbers hold for each entry, of a map for each value. A field that is
     empty or 0 and cannot tell that from being unset is not checked, unless it has a min_length or min_items. Besides
@@ -130,9 +158,9 @@ class Limits(_message.Message):
     max_items: _builtins.int
     """Maximum number of entries of a list or map."""
     text_format: Global___TextFormat.ValueType
-    """What a text must be."""
+    """Format of the text."""
     struct_format: Global___StructFormat.ValueType
-    """What a Struct must be."""
+    """Format of the Struct."""
     allow_nul: _builtins.bool
     """Whether a text may hold U+0000, which is then removed or replaced before it is stored."""
     @_builtins.property
@@ -189,6 +217,15 @@ class Limits(_message.Message):
 
 Global___Limits: _TypeAlias = Limits  # noqa: Y015
 
+TEXT_FIELD_NUMBER: _builtins.int
 LIMITS_FIELD_NUMBER: _builtins.int
+DEFAULT_FIELD_NUMBER: _builtins.int
+text: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.EnumValueOptions, Global___TextRule]
+"""Rule of the texts of this format."""
 limits: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.FieldOptions, Global___Limits]
-"""What the field may hold."""
+"""Limits of the field."""
+default: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.FieldOptions, _builtins.str]
+"""Default of a field that is not set, or that is 0 or empty and cannot tell that from unset, as JSON has
+it: "50", "true", "RETRIEVAL_MODE_HYBRID", a text without quotes. A request that leaves out an option
+takes the collection's default first.
+"""

@@ -186,19 +186,17 @@ class RetrievalOptions(_message.Message):
     MIN_BM25_FIELD_NUMBER: _builtins.int
     ADJACENT_CHUNKS_FIELD_NUMBER: _builtins.int
     mode: Global___RetrievalMode.ValueType
-    """Which searches run. Default: hybrid."""
+    """Which searches run."""
     keyword_limit: _builtins.int
-    """Maximum number of candidates from BM25. Default: 50."""
+    """Maximum number of candidates from BM25."""
     semantic_limit: _builtins.int
-    """Maximum number of candidates from vector search. Default: 50."""
+    """Maximum number of candidates from vector search."""
     ef_search: _builtins.int
     """Size of the HNSW search list, 1 to 1000; larger finds more and takes longer. Default: 1 for each 1,000
     chunks of the partition that is searched, 100 at least. Never below semantic_limit.
     """
     iterative_scan: Global___IterativeScan.ValueType
-    """What a filtered vector search does when its first scan returns too little. Default: relaxed
-    order.
-    """
+    """Scan of a filtered vector search when its first one returns too little."""
     min_similarity: _builtins.float
     """Vector candidates below this cosine similarity (-1 to 1) are dropped. Not set: none is dropped."""
     min_bm25: _builtins.float
@@ -206,8 +204,8 @@ class RetrievalOptions(_message.Message):
     Not set: none is dropped.
     """
     adjacent_chunks: _builtins.int
-    """Chunks to add before and after each hit from the same document, 0 to 10. What overlaps is cut from their texts
-    and offsets; a chunk that is a passage itself, or a better passage's adjacent chunk, is not repeated. Default: 0.
+    """Chunks to add before and after each hit from the same document, 0 to 10. What overlaps is cut from their texts and
+    offsets; a chunk that is a passage itself, or a better passage's adjacent chunk, is not repeated.
     """
     def __init__(
         self,
@@ -266,22 +264,20 @@ class RerankWeights(_message.Message):
     KEYWORD_FIELD_NUMBER: _builtins.int
     PROXIMITY_FIELD_NUMBER: _builtins.int
     semantic: _builtins.float
-    """The fused score, as a share of the best; component "fused". Default: 0.4."""
+    """The fused score, as a share of the best; component "fused"."""
     vector: _builtins.float
-    """The cosine similarity of query and passage; the lowest one found for a passage that vector search did not find.
-    Default: 0.4.
-    """
+    """The cosine similarity of query and passage; the lowest one found for a passage that vector search did not find."""
     position: _builtins.float
-    """Earlier chunks of a document score higher: 1 / (1 + chunk_index). Default: 0.2."""
+    """Earlier chunks of a document score higher: 1 / (1 + chunk_index)."""
     recency: _builtins.float
-    """Recently updated documents score higher: halves every 90 days before the newest candidate. Default: 0."""
+    """Recently updated documents score higher: halves every 90 days before the newest candidate."""
     type: _builtins.float
-    """The source type's priority; see RerankOptions.type_priorities. Default: 0."""
+    """The source type's priority; see RerankOptions.type_priorities."""
     keyword: _builtins.float
-    """The share of the query's terms that the passage holds, rare ones counting for more. Default: 0."""
+    """The share of the query's terms that the passage holds, rare ones counting for more."""
     proximity: _builtins.float
     """How near to each other the passage has the neighbouring words of the query, rare ones counting for more; 0.3 is a
-    good weight beside the other defaults. Default: 0.
+    good weight beside the other defaults.
     """
     def __init__(
         self,
@@ -371,21 +367,23 @@ class RerankOptions(_message.Message):
     INCLUDE_CUT_FIELD_NUMBER: _builtins.int
     MIN_SCORE_FIELD_NUMBER: _builtins.int
     top_k: _builtins.int
-    """Maximum number of passages returned. Default: 8."""
+    """Maximum number of passages returned."""
     fusion: Global___FusionMethod.ValueType
-    """How the arms are fused. Default: weighted."""
+    """How the arms are fused."""
     rrf_k: _builtins.int
-    """The constant of reciprocal rank fusion, 1 to 1000. Default: 60 (Cormack, Clarke and Buettcher, SIGIR 2009)."""
+    """Constant of reciprocal rank fusion, 1 to 1000; its default is the one of Cormack, Clarke and Buettcher
+    (SIGIR 2009).
+    """
     keyword_weight: _builtins.float
-    """Weight of the keyword arm, 0 or more. Default: 1."""
+    """Weight of the keyword arm, 0 or more."""
     semantic_weight: _builtins.float
-    """Weight of the semantic arm, 0 or more. Default: 1."""
+    """Weight of the semantic arm, 0 or more."""
     strategy: Global___RerankStrategy.ValueType
-    """The final ordering. Default: none."""
+    """The final ordering."""
     deduplication_threshold: _builtins.float
     """Passages at least this similar (0 to 1) to a better one are its near-duplicates: they become its alternatives. 0
-    switches that off; with 1 only equal texts are duplicates. Similarity is the Jaccard index of the texts'
-    three-word shingles, estimated from signatures made at ingestion. Default: 0.9.
+    switches that off; with 1 only equal texts are duplicates. Similarity is the Jaccard index of the texts' three-word
+    shingles, estimated from signatures made at ingestion.
     """
     mmr_lambda: _builtins.float
     """Maximal marginal relevance: 1 looks at relevance only, 0 at diversity only. It comes last, and its value is then
@@ -396,7 +394,7 @@ class RerankOptions(_message.Message):
     Default: the reranker's setting.
     """
     include_cut: _builtins.bool
-    """Whether the response also lists what was cut, and by which rule. Default: false."""
+    """Whether the response also lists what was cut, and by which rule."""
     min_score: _builtins.float
     """Passages whose score, before diversity, is below this are dropped. Not set: none is dropped."""
     @_builtins.property
@@ -545,7 +543,7 @@ class ChatOptions(_message.Message):
     GENERATION_FIELD_NUMBER: _builtins.int
     REWRITING_FIELD_NUMBER: _builtins.int
     rewriting: Global___RewritingMode.ValueType
-    """When the question is rewritten. Default: automatic."""
+    """When the question is rewritten."""
     @_builtins.property
     def retrieval(self) -> Global___RetrievalOptions:
         """Retrieval parameters."""

@@ -264,7 +264,7 @@ Global___Chunk: _TypeAlias = Chunk  # noqa: Y015
 
 @_typing.final
 class ArmScore(_message.Message):
-    """What one search arm said of a chunk."""
+    """Score of a chunk by one search arm."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -482,7 +482,7 @@ class Degradation(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     component: Global___Component.ValueType
-    """What it was."""
+    """Component of the score."""
     reason: _error_pb2.ErrorReason.ValueType
     """Why."""
     message: _builtins.str

@@ -43,7 +43,7 @@ class _QuotaEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Quota.ValueType
     """Sources of the collection."""
 
 class Quota(_Quota, metaclass=_QuotaEnumTypeWrapper):
-    """What may be taken only so often or so much."""
+    """Kind of quota."""
 
 QUOTA_UNSPECIFIED: Quota.ValueType  # 0
 """Not known."""
@@ -67,7 +67,7 @@ Global___Quota: _TypeAlias = Quota  # noqa: Y015
 
 @_typing.final
 class QuotaUsage(_message.Message):
-    """What is used of a quota; doubles, exact to 2^53."""
+    """Usage of a quota; doubles, exact to 2^53."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -77,9 +77,9 @@ class QuotaUsage(_message.Message):
     quota: Global___Quota.ValueType
     """The quota."""
     used: _builtins.float
-    """What is used, by documents that the caller may not read, too."""
+    """Amount in use, by documents that the caller may not read, too."""
     limit: _builtins.float
-    """What may be."""
+    """Maximum."""
     def __init__(
         self,
         *,

@@ -7,7 +7,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
-from groundline.v1 import candidate_pb2 as _candidate_pb2
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from groundline.v1 import options_pb2 as _options_pb2
 from groundline.v1 import passage_pb2 as _passage_pb2
 import builtins as _builtins
@@ -21,6 +21,30 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _SearchArm:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _SearchArmEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SearchArm.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SEARCH_ARM_UNSPECIFIED: _SearchArm.ValueType  # 0
+    """Not known."""
+    SEARCH_ARM_KEYWORD: _SearchArm.ValueType  # 1
+    """BM25."""
+    SEARCH_ARM_SEMANTIC: _SearchArm.ValueType  # 2
+    """Vector search."""
+
+class SearchArm(_SearchArm, metaclass=_SearchArmEnumTypeWrapper):
+    """A way to search."""
+
+SEARCH_ARM_UNSPECIFIED: SearchArm.ValueType  # 0
+"""Not known."""
+SEARCH_ARM_KEYWORD: SearchArm.ValueType  # 1
+"""BM25."""
+SEARCH_ARM_SEMANTIC: SearchArm.ValueType  # 2
+"""Vector search."""
+Global___SearchArm: _TypeAlias = SearchArm  # noqa: Y015
+
 @_typing.final
 class RerankRequest(_message.Message):
     """Request of Rerank."""
@@ -28,42 +52,77 @@ class RerankRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     QUERY_FIELD_NUMBER: _builtins.int
-    CANDIDATE_SETS_FIELD_NUMBER: _builtins.int
+    CANDIDATES_FIELD_NUMBER: _builtins.int
+    LISTS_FIELD_NUMBER: _builtins.int
     OPTIONS_FIELD_NUMBER: _builtins.int
-    CHUNKS_FIELD_NUMBER: _builtins.int
-    HAS_CHUNKS_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """The question."""
-    has_chunks: _builtins.bool
-    """Whether chunks holds what was wanted, even if nothing of that could be read. Default: false."""
     @_builtins.property
-    def candidate_sets(self) -> _containers.RepeatedCompositeFieldContainer[_candidate_pb2.CandidateSet]:
-        """One set for each query that was searched. A chunk may be in several."""
+    def candidates(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Chunk]:
+        """Candidates to put in order, each once. A chunk needs a chunk_id, any text that names it; models and words
+        are compared with text, title and context, and the weighted strategy reads chunk_index, update_time and
+        source_type.
+        """
+
+    @_builtins.property
+    def lists(self) -> _containers.RepeatedCompositeFieldContainer[Global___RankedList]:
+        """Ranked lists of searches over the candidates. A candidate in none of them is left out. Empty: the
+        candidates are in order.
+        """
 
     @_builtins.property
     def options(self) -> _options_pb2.RerankOptions:
         """Parameters."""
 
-    @_builtins.property
-    def chunks(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Chunk]:
-        """The chunks that were wanted; see the RPC."""
-
     def __init__(
         self,
         *,
         query: _builtins.str = ...,
-        candidate_sets: _abc.Iterable[_candidate_pb2.CandidateSet] | None = ...,
+        candidates: _abc.Iterable[_passage_pb2.Chunk] | None = ...,
+        lists: _abc.Iterable[Global___RankedList] | None = ...,
         options: _options_pb2.RerankOptions | None = ...,
-        chunks: _abc.Iterable[_passage_pb2.Chunk] | None = ...,
-        has_chunks: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate_sets", b"candidate_sets", "chunks", b"chunks", "has_chunks", b"has_chunks", "options", b"options", "query", b"query"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidates", b"candidates", "lists", b"lists", "options", b"options", "query", b"query"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RerankRequest: _TypeAlias = RerankRequest  # noqa: Y015
+
+@_typing.final
+class RankedList(_message.Message):
+    """Result of one search, best first: a candidate's rank is its index from 1."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ARM_FIELD_NUMBER: _builtins.int
+    CHUNK_IDS_FIELD_NUMBER: _builtins.int
+    SCORES_FIELD_NUMBER: _builtins.int
+    arm: Global___SearchArm.ValueType
+    """The way it was searched, which says what the scores mean."""
+    @_builtins.property
+    def chunk_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The chunk_ids of candidates, each once."""
+
+    @_builtins.property
+    def scores(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """The score of each of them, BM25 or cosine similarity; higher is better."""
+
+    def __init__(
+        self,
+        *,
+        arm: Global___SearchArm.ValueType = ...,
+        chunk_ids: _abc.Iterable[_builtins.str] | None = ...,
+        scores: _abc.Iterable[_builtins.float] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arm", b"arm", "chunk_ids", b"chunk_ids", "scores", b"scores"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RankedList: _TypeAlias = RankedList  # noqa: Y015
 
 @_typing.final
 class RerankResponse(_message.Message):
@@ -74,35 +133,93 @@ class RerankResponse(_message.Message):
     RANKED_FIELD_NUMBER: _builtins.int
     CUT_FIELD_NUMBER: _builtins.int
     DEGRADED_FIELD_NUMBER: _builtins.int
-    WANTED_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def ranked(self) -> _containers.RepeatedCompositeFieldContainer[_candidate_pb2.RankedChunk]:
+    def ranked(self) -> _containers.RepeatedCompositeFieldContainer[Global___RankedChunk]:
         """Best first."""
 
     @_builtins.property
     def cut(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.CutPassage]:
-        """What was not returned and why, where it was asked for."""
+        """Passages that were cut and why, if requested."""
 
     @_builtins.property
     def degraded(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Degradation]:
         """A strategy that failed or was late."""
 
-    @_builtins.property
-    def wanted(self) -> _containers.RepeatedCompositeFieldContainer[_candidate_pb2.CollectionChunks]:
-        """Chunks whose texts the strategy needs, by collection; nothing is ranked then."""
-
     def __init__(
         self,
         *,
-        ranked: _abc.Iterable[_candidate_pb2.RankedChunk] | None = ...,
+        ranked: _abc.Iterable[Global___RankedChunk] | None = ...,
         cut: _abc.Iterable[_passage_pb2.CutPassage] | None = ...,
         degraded: _abc.Iterable[_passage_pb2.Degradation] | None = ...,
-        wanted: _abc.Iterable[_candidate_pb2.CollectionChunks] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cut", b"cut", "degraded", b"degraded", "ranked", b"ranked", "wanted", b"wanted"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cut", b"cut", "degraded", b"degraded", "ranked", b"ranked"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RerankResponse: _TypeAlias = RerankResponse  # noqa: Y015
+
+@_typing.final
+class RankedChunk(_message.Message):
+    """A candidate in its final place."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHUNK_ID_FIELD_NUMBER: _builtins.int
+    SCORE_FIELD_NUMBER: _builtins.int
+    EXPLANATION_FIELD_NUMBER: _builtins.int
+    DUPLICATES_FIELD_NUMBER: _builtins.int
+    chunk_id: _builtins.str
+    """The candidate."""
+    score: _builtins.float
+    """Final score; higher is better, comparable within one response only."""
+    @_builtins.property
+    def explanation(self) -> _passage_pb2.ScoreExplanation:
+        """Why it stands here."""
+
+    @_builtins.property
+    def duplicates(self) -> _containers.RepeatedCompositeFieldContainer[Global___DuplicateChunk]:
+        """Near-duplicates that it stands for, best first."""
+
+    def __init__(
+        self,
+        *,
+        chunk_id: _builtins.str = ...,
+        score: _builtins.float = ...,
+        explanation: _passage_pb2.ScoreExplanation | None = ...,
+        duplicates: _abc.Iterable[Global___DuplicateChunk] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["explanation", b"explanation"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_id", b"chunk_id", "duplicates", b"duplicates", "explanation", b"explanation", "score", b"score"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RankedChunk: _TypeAlias = RankedChunk  # noqa: Y015
+
+@_typing.final
+class DuplicateChunk(_message.Message):
+    """A near-duplicate of a better candidate."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHUNK_ID_FIELD_NUMBER: _builtins.int
+    SIMILARITY_FIELD_NUMBER: _builtins.int
+    chunk_id: _builtins.str
+    """The candidate."""
+    similarity: _builtins.float
+    """Its similarity to the better one, 0 to 1."""
+    def __init__(
+        self,
+        *,
+        chunk_id: _builtins.str = ...,
+        similarity: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_id", b"chunk_id", "similarity", b"similarity"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DuplicateChunk: _TypeAlias = DuplicateChunk  # noqa: Y015

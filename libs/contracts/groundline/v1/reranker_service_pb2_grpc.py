@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class RerankerServiceStub:
-    """Puts candidates in their final order.
+    """Puts candidates in order, for whoever has ranked lists of them, their texts, or both.
     """
 
     def __init__(self, channel):
@@ -43,18 +43,17 @@ class RerankerServiceStub:
 
 
 class RerankerServiceServicer:
-    """Puts candidates in their final order.
+    """Puts candidates in order, for whoever has ranked lists of them, their texts, or both.
     """
 
     def Rerank(self, request, context):
-        """Fuses the ranked lists, removes near-duplicates, reranks and returns the first top_k. A strategy that fails or is
-        late falls back to the fused order and is named in degraded. The same request gives the same order: ties go to
-        the smaller chunk id, as long as a strategy's model gives the same scores.
+        """Fuses the lists, removes near-duplicates, orders the candidates by the strategy and returns the first top_k. A
+        strategy that fails or is late falls back to the fused order and is named in degraded. The same request gives the
+        same order, as long as a strategy's model gives the same scores: ties go to the candidate that comes first in the
+        request.
 
-        A strategy that reads texts (cross_encoder, api, llm, and weighted with its keyword or proximity component) needs
-        those of the best fused candidates. Where the request has none, the response says in `wanted` which they are, and
-        ranks nothing; the same request with these chunks is then ranked. A wanted chunk that does not come was
-        deleted, or may not be read, and is left out.
+        Without lists the candidates are in the order of the request. A candidate without a text has no near-duplicates; a
+        strategy that reads texts (cross_encoder, api, llm, and weighted with its keyword or proximity component) cuts it.
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. DEADLINE_EXCEEDED, INTERNAL.
         """
@@ -79,7 +78,7 @@ def add_RerankerServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class RerankerService:
-    """Puts candidates in their final order.
+    """Puts candidates in order, for whoever has ranked lists of them, their texts, or both.
     """
 
     @staticmethod

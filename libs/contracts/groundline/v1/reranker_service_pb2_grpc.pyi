@@ -27,45 +27,43 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class RerankerServiceStub:
-    """Puts candidates in their final order."""
+    """Puts candidates in order, for whoever has ranked lists of them, their texts, or both."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> RerankerServiceAsyncStub: ...
     Rerank: _grpc.UnaryUnaryMultiCallable[_reranker_service_pb2.RerankRequest, _reranker_service_pb2.RerankResponse]
-    """Fuses the ranked lists, removes near-duplicates, reranks and returns the first top_k. A strategy that fails or is
-    late falls back to the fused order and is named in degraded. The same request gives the same order: ties go to
-    the smaller chunk id, as long as a strategy's model gives the same scores.
+    """Fuses the lists, removes near-duplicates, orders the candidates by the strategy and returns the first top_k. A
+    strategy that fails or is late falls back to the fused order and is named in degraded. The same request gives the
+    same order, as long as a strategy's model gives the same scores: ties go to the candidate that comes first in the
+    request.
 
-    A strategy that reads texts (cross_encoder, api, llm, and weighted with its keyword or proximity component) needs
-    those of the best fused candidates. Where the request has none, the response says in `wanted` which they are, and
-    ranks nothing; the same request with these chunks is then ranked. A wanted chunk that does not come was
-    deleted, or may not be read, and is left out.
+    Without lists the candidates are in the order of the request. A candidate without a text has no near-duplicates; a
+    strategy that reads texts (cross_encoder, api, llm, and weighted with its keyword or proximity component) cuts it.
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. DEADLINE_EXCEEDED, INTERNAL.
     """
 
 @_typing.type_check_only
 class RerankerServiceAsyncStub(RerankerServiceStub):
-    """Puts candidates in their final order."""
+    """Puts candidates in order, for whoever has ranked lists of them, their texts, or both."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Rerank: _aio.UnaryUnaryMultiCallable[_reranker_service_pb2.RerankRequest, _reranker_service_pb2.RerankResponse]  # type: ignore[assignment]
-    """Fuses the ranked lists, removes near-duplicates, reranks and returns the first top_k. A strategy that fails or is
-    late falls back to the fused order and is named in degraded. The same request gives the same order: ties go to
-    the smaller chunk id, as long as a strategy's model gives the same scores.
+    """Fuses the lists, removes near-duplicates, orders the candidates by the strategy and returns the first top_k. A
+    strategy that fails or is late falls back to the fused order and is named in degraded. The same request gives the
+    same order, as long as a strategy's model gives the same scores: ties go to the candidate that comes first in the
+    request.
 
-    A strategy that reads texts (cross_encoder, api, llm, and weighted with its keyword or proximity component) needs
-    those of the best fused candidates. Where the request has none, the response says in `wanted` which they are, and
-    ranks nothing; the same request with these chunks is then ranked. A wanted chunk that does not come was
-    deleted, or may not be read, and is left out.
+    Without lists the candidates are in the order of the request. A candidate without a text has no near-duplicates; a
+    strategy that reads texts (cross_encoder, api, llm, and weighted with its keyword or proximity component) cuts it.
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. DEADLINE_EXCEEDED, INTERNAL.
     """
 
 class RerankerServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Puts candidates in their final order."""
+    """Puts candidates in order, for whoever has ranked lists of them, their texts, or both."""
 
     @_abc_1.abstractmethod
     def Rerank(
@@ -73,14 +71,13 @@ class RerankerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _reranker_service_pb2.RerankRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_reranker_service_pb2.RerankResponse, _abc.Awaitable[_reranker_service_pb2.RerankResponse]]:
-        """Fuses the ranked lists, removes near-duplicates, reranks and returns the first top_k. A strategy that fails or is
-        late falls back to the fused order and is named in degraded. The same request gives the same order: ties go to
-        the smaller chunk id, as long as a strategy's model gives the same scores.
+        """Fuses the lists, removes near-duplicates, orders the candidates by the strategy and returns the first top_k. A
+        strategy that fails or is late falls back to the fused order and is named in degraded. The same request gives the
+        same order, as long as a strategy's model gives the same scores: ties go to the candidate that comes first in the
+        request.
 
-        A strategy that reads texts (cross_encoder, api, llm, and weighted with its keyword or proximity component) needs
-        those of the best fused candidates. Where the request has none, the response says in `wanted` which they are, and
-        ranks nothing; the same request with these chunks is then ranked. A wanted chunk that does not come was
-        deleted, or may not be read, and is left out.
+        Without lists the candidates are in the order of the request. A candidate without a text has no near-duplicates; a
+        strategy that reads texts (cross_encoder, api, llm, and weighted with its keyword or proximity component) cuts it.
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. DEADLINE_EXCEEDED, INTERNAL.
         """

@@ -22,58 +22,52 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
-from groundline.v1 import candidate_pb2 as groundline_dot_v1_dot_candidate__pb2
 from groundline.v1 import limits_pb2 as groundline_dot_v1_dot_limits__pb2
 from groundline.v1 import options_pb2 as groundline_dot_v1_dot_options__pb2
 from groundline.v1 import passage_pb2 as groundline_dot_v1_dot_passage__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%groundline/v1/retriever_service.proto\x12\rgroundline.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1dgroundline/v1/candidate.proto\x1a\x1agroundline/v1/limits.proto\x1a\x1bgroundline/v1/options.proto\x1a\x1bgroundline/v1/passage.proto\"\x9c\x02\n\x0fRetrieveRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12 \n\x0e\x63ollection_ids\x18\x02 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x01\x12/\n\x06\x66ilter\x18\x03 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\x8a\xe7\x18\x02H\x01\x12\x30\n\x07options\x18\x04 \x01(\x0b\x32\x1f.groundline.v1.RetrievalOptions\x12#\n\x13\x63ollection_versions\x18\x05 \x03(\x07\x42\x06\x8a\xe7\x18\x02\x38\x64\x12\x1c\n\x0cmin_position\x18\x06 \x01(\tB\x06\x8a\xe7\x18\x02@\x07\x12\'\n\x07ranking\x18\x07 \x01(\x0b\x32\x16.groundline.v1.Ranking\"\x82\x01\n\x07Ranking\x12-\n\x07options\x18\x01 \x01(\x0b\x32\x1c.groundline.v1.RerankOptions\x12\x34\n\x0fweak_similarity\x18\x02 \x01(\x02\x42\x16\x8a\xe7\x18\x12\t\x00\x00\x00\x00\x00\x00\xf0\xbf\x11\x00\x00\x00\x00\x00\x00\xf0?H\x00\x88\x01\x01\x42\x12\n\x10_weak_similarity\"\xff\x02\n\x10RetrieveResponse\x12(\n\x05lists\x18\x01 \x03(\x0b\x32\x19.groundline.v1.RankedList\x12\x32\n\x08\x66\x65\x61tures\x18\x02 \x01(\x0b\x32 .groundline.v1.CandidateFeatures\x12,\n\x08\x64\x65graded\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.Degradation\x12+\n\x07timings\x18\x04 \x03(\x0b\x32\x1a.groundline.v1.StageTiming\x12L\n\x0f\x61\x64jacent_chunks\x18\x05 \x03(\x0b\x32\x33.groundline.v1.RetrieveResponse.AdjacentChunksEntry\x12-\n\x06ranked\x18\x06 \x01(\x0b\x32\x1d.groundline.v1.RankedPassages\x1a\x35\n\x13\x41\x64jacentChunksEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x05:\x02\x38\x01\"\xf1\x01\n\x0eRankedPassages\x12(\n\x08passages\x18\x01 \x03(\x0b\x32\x16.groundline.v1.Passage\x12&\n\x03\x63ut\x18\x02 \x03(\x0b\x32\x19.groundline.v1.CutPassage\x12R\n\x13\x63ollection_versions\x18\x03 \x03(\x0b\x32\x35.groundline.v1.RankedPassages.CollectionVersionsEntry\x1a\x39\n\x17\x43ollectionVersionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x07:\x02\x38\x01\"R\n\x12\x46\x65tchChunksRequest\x12<\n\nselections\x18\x01 \x03(\x0b\x32\x1f.groundline.v1.CollectionChunksB\x07\x8a\xe7\x18\x03\x38\xe8\x07\"B\n\x13\x46\x65tchChunksResponse\x12+\n\x06\x63hunks\x18\x01 \x03(\x0b\x32\x1b.groundline.v1.FetchedChunk2\xbf\x01\n\x10RetrieverService\x12P\n\x08Retrieve\x12\x1e.groundline.v1.RetrieveRequest\x1a\x1f.groundline.v1.RetrieveResponse\"\x03\x90\x02\x01\x12Y\n\x0b\x46\x65tchChunks\x12!.groundline.v1.FetchChunksRequest\x1a\".groundline.v1.FetchChunksResponse\"\x03\x90\x02\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%groundline/v1/retriever_service.proto\x12\rgroundline.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1agroundline/v1/limits.proto\x1a\x1bgroundline/v1/options.proto\x1a\x1bgroundline/v1/passage.proto\"\xbc\x02\n\rSearchRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12 \n\x0e\x63ollection_ids\x18\x02 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x01\x12/\n\x06\x66ilter\x18\x03 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\x8a\xe7\x18\x02H\x01\x12-\n\x07options\x18\x04 \x01(\x0b\x32\x1c.groundline.v1.SearchOptions\x12\x1c\n\x0cmin_position\x18\x05 \x01(\tB\x06\x8a\xe7\x18\x02@\x07\x12\'\n\x12\x61\x64\x64itional_queries\x18\x06 \x03(\tB\x0b\x8a\xe7\x18\x07\x18\x01 \xc0>8\t\x12\x34\n\x0fweak_similarity\x18\x07 \x01(\x02\x42\x16\x8a\xe7\x18\x12\t\x00\x00\x00\x00\x00\x00\xf0\xbf\x11\x00\x00\x00\x00\x00\x00\xf0?H\x00\x88\x01\x01\x42\x12\n\x10_weak_similarity\"\xf1\x01\n\x0eSearchResponse\x12(\n\x08passages\x18\x01 \x03(\x0b\x32\x16.groundline.v1.Passage\x12,\n\x08\x64\x65graded\x18\x02 \x03(\x0b\x32\x1a.groundline.v1.Degradation\x12+\n\x07timings\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.StageTiming\x12\x10\n\x08trace_id\x18\x04 \x01(\t\x12&\n\x03\x63ut\x18\x05 \x03(\x0b\x32\x19.groundline.v1.CutPassage\x12\x14\n\x07is_weak\x18\x06 \x01(\x08H\x00\x88\x01\x01\x42\n\n\x08_is_weak\"R\n\x12\x46\x65tchChunksRequest\x12<\n\nselections\x18\x01 \x03(\x0b\x32\x1f.groundline.v1.CollectionChunksB\x07\x8a\xe7\x18\x03\x38\xe8\x07\"S\n\x10\x43ollectionChunks\x12\x1f\n\rcollection_id\x18\x01 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\x01\x12\x1e\n\tchunk_ids\x18\x02 \x03(\tB\x0b\x8a\xe7\x18\x07\x30\x01\x38\xe8\x07@\x03\";\n\x13\x46\x65tchChunksResponse\x12$\n\x06\x63hunks\x18\x01 \x03(\x0b\x32\x14.groundline.v1.Chunk2\xcf\x01\n\x10RetrieverService\x12`\n\x06Search\x12\x1c.groundline.v1.SearchRequest\x1a\x1d.groundline.v1.SearchResponse\"\x19\x90\x02\x01\x82\xd3\xe4\x93\x02\x10\"\x0b/api/search:\x01*\x12Y\n\x0b\x46\x65tchChunks\x12!.groundline.v1.FetchChunksRequest\x1a\".groundline.v1.FetchChunksResponse\"\x03\x90\x02\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'groundline.v1.retriever_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_RETRIEVEREQUEST'].fields_by_name['query']._loaded_options = None
-  _globals['_RETRIEVEREQUEST'].fields_by_name['query']._serialized_options = b'\212\347\030\005\030\001 \300>'
-  _globals['_RETRIEVEREQUEST'].fields_by_name['collection_ids']._loaded_options = None
-  _globals['_RETRIEVEREQUEST'].fields_by_name['collection_ids']._serialized_options = b'\212\347\030\0048d@\001'
-  _globals['_RETRIEVEREQUEST'].fields_by_name['filter']._loaded_options = None
-  _globals['_RETRIEVEREQUEST'].fields_by_name['filter']._serialized_options = b'\212\347\030\002H\001'
-  _globals['_RETRIEVEREQUEST'].fields_by_name['collection_versions']._loaded_options = None
-  _globals['_RETRIEVEREQUEST'].fields_by_name['collection_versions']._serialized_options = b'\212\347\030\0028d'
-  _globals['_RETRIEVEREQUEST'].fields_by_name['min_position']._loaded_options = None
-  _globals['_RETRIEVEREQUEST'].fields_by_name['min_position']._serialized_options = b'\212\347\030\002@\007'
-  _globals['_RANKING'].fields_by_name['weak_similarity']._loaded_options = None
-  _globals['_RANKING'].fields_by_name['weak_similarity']._serialized_options = b'\212\347\030\022\t\000\000\000\000\000\000\360\277\021\000\000\000\000\000\000\360?'
-  _globals['_RETRIEVERESPONSE_ADJACENTCHUNKSENTRY']._loaded_options = None
-  _globals['_RETRIEVERESPONSE_ADJACENTCHUNKSENTRY']._serialized_options = b'8\001'
-  _globals['_RANKEDPASSAGES_COLLECTIONVERSIONSENTRY']._loaded_options = None
-  _globals['_RANKEDPASSAGES_COLLECTIONVERSIONSENTRY']._serialized_options = b'8\001'
+  _globals['_SEARCHREQUEST'].fields_by_name['query']._loaded_options = None
+  _globals['_SEARCHREQUEST'].fields_by_name['query']._serialized_options = b'\212\347\030\005\030\001 \300>'
+  _globals['_SEARCHREQUEST'].fields_by_name['collection_ids']._loaded_options = None
+  _globals['_SEARCHREQUEST'].fields_by_name['collection_ids']._serialized_options = b'\212\347\030\0048d@\001'
+  _globals['_SEARCHREQUEST'].fields_by_name['filter']._loaded_options = None
+  _globals['_SEARCHREQUEST'].fields_by_name['filter']._serialized_options = b'\212\347\030\002H\001'
+  _globals['_SEARCHREQUEST'].fields_by_name['min_position']._loaded_options = None
+  _globals['_SEARCHREQUEST'].fields_by_name['min_position']._serialized_options = b'\212\347\030\002@\007'
+  _globals['_SEARCHREQUEST'].fields_by_name['additional_queries']._loaded_options = None
+  _globals['_SEARCHREQUEST'].fields_by_name['additional_queries']._serialized_options = b'\212\347\030\007\030\001 \300>8\t'
+  _globals['_SEARCHREQUEST'].fields_by_name['weak_similarity']._loaded_options = None
+  _globals['_SEARCHREQUEST'].fields_by_name['weak_similarity']._serialized_options = b'\212\347\030\022\t\000\000\000\000\000\000\360\277\021\000\000\000\000\000\000\360?'
   _globals['_FETCHCHUNKSREQUEST'].fields_by_name['selections']._loaded_options = None
   _globals['_FETCHCHUNKSREQUEST'].fields_by_name['selections']._serialized_options = b'\212\347\030\0038\350\007'
-  _globals['_RETRIEVERSERVICE'].methods_by_name['Retrieve']._loaded_options = None
-  _globals['_RETRIEVERSERVICE'].methods_by_name['Retrieve']._serialized_options = b'\220\002\001'
+  _globals['_COLLECTIONCHUNKS'].fields_by_name['collection_id']._loaded_options = None
+  _globals['_COLLECTIONCHUNKS'].fields_by_name['collection_id']._serialized_options = b'\212\347\030\004\030\001@\001'
+  _globals['_COLLECTIONCHUNKS'].fields_by_name['chunk_ids']._loaded_options = None
+  _globals['_COLLECTIONCHUNKS'].fields_by_name['chunk_ids']._serialized_options = b'\212\347\030\0070\0018\350\007@\003'
+  _globals['_RETRIEVERSERVICE'].methods_by_name['Search']._loaded_options = None
+  _globals['_RETRIEVERSERVICE'].methods_by_name['Search']._serialized_options = b'\220\002\001\202\323\344\223\002\020\"\013/api/search:\001*'
   _globals['_RETRIEVERSERVICE'].methods_by_name['FetchChunks']._loaded_options = None
   _globals['_RETRIEVERSERVICE'].methods_by_name['FetchChunks']._serialized_options = b'\220\002\001'
-  _globals['_RETRIEVEREQUEST']._serialized_start=204
-  _globals['_RETRIEVEREQUEST']._serialized_end=488
-  _globals['_RANKING']._serialized_start=491
-  _globals['_RANKING']._serialized_end=621
-  _globals['_RETRIEVERESPONSE']._serialized_start=624
-  _globals['_RETRIEVERESPONSE']._serialized_end=1007
-  _globals['_RETRIEVERESPONSE_ADJACENTCHUNKSENTRY']._serialized_start=954
-  _globals['_RETRIEVERESPONSE_ADJACENTCHUNKSENTRY']._serialized_end=1007
-  _globals['_RANKEDPASSAGES']._serialized_start=1010
-  _globals['_RANKEDPASSAGES']._serialized_end=1251
-  _globals['_RANKEDPASSAGES_COLLECTIONVERSIONSENTRY']._serialized_start=1194
-  _globals['_RANKEDPASSAGES_COLLECTIONVERSIONSENTRY']._serialized_end=1251
-  _globals['_FETCHCHUNKSREQUEST']._serialized_start=1253
-  _globals['_FETCHCHUNKSREQUEST']._serialized_end=1335
-  _globals['_FETCHCHUNKSRESPONSE']._serialized_start=1337
-  _globals['_FETCHCHUNKSRESPONSE']._serialized_end=1403
-  _globals['_RETRIEVERSERVICE']._serialized_start=1406
-  _globals['_RETRIEVERSERVICE']._serialized_end=1597
+  _globals['_SEARCHREQUEST']._serialized_start=203
+  _globals['_SEARCHREQUEST']._serialized_end=519
+  _globals['_SEARCHRESPONSE']._serialized_start=522
+  _globals['_SEARCHRESPONSE']._serialized_end=763
+  _globals['_FETCHCHUNKSREQUEST']._serialized_start=765
+  _globals['_FETCHCHUNKSREQUEST']._serialized_end=847
+  _globals['_COLLECTIONCHUNKS']._serialized_start=849
+  _globals['_COLLECTIONCHUNKS']._serialized_end=932
+  _globals['_FETCHCHUNKSRESPONSE']._serialized_start=934
+  _globals['_FETCHCHUNKSRESPONSE']._serialized_end=993
+  _globals['_RETRIEVERSERVICE']._serialized_start=996
+  _globals['_RETRIEVERSERVICE']._serialized_end=1203
 # @@protoc_insertion_point(module_scope)

@@ -8,7 +8,6 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf.internal import containers as _containers
-from groundline.v1 import candidate_pb2 as _candidate_pb2
 from groundline.v1 import options_pb2 as _options_pb2
 from groundline.v1 import passage_pb2 as _passage_pb2
 import builtins as _builtins
@@ -23,8 +22,8 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
-class RetrieveRequest(_message.Message):
-    """Request of Retrieve."""
+class SearchRequest(_message.Message):
+    """Request of Search."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -32,38 +31,33 @@ class RetrieveRequest(_message.Message):
     COLLECTION_IDS_FIELD_NUMBER: _builtins.int
     FILTER_FIELD_NUMBER: _builtins.int
     OPTIONS_FIELD_NUMBER: _builtins.int
-    COLLECTION_VERSIONS_FIELD_NUMBER: _builtins.int
     MIN_POSITION_FIELD_NUMBER: _builtins.int
-    RANKING_FIELD_NUMBER: _builtins.int
+    ADDITIONAL_QUERIES_FIELD_NUMBER: _builtins.int
+    WEAK_SIMILARITY_FIELD_NUMBER: _builtins.int
     query: _builtins.str
-    """What to look for."""
+    """Query, 1 to 8000 characters after trimming white space."""
     min_position: _builtins.str
-    """What was written up to here must be seen; see IngestionJob.position. Empty: what was written more than
-    max_standby_lag_seconds ago, and what the collections were when their versions were read.
+    """Position up to which changes are visible; see ChatRequest.min_position."""
+    weak_similarity: _builtins.float
+    """Minimum similarity (cosine, -1 to 1). If no hit reaches it, the response says so and has no passages:
+    better words may find more. Not set: every hit is returned.
     """
     @_builtins.property
     def collection_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Collections to search. Empty: every collection that the caller may read."""
+        """Collections to search, 100 at most. Empty: every collection that the caller may read."""
 
     @_builtins.property
     def filter(self) -> _struct_pb2.Struct:
         """Condition on documents; see ChatRequest.filter."""
 
     @_builtins.property
-    def options(self) -> _options_pb2.RetrievalOptions:
+    def options(self) -> _options_pb2.SearchOptions:
         """Parameters."""
 
     @_builtins.property
-    def collection_versions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Versions of the collections, in the order of collection_ids, as the caller has just read them, or as it knew them and
-        checks afterwards, to drop the response where they are others (RankedPassages.collection_versions). What the retriever
-        remembers of these versions it does not read again. Empty: it reads them.
-        """
-
-    @_builtins.property
-    def ranking(self) -> Global___Ranking:
-        """Rank what is found and read what is kept, in the same call. Not set: the lists are returned, for whoever ranks
-        them together with those of other queries, or by a model.
+    def additional_queries(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Other queries to search for at the same time, 9 at most: parts of `query`, or other words for it. What they find is
+        fused with what `query` finds, and ordered by `query`.
         """
 
     def __init__(
@@ -72,186 +66,72 @@ class RetrieveRequest(_message.Message):
         query: _builtins.str = ...,
         collection_ids: _abc.Iterable[_builtins.str] | None = ...,
         filter: _struct_pb2.Struct | None = ...,
-        options: _options_pb2.RetrievalOptions | None = ...,
-        collection_versions: _abc.Iterable[_builtins.int] | None = ...,
+        options: _options_pb2.SearchOptions | None = ...,
         min_position: _builtins.str = ...,
-        ranking: Global___Ranking | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "options", b"options", "ranking", b"ranking"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_ids", b"collection_ids", "collection_versions", b"collection_versions", "filter", b"filter", "min_position", b"min_position", "options", b"options", "query", b"query", "ranking", b"ranking"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___RetrieveRequest: _TypeAlias = RetrieveRequest  # noqa: Y015
-
-@_typing.final
-class Ranking(_message.Message):
-    """How what is found is ranked where it is found."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    OPTIONS_FIELD_NUMBER: _builtins.int
-    WEAK_SIMILARITY_FIELD_NUMBER: _builtins.int
-    weak_similarity: _builtins.float
-    """What is found is left unranked where nothing of it is at least this similar (cosine, -1 to 1), or where it is
-    nothing: the caller will search again, and rank all together. Not set: it is always ranked.
-    """
-    @_builtins.property
-    def options(self) -> _options_pb2.RerankOptions:
-        """Parameters. The strategy is RERANK_STRATEGY_NONE or RERANK_STRATEGY_WEIGHTED: the retriever asks no model."""
-
-    def __init__(
-        self,
-        *,
-        options: _options_pb2.RerankOptions | None = ...,
+        additional_queries: _abc.Iterable[_builtins.str] | None = ...,
         weak_similarity: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_weak_similarity", b"_weak_similarity", "options", b"options", "weak_similarity", b"weak_similarity"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_weak_similarity", b"_weak_similarity", "filter", b"filter", "options", b"options", "weak_similarity", b"weak_similarity"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_weak_similarity", b"_weak_similarity", "options", b"options", "weak_similarity", b"weak_similarity"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_weak_similarity", b"_weak_similarity", "additional_queries", b"additional_queries", "collection_ids", b"collection_ids", "filter", b"filter", "min_position", b"min_position", "options", b"options", "query", b"query", "weak_similarity", b"weak_similarity"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__weak_similarity: _TypeAlias = _typing.Literal["weak_similarity"]  # noqa: Y015
     _WhichOneofArgType__weak_similarity: _TypeAlias = _typing.Literal["_weak_similarity", b"_weak_similarity"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__weak_similarity) -> _WhichOneofReturnType__weak_similarity | None: ...
 
-Global___Ranking: _TypeAlias = Ranking  # noqa: Y015
+Global___SearchRequest: _TypeAlias = SearchRequest  # noqa: Y015
 
 @_typing.final
-class RetrieveResponse(_message.Message):
-    """Response of Retrieve."""
+class SearchResponse(_message.Message):
+    """Response of Search."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    @_typing.final
-    class AdjacentChunksEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.int
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.int = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    LISTS_FIELD_NUMBER: _builtins.int
-    FEATURES_FIELD_NUMBER: _builtins.int
+    PASSAGES_FIELD_NUMBER: _builtins.int
     DEGRADED_FIELD_NUMBER: _builtins.int
     TIMINGS_FIELD_NUMBER: _builtins.int
-    ADJACENT_CHUNKS_FIELD_NUMBER: _builtins.int
-    RANKED_FIELD_NUMBER: _builtins.int
+    TRACE_ID_FIELD_NUMBER: _builtins.int
+    CUT_FIELD_NUMBER: _builtins.int
+    IS_WEAK_FIELD_NUMBER: _builtins.int
+    trace_id: _builtins.str
+    """W3C trace id of this request; empty where the request is not traced."""
+    is_weak: _builtins.bool
+    """Whether no hit reaches weak_similarity. Not set without weak_similarity."""
     @_builtins.property
-    def lists(self) -> _containers.RepeatedCompositeFieldContainer[_candidate_pb2.RankedList]:
-        """What each arm found in each index; empty where it was ranked."""
-
-    @_builtins.property
-    def features(self) -> _candidate_pb2.CandidateFeatures:
-        """What ranking needs to know of every chunk in the lists."""
+    def passages(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Passage]:
+        """Best first."""
 
     @_builtins.property
     def degraded(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Degradation]:
-        """An arm that failed or was late."""
+        """Parts that were skipped, failed or came late; empty without any."""
 
     @_builtins.property
     def timings(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.StageTiming]:
-        """How long the parts took: embedding, keyword search, semantic search, and ranking and reading where that was asked
-        for.
-        """
-
-    @_builtins.property
-    def adjacent_chunks(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """By collection how many adjacent chunks its hits are to be read with, as the options or the collection's defaults
-        say, for FetchChunks. A collection that is not in it: none.
-        """
-
-    @_builtins.property
-    def ranked(self) -> Global___RankedPassages:
-        """What is kept, where it was ranked."""
-
-    def __init__(
-        self,
-        *,
-        lists: _abc.Iterable[_candidate_pb2.RankedList] | None = ...,
-        features: _candidate_pb2.CandidateFeatures | None = ...,
-        degraded: _abc.Iterable[_passage_pb2.Degradation] | None = ...,
-        timings: _abc.Iterable[_passage_pb2.StageTiming] | None = ...,
-        adjacent_chunks: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
-        ranked: Global___RankedPassages | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["features", b"features", "ranked", b"ranked"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjacent_chunks", b"adjacent_chunks", "degraded", b"degraded", "features", b"features", "lists", b"lists", "ranked", b"ranked", "timings", b"timings"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___RetrieveResponse: _TypeAlias = RetrieveResponse  # noqa: Y015
-
-@_typing.final
-class RankedPassages(_message.Message):
-    """What ranking keeps, with its texts."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    @_typing.final
-    class CollectionVersionsEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.int
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.int = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    PASSAGES_FIELD_NUMBER: _builtins.int
-    CUT_FIELD_NUMBER: _builtins.int
-    COLLECTION_VERSIONS_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def passages(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Passage]:
-        """Best first; of those that exist and that the caller may read."""
+        """How long each stage took, in order."""
 
     @_builtins.property
     def cut(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.CutPassage]:
-        """What was not kept and why, where it was asked for."""
-
-    @_builtins.property
-    def collection_versions(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """The collections of the passages, with the versions in which the statement that read the texts found them and found
-        that the caller may read them.
-        """
+        """Passages that were cut and why, if requested."""
 
     def __init__(
         self,
         *,
         passages: _abc.Iterable[_passage_pb2.Passage] | None = ...,
+        degraded: _abc.Iterable[_passage_pb2.Degradation] | None = ...,
+        timings: _abc.Iterable[_passage_pb2.StageTiming] | None = ...,
+        trace_id: _builtins.str = ...,
         cut: _abc.Iterable[_passage_pb2.CutPassage] | None = ...,
-        collection_versions: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        is_weak: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_is_weak", b"_is_weak", "is_weak", b"is_weak"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_versions", b"collection_versions", "cut", b"cut", "passages", b"passages"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_is_weak", b"_is_weak", "cut", b"cut", "degraded", b"degraded", "is_weak", b"is_weak", "passages", b"passages", "timings", b"timings", "trace_id", b"trace_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__is_weak: _TypeAlias = _typing.Literal["is_weak"]  # noqa: Y015
+    _WhichOneofArgType__is_weak: _TypeAlias = _typing.Literal["_is_weak", b"_is_weak"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__is_weak) -> _WhichOneofReturnType__is_weak | None: ...
 
-Global___RankedPassages: _TypeAlias = RankedPassages  # noqa: Y015
+Global___SearchResponse: _TypeAlias = SearchResponse  # noqa: Y015
 
 @_typing.final
 class FetchChunksRequest(_message.Message):
@@ -261,13 +141,13 @@ class FetchChunksRequest(_message.Message):
 
     SELECTIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def selections(self) -> _containers.RepeatedCompositeFieldContainer[_candidate_pb2.CollectionChunks]:
-        """What to read."""
+    def selections(self) -> _containers.RepeatedCompositeFieldContainer[Global___CollectionChunks]:
+        """Chunks to read."""
 
     def __init__(
         self,
         *,
-        selections: _abc.Iterable[_candidate_pb2.CollectionChunks] | None = ...,
+        selections: _abc.Iterable[Global___CollectionChunks] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -278,6 +158,34 @@ class FetchChunksRequest(_message.Message):
 Global___FetchChunksRequest: _TypeAlias = FetchChunksRequest  # noqa: Y015
 
 @_typing.final
+class CollectionChunks(_message.Message):
+    """Chunks of one collection."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLLECTION_ID_FIELD_NUMBER: _builtins.int
+    CHUNK_IDS_FIELD_NUMBER: _builtins.int
+    collection_id: _builtins.str
+    """The collection."""
+    @_builtins.property
+    def chunk_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Its chunks, each once."""
+
+    def __init__(
+        self,
+        *,
+        collection_id: _builtins.str = ...,
+        chunk_ids: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_ids", b"chunk_ids", "collection_id", b"collection_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CollectionChunks: _TypeAlias = CollectionChunks  # noqa: Y015
+
+@_typing.final
 class FetchChunksResponse(_message.Message):
     """Response of FetchChunks."""
 
@@ -285,13 +193,13 @@ class FetchChunksResponse(_message.Message):
 
     CHUNKS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def chunks(self) -> _containers.RepeatedCompositeFieldContainer[_candidate_pb2.FetchedChunk]:
-        """Those that exist and may be read, in no particular order."""
+    def chunks(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Chunk]:
+        """The chunks that exist and may be read, in no particular order."""
 
     def __init__(
         self,
         *,
-        chunks: _abc.Iterable[_candidate_pb2.FetchedChunk] | None = ...,
+        chunks: _abc.Iterable[_passage_pb2.Chunk] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...

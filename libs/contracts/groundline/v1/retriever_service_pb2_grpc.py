@@ -26,10 +26,11 @@ if _version_not_supported:
 
 
 class RetrieverServiceStub:
-    """Searches collections, ranks what they hold where that takes no model, and reads the chunks that are kept.
+    """Finds passages. Every RPC acts for the caller whose principals the gateway established, and sees only what that
+    caller may read; what it may not read does not exist for it.
 
-    The index proposes, PostgreSQL decides: Retrieve says what the arms found, FetchChunks what of it exists and may be
-    read at that moment.
+    The index proposes, PostgreSQL decides: search arms propose chunks, and the statement that reads the texts of those
+    that are kept decides which of them exist and may be read at that moment.
     """
 
     def __init__(self, channel):
@@ -38,10 +39,10 @@ class RetrieverServiceStub:
         Args:
             channel: A grpc.Channel.
         """
-        self.Retrieve = channel.unary_unary(
-                '/groundline.v1.RetrieverService/Retrieve',
-                request_serializer=groundline_dot_v1_dot_retriever__service__pb2.RetrieveRequest.SerializeToString,
-                response_deserializer=groundline_dot_v1_dot_retriever__service__pb2.RetrieveResponse.FromString,
+        self.Search = channel.unary_unary(
+                '/groundline.v1.RetrieverService/Search',
+                request_serializer=groundline_dot_v1_dot_retriever__service__pb2.SearchRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_retriever__service__pb2.SearchResponse.FromString,
                 _registered_method=True)
         self.FetchChunks = channel.unary_unary(
                 '/groundline.v1.RetrieverService/FetchChunks',
@@ -51,30 +52,36 @@ class RetrieverServiceStub:
 
 
 class RetrieverServiceServicer:
-    """Searches collections, ranks what they hold where that takes no model, and reads the chunks that are kept.
+    """Finds passages. Every RPC acts for the caller whose principals the gateway established, and sees only what that
+    caller may read; what it may not read does not exist for it.
 
-    The index proposes, PostgreSQL decides: Retrieve says what the arms found, FetchChunks what of it exists and may be
-    read at that moment.
+    The index proposes, PostgreSQL decides: search arms propose chunks, and the statement that reads the texts of those
+    that are kept decides which of them exist and may be read at that moment.
     """
 
-    def Retrieve(self, request, context):
-        """Runs BM25 and vector search side by side on every collection named, and returns what each arm found, without
-        texts; or, with `ranking`, the passages that are kept of it, as Rerank and FetchChunks would make them. One arm that fails or is late is named in degraded, and so are collections that the keyword arm left out
-        because their index is being rebuilt (LEXICAL_INDEX_UNSOUND), or of which the distributed index lacks what was
-        written lately (SEARCH_INDEX_BEHIND); both arms failing is an error. Only chunks that the caller may read are seen.
+    def Search(self, request, context):
+        """Finds passages without writing an answer: the tool for agents. BM25 and vector search run side by side on every
+        collection; what they find is fused, freed of near-duplicates, ordered and cut, and the texts of what is kept are
+        read.
 
-        INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: a collection does not exist.
-        FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): a collection was embedded with another model than the one
-        running; (LEXICAL_BACKEND_MISMATCH): it was indexed with another keyword engine. UNAVAILABLE: the database is out
-        of reach, or a collection was deleted or rebuilt at this moment. DEADLINE_EXCEEDED, INTERNAL.
+        A search arm that fails or is late is named in degraded, and so are collections that the keyword arm left out because
+        their index is being rebuilt (LEXICAL_INDEX_UNSOUND), or of which the distributed index lacks recent writes
+        (SEARCH_INDEX_BEHIND), one of several queries that could not be searched for (SEARCH_INCOMPLETE), and a strategy that
+        fails or is late, in whose place the fused order stands.
+
+        INVALID_ARGUMENT: a field is wrong, or beyond what a collection allows; every wrong field is named. NOT_FOUND: a
+        collection does not exist. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): a collection was embedded with another
+        model than the one running; (LEXICAL_BACKEND_MISMATCH): it was indexed with another keyword engine. UNAVAILABLE: the
+        database is out of reach, or a collection was deleted or rebuilt at this moment. UNAUTHENTICATED or
+        RESOURCE_EXHAUSTED (from the gateway), DEADLINE_EXCEEDED, INTERNAL.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def FetchChunks(self, request, context):
-        """Reads chunks, with the texts and metadata of now. A chunk that does not exist any more, or that the caller may not
-        read, is left out.
+        """Reads chunks, with the texts and metadata of now. A chunk that no longer exists, or that the caller may not read, is
+        left out.
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. UNAVAILABLE: the database is out of reach.
         DEADLINE_EXCEEDED, INTERNAL.
@@ -86,10 +93,10 @@ class RetrieverServiceServicer:
 
 def add_RetrieverServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
-            'Retrieve': grpc.unary_unary_rpc_method_handler(
-                    servicer.Retrieve,
-                    request_deserializer=groundline_dot_v1_dot_retriever__service__pb2.RetrieveRequest.FromString,
-                    response_serializer=groundline_dot_v1_dot_retriever__service__pb2.RetrieveResponse.SerializeToString,
+            'Search': grpc.unary_unary_rpc_method_handler(
+                    servicer.Search,
+                    request_deserializer=groundline_dot_v1_dot_retriever__service__pb2.SearchRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_retriever__service__pb2.SearchResponse.SerializeToString,
             ),
             'FetchChunks': grpc.unary_unary_rpc_method_handler(
                     servicer.FetchChunks,
@@ -105,14 +112,15 @@ def add_RetrieverServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class RetrieverService:
-    """Searches collections, ranks what they hold where that takes no model, and reads the chunks that are kept.
+    """Finds passages. Every RPC acts for the caller whose principals the gateway established, and sees only what that
+    caller may read; what it may not read does not exist for it.
 
-    The index proposes, PostgreSQL decides: Retrieve says what the arms found, FetchChunks what of it exists and may be
-    read at that moment.
+    The index proposes, PostgreSQL decides: search arms propose chunks, and the statement that reads the texts of those
+    that are kept decides which of them exist and may be read at that moment.
     """
 
     @staticmethod
-    def Retrieve(request,
+    def Search(request,
             target,
             options=(),
             channel_credentials=None,
@@ -125,9 +133,9 @@ class RetrieverService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/groundline.v1.RetrieverService/Retrieve',
-            groundline_dot_v1_dot_retriever__service__pb2.RetrieveRequest.SerializeToString,
-            groundline_dot_v1_dot_retriever__service__pb2.RetrieveResponse.FromString,
+            '/groundline.v1.RetrieverService/Search',
+            groundline_dot_v1_dot_retriever__service__pb2.SearchRequest.SerializeToString,
+            groundline_dot_v1_dot_retriever__service__pb2.SearchResponse.FromString,
             options,
             channel_credentials,
             insecure,

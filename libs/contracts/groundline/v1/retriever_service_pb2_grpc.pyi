@@ -27,30 +27,36 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class RetrieverServiceStub:
-    """Searches collections, ranks what they hold where that takes no model, and reads the chunks that are kept.
+    """Finds passages. Every RPC acts for the caller whose principals the gateway established, and sees only what that
+    caller may read; what it may not read does not exist for it.
 
-    The index proposes, PostgreSQL decides: Retrieve says what the arms found, FetchChunks what of it exists and may be
-    read at that moment.
+    The index proposes, PostgreSQL decides: search arms propose chunks, and the statement that reads the texts of those
+    that are kept decides which of them exist and may be read at that moment.
     """
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> RetrieverServiceAsyncStub: ...
-    Retrieve: _grpc.UnaryUnaryMultiCallable[_retriever_service_pb2.RetrieveRequest, _retriever_service_pb2.RetrieveResponse]
-    """Runs BM25 and vector search side by side on every collection named, and returns what each arm found, without
-    texts; or, with `ranking`, the passages that are kept of it, as Rerank and FetchChunks would make them. One arm that fails or is late is named in degraded, and so are collections that the keyword arm left out
-    because their index is being rebuilt (LEXICAL_INDEX_UNSOUND), or of which the distributed index lacks what was
-    written lately (SEARCH_INDEX_BEHIND); both arms failing is an error. Only chunks that the caller may read are seen.
+    Search: _grpc.UnaryUnaryMultiCallable[_retriever_service_pb2.SearchRequest, _retriever_service_pb2.SearchResponse]
+    """Finds passages without writing an answer: the tool for agents. BM25 and vector search run side by side on every
+    collection; what they find is fused, freed of near-duplicates, ordered and cut, and the texts of what is kept are
+    read.
 
-    INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: a collection does not exist.
-    FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): a collection was embedded with another model than the one
-    running; (LEXICAL_BACKEND_MISMATCH): it was indexed with another keyword engine. UNAVAILABLE: the database is out
-    of reach, or a collection was deleted or rebuilt at this moment. DEADLINE_EXCEEDED, INTERNAL.
+    A search arm that fails or is late is named in degraded, and so are collections that the keyword arm left out because
+    their index is being rebuilt (LEXICAL_INDEX_UNSOUND), or of which the distributed index lacks recent writes
+    (SEARCH_INDEX_BEHIND), one of several queries that could not be searched for (SEARCH_INCOMPLETE), and a strategy that
+    fails or is late, in whose place the fused order stands.
+
+    INVALID_ARGUMENT: a field is wrong, or beyond what a collection allows; every wrong field is named. NOT_FOUND: a
+    collection does not exist. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): a collection was embedded with another
+    model than the one running; (LEXICAL_BACKEND_MISMATCH): it was indexed with another keyword engine. UNAVAILABLE: the
+    database is out of reach, or a collection was deleted or rebuilt at this moment. UNAUTHENTICATED or
+    RESOURCE_EXHAUSTED (from the gateway), DEADLINE_EXCEEDED, INTERNAL.
     """
     FetchChunks: _grpc.UnaryUnaryMultiCallable[_retriever_service_pb2.FetchChunksRequest, _retriever_service_pb2.FetchChunksResponse]
-    """Reads chunks, with the texts and metadata of now. A chunk that does not exist any more, or that the caller may not
-    read, is left out.
+    """Reads chunks, with the texts and metadata of now. A chunk that no longer exists, or that the caller may not read, is
+    left out.
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. UNAVAILABLE: the database is out of reach.
     DEADLINE_EXCEEDED, INTERNAL.
@@ -58,54 +64,66 @@ class RetrieverServiceStub:
 
 @_typing.type_check_only
 class RetrieverServiceAsyncStub(RetrieverServiceStub):
-    """Searches collections, ranks what they hold where that takes no model, and reads the chunks that are kept.
+    """Finds passages. Every RPC acts for the caller whose principals the gateway established, and sees only what that
+    caller may read; what it may not read does not exist for it.
 
-    The index proposes, PostgreSQL decides: Retrieve says what the arms found, FetchChunks what of it exists and may be
-    read at that moment.
+    The index proposes, PostgreSQL decides: search arms propose chunks, and the statement that reads the texts of those
+    that are kept decides which of them exist and may be read at that moment.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
-    Retrieve: _aio.UnaryUnaryMultiCallable[_retriever_service_pb2.RetrieveRequest, _retriever_service_pb2.RetrieveResponse]  # type: ignore[assignment]
-    """Runs BM25 and vector search side by side on every collection named, and returns what each arm found, without
-    texts; or, with `ranking`, the passages that are kept of it, as Rerank and FetchChunks would make them. One arm that fails or is late is named in degraded, and so are collections that the keyword arm left out
-    because their index is being rebuilt (LEXICAL_INDEX_UNSOUND), or of which the distributed index lacks what was
-    written lately (SEARCH_INDEX_BEHIND); both arms failing is an error. Only chunks that the caller may read are seen.
+    Search: _aio.UnaryUnaryMultiCallable[_retriever_service_pb2.SearchRequest, _retriever_service_pb2.SearchResponse]  # type: ignore[assignment]
+    """Finds passages without writing an answer: the tool for agents. BM25 and vector search run side by side on every
+    collection; what they find is fused, freed of near-duplicates, ordered and cut, and the texts of what is kept are
+    read.
 
-    INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: a collection does not exist.
-    FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): a collection was embedded with another model than the one
-    running; (LEXICAL_BACKEND_MISMATCH): it was indexed with another keyword engine. UNAVAILABLE: the database is out
-    of reach, or a collection was deleted or rebuilt at this moment. DEADLINE_EXCEEDED, INTERNAL.
+    A search arm that fails or is late is named in degraded, and so are collections that the keyword arm left out because
+    their index is being rebuilt (LEXICAL_INDEX_UNSOUND), or of which the distributed index lacks recent writes
+    (SEARCH_INDEX_BEHIND), one of several queries that could not be searched for (SEARCH_INCOMPLETE), and a strategy that
+    fails or is late, in whose place the fused order stands.
+
+    INVALID_ARGUMENT: a field is wrong, or beyond what a collection allows; every wrong field is named. NOT_FOUND: a
+    collection does not exist. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): a collection was embedded with another
+    model than the one running; (LEXICAL_BACKEND_MISMATCH): it was indexed with another keyword engine. UNAVAILABLE: the
+    database is out of reach, or a collection was deleted or rebuilt at this moment. UNAUTHENTICATED or
+    RESOURCE_EXHAUSTED (from the gateway), DEADLINE_EXCEEDED, INTERNAL.
     """
     FetchChunks: _aio.UnaryUnaryMultiCallable[_retriever_service_pb2.FetchChunksRequest, _retriever_service_pb2.FetchChunksResponse]  # type: ignore[assignment]
-    """Reads chunks, with the texts and metadata of now. A chunk that does not exist any more, or that the caller may not
-    read, is left out.
+    """Reads chunks, with the texts and metadata of now. A chunk that no longer exists, or that the caller may not read, is
+    left out.
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. UNAVAILABLE: the database is out of reach.
     DEADLINE_EXCEEDED, INTERNAL.
     """
 
 class RetrieverServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Searches collections, ranks what they hold where that takes no model, and reads the chunks that are kept.
+    """Finds passages. Every RPC acts for the caller whose principals the gateway established, and sees only what that
+    caller may read; what it may not read does not exist for it.
 
-    The index proposes, PostgreSQL decides: Retrieve says what the arms found, FetchChunks what of it exists and may be
-    read at that moment.
+    The index proposes, PostgreSQL decides: search arms propose chunks, and the statement that reads the texts of those
+    that are kept decides which of them exist and may be read at that moment.
     """
 
     @_abc_1.abstractmethod
-    def Retrieve(
+    def Search(
         self,
-        request: _retriever_service_pb2.RetrieveRequest,
+        request: _retriever_service_pb2.SearchRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_retriever_service_pb2.RetrieveResponse, _abc.Awaitable[_retriever_service_pb2.RetrieveResponse]]:
-        """Runs BM25 and vector search side by side on every collection named, and returns what each arm found, without
-        texts; or, with `ranking`, the passages that are kept of it, as Rerank and FetchChunks would make them. One arm that fails or is late is named in degraded, and so are collections that the keyword arm left out
-        because their index is being rebuilt (LEXICAL_INDEX_UNSOUND), or of which the distributed index lacks what was
-        written lately (SEARCH_INDEX_BEHIND); both arms failing is an error. Only chunks that the caller may read are seen.
+    ) -> _typing.Union[_retriever_service_pb2.SearchResponse, _abc.Awaitable[_retriever_service_pb2.SearchResponse]]:
+        """Finds passages without writing an answer: the tool for agents. BM25 and vector search run side by side on every
+        collection; what they find is fused, freed of near-duplicates, ordered and cut, and the texts of what is kept are
+        read.
 
-        INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: a collection does not exist.
-        FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): a collection was embedded with another model than the one
-        running; (LEXICAL_BACKEND_MISMATCH): it was indexed with another keyword engine. UNAVAILABLE: the database is out
-        of reach, or a collection was deleted or rebuilt at this moment. DEADLINE_EXCEEDED, INTERNAL.
+        A search arm that fails or is late is named in degraded, and so are collections that the keyword arm left out because
+        their index is being rebuilt (LEXICAL_INDEX_UNSOUND), or of which the distributed index lacks recent writes
+        (SEARCH_INDEX_BEHIND), one of several queries that could not be searched for (SEARCH_INCOMPLETE), and a strategy that
+        fails or is late, in whose place the fused order stands.
+
+        INVALID_ARGUMENT: a field is wrong, or beyond what a collection allows; every wrong field is named. NOT_FOUND: a
+        collection does not exist. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): a collection was embedded with another
+        model than the one running; (LEXICAL_BACKEND_MISMATCH): it was indexed with another keyword engine. UNAVAILABLE: the
+        database is out of reach, or a collection was deleted or rebuilt at this moment. UNAUTHENTICATED or
+        RESOURCE_EXHAUSTED (from the gateway), DEADLINE_EXCEEDED, INTERNAL.
         """
 
     @_abc_1.abstractmethod
@@ -114,8 +132,8 @@ class RetrieverServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _retriever_service_pb2.FetchChunksRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_retriever_service_pb2.FetchChunksResponse, _abc.Awaitable[_retriever_service_pb2.FetchChunksResponse]]:
-        """Reads chunks, with the texts and metadata of now. A chunk that does not exist any more, or that the caller may not
-        read, is left out.
+        """Reads chunks, with the texts and metadata of now. A chunk that no longer exists, or that the caller may not read, is
+        left out.
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. UNAVAILABLE: the database is out of reach.
         DEADLINE_EXCEEDED, INTERNAL.

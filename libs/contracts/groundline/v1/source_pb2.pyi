@@ -23,13 +23,13 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class DirectorySource(_message.Message):
-    """Files of a directory that the ingestor sees. Those whose name begins with "." and symbolic links are left out."""
+    """Files of a directory that the collector sees. Those whose name begins with "." and symbolic links are left out."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     PATH_FIELD_NUMBER: _builtins.int
     path: _builtins.str
-    """Its absolute path, at or below one of the ingestor's SOURCE_DIRECTORIES."""
+    """Its absolute path, at or below one of the collector's SOURCE_DIRECTORIES."""
     def __init__(
         self,
         *,
@@ -62,7 +62,7 @@ class S3Source(_message.Message):
     prefix: _builtins.str
     """Only objects whose key begins so. Paths count from here."""
     region: _builtins.str
-    """Region. Empty: us-east-1."""
+    """Region."""
     access_key_secret: _builtins.str
     """Secret that holds the access key. Empty, together with secret_key_secret: without credentials."""
     secret_key_secret: _builtins.str
@@ -103,7 +103,7 @@ class GitSource(_message.Message):
     path: _builtins.str
     """Only files below this folder. Paths count from here."""
     username: _builtins.str
-    """User name. Empty: x-token, where there is a password_secret."""
+    """User name; without a password_secret none is sent."""
     password_secret: _builtins.str
     """Secret that holds the password or token. Empty: without credentials."""
     def __init__(
@@ -155,7 +155,7 @@ class PostgresSource(_message.Message):
     title_column: _builtins.str
     """Column that holds the title. Empty: none."""
     statement_timeout_seconds: _builtins.int
-    """Maximum seconds of one statement; 300 if 0."""
+    """Maximum seconds of one statement."""
     @_builtins.property
     def metadata_columns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Columns that become metadata of the same names."""
@@ -195,9 +195,9 @@ class WebSource(_message.Message):
     start_url: _builtins.str
     """Where to begin, http or https."""
     max_pages: _builtins.int
-    """Maximum number of pages; 100 if 0. A run that finds more deletes nothing."""
+    """Maximum number of pages. A run that finds more deletes nothing."""
     max_depth: _builtins.int
-    """Maximum number of links from the start; pages of a sitemap count as one link away. Not set: 3."""
+    """Maximum number of links from the start; pages of a sitemap count as one link away."""
     delay_seconds: _builtins.float
     """Seconds between two requests to a host, 0 to 60. Not set: 1, or what robots.txt asks for."""
     def __init__(
@@ -307,13 +307,13 @@ Global___ImapSource: _TypeAlias = ImapSource  # noqa: Y015
 
 @_typing.final
 class MboxSource(_message.Message):
-    """Mails of mbox files that the ingestor sees, as those of an ImapSource; a file is a folder, by its path."""
+    """Mails of mbox files that the collector sees, as those of an ImapSource; a file is a folder, by its path."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     PATH_FIELD_NUMBER: _builtins.int
     path: _builtins.str
-    """Absolute path of a file, or of a directory whose mbox files are read, at or below one of the ingestor's
+    """Absolute path of a file, or of a directory whose mbox files are read, at or below one of the collector's
     SOURCE_DIRECTORIES. Files whose name begins with "." and symbolic links are left out.
     """
     def __init__(
@@ -331,8 +331,8 @@ Global___MboxSource: _TypeAlias = MboxSource  # noqa: Y015
 
 @_typing.final
 class DocumentSource(_message.Message):
-    """Where documents of a collection come from, again and again. A run brings in what is new or has changed and deletes the
-    documents of the source that have gone from it; nothing is deleted by a run that could not see all.
+    """Source that a collection follows. A run ingests new and changed documents and deletes those that were
+    deleted from the source; a run that could not see all of it deletes none.
 
     A document belongs to the source that brought it first: another one that finds the same uri fails with
     URI_OF_OTHER_SOURCE for it. Runs act by the rights of who created the source, or last changed what it reads.
@@ -369,9 +369,9 @@ class DocumentSource(_message.Message):
     name: _builtins.str
     """Name for people, one of its own among the collection's sources."""
     uri_prefix: _builtins.str
-    """What goes before a document's path to make its uri, such as https://git.example/docs/blob/main/. Empty: nothing for
-    a directory and for git, s3://bucket/prefix for a bucket, the source's name and "/" for a query and for mail. Not for a
-    web site and a feed, whose pages have their address.
+    """Prefix that makes a document's path its uri, such as https://git.example/docs/blob/main/. Empty: no
+    prefix for a directory and for git, s3://bucket/prefix for a bucket, the source's name and "/" for a
+    query and for mail. Not for a web site and a feed, whose pages have their address.
     """
     interval_seconds: _builtins.int
     """Seconds between the beginnings of two runs, 10 % more or less by chance, so that sources do not run in step; 60 to
@@ -380,7 +380,7 @@ class DocumentSource(_message.Message):
     document_count: _builtins.int
     """Documents that it has brought and that have not gone; set by the service."""
     is_paused: _builtins.bool
-    """Whether it runs only when it is asked to, whatever its interval. What it knows of its documents stays. Default: false."""
+    """Whether it runs only when it is asked to, whatever its interval. What it knows of its documents stays."""
     @_builtins.property
     def directory(self) -> Global___DirectorySource:
         """A directory."""

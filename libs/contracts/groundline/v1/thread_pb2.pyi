@@ -100,7 +100,7 @@ class Message(_message.Message):
 
     @_builtins.property
     def citations(self) -> _containers.RepeatedCompositeFieldContainer[_chat_pb2.Citation]:
-        """What it cites, with the part of the source where most of the supported text's words stand; of assistant messages
+        """Citations, with the part of the source that has most of the supported text's words; of assistant messages
         only.
         """
 

@@ -12,7 +12,7 @@ from groundline_runtime.provider_api import ProviderApi, Reasons
 from opentelemetry import metrics
 
 from groundline_embedding.errors import ModelError
-from groundline_embedding.hosted.formats import FORMATS, Answer, Purpose, WireFormat
+from groundline_embedding.hosted.formats import FORMATS, EmbeddingFormat, EmbeddingReply, Purpose
 from groundline_embedding.ports import Vectors
 from groundline_embedding.settings import EmbeddingSettings
 
@@ -28,11 +28,11 @@ REASONS: Final = Reasons(
     malformed="EMBEDDING_API_MALFORMED",
 )
 MAX_REQUEST_CHARACTERS: Final = 400_000
-"""Of all texts of one request; providers take some 300,000 tokens at most."""
+"""Maximum characters of all texts of one request; providers accept some 300,000 tokens at most."""
 DOCUMENT_REQUESTS: Final = 4
-"""Requests for documents at a time. Queries do not wait for them."""
+"""Maximum requests for documents at a time. Queries do not wait for them."""
 BLANK: Final = "-"
-"""Stands for a text without anything in it, which providers refuse."""
+"""Stand-in for an empty text, which providers refuse."""
 _CHARACTERS_OF_A_TOKEN: Final = 6
 _WORDS: Final = re.compile(r"\w+|[^\w\s]")
 
@@ -42,17 +42,17 @@ _tokens_counter = metrics.get_meter("groundline_embedding").create_counter(
 
 
 class HostedEmbedder:
-    """Implements Embedder.
+    """An Embedder over HTTP.
 
-    What passes (429, 5xx, a broken connection) is tried again as long as the request's time allows; what
-    does not is raised as ResourceExhaustedError, UnavailableError, PermissionDeniedError or InternalError.
+    Transient failures (429, 5xx, a broken connection) are retried while the request's time allows; others are
+    raised as ResourceExhaustedError, UnavailableError, PermissionDeniedError or InternalError.
     """
 
     max_tokens: int | None = None
 
     def __init__(self, settings: EmbeddingSettings) -> None:
-        """Raises ModelError where an address or a name is missing."""
-        self._format: WireFormat = FORMATS[settings.provider]
+        """Prepare the client. Raises ModelError if an address or a name is missing."""
+        self._format: EmbeddingFormat = FORMATS[settings.provider]
         self._name = settings.model if "model" in settings.model_fields_set else self._format.model
         base_url = str(settings.base_url or "") or self._format.base_url
         if not self._name or not base_url:
@@ -76,7 +76,7 @@ class HostedEmbedder:
 
     @classmethod
     async def load(cls, settings: EmbeddingSettings) -> Self:
-        """An embedder that was tried once, which tells its dimensions. Raises ModelError."""
+        """Return an embedder after a first call, which tells its dimensions. Raises ModelError."""
         embedder = cls(settings)
         try:
             [vector] = (await embedder._post(["dimensions"], "query")).vectors
@@ -96,7 +96,8 @@ class HostedEmbedder:
 
     @property
     def model(self) -> str:
-        """With the dimensions that were asked for: vectors of others are not comparable."""
+        """Name of the model, with the dimensions if they were asked for: vectors of other lengths are not
+        comparable."""
         return self._name if self._asked_dimensions is None else f"{self._name}@{self._asked_dimensions}"
 
     @property
@@ -104,7 +105,7 @@ class HostedEmbedder:
         return self._dimensions
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """An estimate: words and signs, long words in pieces."""
+        """Estimate the tokens of each text: words and signs, long words in pieces."""
         return [
             sum(math.ceil(len(word) / _CHARACTERS_OF_A_TOKEN) for word in _WORDS.findall(text))
             for text in texts
@@ -148,7 +149,7 @@ class HostedEmbedder:
         yield batch
 
     async def _embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
-        """Unit vectors of as many texts as one request takes."""
+        """Return unit vectors of texts that fit into one request."""
         self._require_open()
         given = [text[: self._format.max_characters] if text.strip() else BLANK for text in texts]
         answer = await self._post(given, purpose)
@@ -164,11 +165,11 @@ class HostedEmbedder:
         unit: Vectors = vectors / lengths
         return unit
 
-    async def _post(self, texts: Sequence[str], purpose: Purpose) -> Answer:
+    async def _post(self, texts: Sequence[str], purpose: Purpose) -> EmbeddingReply:
         request = self._format.request(self._name, texts, purpose, self._asked_dimensions)
         return self._answer(await self._api.post(request.path, request.body), len(texts))
 
-    def _answer(self, body: Any, count: int) -> Answer:
+    def _answer(self, body: Any, count: int) -> EmbeddingReply:
         try:
             answer = self._format.answer(body)
             if len(answer.vectors) != count:

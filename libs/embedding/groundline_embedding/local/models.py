@@ -1,13 +1,13 @@
-"""Which files a model is loaded from, and loading them with fastembed."""
+"""Model files, and their loading."""
 
 import json
-import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Protocol
 
-from fastembed import TextEmbedding
-from fastembed.common.model_description import ModelSource, PoolingType
+from tokenizers import Tokenizer
 
 from groundline_embedding.errors import ModelError
 from groundline_embedding.local import minilm
@@ -18,56 +18,71 @@ from groundline_embedding.local.catalog import (
     find_model,
 )
 from groundline_embedding.local.download import require_unchanged
+from groundline_embedding.local.onnx_model import OnnxModel, TokenIds
+from groundline_embedding.ports import Vectors
 from groundline_embedding.settings import DEFAULT_MODEL, EmbeddingSettings
 
-__all__ = ["Prompts", "load", "prepare", "prompts"]
-
-GRAPH_FILES: Final = ("model.onnx", "onnx/model.onnx")
-POOLING_MODES: Final = {
-    "pooling_mode_mean_tokens": PoolingType.MEAN,
-    "pooling_mode_cls_token": PoolingType.CLS,
-    "pooling_mode_lasttoken": PoolingType.LAST_TOKEN,
-}
+__all__ = ["Model", "Prompts", "load", "prepare", "prompts"]
 
 
-@dataclass(frozen=True)
+class Model(Protocol):
+    """A loaded model. Its vectors, (texts, dimensions), may have any length."""
+
+    tokenizer: Tokenizer
+    """Truncates to what the model reads."""
+    session: Any
+    """The onnxruntime session that runs it."""
+    dimensions: int
+
+    def embed_query(self, text: str) -> Vectors:
+        """Embed one query, with its prompt."""
+
+    def embed_windows(self, windows: Sequence[TokenIds]) -> Vectors:
+        """Embed windows of texts in one run."""
+
+
+@dataclass(frozen=True, slots=True)
 class Prompts:
-    """What a model wants before queries and before documents."""
+    """Texts that a model expects before queries and before documents."""
 
     query: str = ""
     document: str = ""
 
 
-# fastembed's registry of models is global to the process and refuses a name it has.
-_registry = threading.Lock()
-
-
 def prepare(settings: EmbeddingSettings) -> Path:
-    """Make sure the model's files are there, building or downloading them; return their directory."""
+    """Build or download the model's files unless they exist; return their directory."""
     directory = _directory(settings)
     if directory is not None:
         return directory
-    _open(settings.model, settings.cache_dir, lazy_load=True)
+    from groundline_embedding.local.named_model import download
+
+    with _clear_errors(settings.model):
+        download(settings.model, settings.cache_dir)
     return settings.cache_dir
 
 
-def load(settings: EmbeddingSettings, threads: int) -> TextEmbedding:
-    """The model, loaded, if its files are what was fetched.
+def load(settings: EmbeddingSettings, threads: int) -> Model:
+    """Load the model, if its files are those that were fetched.
 
-    Reaches the network only for a fastembed model that is not in the cache. Raises ModelError.
+    Uses the network only for a fastembed model that is not in the cache. Raises ModelError.
     """
     directory = _directory(settings)
-    if directory is None:
-        return _open(settings.model, settings.cache_dir, threads=threads)
-    if settings.model_dir is None and (directory / CHECKSUMS_FILE).is_file():
-        require_unchanged(directory)
-    name = settings.model if _is_known(settings.model) else _register(directory)
-    # fastembed creates its cache directory even if it has no use for it; this one is there.
-    return _open(name, directory, threads=threads, specific_model_path=str(directory))
+    with _clear_errors(settings.model):
+        if settings.model_dir is None and directory is not None:
+            if (directory / CHECKSUMS_FILE).is_file():
+                require_unchanged(directory)
+            return OnnxModel(directory, threads=threads)
+        if directory is not None and (settings.model == DEFAULT_MODEL or not _is_known(settings.model)):
+            return OnnxModel(directory, threads=threads)
+        from groundline_embedding.local.named_model import NamedModel
+
+        # fastembed creates its cache directory even if it has no use for it; a given one is there.
+        cache_dir = directory or settings.cache_dir
+        return NamedModel(settings.model, cache_dir, threads=threads, directory=directory)
 
 
 def prompts(settings: EmbeddingSettings) -> Prompts:
-    """What the model's files say stands before texts, as sentence-transformers writes it.
+    """Read the prompts from the model's files, as sentence-transformers writes them.
 
     Raises ModelError.
     """
@@ -83,7 +98,7 @@ def prompts(settings: EmbeddingSettings) -> Prompts:
 
 
 def _directory(settings: EmbeddingSettings) -> Path | None:
-    """Where the files are, when fastembed is not to look for them itself."""
+    """Return the directory of the files, or None if fastembed is to find them itself."""
     if settings.model_dir is not None:
         if not settings.model_dir.is_dir():
             raise ModelError(f"model_dir {settings.model_dir}: no such directory")
@@ -107,46 +122,18 @@ def _directory(settings: EmbeddingSettings) -> Path | None:
 
 
 def _is_known(model: str) -> bool:
-    return any(known["model"].lower() == model.lower() for known in TextEmbedding.list_supported_models())
+    """Ask fastembed, whose import takes 29 MB, for models that it alone may know."""
+    from groundline_embedding.local.named_model import is_known
+
+    return is_known(model)
 
 
-def _open(name: str, cache_dir: Path, **options: Any) -> TextEmbedding:
+@contextmanager
+def _clear_errors(name: str) -> Iterator[None]:
+    """Turn any failure in the block into a ModelError."""
     try:
-        return TextEmbedding(name, cache_dir=str(cache_dir), **options)
+        yield
+    except ModelError:
+        raise
     except Exception as error:  # fastembed, its downloads, tokenizers and onnxruntime share no base class
         raise ModelError(f"cannot load embedding model {name!r}: {' '.join(str(error).split())}") from error
-
-
-def _register(directory: Path) -> str:
-    """Make fastembed know the sentence-transformers model in a directory; return the name it has there."""
-    name = str(directory.resolve())
-    graph = next((file for file in GRAPH_FILES if (directory / file).is_file()), None)
-    if graph is None:
-        raise ModelError(f"model_dir {directory} holds none of {', '.join(GRAPH_FILES)}")
-    pooling, dimensions = _pooling(directory / "1_Pooling" / "config.json")
-    with _registry:
-        if not _is_known(name):
-            TextEmbedding.add_custom_model(
-                name,
-                pooling=pooling,
-                normalization=True,
-                sources=ModelSource(url=directory.resolve().as_uri()),
-                dim=dimensions,
-                model_file=graph,
-            )
-    return name
-
-
-def _pooling(file: Path) -> tuple[PoolingType, int]:
-    """How the vectors of tokens become the one of the text, and its dimensions."""
-    try:
-        config = json.loads(file.read_text(encoding="utf-8"))
-        dimensions = int(config["word_embedding_dimension"])
-        [mode] = [mode for key, mode in POOLING_MODES.items() if config.get(key)]
-    except OSError as error:
-        raise ModelError(f"cannot read {file}, which tells how to pool ({error.strerror})") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise ModelError(
-            f"{file}: word_embedding_dimension and one of {', '.join(POOLING_MODES)} are needed"
-        ) from error
-    return mode, dimensions

@@ -1,1 +1,1 @@
-"""What the bridge meets outside: HTTP, MCP and the other services."""
+"""Adapters of the bridge: HTTP, MCP and the other services."""

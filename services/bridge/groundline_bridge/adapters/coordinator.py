@@ -1,6 +1,7 @@
 """The coordinator over gRPC."""
 
 from collections.abc import AsyncGenerator
+from typing import Final
 
 import grpc
 from groundline.v1 import coordinator_service_pb2, coordinator_service_pb2_grpc
@@ -9,7 +10,7 @@ from groundline_runtime.status import translated_rpc_errors
 
 __all__ = ["SERVICE", "GrpcCoordinator"]
 
-SERVICE = "groundline.v1.CoordinatorService"
+SERVICE: Final = "groundline.v1.CoordinatorService"
 
 
 class GrpcCoordinator:
@@ -26,8 +27,8 @@ class GrpcCoordinator:
         with translated_rpc_errors("the coordinator"):
             async with cancelled_on_exit(self._stub.Chat(request)) as responses:
                 async for response in responses:
-                    # After an error follows the status, which says more; an empty message is a sign of life,
-                    # and would put off those that the bridge gives.
+                    # An error event is followed by the status, which says more; an empty message only keeps
+                    # the stream alive, and would delay the bridge's own comments.
                     if response.WhichOneof("event") not in (None, "error"):
                         yield response
 
@@ -36,9 +37,3 @@ class GrpcCoordinator:
     ) -> coordinator_service_pb2.AnswerResponse:
         with translated_rpc_errors("the coordinator"):
             return await self._stub.Answer(request)
-
-    async def search(
-        self, request: coordinator_service_pb2.SearchRequest
-    ) -> coordinator_service_pb2.SearchResponse:
-        with translated_rpc_errors("the coordinator"):
-            return await self._stub.Search(request)

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Final
 
 from groundline_runtime.errors import GroundlineError
 from starlette.responses import StreamingResponse
@@ -12,11 +12,11 @@ from starlette.types import Send
 
 __all__ = ["event_stream", "sse"]
 
-_HEARTBEAT = b": still working\n\n"
+_HEARTBEAT: Final = b": still working\n\n"
 
 
 def sse(data: Mapping[str, Any] | str, *, event: str | None = None) -> bytes:
-    """One server-sent event."""
+    """Encode one server-sent event."""
     text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     named = f"event: {event}\n" if event else ""
     return f"{named}data: {text}\n\n".encode()
@@ -29,9 +29,9 @@ async def event_stream[E](
     *,
     heartbeat_seconds: float,
 ) -> StreamingResponse:
-    """A response that sends what is `written` of each event, and what `failed` writes of an error.
+    """Return a response that sends what `written` gives for each event, and what `failed` gives for an error.
 
-    What fails before the first event is raised, so that it becomes a status. The events are closed with the
+    An error before the first event is raised, so that it becomes a status. The events are closed with the
     response, however it ends.
     """
     try:
@@ -56,7 +56,8 @@ async def event_stream[E](
 
 
 class _ClosingResponse(StreamingResponse):
-    """Closes its iterator at once, and leaves no generator to the garbage collector, when it is cancelled."""
+    """A response that closes its iterator as soon as it is cancelled, and leaves no generator to the garbage
+    collector."""
 
     async def stream_response(self, send: Send) -> None:
         body = self.body_iterator
@@ -66,7 +67,7 @@ class _ClosingResponse(StreamingResponse):
 
 
 async def _with_pauses[E](events: AsyncIterator[E], seconds: float) -> AsyncGenerator[E | None]:
-    """The events, and None whenever this long none has come."""
+    """Yield the events, and None after every pause of this length."""
     waiting = asyncio.ensure_future(_next(events))
     try:
         while True:

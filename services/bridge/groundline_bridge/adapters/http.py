@@ -1,4 +1,5 @@
-"""The life of the HTTP server and of a request: what gRPC's server and the interceptors do elsewhere."""
+"""Life cycle of the HTTP server and of a request, as gRPC's server and the interceptors provide it
+elsewhere."""
 
 import asyncio
 import socket
@@ -7,7 +8,7 @@ import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import structlog
 import uvicorn
@@ -39,22 +40,23 @@ from groundline_bridge.settings import BridgeSettings
 
 __all__ = ["HttpServer", "Requests", "error_response", "serving"]
 
-READY_PATH, LIVE_PATH = "/readyz", "/livez"
+READY_PATH: Final = "/readyz"
+LIVE_PATH: Final = "/livez"
 
-_DEADLINE_HEADER = "grpc-timeout"
-"""The gateway states deadlines to every service in this way; gRPC's own units."""
-_UNIT_SECONDS = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
+_DEADLINE_HEADER: Final = "grpc-timeout"
+"""Header in which the gateway states deadlines to every service, in gRPC's units."""
+_UNIT_SECONDS: Final = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 
-# Above the time after which the gateway closes an idle connection: it must not send on one that ends.
-_KEEP_ALIVE_SECONDS = 75
+# Longer than the gateway keeps an idle connection: it must not send on one that is being closed.
+_KEEP_ALIVE_SECONDS: Final = 75
 # The gateway takes 32 KiB of headers, and adds the principals.
-_MAX_HEADER_BYTES = 64 * 1024
+_MAX_HEADER_BYTES: Final = 64 * 1024
 
 _log = structlog.get_logger(__name__)
 
 
 def error_response(error: GroundlineError) -> JSONResponse:
-    """The error in the shape of the OpenAI API."""
+    """Return the error in the shape of the OpenAI API."""
     headers = {}
     if error.retry_after_seconds is not None:
         headers["retry-after"] = str(max(1, round(error.retry_after_seconds)))
@@ -62,9 +64,9 @@ def error_response(error: GroundlineError) -> JSONResponse:
 
 
 class Requests:
-    """ASGI middleware: health, and for each request its bounds, caller, deadline, trace and log line.
+    """ASGI middleware: health, and for each request its limits, caller, deadline, trace and log line.
 
-    A request is taken whole before it is worked on, and what works on it is cancelled when its client leaves.
+    A request is read whole before it is handled, and its handler is cancelled when the client disconnects.
     """
 
     def __init__(self, app: ASGIApp, settings: BridgeSettings) -> None:
@@ -104,7 +106,7 @@ class Requests:
         except GroundlineError as error:
             await exchange.refuse(error)
         except asyncio.CancelledError:
-            # By a stop whose grace is over, and by nobody else: the server would say 500, and log it.
+            # Only a stop whose grace has passed cancels here: the server would answer 500, and log it.
             stopping = "the service is stopping"
             await exchange.refuse(UnavailableError("SERVICE_UNAVAILABLE", stopping, retry_after_seconds=1))
         except TimeoutError:
@@ -138,7 +140,7 @@ class Requests:
         self._duration.record(
             seconds, {"http.request.method": exchange.method, "http.response.status_code": status}
         )
-        # The gateway logs every request; here what went well is of interest to whoever looks for something.
+        # The gateway logs every request; successes matter here only for debugging.
         log = _log.debug if status < 400 else _log.info
         log(
             "http_request_finished",
@@ -150,7 +152,7 @@ class Requests:
 
 
 class _Exchange:
-    """One request and its response."""
+    """A request and its response."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._scope, self._receive, self._send = scope, receive, send
@@ -179,7 +181,7 @@ class _Exchange:
         self._body = b"".join(pieces)
 
     async def served_by(self, app: ASGIApp) -> None:
-        """Let the application answer, for as long as the client is there."""
+        """Let the application answer, until the client disconnects."""
         if self._left.is_set():
             return
         work = asyncio.ensure_future(app(self._scope, self._received, self._sent))
@@ -198,7 +200,7 @@ class _Exchange:
             await asyncio.gather(watch, work, return_exceptions=True)
 
     async def refuse(self, error: GroundlineError) -> None:
-        """Send the error, where nothing has been sent."""
+        """Send the error, unless something has been sent."""
         if self.status is None and not self._left.is_set():
             await error_response(error)(self._scope, self._received, self._sent)
 
@@ -227,7 +229,7 @@ def _deadline_seconds(headers: Mapping[str, str], default_seconds: float) -> flo
     return int(stated[:-1]) * unit
 
 
-@dataclass
+@dataclass(slots=True)
 class HttpServer:
     """A uvicorn server whose port is open."""
 
@@ -237,11 +239,11 @@ class HttpServer:
     _stopped: asyncio.Task[None] | None = field(default=None)
 
     async def drain(self) -> None:
-        """Say that it is not ready."""
+        """Report not ready."""
         self._requests.is_draining = True
 
     async def stop(self, grace_seconds: float) -> None:
-        """Close the port, give running requests this long, and cancel what is left."""
+        """Close the port, wait `grace_seconds` for running requests, and cancel the rest."""
         if self._stopped is None:
             self._stopped = asyncio.create_task(self._server.shutdown())
         try:
@@ -256,9 +258,9 @@ class HttpServer:
 
 @asynccontextmanager
 async def serving(app: ASGIApp, settings: BridgeSettings) -> AsyncIterator[HttpServer]:
-    """A started server; stopped without grace on exit.
+    """Provide a started server; stop it without grace on exit.
 
-    Raises FailedPreconditionError when the address cannot be had.
+    Raises FailedPreconditionError if the address cannot be bound.
     """
     requests = Requests(app, settings)
     config = uvicorn.Config(
@@ -278,7 +280,7 @@ async def serving(app: ASGIApp, settings: BridgeSettings) -> AsyncIterator[HttpS
     server = uvicorn.Server(config)
     server.lifespan = config.lifespan_class(config)
     listener = _listener(settings)
-    # Not serve(): it catches signals, which are the process's, and wakes up ten times a second.
+    # Not serve(): it catches the process's signals, and wakes up ten times a second.
     await server.startup(sockets=[listener])
     running = HttpServer(listener.getsockname()[1], server, requests)
     try:

@@ -1,12 +1,14 @@
 """The ingestor over gRPC."""
 
+from typing import Final
+
 import grpc
 from groundline.v1 import ingestor_service_pb2, ingestor_service_pb2_grpc
 from groundline_runtime.status import translated_rpc_errors
 
 __all__ = ["SERVICE", "GrpcIngestor"]
 
-SERVICE = "groundline.v1.IngestorService"
+SERVICE: Final = "groundline.v1.IngestorService"
 
 
 class GrpcIngestor:

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Final
 
 import structlog
 from groundline_runtime.errors import Code, FieldViolation, GroundlineError, InvalidArgumentError
@@ -17,24 +17,23 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
-from starlette.responses import PlainTextResponse
-from starlette.routing import BaseRoute, Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from groundline_bridge.domain.documents import address_of, parsed_address
 from groundline_bridge.tools import AgentTool, Tools
 
 __all__ = ["SCOPES_HEADER", "McpServicer"]
 
-SCOPES_HEADER = "x-groundline-scopes"
-"""What the caller's key may be used for, with commas between; set by the gateway, as the principals are."""
+SCOPES_HEADER: Final = "x-groundline-scopes"
+"""Header with the scopes of the caller's key, separated by commas; the gateway sets it, as it sets the
+principals."""
 
-INSTRUCTIONS = (
+INSTRUCTIONS: Final = (
     "Groundline searches the user's own documents and answers questions from them with citations. "
     "Search before you answer what the documents may say, cite the uri of what you use, and say so when "
     "they do not hold an answer."
 )
-_RESOURCE_CHARACTERS = 200_000
+_RESOURCE_CHARACTERS: Final = 200_000
 
 type Context = ServerRequestContext[Any, Any]
 
@@ -62,8 +61,8 @@ class McpServicer:
         )
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[BaseRoute]:
-        """The route, for as long as it may be asked."""
+    async def running(self) -> AsyncIterator[ASGIApp]:
+        """Answer requests of the protocol for the length of the block."""
         # In a task of its own: the task that enters the manager's task group has to leave it.
         ready, over = asyncio.Event(), asyncio.Event()
 
@@ -75,7 +74,7 @@ class McpServicer:
         running = asyncio.create_task(run(), name="mcp")
         await ready.wait()
         try:
-            yield Route("/mcp", _Endpoint(self._manager))
+            yield self._manager.handle_request
         finally:
             over.set()
             await running
@@ -97,8 +96,8 @@ class McpServicer:
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         with _told_to_the_client():
-            place = _place(params.cursor if params else None)
-            documents, *next_place = await self._tools.documents(*place)
+            parts = _parsed_cursor(params.cursor if params else None)
+            documents, *following = await self._tools.documents(*parts)
         resources = [
             types.Resource(
                 uri=address_of(each.collection_id, each.document_id),
@@ -108,7 +107,7 @@ class McpServicer:
             )
             for each in documents
         ]
-        cursor = _cursor(next_place) if next_place[0] else None
+        cursor = _cursor(following) if following[0] else None
         return types.ListResourcesResult(resources=resources, next_cursor=cursor, cache_scope="private")
 
     async def _list_templates(
@@ -126,27 +125,13 @@ class McpServicer:
     async def _read_resource(
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        place = parsed_address(str(params.uri))
-        if place is None or "search" not in _scopes(context):
+        parts = parsed_address(str(params.uri))
+        if parts is None or "search" not in _scopes(context):
             raise MCPError(types.INVALID_PARAMS, "there is no such resource for this key")
         with _told_to_the_client():
-            _, found = await self._tools.document_text(*place, max_characters=_RESOURCE_CHARACTERS)
+            _, found = await self._tools.document_text(*parts, max_characters=_RESOURCE_CHARACTERS)
         contents = types.TextResourceContents(uri=params.uri, mime_type="text/plain", text=found.text)
         return types.ReadResourceResult(contents=[contents], cache_scope="private")
-
-
-class _Endpoint:
-    """POST goes to the protocol; there is no stream to GET, and no session to DELETE."""
-
-    def __init__(self, manager: StreamableHTTPSessionManager) -> None:
-        self._manager = manager
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] != "POST":
-            refused = PlainTextResponse("Method Not Allowed", 405, headers={"allow": "POST"})
-            await refused(scope, receive, send)
-            return
-        await self._manager.handle_request(scope, receive, send)
 
 
 def _scopes(context: Context) -> frozenset[str]:
@@ -169,7 +154,7 @@ def _described(tool: AgentTool) -> types.Tool:
 
 
 async def _called(tool: AgentTool, arguments: dict[str, Any]) -> types.CallToolResult:
-    """The result; what goes wrong is a result too, so that the model reads it and can do better."""
+    """Call the tool; return errors as results too, so that the model reads them and can do better."""
     try:
         result = await tool.call(arguments)
     except GroundlineError as error:
@@ -200,16 +185,16 @@ def _shown(error: GroundlineError) -> str:
     return f"{error.reason}: {error.message}"
 
 
-def _cursor(place: Sequence[str]) -> str:
-    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode()
+def _cursor(parts: Sequence[str]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode()
 
 
-def _place(cursor: str | None) -> tuple[str, str]:
-    """Collection and page token of a cursor. Raises InvalidArgumentError."""
+def _parsed_cursor(cursor: str | None) -> tuple[str, str]:
+    """Parse a cursor into collection and page token. Raises InvalidArgumentError."""
     if cursor is None:
         return "", ""
     try:
         collection_id, page_token = json.loads(base64.urlsafe_b64decode(cursor))
         return str(collection_id), str(page_token)
     except (ValueError, TypeError):
-        raise InvalidArgumentError([FieldViolation("cursor", "is none that was given out")]) from None
+        raise InvalidArgumentError([FieldViolation("cursor", "is not a cursor of this server")]) from None

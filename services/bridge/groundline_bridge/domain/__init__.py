@@ -1,1 +1,1 @@
-"""What a request of another protocol means here: pure functions."""
+"""Translation of other protocols' requests: pure functions."""

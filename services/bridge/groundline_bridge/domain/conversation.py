@@ -1,24 +1,24 @@
-"""A conversation that comes whole with each request, as the question of a chat that is not stored."""
+"""Conversations that come whole with each request, as questions of chats that are not stored."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from google.protobuf import json_format
 from groundline.v1 import chat_pb2, coordinator_service_pb2
+from groundline_contracts import limits_of
 from groundline_runtime.errors import FieldViolation, InvalidArgumentError
-from groundline_validation import limits_of
 
 __all__ = ["Utterance", "answer_request_of", "chat_request_of"]
 
-_ROLES = {"user": chat_pb2.ChatMessage.USER, "assistant": chat_pb2.ChatMessage.ASSISTANT}
-_MAX_MESSAGES = limits_of(coordinator_service_pb2.ChatRequest, "chat_history").max_items
-_MAX_CHARACTERS = limits_of(chat_pb2.ChatMessage, "content").max_length
+_ROLES: Final = {"user": chat_pb2.ChatMessage.USER, "assistant": chat_pb2.ChatMessage.ASSISTANT}
+_MAX_MESSAGES: Final = limits_of(coordinator_service_pb2.ChatRequest, "chat_history").max_items
+_MAX_CHARACTERS: Final = limits_of(chat_pb2.ChatMessage, "content").max_length
 
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """What somebody said: the user, the assistant, or the system, which instructs."""
+    """A message of the user, the assistant or the system, which instructs."""
 
     speaker: str
     text: str
@@ -32,11 +32,11 @@ def chat_request_of(
     max_output_tokens: int | None,
     extension: Mapping[str, Any],
 ) -> coordinator_service_pb2.ChatRequest:
-    """The last thing that was said is the question, what was said before its history.
+    """Build a chat request: the last message is the question, those before it its history.
 
-    What the system says goes before the suite's own rules. `extension` holds `filter` and `options` as
-    /api/chat takes them. Of a history that is longer than a request may have, the end is sent; the
-    coordinator gives the model no more than its last messages anyway. Raises InvalidArgumentError.
+    System messages go before the suite's own rules. `extension` holds `filter` and `options` as /api/chat
+    takes them. If the history is longer than a request may have, its end is sent; the coordinator gives the
+    model only its last messages anyway. Raises InvalidArgumentError.
     """
     instructions = "\n\n".join(
         utterance.text for utterance in utterances if utterance.speaker == "system" and utterance.text.strip()
@@ -65,7 +65,7 @@ def chat_request_of(
 def answer_request_of(
     request: coordinator_service_pb2.ChatRequest,
 ) -> coordinator_service_pb2.AnswerRequest:
-    """The same question, to be answered whole: both messages have the same fields."""
+    """Return the same question as a request for a whole answer: both messages have the same fields."""
     return coordinator_service_pb2.AnswerRequest.FromString(request.SerializeToString())
 
 

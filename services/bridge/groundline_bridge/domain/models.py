@@ -1,20 +1,21 @@
-"""Model ids, as clients of the OpenAI API choose what they ask, and the collections that they stand for.
+"""Model ids of the OpenAI API, and the collections that they stand for.
 
 `groundline` is every collection that the caller may read; a collection's own id is that collection; ids with
 `+` between them are those collections together. A collection that is called groundline is `+groundline`.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from groundline_runtime.errors import NotFoundError
 
 __all__ = ["ALL_COLLECTIONS", "collections_of", "model_of", "unknown_model"]
 
-ALL_COLLECTIONS = "groundline"
+ALL_COLLECTIONS: Final = "groundline"
 
 
 def collections_of(model: str) -> Sequence[str]:
-    """The collections of a model; empty for all that the caller may read.
+    """Return the collections of a model; empty for all that the caller may read.
 
     Raises NotFoundError (COLLECTION_NOT_FOUND) for an id without any.
     """
@@ -27,7 +28,7 @@ def collections_of(model: str) -> Sequence[str]:
 
 
 def model_of(collection_id: str) -> str:
-    """The model that is one collection."""
+    """Return the id of the model that is one collection."""
     return f"+{collection_id}" if collection_id == ALL_COLLECTIONS else collection_id
 
 

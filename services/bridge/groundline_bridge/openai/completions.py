@@ -13,11 +13,11 @@ _FINISH_REASONS: Final[Mapping[int, str]] = {
     chat_pb2.FINISH_REASON_MAX_TOKENS: "length",
     chat_pb2.FINISH_REASON_SAFETY: "content_filter",
 }
-"""The others are a stop: an answer that the documents do not hold is an answer too, which says so."""
+"""Finish reasons other than "stop". An answer that the documents do not hold is a "stop" too."""
 
 
 def completion(answer: coordinator_service_pb2.AnswerResponse, *, model: str, created: int) -> dict[str, Any]:
-    """A chat.completion; `groundline` is what POST /api/answer says beside the text."""
+    """Return a chat.completion; `groundline` holds the fields of POST /api/answer beside the text."""
     message = {
         "role": "assistant",
         "content": answer.answer,
@@ -42,7 +42,7 @@ def completion(answer: coordinator_service_pb2.AnswerResponse, *, model: str, cr
 
 
 class Chunks:
-    """Events of a chat → chat.completion.chunk objects."""
+    """Translator of chat events into chat.completion.chunk objects."""
 
     def __init__(self, *, model: str, created: int, includes_usage: bool) -> None:
         self._answer = Answer()
@@ -51,7 +51,8 @@ class Chunks:
         self._includes_usage = includes_usage
 
     def of(self, event: coordinator_service_pb2.ChatResponse) -> Iterator[dict[str, Any]]:
-        """The role with `started`; texts; annotations, finish reason and `groundline` with `completed`."""
+        """Yield the role with `started`; texts; annotations, finish reason and `groundline` with
+        `completed`."""
         self._answer.take(event)
         whole = self._answer.whole
         match event.WhichOneof("event"):

@@ -18,7 +18,7 @@ _LARGEST_DIMENSIONS: Final = 2**31 - 1
 def _texts(given: Any) -> Any:
     texts = [given] if isinstance(given, str) else given
     if isinstance(texts, list) and any(isinstance(each, int | list) for each in texts):
-        raise ValueError("tokens are another model's: send texts")
+        raise ValueError("token ids belong to another model: send texts")
     return texts
 
 
@@ -38,7 +38,7 @@ def embed_request_of(asked: EmbeddingsRequest) -> ingestor_service_pb2.EmbedText
 
 
 def embeddings(embedded: ingestor_service_pb2.EmbedTextsResponse, *, encoding_format: str) -> dict[str, Any]:
-    """A list of embedding objects."""
+    """Return a list of embedding objects."""
     encoded = _base64 if encoding_format == "base64" else list
     data = [
         {"object": "embedding", "index": index, "embedding": encoded(each.values)}
@@ -49,11 +49,11 @@ def embeddings(embedded: ingestor_service_pb2.EmbedTextsResponse, *, encoding_fo
 
 
 def unknown_embedding_model(error: GroundlineError) -> GroundlineError:
-    """A model that is not running does not exist, in words of the OpenAI API."""
+    """Translate the error of a model that is not running: in the OpenAI API, it does not exist."""
     is_mismatch = isinstance(error, FailedPreconditionError) and error.reason == "EMBEDDING_MODEL_MISMATCH"
     return NotFoundError("MODEL_NOT_FOUND", error.message) if is_mismatch else error
 
 
 def _base64(values: Any) -> str:
-    """32-bit floats, the lowest byte first."""
+    """Encode as 32-bit floats, little-endian."""
     return base64.b64encode(struct.pack(f"<{len(values)}f", *values)).decode()

@@ -24,22 +24,23 @@ _PARAMETERS: Final = (
     ("filter", "groundline.filter"),
     ("options", "groundline.options"),
 )
-"""Fields of the contract, and what a client of the OpenAI API calls them; the first that fits counts."""
+"""Prefixes of the contract's fields, and their names in the OpenAI API; the first match counts."""
 
 
 def in_words_of_openai(error: GroundlineError, model: str) -> GroundlineError:
-    """The error of a service, about what the client sent: a model that is no collection does not exist."""
+    """Translate a service's error about the request: a model that is not a collection does not exist."""
     is_about_the_model = any(each.field.startswith("collection_id") for each in error.violations)
     return unknown_model(model) if error.reason == _NO_SUCH_MODEL or is_about_the_model else error
 
 
 def status_of(error: GroundlineError) -> int:
-    """The HTTP status."""
+    """Return the HTTP status."""
     return error.code.http_status
 
 
 def body_of(error: GroundlineError) -> dict[str, Any]:
-    """`{"error": …}`; `code` is the reason, `param` the first wrong field, and `violations` are all."""
+    """Return `{"error": …}`; `code` is the reason, `param` the first wrong field, and `violations` are
+    all."""
     status = status_of(error)
     fields = [{"param": _parameter(each.field), "message": each.description} for each in error.violations]
     message = "; ".join(f"{each['param']}: {each['message']}" for each in fields) or error.message
@@ -60,6 +61,7 @@ def body_of(error: GroundlineError) -> dict[str, Any]:
 def _parameter(field: str) -> str:
     for ours, theirs in _PARAMETERS:
         if field == ours or field.startswith((f"{ours}.", f"{ours}[")):
-            # Where several of ours are one of theirs, the rest of the path means nothing to them.
+            # If several fields of the contract are one parameter, the rest of the path means nothing to
+            # clients.
             return theirs + (field.removeprefix(ours) if theirs.startswith("groundline.") else "")
     return field

@@ -1,4 +1,4 @@
-"""What completions and responses have in common: usage, annotations, and what Groundline adds."""
+"""Shared parts of completions and responses: usage, annotations, and Groundline's own members."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ class Answer:
         self._pieces: list[str] = []
 
     def take(self, event: coordinator_service_pb2.ChatResponse) -> None:
-        """Add what an event says."""
+        """Add an event."""
         match event.WhichOneof("event"):
             case "started":
                 self.whole.message_id = event.started.message_id
@@ -36,7 +36,8 @@ class Answer:
 
 
 def cited(answer: coordinator_service_pb2.AnswerResponse) -> Sequence[dict[str, Any]]:
-    """One `url_citation` for each citation, without its type: where in the text, and what is cited."""
+    """Return one `url_citation` for each citation, without its type: its span of the text, and the cited
+    source."""
     sources = {source.number: source for source in answer.sources}
     return [
         {
@@ -51,7 +52,8 @@ def cited(answer: coordinator_service_pb2.AnswerResponse) -> Sequence[dict[str, 
 
 
 def details_of(answer: coordinator_service_pb2.AnswerResponse) -> dict[str, Any]:
-    """What POST /api/answer says beside the text: sources, citations, validation, degradations, timings."""
+    """Return the fields of POST /api/answer beside the text: sources, citations, validation, degradations,
+    timings."""
     rest = coordinator_service_pb2.AnswerResponse()
     rest.CopyFrom(answer)
     for field in ("answer", "thread_id", "message_id"):

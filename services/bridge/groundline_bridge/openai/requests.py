@@ -1,12 +1,12 @@
-"""Requests of the OpenAI API, as far as they mean something here.
+"""Requests of the OpenAI API, as far as they apply here.
 
-What only tunes a model that is not here (top_p, seed, penalties) is taken and not looked at, as clients
-always send it. What would change the shape or the meaning of a reply is refused: nobody waits for a tool
-call that never comes.
+Parameters that only tune a model (top_p, seed, penalties) are accepted and ignored, as clients always send
+them. Those that would change the shape or the meaning of a reply are refused: nobody waits for a tool call
+that never comes.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from groundline_runtime.errors import InvalidArgumentError, Violations
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -15,12 +15,12 @@ from groundline_bridge.domain.conversation import Utterance
 
 __all__ = ["ChatCompletionRequest", "Extension", "OpenAiRequest", "ResponseRequest", "parsed"]
 
-_TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
-_SPEAKERS = {"developer": "system"}
+_TEXT_PARTS: Final = ("text", "input_text", "output_text", "refusal")
+_SPEAKERS: Final = {"developer": "system"}
 
 
 def _text(content: Any) -> Any:
-    """Content as a string: itself, the texts of its parts, or nothing."""
+    """Return content as a string: itself, the texts of its parts, or ""."""
     if content is None:
         return ""
     if not isinstance(content, list):
@@ -30,13 +30,13 @@ def _text(content: Any) -> Any:
         kind = part.get("type") if isinstance(part, dict) else None
         text = part.get("text", part.get("refusal")) if isinstance(part, dict) else None
         if kind not in _TEXT_PARTS or not isinstance(text, str):
-            raise ValueError(f"only text is understood, not a part of type {kind!r}")
+            raise ValueError(f"only text is supported, not a part of type {kind!r}")
         texts.append(text)
     return "\n".join(texts)
 
 
 def _only(*harmless: Any, instead: str) -> BeforeValidator:
-    """Lets a field say only what holds anyway."""
+    """Return a validator that accepts only values without effect here."""
 
     def check(value: Any) -> None:
         if value is not None and value not in harmless:
@@ -52,7 +52,7 @@ _Text = Annotated[str, BeforeValidator(_text)]
 
 
 class OpenAiRequest(BaseModel):
-    """A body, or a part of one; what it does not name is passed over."""
+    """A body, or a part of one; unknown members are ignored."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
 
@@ -72,7 +72,7 @@ class _Message(OpenAiRequest):
 
 
 class Extension(_ClosedRequest):
-    """What the OpenAI API has no words for, in the member `groundline` of a request."""
+    """Options that the OpenAI API lacks, in the member `groundline` of a request."""
 
     filter: dict[str, Any] | None = None
     """As in POST /api/chat."""
@@ -165,7 +165,7 @@ class ResponseRequest(OpenAiRequest):
 
 
 def parsed[R: BaseModel](kind: type[R], body: bytes) -> R:
-    """The request in a body. Raises InvalidArgumentError that names every wrong field."""
+    """Parse a body. Raises InvalidArgumentError that names every wrong field."""
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Replies of POST /v1/responses. Nothing is stored: every response says `store: false`."""
+"""Replies of POST /v1/responses. They are not stored: every response says `store: false`."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -21,7 +21,7 @@ _INCOMPLETE: Final[Mapping[int, str]] = {
 def response(
     request: ResponseRequest, answer: coordinator_service_pb2.AnswerResponse, *, created: int
 ) -> dict[str, Any]:
-    """A finished response; `groundline` is what POST /api/answer says beside the text."""
+    """Return a finished response; `groundline` holds the fields of POST /api/answer beside the text."""
     reason = _INCOMPLETE.get(answer.completed.finish_reason)
     usage = answer.completed.usage
     return _response(request, answer, created=created, status="incomplete" if reason else "completed") | {
@@ -39,7 +39,7 @@ def response(
 
 
 class ResponseEvents:
-    """Events of a chat → events of a response."""
+    """Translator of chat events into events of a response."""
 
     def __init__(self, request: ResponseRequest, *, created: int) -> None:
         self._request = request
@@ -48,7 +48,8 @@ class ResponseEvents:
         self._sequence_number = -1
 
     def of(self, event: coordinator_service_pb2.ChatResponse) -> Iterator[dict[str, Any]]:
-        """What comes of one event; each has a `type` and a `sequence_number` from 0 on."""
+        """Yield the events of a response for one event; each has a `type` and a `sequence_number` from 0
+        on."""
         self._answer.take(event)
         whole = self._answer.whole
         match event.WhichOneof("event"):
@@ -73,7 +74,7 @@ class ResponseEvents:
                 yield self._event(f"response.{finished['status']}", response=finished)
 
     def failed(self, error: GroundlineError) -> dict[str, Any]:
-        """The last event of a response that has begun and fails."""
+        """Return the last event of a response that fails after it has begun."""
         told = body_of(error)["error"]
         failed = _response(self._request, self._answer.whole, created=self._created, status="failed")
         failed["error"] = {"code": told["code"], "message": told["message"]}

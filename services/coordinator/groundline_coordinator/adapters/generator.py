@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from typing import Final
 
 import grpc
 from groundline.v1 import chat_pb2, generator_service_pb2, generator_service_pb2_grpc
@@ -11,9 +12,9 @@ from groundline_runtime.status import is_lost, translated_rpc_errors
 
 __all__ = ["SERVICE", "GrpcGenerator"]
 
-SERVICE = "groundline.v1.GeneratorService"
+SERVICE: Final = "groundline.v1.GeneratorService"
 
-_FINISH_REASONS = frozenset(chat_pb2.FinishReason.values())
+_FINISH_REASONS: Final = frozenset(chat_pb2.FinishReason.values())
 
 
 class GrpcGenerator:
@@ -39,8 +40,8 @@ class GrpcGenerator:
     async def _responses(
         self, request: generator_service_pb2.GenerateRequest
     ) -> AsyncGenerator[generator_service_pb2.GenerateResponse]:
-        """Asked once more where the generator was lost after its sign of life and before its first event,
-        which the channel does not repeat."""
+        """Yield the events. The call is made once more if the generator was lost after its sign of life and
+        before its first event, which the channel does not repeat."""
         is_first = True
         try:
             async with cancelled_on_exit(self._stub.Generate(request)) as responses:

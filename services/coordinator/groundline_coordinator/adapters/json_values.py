@@ -1,7 +1,7 @@
 """Messages as the values that jsonb takes: proto3 JSON.
 
-MessageToDict asks of every field of every message what it is: for the sources of an answer, a twentieth of
-the time that the coordinator takes for it. Here each kind of message is looked at once.
+MessageToDict examines every field of every message: for the sources of an answer, this takes a twentieth of
+the coordinator's time for it. Here each kind of message is examined once.
 """
 
 import math
@@ -21,9 +21,9 @@ _FLOATING: Final = (FieldDescriptor.CPPTYPE_FLOAT, FieldDescriptor.CPPTYPE_DOUBL
 
 
 def json_values(message: Message, *, without: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """The fields that are set, by their JSON names; those named in `without` are left out.
+    """Return the fields that are set, by their JSON names; those named in `without` are left out.
 
-    For messages without maps, bytes and 64-bit integers, which nothing has that is stored.
+    For messages without maps, bytes and 64-bit integers, which no stored message has.
     """
     fields = _fields_of(message.DESCRIPTOR)
     values = {}
@@ -36,7 +36,7 @@ def json_values(message: Message, *, without: frozenset[str] = frozenset()) -> d
 
 @cache
 def _fields_of(message: Descriptor) -> Mapping[str, tuple[str, _Convert | None]]:
-    """By field its JSON name, and what converts its value where that is not JSON's already."""
+    """Return, by field, its JSON name and the converter of its value, None if the value is JSON already."""
     return {field.name: (field.json_name, _conversion(field)) for field in message.fields}
 
 
@@ -49,18 +49,18 @@ def _conversion(field: FieldDescriptor) -> _Convert | None:
 
 def _conversion_of_one(field: FieldDescriptor) -> _Convert | None:
     if field.message_type is not None:
-        # Timestamp, Struct and their like are written in ways of their own.
+        # Timestamp, Struct and similar types have JSON forms of their own.
         is_well_known = field.message_type.file.package == "google.protobuf"
         return MessageToDict if is_well_known else json_values
     if field.enum_type is not None:
         names = {value.number: value.name for value in field.enum_type.values}
-        # A value of a newer release has no name here.
+        # A value of a newer release is unknown here.
         return lambda number: names.get(number, number)
     return _float if field.cpp_type in _FLOATING else None
 
 
 def _float(value: float) -> float | str:
-    """JSON has no number that is not finite."""
+    """Convert numbers that are not finite, which JSON lacks, to text."""
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

@@ -1,16 +1,16 @@
 """Collections and threads in PostgreSQL."""
 
 # ruff: noqa: S608 - what is put into SQL here are constants
-
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import asyncpg
 from google.protobuf.json_format import Parse, ParseDict
 from google.protobuf.message import Message
-from groundline.v1 import chat_pb2, collection_pb2, coordinator_service_pb2, thread_pb2
+from groundline.v1 import chat_pb2, collection_pb2, thread_pb2
+from groundline.v1 import coordinator_service_pb2 as pb
 from groundline_database import Pool, database_errors, is_readable_collection, is_readable_document
 from groundline_runtime.errors import AbortedError, FieldViolation, InvalidArgumentError, NotFoundError
 
@@ -21,12 +21,12 @@ from groundline_coordinator.ports import REPLAY_SECONDS
 
 __all__ = ["PostgresCatalog", "PostgresThreads"]
 
-_FINISH_REASON = "FINISH_REASON_"
+_FINISH_REASON: Final = "FINISH_REASON_"
 
-RETRY_SECONDS = 1.0
-"""When a request that is under way elsewhere may be asked for again."""
+RETRY_SECONDS: Final = 1.0
+"""Time after which a request that another process works on may be asked for again, in seconds."""
 
-_CLAIM = """
+_CLAIM: Final = """
     WITH expired AS (
         DELETE FROM request_replays WHERE (owner, request_id) IN (
             SELECT owner, request_id FROM request_replays
@@ -42,30 +42,31 @@ _CLAIM = """
         OR replay.thread_id IS NULL AND replay.expire_time > now() + $5
     RETURNING true
 """
-"""Takes a request_id that nobody holds, or whose answer of this message is to be forgotten. A lease that ends
-later than one that is taken now is of a clock that was set back since. Some that have expired go with it."""
+"""Statement that claims a request_id that nobody holds, or whose answer of this message is to be forgotten. A
+lease that ends later than one of this moment comes from a clock that was set back since. Some expired claims
+are deleted with it."""
 
-_READABLE = f"""
-    SELECT collection_id, xmin AS version, settings::text
+_READABLE: Final = f"""
+    SELECT collection_id, settings::text
     FROM collections
     WHERE {is_readable_collection("$1")}
 """
 
-_SOME_READABLE = f"""
+_SOME_READABLE: Final = f"""
     WITH readable AS MATERIALIZED ({_READABLE})
     SELECT * FROM readable WHERE settings LIKE '%"generationLimits"%'
     UNION
     (SELECT * FROM readable LIMIT 2)
 """
 
-# What is read from the document, or from the message, whenever it is shown.
-_OF_DOCUMENTS = frozenset({"title", "uri", "snippet", "metadata", "supporting_text"})
-_OF_THE_MESSAGE = frozenset({"citations"})
+# Fields that are read from the document, or from the message, whenever it is shown.
+_OF_DOCUMENTS: Final = frozenset({"title", "uri", "snippet", "metadata", "supporting_text"})
+_OF_THE_MESSAGE: Final = frozenset({"citations"})
 
-_COLUMNS = "message_id, role, content, sources, citations, usage, finish_reason, model, document_ids"
-_EXCLUDED = ", ".join(f"excluded.{name}" for name in _COLUMNS.split(", "))
+_COLUMNS: Final = "message_id, role, content, sources, citations, usage, finish_reason, model, document_ids"
+_EXCLUDED: Final = ", ".join(f"excluded.{name}" for name in _COLUMNS.split(", "))
 # A question has an even index and the next one belongs to its answer, whenever that comes.
-_BEGIN_THREAD = """
+_BEGIN_THREAD: Final = """
     WITH thread AS (
         INSERT INTO threads (thread_id, owner, title) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING
     )
@@ -73,19 +74,19 @@ _BEGIN_THREAD = """
     VALUES ($1, 0, $4, 'user', $5)
     ON CONFLICT DO NOTHING
 """
-_TOUCH_THREAD = """
+_TOUCH_THREAD: Final = """
     UPDATE threads SET update_time = greatest(update_time, clock_timestamp())
     WHERE thread_id = $1 AND owner = $2
     RETURNING thread_id
 """
-_CONTINUE_THREAD = """
+_CONTINUE_THREAD: Final = """
     INSERT INTO messages (thread_id, message_index, message_id, role, content)
     SELECT $1, coalesce(max(message_index) / 2 + 1, 0) * 2, $2, 'user', $3
     FROM messages WHERE thread_id = $1
     ON CONFLICT (message_id) DO NOTHING
 """
-# Nobody deletes the documents that it rests on until the answer is there to be blanked with them.
-_STORED = f"""
+# The documents that it rests on cannot be deleted until the answer exists, to be blanked with them.
+_STORED: Final = f"""
     WITH thread AS ({_TOUCH_THREAD}),
     kept AS MATERIALIZED (
         SELECT document_id FROM documents WHERE document_id = ANY($5::uuid[])
@@ -112,9 +113,9 @@ _STORED = f"""
         RETURNING thread_id
     )
 """
-_ANSWER = f"{_STORED} SELECT thread_id FROM stored"
-# A claim whose lease ran out may be another's by now; then nothing is kept to be replayed.
-_ANSWER_CLAIM = f"""
+_ANSWER: Final = f"{_STORED} SELECT thread_id FROM stored"
+# A claim whose lease ran out may be another's by now; then no answer is kept for replays.
+_ANSWER_CLAIM: Final = f"""
     {_STORED}, kept_for_replays AS (
         UPDATE request_replays SET thread_id = $1, completed = $10, status = $11, expire_time = now() + $12
         WHERE owner = $6 AND request_id = $7 AND fingerprint = $8 AND message_id = $9
@@ -125,7 +126,7 @@ _ANSWER_CLAIM = f"""
 
 
 def _readable_documents(message: str, principals: str) -> str:
-    """What a message's sources show of their documents, by id: those that are there and may be read."""
+    """Return the SQL expression of a message's existing and readable source documents, by id."""
     return f"""
         SELECT coalesce(jsonb_object_agg(document.document_id, jsonb_build_object(
             'title', document.title, 'uri', document.uri, 'metadata', nullif(document.metadata, '{{}}'),
@@ -139,7 +140,7 @@ def _readable_documents(message: str, principals: str) -> str:
     """
 
 
-_THREAD = """
+_THREAD: Final = """
     SELECT thread_id, title, create_time, update_time,
            (SELECT count(*) FROM messages WHERE messages.thread_id = threads.thread_id) AS message_count
     FROM threads
@@ -162,10 +163,7 @@ class PostgresCatalog:
                 )
             else:
                 rows = await self._pool.fetch(_SOME_READABLE, list(principals))
-        return [
-            ReadableCollection(row["collection_id"], row["version"], _settings(row["settings"]))
-            for row in rows
-        ]
+        return [ReadableCollection(row["collection_id"], _settings(row["settings"])) for row in rows]
 
 
 class PostgresThreads:
@@ -176,7 +174,7 @@ class PostgresThreads:
 
     async def claim(
         self, claim: RequestClaim, principals: Sequence[str], lease_seconds: float
-    ) -> coordinator_service_pb2.AnswerResponse | None:
+    ) -> pb.AnswerResponse | None:
         values, lease = _claim_values(claim), timedelta(seconds=lease_seconds)
         with database_errors():
             if await self._pool.fetchval(_CLAIM, *values, lease, None):
@@ -279,7 +277,7 @@ class PostgresThreads:
                     await connection.execute(_BEGIN_THREAD, thread_id, owner, title, *asked)
                     return
                 async with connection.transaction():
-                    # The row's lock puts concurrent writers of one thread in line.
+                    # The row's lock serialises concurrent writers of one thread.
                     if await connection.fetchval(_TOUCH_THREAD, thread_id, owner) is None:
                         raise _no_such_thread(thread_id)
                     await connection.execute(_CONTINUE_THREAD, thread_id, *asked)
@@ -291,13 +289,13 @@ class PostgresThreads:
         question_id: str,
         answer: thread_pb2.Message,
         *,
-        answered: tuple[RequestClaim, coordinator_service_pb2.AnswerResponse] | None = None,
+        answered: tuple[RequestClaim, pb.AnswerResponse] | None = None,
     ) -> None:
         values: tuple[Any, ...] = (thread_id, owner, question_id, _answer_values(answer), rests_on(answer))
         if answered is not None:
             values += _replay_values(*answered)
         with database_errors():
-            # One statement, so that there are no trips to begin and commit.
+            # One statement saves the trips to begin and commit.
             stored = await self._pool.fetchval(_ANSWER_CLAIM if answered else _ANSWER, *values)
         if stored is None:
             raise _no_such_thread(thread_id)
@@ -367,8 +365,8 @@ class PostgresThreads:
         return len(rows)
 
 
-def _replay_values(claim: RequestClaim, answered: coordinator_service_pb2.AnswerResponse) -> tuple[Any, ...]:
-    """What _ANSWER_CLAIM is given beside what _ANSWER is."""
+def _replay_values(claim: RequestClaim, answered: pb.AnswerResponse) -> tuple[Any, ...]:
+    """Return the arguments of _ANSWER_CLAIM beyond those of _ANSWER."""
     status = chat_pb2.ChatStatus(
         rewritten_query=answered.rewritten_query,
         sub_queries=answered.sub_queries,
@@ -386,11 +384,11 @@ def _claim_values(claim: RequestClaim) -> tuple[str, str, bytes, str]:
     return claim.owner, claim.request_id, claim.fingerprint, claim.message_id
 
 
-def _answered(row: asyncpg.Record) -> coordinator_service_pb2.AnswerResponse:
+def _answered(row: asyncpg.Record) -> pb.AnswerResponse:
     status = _parsed(row["status"], chat_pb2.ChatStatus())
     completed = _parsed(row["completed"], chat_pb2.ChatCompleted())
     completed.citations.extend(_citations(row["citations"]))
-    return coordinator_service_pb2.AnswerResponse(
+    return pb.AnswerResponse(
         thread_id=row["thread_id"],
         message_id=row["message_id"],
         answer=row["content"],
@@ -403,12 +401,12 @@ def _answered(row: asyncpg.Record) -> coordinator_service_pb2.AnswerResponse:
 
 
 def _parsed[M: Message](stored: Any, message: M) -> M:
-    """What a newer release added is not for this one."""
+    """Parse a stored message; ignore fields of a newer release."""
     return ParseDict(stored, message, ignore_unknown_fields=True)
 
 
 def _sources(row: asyncpg.Record) -> list[chat_pb2.Source]:
-    """Those whose documents may be read, with what their documents say of themselves now."""
+    """Return the sources whose documents may be read, with their documents' current properties."""
     return [
         _parsed(value | row["documents"][value["documentId"]], chat_pb2.Source())
         for value in row["sources"]
@@ -434,7 +432,7 @@ def _no_such_thread(thread_id: str) -> NotFoundError:
 
 @lru_cache(maxsize=1000)
 def _settings(stored: str) -> collection_pb2.CollectionSettings:
-    """Read once for each text: a collection is asked for with every request, and seldom changes."""
+    """Parse each text once: a collection is read with every request, and seldom changes."""
     return Parse(stored, collection_pb2.CollectionSettings(), ignore_unknown_fields=True)
 
 
@@ -449,7 +447,7 @@ def _thread(row: asyncpg.Record) -> thread_pb2.Thread:
 
 
 def _answer_values(message: thread_pb2.Message) -> dict[str, Any]:
-    """What _ANSWER is given."""
+    """Return the arguments of _ANSWER."""
     return {
         "message_id": message.message_id,
         "role": "assistant",

@@ -1,4 +1,4 @@
-"""What callers have used of their quotas, in PostgreSQL."""
+"""Use of callers' quotas, in PostgreSQL."""
 
 from groundline_database import Pool, database_errors
 

@@ -1,12 +1,14 @@
 """The retriever over gRPC."""
 
+from typing import Final
+
 import grpc
 from groundline.v1 import retriever_service_pb2, retriever_service_pb2_grpc
 from groundline_runtime.status import translated_rpc_errors
 
 __all__ = ["SERVICE", "GrpcRetriever"]
 
-SERVICE = "groundline.v1.RetrieverService"
+SERVICE: Final = "groundline.v1.RetrieverService"
 
 
 class GrpcRetriever:
@@ -17,11 +19,11 @@ class GrpcRetriever:
             retriever_service_pb2_grpc.RetrieverServiceStub(channel)
         )
 
-    async def retrieve(
-        self, request: retriever_service_pb2.RetrieveRequest
-    ) -> retriever_service_pb2.RetrieveResponse:
+    async def search(
+        self, request: retriever_service_pb2.SearchRequest
+    ) -> retriever_service_pb2.SearchResponse:
         with translated_rpc_errors("the retriever"):
-            return await self._stub.Retrieve(request)
+            return await self._stub.Search(request)
 
     async def fetch(
         self, request: retriever_service_pb2.FetchChunksRequest

@@ -1,1 +1,1 @@
-"""What the coordinator computes: pure functions over the contract's messages."""
+"""Domain of the coordinator: pure functions over the contract's messages."""

@@ -1,4 +1,4 @@
-"""What of a conversation goes to the model."""
+"""Part of a conversation that the model gets."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,8 @@ __all__ = ["recent_history"]
 def recent_history(
     messages: Sequence[chat_pb2.ChatMessage], *, max_tokens: int
 ) -> list[chat_pb2.ChatMessage]:
-    """The last messages that fit, oldest first; empty ones (answers cancelled at once) are left out."""
+    """Return the last messages that fit, oldest first; empty ones (answers cancelled at once) are left
+    out."""
     kept: list[chat_pb2.ChatMessage] = []
     for message in reversed([message for message in messages if message.content]):
         max_tokens -= estimated_tokens(message.content)

@@ -1,23 +1,21 @@
-"""From passages to sources and to what the model sees."""
+"""Sources, and passages for the model."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import batched
 from typing import Final
 
 from groundline.v1 import (
-    candidate_pb2,
     chat_pb2,
     generator_service_pb2,
     passage_pb2,
     retriever_service_pb2,
     thread_pb2,
 )
-from groundline_validation import limits_of
+from groundline_contracts import limits_of
 
 from groundline_coordinator.domain.snippets import snippet
 
 __all__ = [
-    "adjacent_chunks_of",
     "chunks_of_sources",
     "extended_text",
     "number_sources",
@@ -26,25 +24,17 @@ __all__ = [
     "rests_on",
 ]
 
-SNIPPET_CHARACTERS = 400
+SNIPPET_CHARACTERS: Final = 400
 
 MAX_PASSAGE_CHARACTERS: Final = limits_of(generator_service_pb2.NumberedPassage, "text").max_length
 
 MAX_SELECTIONS: Final = limits_of(retriever_service_pb2.FetchChunksRequest, "selections").max_items
-MAX_SELECTED_CHUNKS: Final = limits_of(candidate_pb2.CollectionChunks, "chunk_ids").max_items
-
-
-def adjacent_chunks_of(
-    retrieved: Iterable[retriever_service_pb2.RetrieveResponse],
-) -> Mapping[str, int]:
-    """By collection how many adjacent chunks its passages are to be read with."""
-    return {name: count for each in retrieved for name, count in each.adjacent_chunks.items()}
+MAX_SELECTED_CHUNKS: Final = limits_of(retriever_service_pb2.CollectionChunks, "chunk_ids").max_items
 
 
 def extended_text(passage: passage_pb2.Passage) -> str:
-    """A passage's text with that of its adjacent chunks, in document order; a line break where something is
-    between. At most MAX_PASSAGE_CHARACTERS: the nearest chunks come first.
-    """
+    """Return a passage's text together with its adjacent chunks, in document order; a line break marks a gap.
+    At most MAX_PASSAGE_CHARACTERS: the nearest chunks come first."""
     chunk = passage.chunk
     if not passage.adjacent_chunks:
         return chunk.text[:MAX_PASSAGE_CHARACTERS]
@@ -63,7 +53,7 @@ def extended_text(passage: passage_pb2.Passage) -> str:
 
 
 def number_sources(passages: Iterable[passage_pb2.Passage], query: str) -> list[chat_pb2.Source]:
-    """Passages as sources, numbered from 1 in their order, each with what it has on the query."""
+    """Return passages as sources, numbered from 1 in their order, each with a snippet for the query."""
     return [
         chat_pb2.Source(
             number=number,
@@ -89,7 +79,7 @@ def number_sources(passages: Iterable[passage_pb2.Passage], query: str) -> list[
 def numbered_passages(
     passages: Iterable[passage_pb2.Passage],
 ) -> list[generator_service_pb2.NumberedPassage]:
-    """Passages as the generator takes them, numbered like their sources."""
+    """Return passages as the generator takes them, numbered like their sources."""
     return [
         generator_service_pb2.NumberedPassage(
             number=number,
@@ -107,7 +97,7 @@ def numbered_passages(
 
 
 def rests_on(message: thread_pb2.Message) -> list[str]:
-    """Ids of the documents that an answer cites; of one that cites none, all that it was given. None where it
+    """Return the ids of the documents that an answer cites; if it cites none, of all its sources. Empty if it
     says that they do not hold the answer."""
     if message.finish_reason == chat_pb2.FINISH_REASON_NO_ANSWER:
         return []
@@ -117,13 +107,13 @@ def rests_on(message: thread_pb2.Message) -> list[str]:
 
 def chunks_of_sources(
     answers: Iterable[Sequence[chat_pb2.Source]],
-) -> Iterator[list[candidate_pb2.CollectionChunks]]:
-    """What to read for the sources of answers, as many at a time as one request takes."""
-    wanted: dict[str, dict[int, None]] = {}
+) -> Iterator[list[retriever_service_pb2.CollectionChunks]]:
+    """Yield the chunks to read for the sources of answers, as many at a time as one request takes."""
+    wanted: dict[str, dict[str, None]] = {}
     for source in (source for sources in answers for source in sources):
-        wanted.setdefault(source.collection_id, {})[int(source.chunk_id)] = None
+        wanted.setdefault(source.collection_id, {})[source.chunk_id] = None
     selections = (
-        candidate_pb2.CollectionChunks(collection_id=name, chunk_ids=part)
+        retriever_service_pb2.CollectionChunks(collection_id=name, chunk_ids=part)
         for name, chunk_ids in wanted.items()
         for part in batched(chunk_ids, MAX_SELECTED_CHUNKS)
     )
@@ -137,8 +127,8 @@ def resolved(
     question: str,
     chunks: Mapping[str, passage_pb2.Chunk],
 ) -> None:
-    """Fill in what sources and citations show of their chunks, which are given by id; nothing of one that is
-    not there any more, since its collection was indexed again."""
+    """Fill in the fields of sources and citations that come from their chunks, which are given by id; a
+    missing chunk, whose collection was indexed again, leaves them empty."""
     for source in sources:
         if chunk := chunks.get(source.chunk_id):
             source.snippet = snippet(chunk.text, question, SNIPPET_CHARACTERS)

@@ -1,10 +1,11 @@
-"""How far a stream of events has come, so that one that broke off can be gone on with."""
+"""Progress of a stream of events, so that one that broke off can be continued."""
 
 import re
 from dataclasses import dataclass
-from typing import Self
+from typing import Final, Self
 
-from groundline.v1 import chat_pb2, coordinator_service_pb2
+from groundline.v1 import chat_pb2
+from groundline.v1 import coordinator_service_pb2 as pb
 
 __all__ = ["Position"]
 
@@ -17,28 +18,28 @@ type Sent = (
     | chat_pb2.ChatError
 )
 
-_EVENT_ID = re.compile(r"([0-9a-f]{8})-([1-9][0-9]{0,8})(?:-([0-9]{1,9}))?")
+_EVENT_ID: Final = re.compile(r"([0-9a-f]{8})-([1-9][0-9]{0,8})(?:-([0-9]{1,9}))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """After which event of an answer's stream."""
+    """Position behind an event of an answer's stream."""
 
     answer: str
-    """The first digits of the answer's message id."""
+    """First digits of the answer's message id."""
     sequence: int = 0
-    """Events sent."""
+    """Number of events sent."""
     characters: int | None = None
-    """Characters of text sent; None while the sources have not been."""
+    """Characters of text sent; None before the sources."""
 
     @classmethod
     def before(cls, message_id: str) -> Self:
-        """Before the first event of an answer."""
+        """Return the position before the first event of an answer."""
         return cls(message_id[:8])
 
     @classmethod
     def of(cls, event_id: str) -> Self | None:
-        """The position that an event's id stands for; None where it is no such id."""
+        """Parse an event's id; None if it is not one."""
         found = _EVENT_ID.fullmatch(event_id)
         if found is None:
             return None
@@ -46,12 +47,12 @@ class Position:
 
     @property
     def event_id(self) -> str:
-        """The id of the event that led here."""
+        """Id of the event that led here."""
         sent = f"{self.answer}-{self.sequence}"
         return sent if self.characters is None else f"{sent}-{self.characters}"
 
     def after(self, event: Sent) -> "Position":
-        """The position after one more event; a text is one, too."""
+        """Return the position after one more event; a text is one, too."""
         characters = self.characters
         if isinstance(event, str):
             characters = (characters or 0) + len(event)
@@ -59,9 +60,9 @@ class Position:
             characters = 0
         return Position(self.answer, self.sequence + 1, characters)
 
-    def response(self, event: Sent) -> coordinator_service_pb2.ChatResponse:
-        """The event that led here, for the wire."""
-        response = coordinator_service_pb2.ChatResponse(sequence=self.sequence, event_id=self.event_id)
+    def response(self, event: Sent) -> pb.ChatResponse:
+        """Return the event that led here, for the wire."""
+        response = pb.ChatResponse(sequence=self.sequence, event_id=self.event_id)
         match event:
             case str():
                 response.delta.text = event

@@ -1,4 +1,4 @@
-"""The part of a text that is shown of it."""
+"""Snippets of texts."""
 
 import re
 from bisect import bisect_left
@@ -9,21 +9,21 @@ from typing import Final
 
 __all__ = ["shortened", "snippet"]
 
-_WORD = re.compile(r"\w+")
-_SENTENCE_END = re.compile(r"[.!?:]\s+|\n")
+_WORD: Final = re.compile(r"\w+")
+_SENTENCE_END: Final = re.compile(r"[.!?:]\s+|\n")
 
 _MIN_WORD_CHARACTERS: Final = 3
 _MAX_WORDS: Final = 32
-"""Words of a question that are looked for."""
+"""Maximum words of a question that are searched for."""
 
 _MAX_PLACES: Final = 200
 
 _LEAD_CHARACTERS: Final = 100
-"""How far before the first word that was found a snippet may begin, to begin with a sentence."""
+"""Maximum characters that a snippet may begin before the first word found, to begin with a sentence."""
 
 
 def shortened(text: str, limit: int) -> str:
-    """The text, or its beginning up to a word's end with an ellipsis, at most `limit` code points."""
+    """Return the text, or its beginning up to a word's end with an ellipsis, at most `limit` code points."""
     text = text.strip()
     if len(text) <= limit:
         return text
@@ -34,10 +34,10 @@ def shortened(text: str, limit: int) -> str:
 
 
 def snippet(text: str, query: str, limit: int) -> str:
-    """The text, or the part of it where most of the question's words stand, at most `limit` code points.
+    """Return the text, or the part of it with most of the question's words, at most `limit` code points.
 
     A word counts by its rarity in the text, each once; the earliest of equal parts is taken. An ellipsis
-    stands where something is left out.
+    marks an omission.
     """
     text = text.strip()
     if len(text) <= limit:
@@ -63,9 +63,9 @@ def snippet(text: str, query: str, limit: int) -> str:
 
 
 def _found(text: str, query: str) -> list[tuple[int, str]]:
-    """Where words of the text begin with a word of the question, at most the first 200 places.
+    """Return the offsets of words that begin with a word of the question, at most the first 200.
 
-    Of each word the first 200 occurrences are looked at, those inside of other words included.
+    Only the first 200 occurrences of each word count, those inside of other words included.
     """
     lowered = _lowered(text)
     places: dict[int, str] = {}
@@ -82,7 +82,7 @@ def _found(text: str, query: str) -> list[tuple[int, str]]:
 
 @lru_cache(maxsize=256)
 def _words(query: str) -> Sequence[str]:
-    """What is looked for. All snippets of a list are made for one question."""
+    """Return the words to search for. All snippets of a list are made for one question."""
     words = (word for word in _WORD.findall(_lowered(query)) if len(word) >= _MIN_WORD_CHARACTERS)
     return list(dict.fromkeys(words))[:_MAX_WORDS]
 
@@ -92,12 +92,12 @@ def _is_of_word(character: str) -> bool:
 
 
 def _lowered(text: str) -> str:
-    """Each character in its place: this is the only letter whose lower case is two."""
+    """Lower each character in its place: this is the only letter whose lower case is two."""
     return text.replace("İ", "i").lower()
 
 
 def _beginning(text: str, position: int) -> int:
-    """Where the sentence of a position begins, or a word, at most `_LEAD_CHARACTERS` before."""
+    """Return where the sentence around an offset begins, or a word, at most `_LEAD_CHARACTERS` before."""
     earliest = max(0, position - _LEAD_CHARACTERS)
     ends = [match.end() for match in _SENTENCE_END.finditer(text, earliest, position)]
     if ends:

@@ -1,32 +1,31 @@
-"""Requests as far as they have been looked up."""
+"""Requests whose names have been looked up."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from google.protobuf.struct_pb2 import Struct
-from groundline.v1 import chat_pb2, collection_pb2, coordinator_service_pb2, options_pb2
+from groundline.v1 import chat_pb2, collection_pb2, options_pb2
+from groundline.v1 import coordinator_service_pb2 as pb
 
 from groundline_coordinator.domain.positions import Position
 
 __all__ = [
-    "AnyRequest",
     "Inquiry",
+    "Plan",
     "Question",
     "ReadableCollection",
     "RequestClaim",
-    "Scope",
     "Turn",
     "inquiry_of",
     "is_stored",
 ]
 
-type Question = coordinator_service_pb2.ChatRequest | coordinator_service_pb2.AnswerRequest
-type AnyRequest = Question | coordinator_service_pb2.SearchRequest
+type Question = pb.ChatRequest | pb.AnswerRequest
 
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """What Chat, Answer and Search have in common: what to look for, where, and how."""
+    """Common fields of Chat and Answer: the question, the collections, and the options."""
 
     query: str
     collection_ids: Sequence[str]
@@ -34,10 +33,10 @@ class Inquiry:
     retrieval: options_pb2.RetrievalOptions
     rerank: options_pb2.RerankOptions
     min_position: str = ""
-    """What was written up to here is to be seen."""
+    """Position in the write-ahead log up to which changes must be visible."""
 
 
-def inquiry_of(request: AnyRequest) -> Inquiry:
+def inquiry_of(request: Question) -> Inquiry:
     return Inquiry(
         query=request.query.strip(),
         collection_ids=tuple(dict.fromkeys(request.collection_ids)),
@@ -49,7 +48,8 @@ def inquiry_of(request: AnyRequest) -> Inquiry:
 
 
 def is_stored(question: Question) -> bool:
-    """Whether question and answer become messages of a thread; they do unless the request says otherwise."""
+    """Tell whether question and answer become messages of a thread; they do unless the request says
+    otherwise."""
     return question.store or not question.HasField("store")
 
 
@@ -58,20 +58,15 @@ class ReadableCollection:
     """A collection that the caller may read."""
 
     collection_id: str
-    version: int
-    """Changes whenever the collection does."""
     settings: collection_pb2.CollectionSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """What is searched, with the options that the request and its collection's defaults make together."""
+class Plan:
+    """Collections to search, with the answer's options from the request and its collection's defaults."""
 
-    versions: Mapping[str, int]
-    """Of the collections that the request names; empty for all that the caller may read."""
     is_empty: bool
     """Whether the caller may read nothing at all."""
-    rerank: options_pb2.RerankOptions
     generation: options_pb2.GenerationOptions
 
 
@@ -88,22 +83,22 @@ class RequestClaim:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A question whose collections and thread exist; `replay` where it has been answered already."""
+    """A question whose collections and thread exist; `replay` holds the answer if it has one already."""
 
     question: Question
     question_id: str
-    """Of its message."""
+    """Id of its message."""
     inquiry: Inquiry
-    scope: Scope
+    plan: Plan
     owner: str
     history: Sequence[chat_pb2.ChatMessage]
     started: chat_pb2.ChatStarted
     claim: RequestClaim | None = None
-    replay: coordinator_service_pb2.AnswerResponse | None = field(default=None)
+    replay: pb.AnswerResponse | None = field(default=None)
     resumed: Position | None = None
-    """Up to where the caller has what is replayed."""
+    """Position up to which the caller has the replayed stream."""
 
     @property
     def position(self) -> Position:
-        """Where the stream of events begins."""
+        """Position at which the stream of events begins."""
         return self.resumed or Position.before(self.started.message_id)

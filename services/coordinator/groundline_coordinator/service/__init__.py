@@ -1,1 +1,1 @@
-"""The use cases of the coordinator, over its ports."""
+"""Use cases of the coordinator, over its ports."""

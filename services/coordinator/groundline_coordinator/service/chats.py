@@ -1,7 +1,8 @@
 """The workflow: load the thread, find passages, generate, validate, store.
 
-Whatever a request names (collections, a thread, an earlier attempt) is looked up in `begin`, before the
-first event, so that a caller reads NOT_FOUND as a status; what fails after that has been announced as begun.
+Everything that a request names (collections, a thread, an earlier attempt) is looked up in `begin`, before
+the first event, so that a caller gets NOT_FOUND as a status; later failures follow the event that the chat
+has started.
 """
 
 import asyncio
@@ -11,17 +12,11 @@ import uuid
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import structlog
-from groundline.v1 import (
-    chat_pb2,
-    coordinator_service_pb2,
-    generator_service_pb2,
-    options_pb2,
-    passage_pb2,
-    thread_pb2,
-)
+from groundline.v1 import chat_pb2, generator_service_pb2, options_pb2, passage_pb2, thread_pb2
+from groundline.v1 import coordinator_service_pb2 as pb
 from groundline_runtime.charges import total
 from groundline_runtime.context import (
     Caller,
@@ -32,25 +27,26 @@ from groundline_runtime.context import (
     give_place_back,
     remaining_seconds,
 )
-from groundline_runtime.errors import GroundlineError, InternalError
+from groundline_runtime.errors import GroundlineError, InternalError, NotFoundError, named_as_sent
 from groundline_runtime.reasons import reason_value
 
 from groundline_coordinator.domain.conversation import recent_history
+from groundline_coordinator.domain.options import plan_of
 from groundline_coordinator.domain.passages import number_sources, numbered_passages, resolved
 from groundline_coordinator.domain.positions import Position
 from groundline_coordinator.domain.snippets import shortened
 from groundline_coordinator.domain.turns import (
+    Inquiry,
+    Plan,
     Question,
     RequestClaim,
-    Scope,
     Turn,
     inquiry_of,
     is_stored,
 )
-from groundline_coordinator.ports import CollectionCatalog, Generator, Reranker, Retriever, ThreadStore
+from groundline_coordinator.ports import CollectionCatalog, Generator, Retriever, ThreadStore
 from groundline_coordinator.service.progress import StageReport, milliseconds_since
 from groundline_coordinator.service.quotas import CallerQuotas
-from groundline_coordinator.service.scopes import Scopes
 from groundline_coordinator.service.searching import (
     Emit,
     Event,
@@ -58,41 +54,40 @@ from groundline_coordinator.service.searching import (
     Searched,
     SearchLimits,
     chunks_read_for,
-    stage_errors,
 )
 
 __all__ = ["LEASE_SECONDS", "ChatLimits", "ChatService"]
 
-TITLE_CHARACTERS = 120
+TITLE_CHARACTERS: Final = 120
 
-# Of the time that is left when generation begins; generation has no fallback and gets the rest.
-_STORING_SHARE = 0.1
+# Share of the time left when generation begins; generation has no fallback and gets the rest.
+_STORING_SHARE: Final = 0.1
 
-LEASE_SECONDS = 10.0
-"""When a coordinator has died without a word, a retry of its request may begin after this time."""
+LEASE_SECONDS: Final = 10.0
+"""Time after which a retry may begin if a coordinator has died, in seconds."""
 
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ChatLimits(SearchLimits):
-    """Bounds of the workflow, in seconds, messages and tokens."""
+    """Limits of the workflow, in seconds, messages and tokens."""
 
     store_timeout_seconds: float
     history_messages: int
     history_tokens: int
 
 
-@dataclass
+@dataclass(slots=True)
 class _Exchange:
-    """An answer as far as it has come."""
+    """An answer so far."""
 
     turn: Turn
     searched: Searched | None = None
     sources: Sequence[chat_pb2.Source] = ()
     pieces: list[str] = field(default_factory=list)
     asking: asyncio.Task[None] | None = None
-    """Stores the question; none where nothing is to be stored."""
+    """Task that stores the question; None if it is not stored."""
     is_asked: bool = False
     """Whether the question has been stored."""
     has_ended: bool = False
@@ -102,9 +97,9 @@ class _Exchange:
     def answer(self) -> str:
         return "".join(self.pieces)
 
-    def answered(self, completed: chat_pb2.ChatCompleted) -> coordinator_service_pb2.AnswerResponse:
+    def answered(self, completed: chat_pb2.ChatCompleted) -> pb.AnswerResponse:
         status = self.searched.status if self.searched else chat_pb2.ChatStatus()
-        return coordinator_service_pb2.AnswerResponse(
+        return pb.AnswerResponse(
             thread_id=self.turn.started.thread_id,
             message_id=self.turn.started.message_id,
             trace_id=self.turn.started.trace_id,
@@ -118,32 +113,25 @@ class _Exchange:
 
 
 class ChatService:
-    """Chat, Answer and Search."""
+    """Use cases of Chat and Answer."""
 
     def __init__(
         self,
         *,
         retriever: Retriever,
-        reranker: Reranker,
         generator: Generator,
         catalog: CollectionCatalog,
         threads: ThreadStore,
         quotas: CallerQuotas,
         limits: ChatLimits,
-        trace_texts: bool = False,
         renewal_seconds: float = LEASE_SECONDS / 3,
     ) -> None:
-        """`renewal_seconds`: time between renewals of the claim of a request that is under way."""
-        self._passages = PassageSearch(
-            retriever=retriever,
-            reranker=reranker,
-            generator=generator,
-            limits=limits,
-            trace_texts=trace_texts,
-        )
+        """Take the ports and limits. `renewal_seconds`: time between renewals of the claim of a request under
+        way."""
+        self._passages = PassageSearch(retriever, generator, limits)
         self._retriever = retriever
         self._generator = generator
-        self._scopes = Scopes(catalog)
+        self._catalog = catalog
         self._threads = threads
         self._quotas = quotas
         self._limits = limits
@@ -151,12 +139,13 @@ class ChatService:
         self._storing: set[asyncio.Task[None]] = set()
 
     async def begin(self, caller: Caller, question: Question, *, after: str = "") -> Turn:
-        """Look up what the question names, and claim its request_id.
+        """Look up the names in the question, and claim its request_id.
 
-        `after` is the id of the event that came last of an earlier attempt; a replay goes on behind it.
+        `after` is the id of the last event of an earlier attempt; a replay continues behind it.
 
-        Raises NotFoundError (COLLECTION_NOT_FOUND, THREAD_NOT_FOUND), InvalidArgumentError for what is beyond
-        a collection's limits, ResourceExhaustedError (QUOTA_EXHAUSTED), and what ThreadStore.claim raises.
+        Raises NotFoundError (COLLECTION_NOT_FOUND, THREAD_NOT_FOUND), InvalidArgumentError for values beyond
+        a collection's limits, ResourceExhaustedError (QUOTA_EXHAUSTED), and the errors of
+        ThreadStore.claim.
         """
         owner, inquiry = caller.owner, inquiry_of(question)
         identity = _identity(owner, question)
@@ -166,13 +155,13 @@ class ChatService:
             trace_id=current_trace_id() or "",
         )
         new_thread_id = "" if question.thread_id else started.thread_id
-        # Side by side: what counts for the quotas then delays no answer.
-        scope, history, used = await asyncio.gather(
-            self._scopes.of(caller, inquiry, question.options.generation),
+        # Concurrently: the count for the quotas then delays no answer.
+        plan, history, used = await asyncio.gather(
+            self._scope(caller, inquiry, question.options.generation),
             self._history(caller, question),
             self._quotas.used(owner, new_thread_id),
         )
-        turn = Turn(question, str(identity), inquiry, scope, owner, history, started)
+        turn = Turn(question, str(identity), inquiry, plan, owner, history, started)
         if not question.request_id:
             self._quotas.require_room(used, new_thread_id)
             return turn
@@ -195,11 +184,11 @@ class ChatService:
         is_of_this = position is not None and replay.message_id.startswith(position.answer)
         return replace(turn, started=earlier, replay=replay, resumed=position if is_of_this else None)
 
-    async def chat(self, turn: Turn, emit: Emit) -> coordinator_service_pb2.AnswerResponse:
+    async def chat(self, turn: Turn, emit: Emit) -> pb.AnswerResponse:
         """Emit the events of an answer: started, status and sources, texts, and completed last.
 
-        The question is stored while the search runs. Cancelled, what was said until then is stored as
-        cancelled; failed, no answer is.
+        The question is stored while the search runs. If cancelled, the text so far is stored as cancelled; if
+        it fails, no answer is stored.
         """
         if turn.replay is not None:
             await _replay(turn, turn.replay, emit)
@@ -217,7 +206,7 @@ class ChatService:
             raise
         except BaseException:
             if exchange.asking is not None:
-                # Whoever reads of the failure can read the thread.
+                # A client that is told of the failure can read the thread.
                 await asyncio.wait([exchange.asking])
             if turn.claim is not None and not exchange.has_ended:
                 self._detach(self._in_own_time(self._threads.release(turn.claim)))
@@ -226,43 +215,20 @@ class ChatService:
             if renewal is not None:
                 renewal.cancel()
 
-    async def answer(
-        self, caller: Caller, question: coordinator_service_pb2.AnswerRequest
-    ) -> coordinator_service_pb2.AnswerResponse:
-        """The same work, whole."""
+    async def answer(self, caller: Caller, question: pb.AnswerRequest) -> pb.AnswerResponse:
+        """Do the same work, and return the whole answer."""
         return await self.chat(await self.begin(caller, question), _ignore)
 
-    async def search(
-        self, caller: Caller, request: coordinator_service_pb2.SearchRequest
-    ) -> coordinator_service_pb2.SearchResponse:
-        """Retrieve, rerank and read. Raises as `begin` for collections and their limits."""
-        inquiry, generation = inquiry_of(request), options_pb2.GenerationOptions()
-
-        async def find(scope: Scope) -> tuple[Searched, StageReport]:
-            progress = StageReport()
-            return await self._passages.find(inquiry, scope, progress, _ignore), progress
-
-        searched, progress = await self._scopes.searched(
-            caller, inquiry, generation, find, lambda found: found[0].versions
-        )
-        return coordinator_service_pb2.SearchResponse(
-            passages=searched.passages,
-            degraded=progress.degraded,
-            timings=progress.timings,
-            trace_id=current_trace_id() or "",
-            cut=searched.cut,
-        )
-
     async def settle(self) -> None:
-        """Wait for what is still being stored; call it when no more requests come."""
+        """Wait for pending writes; call it when no more requests come."""
         await asyncio.gather(*self._storing, return_exceptions=True)
 
-    async def _converse(self, exchange: _Exchange, emit: Emit) -> coordinator_service_pb2.AnswerResponse:
+    async def _converse(self, exchange: _Exchange, emit: Emit) -> pb.AnswerResponse:
         turn, progress = exchange.turn, StageReport()
         await emit(turn.started)
         searched = await self._passages.find(
             turn.inquiry,
-            turn.scope,
+            turn.plan,
             progress,
             emit,
             history=turn.history,
@@ -287,15 +253,24 @@ class ChatService:
         if self._quotas.are_spent_by(completed.usage):
             self._detach(self._in_own_time(self._quotas.spend(turn.owner, completed.usage)))
         exchange.has_ended = True
-        # Whoever leaves now has read the whole answer: it is stored as such.
+        # A client that leaves now has read the whole answer: it is stored as complete.
         await asyncio.shield(self._detach(self._store(exchange, completed)))
         await emit(completed)
         return exchange.answered(completed)
 
+    async def _scope(
+        self, caller: Caller, inquiry: Inquiry, generation: options_pb2.GenerationOptions
+    ) -> Plan:
+        found = await self._catalog.readable(caller.principals, inquiry.collection_ids)
+        known = {collection.collection_id for collection in found}
+        if missing := [name for name in inquiry.collection_ids if name not in known]:
+            raise NotFoundError("COLLECTION_NOT_FOUND", f"no such collection: {', '.join(missing)}")
+        return plan_of(inquiry, generation, found)
+
     async def _history(self, caller: Caller, question: Question) -> Sequence[chat_pb2.ChatMessage]:
         messages: Sequence[chat_pb2.ChatMessage] = question.chat_history
         if question.thread_id:
-            # Read even where the request brings its own: the thread must be the caller's to be appended to.
+            # Read even if the request brings its own: the thread must be the caller's to be appended to.
             stored = await self._threads.history(
                 caller.owner, caller.principals, question.thread_id, self._limits.history_messages
             )
@@ -316,12 +291,12 @@ class ChatService:
             query=searched.rewrite.standalone_query,
             passages=numbered_passages(searched.passages),
             chat_history=turn.history,
-            options=turn.scope.generation,
+            options=turn.plan.generation,
             additional_context=turn.question.additional_context,
         )
         asked, completed = time.perf_counter(), None
         give_place_back()
-        with _time_to_store_left(), stage_errors("generation"):
+        with _time_to_store_left(), named_as_sent("generation"):
             async with aclosing(self._generator.generate(request)) as events:
                 async for event in events:
                     if event.HasField("completed"):
@@ -361,7 +336,7 @@ class ChatService:
                 self._detach(self._in_own_time(self._threads.release(exchange.turn.claim)))
 
     async def _store_cancelled(self, exchange: _Exchange) -> None:
-        """Store what was said until the caller went away; a retry of the request is done anew."""
+        """Store the text up to the caller's cancellation; a retry of the request is done anew."""
         completed = chat_pb2.ChatCompleted(
             finish_reason=chat_pb2.FINISH_REASON_CANCELLED,
             usage=exchange.searched.rewrite.usage if exchange.searched else None,
@@ -375,7 +350,7 @@ class ChatService:
         self,
         exchange: _Exchange,
         completed: chat_pb2.ChatCompleted,
-        answered: coordinator_service_pb2.AnswerResponse | None,
+        answered: pb.AnswerResponse | None,
     ) -> None:
         if exchange.asking is None:
             return
@@ -413,7 +388,7 @@ class ChatService:
         exchange.is_asked = True
 
     async def _in_own_time(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do it whatever becomes of the request, which does not wait for it; so a failure is only logged."""
+        """Run work that the request does not wait for; a failure is only logged."""
         seconds = self._limits.store_timeout_seconds
         try:
             with deadline_at(time.monotonic() + seconds):
@@ -423,15 +398,15 @@ class ChatService:
             _log.warning("not_stored", reason=error.reason)
 
     def _detach(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run it to its end, whatever happens to the request."""
+        """Run work to its end, whatever happens to the request."""
         task = asyncio.create_task(work, name="store")
         self._storing.add(task)
         task.add_done_callback(self._storing.discard)
         return task
 
 
-async def _replay(turn: Turn, answered: coordinator_service_pb2.AnswerResponse, emit: Emit) -> None:
-    """What the caller does not have yet."""
+async def _replay(turn: Turn, answered: pb.AnswerResponse, emit: Emit) -> None:
+    """Emit the events that the caller does not have yet."""
     sent = turn.position
     if not sent.sequence:
         await emit(turn.started)
@@ -456,9 +431,10 @@ async def _ignore(event: Event | str) -> None:
 
 
 def _identity(owner: str, question: Question) -> uuid.UUID:
-    """Of the question's message, and of a thread that begins with it.
+    """Return the id of the question's message, and of a thread that begins with it.
 
-    The same for each attempt at a request that has a request_id, so that a retry stores no question twice.
+    It is the same for each attempt at a request that has a request_id, so that a retry stores no question
+    twice.
     """
     if not question.request_id:
         return uuid.uuid4()
@@ -467,8 +443,8 @@ def _identity(owner: str, question: Question) -> uuid.UUID:
 
 
 def _fingerprint(question: Question) -> bytes:
-    """SHA-256 of all but the request_id; the same for the same request to Chat and to Answer."""
-    rest = coordinator_service_pb2.ChatRequest.FromString(question.SerializeToString())
+    """Return SHA-256 of all but the request_id; the same for the same request to Chat and to Answer."""
+    rest = pb.ChatRequest.FromString(question.SerializeToString())
     rest.ClearField("request_id")
     return hashlib.sha256(rest.SerializeToString(deterministic=True)).digest()
 

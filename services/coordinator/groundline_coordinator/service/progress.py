@@ -1,9 +1,10 @@
-"""What a request gathers for its last event, and the shares of time that its stages get."""
+"""Report of a request for its last event, and the shares of time of its stages."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Final
 
 from groundline.v1 import error_pb2, passage_pb2
 from groundline_runtime.context import remaining_seconds, span
@@ -12,10 +13,12 @@ from opentelemetry import trace
 __all__ = ["StageReport", "milliseconds_since", "share"]
 
 _tracer = trace.get_tracer("groundline_coordinator")
-_SPAN_NAMES = {number: name.removeprefix("STAGE_").lower() for name, number in passage_pb2.Stage.items()}
+_SPAN_NAMES: Final = {
+    number: name.removeprefix("STAGE_").lower() for name, number in passage_pb2.Stage.items()
+}
 
 
-@dataclass
+@dataclass(slots=True)
 class StageReport:
     """Degradations and timings so far."""
 
@@ -24,21 +27,12 @@ class StageReport:
 
     @contextmanager
     def stage(self, stage: passage_pb2.Stage.ValueType) -> Iterator[None]:
-        """A span and a timing around a stage; the timing stands before those of its parts."""
+        """Record a span and a timing around a stage; the timing stands before those of its parts."""
         position, begun = len(self.timings), time.perf_counter()
         with span(_tracer, _SPAN_NAMES[stage]):
             yield
         self.timings.insert(
             position, passage_pb2.StageTiming(stage=stage, duration_ms=milliseconds_since(begun))
-        )
-
-    def add_slowest(self, timings: Iterable[passage_pb2.StageTiming]) -> None:
-        """Of work side by side the longest time of each part, which is what the request waited for."""
-        parts: dict[passage_pb2.Stage.ValueType, float] = {}
-        for timing in timings:
-            parts[timing.stage] = max(parts.get(timing.stage, 0.0), timing.duration_ms)
-        self.timings.extend(
-            passage_pb2.StageTiming(stage=part, duration_ms=duration) for part, duration in parts.items()
         )
 
     def degrade(
@@ -51,11 +45,11 @@ class StageReport:
 
 
 def share(part: float, maximum: float) -> float:
-    """Seconds: `part` of what the request has left, at most `maximum`."""
+    """Return seconds: `part` of the request's remaining time, at most `maximum`."""
     left = remaining_seconds()
     return maximum if left is None else min(maximum, part * left)
 
 
 def milliseconds_since(begun: float) -> float:
-    """Since an instant of time.perf_counter()."""
+    """Return the milliseconds since an instant of time.perf_counter()."""
     return (time.perf_counter() - begun) * 1000

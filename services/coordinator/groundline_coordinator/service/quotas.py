@@ -1,8 +1,8 @@
-"""Keeps callers within their quotas of threads, answers and tokens.
+"""Quotas of callers: threads, answers and tokens.
 
-Threads and tokens are counted in the database, for all replicas; what requests of the same moment begin or
-take comes on top. The threads of a caller that has many left are not counted at each of its answers. Answers
-under way are counted by each replica for itself, so that none stays counted when a process is lost.
+Threads and tokens are counted in the database, for all replicas; concurrent requests may exceed them. The
+threads of a caller that has many left are not counted at each of its answers. Each replica counts its own
+answers under way, so that none stays counted when a process is lost.
 """
 
 import time
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from groundline.v1 import chat_pb2, quota_pb2
 from groundline_runtime.context import Caller
@@ -20,28 +21,28 @@ from groundline_coordinator.ports import QuotaStore, QuotaUse
 
 __all__ = ["CallerQuotas", "QuotaLimits"]
 
-RETRY_SECONDS = 1.0
-"""When an answer may be asked for again where others are under way."""
+RETRY_SECONDS: Final = 1.0
+"""Time after which an answer may be asked for again while others are under way, in seconds."""
 
 
-_UNCOUNTED_SHARE = 1 / 10
-_UNCOUNTED_SECONDS = 10.0
-"""Of the threads that a caller may still begin, so many are begun, and for so long, before it is counted
-again. With ten replicas none begins more than it may."""
+_UNCOUNTED_SHARE: Final = 1 / 10
+_UNCOUNTED_SECONDS: Final = 10.0
+"""Time after which a caller's threads are counted again, in seconds. Until then it may begin a share of the
+threads left to it; with ten replicas it begins no more than allowed."""
 
-_REMEMBERED_CALLERS = 10_000
+_REMEMBERED_CALLERS: Final = 10_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class QuotaLimits:
-    """The quotas of a caller; `tokens` are those of a day, None without a limit."""
+    """Quotas of a caller; `tokens` are those of a day, None without a limit."""
 
     threads: int = 10_000
     answers: int = 100
     tokens: int | None = None
 
 
-@dataclass
+@dataclass(slots=True)
 class _Uncounted:
     """Threads that may begin without a count, until an instant of time.monotonic()."""
 
@@ -50,7 +51,7 @@ class _Uncounted:
 
 
 class CallerQuotas:
-    """What raises, raises ResourceExhaustedError (QUOTA_EXHAUSTED)."""
+    """Quotas of callers. Errors are ResourceExhaustedError (QUOTA_EXHAUSTED)."""
 
     def __init__(self, store: QuotaStore, limits: QuotaLimits) -> None:
         self._store = store
@@ -60,7 +61,7 @@ class CallerQuotas:
 
     @contextmanager
     def answering(self, caller: Caller) -> Iterator[None]:
-        """Count the block as an answer under way. Raises where the caller has as many as it may."""
+        """Count the block as an answer under way. Raises if the caller has as many as allowed."""
         owner = caller.owner
         require_within(
             quota_pb2.QUOTA_ANSWERS,
@@ -78,8 +79,8 @@ class CallerQuotas:
                 del self._answering[owner]
 
     async def used(self, owner: str, new_thread_id: str) -> QuotaUse:
-        """What counts before an answer, and before the thread that begins with it, if one does; a thread that
-        an earlier attempt began does not count."""
+        """Return the usage before an answer, and before the thread that begins with it, if one does; a thread
+        that an earlier attempt began does not count."""
         if self._limits.tokens is None and (not new_thread_id or self._needs_no_count(owner)):
             return QuotaUse(threads=0, tokens=0)
         used = await self._store.used(owner, besides=new_thread_id)
@@ -90,7 +91,7 @@ class CallerQuotas:
         return used
 
     def _needs_no_count(self, owner: str) -> bool:
-        """For one more thread, which is then one of those that begin without."""
+        """Tell whether one more thread may begin without a count, and take it."""
         known = self._uncounted.get(owner)
         if known is None or known.left <= 0 or time.monotonic() >= known.until:
             return False
@@ -98,7 +99,7 @@ class CallerQuotas:
         return True
 
     def require_room(self, used: QuotaUse, new_thread_id: str) -> None:
-        """For an answer, and for the thread that begins with it, if one does."""
+        """Raise unless an answer, and the thread that begins with it, if one does, is within the quotas."""
         limits = self._limits
         if new_thread_id:
             require_within(quota_pb2.QUOTA_THREADS, used.threads, 1, limits.threads)
@@ -107,16 +108,16 @@ class CallerQuotas:
             require_within(quota_pb2.QUOTA_TOKENS, used.tokens, 1, limits.tokens, retry_after_seconds=wait)
 
     def are_spent_by(self, usage: chat_pb2.Usage) -> bool:
-        """Whether what an answer has taken counts."""
+        """Tell whether an answer's usage counts."""
         return self._limits.tokens is not None and _tokens(usage) > 0
 
     async def spend(self, owner: str, usage: chat_pb2.Usage) -> None:
-        """Count what an answer has taken."""
+        """Count an answer's usage."""
         if self.are_spent_by(usage):
             await self._store.spend(owner, _tokens(usage))
 
     async def usages(self, caller: Caller) -> Sequence[quota_pb2.QuotaUsage]:
-        """What the caller has used."""
+        """Return the caller's usage."""
         used, limits = await self._store.used(caller.owner), self._limits
         counts = [
             (quota_pb2.QUOTA_THREADS, used.threads, limits.threads),

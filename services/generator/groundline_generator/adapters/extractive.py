@@ -1,9 +1,10 @@
-"""The provider without a model: quotes the sentences that answer, each with its source."""
+"""A provider without a model: it quotes the sentences that answer, each with its source."""
 
 import re
 import threading
 from collections.abc import AsyncGenerator, Sequence
 from functools import partial
+from typing import Final
 
 from groundline.v1 import chat_pb2, error_pb2
 from groundline.v1.chat_pb2 import ValidationIssue
@@ -16,9 +17,9 @@ from groundline_generator.service.concurrency import computed
 
 __all__ = ["ExtractiveModel"]
 
-_TOKEN = re.compile(r"\w+|[^\w\s]")
+_TOKEN: Final = re.compile(r"\w+|[^\w\s]")
 
-_MODELS = ModelChoice("extractive")
+_MODELS: Final = ModelChoice("extractive")
 
 
 class ExtractiveModel:
@@ -52,7 +53,7 @@ class ExtractiveModel:
         )
 
     async def _extract(self, request: GenerateRequest, served: Sequence[NumberedPassage]) -> Extraction:
-        """Extract; what runs in a thread ends soon after this is cancelled."""
+        """Extract in a thread, which ends soon after this call is cancelled."""
         cancelled = threading.Event()
 
         def checkpoint() -> None:
@@ -77,13 +78,14 @@ class ExtractiveModel:
 
 
 class _CancelledError(Exception):
-    """Ends the thread; nobody waits for it any more."""
+    """A cancelled call; it ends the thread."""
 
 
 def _within(extracts: Sequence[Extract], limit: int) -> tuple[list[Extract], bool]:
-    """The first extracts that fit into `limit` tokens, and whether all did; a first one too long is cut.
+    """Return the first extracts that fit into `limit` tokens, and whether all did; a first one too long is
+    cut.
 
-    0 is no limit.
+    0 sets no limit.
     """
     if not limit:
         return list(extracts), True
@@ -111,7 +113,7 @@ def _quoted(piece: Extract) -> str:
 
 
 def _unused(request: GenerateRequest) -> list[ValidationIssue]:
-    """What speaks to a language model and finds none; said in the answer, since it changes nothing here."""
+    """Return an issue that names the options that only a language model follows."""
     names = [
         name
         for name, value in (

@@ -1,4 +1,4 @@
-"""What a hosted provider's HTTP failures mean to a caller. Their own texts stay out: they may name keys or
+"""Translation of a hosted provider's HTTP failures. Their own texts are left out: they may hold keys or
 prompts."""
 
 import math
@@ -20,7 +20,8 @@ __all__ = ["cut_off", "http_failure", "not_reachable", "retry_after", "timed_out
 
 @contextmanager
 def translated(meaning: Callable[[BaseException, str], GroundlineError | None], model: str) -> Iterator[None]:
-    """Raise what `meaning` makes of an SDK's failure with `model`; what it does not know goes on as it is."""
+    """Raise the error that `meaning` gives for an SDK's failure with `model`; re-raise failures it does not
+    know."""
     try:
         yield
     except BaseException as error:
@@ -73,11 +74,11 @@ def cut_off() -> GroundlineError:
 
 
 def unreadable() -> GroundlineError:
-    return InternalError("PROVIDER_OUTPUT_UNREADABLE", "the model provider answered what cannot be read")
+    return InternalError("PROVIDER_OUTPUT_UNREADABLE", "the model provider's answer cannot be read")
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds asked for by Retry-After (a number or a date) or retry-after-ms; None where neither is
+    """Return the seconds of Retry-After (a number or a date) or retry-after-ms; None if neither is
     readable."""
     try:
         if milliseconds := headers.get("retry-after-ms"):

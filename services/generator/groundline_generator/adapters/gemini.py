@@ -4,7 +4,7 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Final
 
 import httpx2
 import structlog
@@ -31,8 +31,8 @@ from groundline_generator.domain.calls import ModelCall, ModelFinished
 
 __all__ = ["GeminiModel"]
 
-_CONNECT_SECONDS = 5.0
-_SAFETY = {
+_CONNECT_SECONDS: Final = 5.0
+_SAFETY: Final = {
     types.FinishReason.SAFETY,
     types.FinishReason.RECITATION,
     types.FinishReason.BLOCKLIST,
@@ -45,7 +45,8 @@ _SAFETY = {
 _log = structlog.get_logger(__name__)
 
 
-# Closing the SDK's stream leaves the HTTP response open until it is garbage; so it is kept here to be closed.
+# Closing the SDK's stream leaves the HTTP response open until it is collected, so it is kept here to be
+# closed.
 _opened: ContextVar[list[httpx2.Response] | None] = ContextVar("gemini_responses", default=None)
 
 
@@ -56,7 +57,7 @@ async def _keep(response: httpx2.Response) -> None:
 
 
 class GeminiModel:
-    """A ChatModel. Explicit caches are made for prefixes of at least `cache_min_tokens` (estimated)."""
+    """A ChatModel. Prefixes of at least `cache_min_tokens` (estimated) get an explicit cache."""
 
     def __init__(
         self,
@@ -69,7 +70,7 @@ class GeminiModel:
         cache_min_tokens: int,
         credentials: Credentials | None = None,
     ) -> None:
-        """On Vertex AI without `credentials` the machine's own are taken."""
+        """Connect to the API with a key, or to Vertex AI, by default with the machine's own credentials."""
         on_vertex = vertex_project is not None
         self.provider = "gcp.vertex_ai" if on_vertex else "gcp.gemini"
         self._cache_min_tokens = cache_min_tokens
@@ -102,7 +103,7 @@ class GeminiModel:
 
     @asynccontextmanager
     async def cache(self, model: str, system: str, prefix: str) -> AsyncIterator[str | None]:
-        """Have the provider keep a prefix, for this block and those that follow soon; see PrefixCaches."""
+        """Have the provider cache a prefix, for this block and those that follow soon; see PrefixCaches."""
         if estimated_tokens(system) + estimated_tokens(prefix) < self._cache_min_tokens:
             yield None
             return
@@ -110,7 +111,7 @@ class GeminiModel:
             yield name
 
     async def _make_cache(self, model: str, system: str, prefix: str) -> str | None:
-        """A failure costs the saving, no more."""
+        """Create a cache; return None on a failure, which costs only the saving."""
         try:
             with translated(_meaning, model):
                 created = await self._client.aio.caches.create(
@@ -131,11 +132,11 @@ class GeminiModel:
             with translated(_meaning, model):
                 await self._client.aio.caches.delete(name=name)
         except GroundlineError as error:
-            # It ends by itself after its time to live.
+            # The cache ends by itself after its time to live.
             _log.warning("context_cache_not_deleted", model=model, reason=error.reason)
 
     async def stream(self, call: ModelCall) -> AsyncGenerator[str | ModelFinished]:
-        """See ChatModel."""
+        """Stream the answer; see ChatModel."""
         finish: FinishReason.ValueType | None = None
         issues: tuple[ValidationIssue, ...] = ()
         usage = Usage()
@@ -219,7 +220,7 @@ def _usage(response: types.GenerateContentResponse) -> Usage | None:
     return Usage(
         prompt_tokens=usage.prompt_token_count or 0,
         cached_tokens=usage.cached_content_token_count or 0,
-        # Thinking is written, and paid for, like the answer.
+        # Thinking is billed like the answer.
         output_tokens=(usage.candidates_token_count or 0) + (usage.thoughts_token_count or 0),
     )
 
@@ -247,7 +248,7 @@ def _meaning(error: BaseException, model: str) -> GroundlineError | None:
 
 
 def _asked_delay(error: errors.APIError) -> float | None:
-    """The header, or the RetryInfo among the error's details."""
+    """Return the delay from the header, or from the RetryInfo among the error's details."""
     headers = getattr(error.response, "headers", None) or {}
     if (seconds := retry_after(headers)) is not None:
         return seconds

@@ -1,9 +1,9 @@
-"""Any OpenAI-compatible chat endpoint, through the openai SDK."""
+"""A provider for any OpenAI-compatible chat endpoint, through the openai SDK."""
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 import httpx2
 import openai
@@ -26,16 +26,16 @@ from groundline_generator.domain.prompting import role_name
 
 __all__ = ["OpenAIModel"]
 
-_FINISH_REASONS = {
+_FINISH_REASONS: Final = {
     "stop": chat_pb2.FINISH_REASON_STOP,
     "length": chat_pb2.FINISH_REASON_MAX_TOKENS,
     "content_filter": chat_pb2.FINISH_REASON_SAFETY,
 }
-_CONNECT_SECONDS = 5.0
+_CONNECT_SECONDS: Final = 5.0
 
 
 class OpenAIModel:
-    """A ChatModel. Servers may leave out usage, and schemas they do not know: both are coped with."""
+    """A ChatModel. Servers may leave out usage, and refuse schemas that they do not know."""
 
     provider = "openai"
 
@@ -55,11 +55,11 @@ class OpenAIModel:
 
     @asynccontextmanager
     async def cache(self, model: str, system: str, prefix: str) -> AsyncIterator[str | None]:
-        """These servers cache what prompts begin with by themselves."""
+        """Do nothing: these servers cache the beginnings of prompts by themselves."""
         yield None
 
     async def stream(self, call: ModelCall) -> AsyncGenerator[str | ModelFinished]:
-        """See ChatModel."""
+        """Stream the answer; see ChatModel."""
         finish: FinishReason.ValueType | None = None
         usage = Usage()
         model = ""
@@ -84,9 +84,9 @@ class OpenAIModel:
         yield ModelFinished(finish, usage, model=model)
 
     async def _opened(self, call: ModelCall) -> "openai.AsyncStream[dict[str, Any]]":
-        """Start the stream, once more without what the server refuses by a 400 that names the parameter.
+        """Start the stream; once more without a parameter that the server refuses by name with a 400.
 
-        Chunks come as the JSON they are: the SDK's models of them would take half of a stream's time.
+        Chunks come as plain JSON: the SDK's models of them would take half of a stream's time.
         """
         while True:
             refused = self._refused.get(call.model, frozenset())

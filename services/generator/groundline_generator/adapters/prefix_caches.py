@@ -1,21 +1,23 @@
-"""Beginnings of prompts that a provider keeps: one cache for each, shared by calls and requests."""
+"""Caches of prompts' beginnings at a provider, shared by calls and requests."""
 
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Final
 
 __all__ = ["LIFE_SECONDS", "PrefixCaches"]
 
-LIFE_SECONDS = 600
-"""After which the provider forgets a cache by itself."""
+LIFE_SECONDS: Final = 600
+"""Time after which the provider drops a cache by itself, in seconds."""
 
-_USED_FOR_SECONDS = LIFE_SECONDS / 2
-"""A request that begins later makes a new cache, so that none ends while it is in use."""
+_USED_FOR_SECONDS: Final = LIFE_SECONDS / 2
+"""Maximum age at which a cache is used for a further request, in seconds, so that none ends while in use."""
 
-_LINGER_SECONDS = 60.0
-"""A document's chunks come in several requests, one after the other."""
+_LINGER_SECONDS: Final = 60.0
+"""Time that an unused cache is kept, in seconds: a document's chunks come in several requests, one after the
+other."""
 
 
 @dataclass(slots=True, eq=False)
@@ -27,7 +29,7 @@ class _Kept:
 
 
 class PrefixCaches:
-    """`create` makes a cache of model, system and prefix and returns its name, or None where it cannot;
+    """Caches by model, system and prefix. `create` makes one and returns its name, or None if it cannot;
     `delete` takes model and name."""
 
     def __init__(
@@ -42,7 +44,7 @@ class PrefixCaches:
 
     @asynccontextmanager
     async def use(self, model: str, system: str, prefix: str) -> AsyncIterator[str | None]:
-        """The name of the cache, which lasts for the block; None where it could not be made."""
+        """Yield the name of the cache, which lasts for the block; None if it could not be made."""
         key = (model, system, hashlib.sha256(prefix.encode()).digest())
         kept = self._kept.get(key)
         now = asyncio.get_running_loop().time()
@@ -54,7 +56,7 @@ class PrefixCaches:
             kept.end.cancel()
             kept.end = None
         try:
-            # Who leaves while it is being made does not take it from the others.
+            # A caller that is cancelled while it is being made does not cancel it for the others.
             yield await asyncio.shield(kept.name)
         finally:
             kept.users -= 1
@@ -66,7 +68,7 @@ class PrefixCaches:
                     kept.end = loop.call_later(_LINGER_SECONDS, self._end, key, kept)
 
     async def aclose(self) -> None:
-        """Delete all."""
+        """Delete all caches."""
         for key, kept in list(self._kept.items()):
             if kept.end is not None:
                 kept.end.cancel()

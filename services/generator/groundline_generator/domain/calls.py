@@ -16,9 +16,9 @@ type OnWait = Callable[[ModelWait], Awaitable[None]]
 class ModelCall:
     """One call of a language model.
 
-    `prefix` opens the prompt and is the same for several calls, so that a provider can cache it; where it
-    holds `cached`, the name of its cache, system and prefix are not sent again. `schema` is a JSON schema:
-    the answer is then one JSON object that follows it.
+    `prefix` opens the prompt and is the same for several calls, so that a provider can cache it; if it holds
+    `cached`, the name of its cache, system and prefix are not sent again. `schema` is a JSON schema: the
+    answer is then one JSON object that follows it.
     """
 
     model: str
@@ -34,9 +34,9 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True)
 class ModelFinished:
-    """The end of a model's stream, with what the model itself knows to be wrong with its answer.
+    """End of a model's stream, with the issues of its answer that the model itself knows.
 
-    `model` is the name the provider answers by, where it tells; `prompt_version` names the template used.
+    `model` is the name that the provider reports, if it does; `prompt_version` names the template used.
     """
 
     finish_reason: FinishReason.ValueType
@@ -48,13 +48,13 @@ class ModelFinished:
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """The models that requests may ask for; `default` answers where they ask for none."""
+    """Models that requests may ask for; `default` is used if they name none."""
 
     default: str
     further: Sequence[str] = ()
 
     def of(self, wanted: str) -> str:
-        """Raises FailedPreconditionError for a model that is not listed."""
+        """Return the model to use. Raises FailedPreconditionError for one that is not listed."""
         if not wanted or wanted == self.default:
             return self.default
         if wanted not in self.further:

@@ -1,9 +1,10 @@
-"""The claims of a finished answer, and the passages that they cite."""
+"""Claims of a finished answer, and the passages that they cite."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 from groundline.v1.chat_pb2 import Citation
 from groundline.v1.generator_service_pb2 import NumberedPassage
@@ -15,11 +16,11 @@ from groundline_generator.domain.segments import Kind, segments
 
 __all__ = ["CitedAnswer", "Claim"]
 
-_MARKER = re.compile(r"\[(\d{1,4})\]")
-_SPACE = re.compile(r"[ \t]{2,}")
+_MARKER: Final = re.compile(r"\[(\d{1,4})\]")
+_SPACE: Final = re.compile(r"[ \t]{2,}")
 
-_SUPPORT_SHARE = 0.6
-"""A claim counts as supported when its passages hold at least this share of its terms."""
+_SUPPORT_SHARE: Final = 0.6
+"""Minimum share of a claim's terms that its passages must hold for it to count as supported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +56,12 @@ class CitedAnswer:
 
     @cached_property
     def claims(self) -> Sequence[Claim]:
-        """The sentences and blocks of code, with the markers in them or right behind them."""
+        """Sentences and blocks of code, with the markers in them or right behind them."""
         return tuple(_claims(self.text))
 
     def citations(self) -> list[Citation]:
-        """One for each marker, in order, with the sentence of its passage that supports it best."""
+        """Return one citation for each marker, in order, with the sentence of its passage that supports it
+        best."""
         return [
             Citation(
                 source_number=number,
@@ -77,11 +79,11 @@ class CitedAnswer:
         ]
 
     def cites(self, claim: Claim) -> bool:
-        """Whether a claim cites a passage."""
+        """Tell whether a claim cites a passage."""
         return any(number in self.passages for number in claim.numbers)
 
     def supports(self, claim: Claim) -> bool:
-        """Whether the passages that a claim cites hold its terms; where it cites none, any may."""
+        """Tell whether the passages that a claim cites hold its terms; if it cites none, any may."""
         cited = [self._evidence[number] for number in claim.numbers if number in self._evidence]
         evidence = cited or list(self._evidence.values())
         return bool(evidence) and _is_supported(claim.text, evidence)
@@ -102,7 +104,7 @@ def _claims(answer: str) -> Iterator[Claim]:
 
 
 def _references(bare: str, start: int, end: int, markers: Sequence[re.Match[str]]) -> Iterator[_Reference]:
-    """Each group of markers with what stands between the group before and itself."""
+    """Yield each group of markers with the text between it and the group before."""
     index = 0
     while index < len(markers):
         first = last = index
@@ -118,7 +120,7 @@ def _references(bare: str, start: int, end: int, markers: Sequence[re.Match[str]
 
 
 class _Evidence:
-    """A passage as what claims are held against."""
+    """A passage to compare claims with."""
 
     def __init__(self, passage: NumberedPassage) -> None:
         self._passage = passage
@@ -133,7 +135,7 @@ class _Evidence:
         return self._reading.language
 
     def best_sentence(self, claim: str) -> str:
-        """The sentence that shares the most terms with a claim; empty where none shares any."""
+        """Return the sentence that shares the most terms with a claim; "" if none shares any."""
         wanted = frozenset(content_terms(claim, self.language))
         best, best_score = "", 0.0
         for sentence in self._reading.sentences(self.language):
@@ -144,7 +146,7 @@ class _Evidence:
         return best
 
     def terms(self, language: str | None) -> frozenset[str]:
-        """The terms of title, context and text, read as one language."""
+        """Return the terms of title, context and text, read as one language."""
         if language not in self._terms:
             above = content_terms(f"{self._passage.title} {self._passage.context}", language)
             self._terms[language] = self._reading.terms(language).union(above)

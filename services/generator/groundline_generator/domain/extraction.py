@@ -1,9 +1,9 @@
-"""Picks the sentences of the passages that answer a question, without a model.
+"""Extraction of the sentences that answer a question, without a model.
 
 A sentence scores by the question's terms that it holds, each weighted by its rarity among the passages'
-sentences; terms that stand beside it (neighbouring sentences, headings, title, the rest of its passage) count
-in part. What a question asks for (a number, a date, a name) and the passage's rank and similarity tip the
-balance.
+sentences; terms beside it (neighbouring sentences, headings, title, the rest of its passage) count in part.
+The kind of answer that a question asks for (a number, a date, a name) and the passage's rank and similarity
+tip the balance.
 """
 
 import math
@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Final
 
 from groundline.v1.generator_service_pb2 import NumberedPassage
 
@@ -23,72 +24,72 @@ from groundline_generator.domain.segments import Kind
 __all__ = ["Extract", "Extraction", "extract"]
 
 # Credit for a question term by where it stands relative to the sentence.
-_IN_SENTENCE = 1.0
-_BESIDE = 0.6
-_IN_HEADING = 0.7
-_REFERRED_TO = 0.8
-_IN_PASSAGE = 0.4
+_IN_SENTENCE: Final = 1.0
+_BESIDE: Final = 0.6
+_IN_HEADING: Final = 0.7
+_REFERRED_TO: Final = 0.8
+_IN_PASSAGE: Final = 0.4
 
 # Okapi BM25's usual saturation; sentences differ in length for reasons that say little, hence the low b.
-_K1 = 1.2
-_B = 0.4
+_K1: Final = 1.2
+_B: Final = 0.4
 
-_KIND_OF_ANSWER_BONUS = 1.2
-_RANK_PRIOR = 0.25
-_SIMILARITY_PRIOR = 0.5
+_KIND_OF_ANSWER_BONUS: Final = 1.2
+_RANK_PRIOR: Final = 0.25
+_SIMILARITY_PRIOR: Final = 0.5
 
-_SIMILARITY_SHARE = 1 / 2
-"""Share of the similarity in the relevance, where it is known; the terms' coverage is the rest."""
+_SIMILARITY_SHARE: Final = 1 / 2
+"""Share of the similarity in the relevance, if it is known; the coverage of terms is the rest."""
 
-_GERMAN_NOUN_WEIGHT = 1.5
-"""German writes nouns with a capital, and they say what a question is about; verbs and adjectives are worded
-anew more often."""
+_GERMAN_NOUN_WEIGHT: Final = 1.5
+"""Weight of German nouns, which have a capital and name what a question is about; verbs and adjectives are
+rephrased more often."""
 
-_FURTHER_SHARE = 0.7
-"""A further sentence is quoted when it scores at least this share of the best."""
+_FURTHER_SHARE: Final = 0.7
+"""Minimum score of a further sentence, as a share of the best."""
 
-_DUPLICATE_OVERLAP = 0.7
-"""Jaccard overlap of terms from which a sentence repeats one that is quoted already."""
+_DUPLICATE_OVERLAP: Final = 0.7
+"""Jaccard overlap of terms from which a sentence repeats a quoted one."""
 
-_MAX_QUOTE_CHARACTERS = 1_200
+_MAX_QUOTE_CHARACTERS: Final = 1_200
 
 # Words that share this much of their beginning, or of which one holds the other, count as forms of one word.
-_MIN_VARIANT_LENGTH = 5
-_VARIANT_PREFIX_SHARE = 0.7
+_MIN_VARIANT_LENGTH: Final = 5
+_VARIANT_PREFIX_SHARE: Final = 0.7
 
-_SPACE = re.compile(r"\s+")
-_DIGIT = re.compile(r"\d")
+_SPACE: Final = re.compile(r"\s+")
+_DIGIT: Final = re.compile(r"\d")
 
-_QUANTITY = re.compile(
+_QUANTITY: Final = re.compile(
     r"\bhow (?:many|much|long|old|far|often|large|big|high|tall|deep|fast)\b|\bwhat (?:percent|number|share)"
     r"|\bwie ?(?:viele?|lange|alt|weit|oft|groß|hoch|tief|schnell|häufig)\b"
     r"|\bwelche[rn]? (?:anteil|anzahl|zahl)",
     re.IGNORECASE,
 )
-_TIME = re.compile(
+_TIME: Final = re.compile(
     r"\bwhen\b|\b(?:what|which) (?:year|date|day|month|decade|century)\b"
     r"|\bwann\b|\bwelche[mnrs]? (?:jahr|datum|tag|monat|jahrzehnt|jahrhundert)",
     re.IGNORECASE,
 )
-_PERSON = re.compile(r"\bwho(?:m|se)?\b|\bwe[rnm]\b|\bwessen\b", re.IGNORECASE)
+_PERSON: Final = re.compile(r"\bwho(?:m|se)?\b|\bwe[rnm]\b|\bwessen\b", re.IGNORECASE)
 
-_NUMBER = re.compile(
+_NUMBER: Final = re.compile(
     r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|hundred|thousand|million|billion"
     r"|half|twice|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|elf|zwölf|hundert|tausend|millionen?|halb|doppelt)\b",
     re.IGNORECASE,
 )
-_DATE = re.compile(
+_DATE: Final = re.compile(
     r"\b\d{3,4}\b|\b\d{1,2}[./]\d{1,2}\b|\b\d{1,2}(?:st|nd|rd|th)\b"
     r"|\b(?:January|February|March|April|May|June|July|August|September|October|November|December"
     r"|Januar|Februar|März|Mai|Juni|Juli|Oktober|Dezember|century|Jahrhundert)\b"
 )
 # A sentence that begins so is about what the one before it names.
-_REFERS_BACK = re.compile(
+_REFERS_BACK: Final = re.compile(
     r"(?:he|she|it|they|his|her|its|their|this|these|that|those|there|then"
     r"|er|sie|es|sein|seine[nrms]?|ihre?[nrms]?|dies|diese[nrms]?|dort|dabei|damit|dadurch|danach|daraufhin)\b",
     re.IGNORECASE,
 )
-_NAME = re.compile(r"(?<![.!?:] )(?<!^)\b[A-ZÄÖÜ][\w'’-]+")
+_NAME: Final = re.compile(r"(?<![.!?:] )(?<!^)\b[A-ZÄÖÜ][\w'’-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +103,9 @@ class Extract:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What to quote, in the order to quote it, and the relevance (0 to 1) of the best candidate.
+    """Sentences to quote, in order, and the relevance (0 to 1) of the best candidate.
 
-    Nothing is quoted when that relevance is too low.
+    Empty if that relevance is too low.
     """
 
     extracts: Sequence[Extract]
@@ -187,7 +188,7 @@ def _candidates(
             in_heading = in_headings[heading] = above.union(
                 wanted.intersection(content_terms(heading, language))
             )
-        # Most sentences hold none of them, which is told sooner than which ones they hold.
+        # Most sentences hold none of them, which is faster to tell than which ones they hold.
         held = () if wanted.isdisjoint(terms) else wanted.intersection(terms)
         hits = {term: terms.count(term) for term in held}
         found.append(_Candidate(index, position, sentence, hits, len(terms), in_heading))
@@ -195,7 +196,7 @@ def _candidates(
 
 
 def _accept_variants(wanted: frozenset[str], candidates: Sequence[_Candidate]) -> None:
-    """Let a question's term that no sentence holds be met by inflections and compounds of it that some do."""
+    """Match a question's term that no sentence holds with its inflections and compounds that some hold."""
     met = frozenset(term for candidate in candidates for term in candidate.hits)
     unmet = [term for term in wanted - met if len(term) >= _MIN_VARIANT_LENGTH]
     if not unmet:
@@ -214,7 +215,7 @@ def _accept_variants(wanted: frozenset[str], candidates: Sequence[_Candidate]) -
 
 
 def _is_variant(term: str, other: str) -> bool:
-    """Of two terms of at least `_MIN_VARIANT_LENGTH`."""
+    """Tell whether two terms of at least `_MIN_VARIANT_LENGTH` are forms of one word."""
     if term in other or other in term:
         return True
     shared = max(_MIN_VARIANT_LENGTH, math.ceil(_VARIANT_PREFIX_SHARE * max(len(term), len(other))))
@@ -224,7 +225,8 @@ def _is_variant(term: str, other: str) -> bool:
 def _weighted(
     query: str, wanted: frozenset[str], language: str | None, candidates: Sequence[_Candidate]
 ) -> _Query:
-    """The question's terms with their inverse sentence frequency; one that no sentence holds weighs most."""
+    """Return the question's terms with their inverse sentence frequency; one that no sentence holds weighs
+    most."""
     count = len(candidates)
     frequencies = Counter(chain.from_iterable(candidate.hits for candidate in candidates))
     weights = {
@@ -237,7 +239,7 @@ def _weighted(
 
 
 def _nouns(query: str) -> frozenset[str]:
-    """The terms of a German question that begin with a capital; its first word would anyway."""
+    """Return the terms of a German question that begin with a capital, except its first word."""
     capitalized = " ".join(word for word in query.split()[1:] if word[:1].isupper())
     return frozenset(content_terms(capitalized, "german"))
 
@@ -257,7 +259,7 @@ def _score(
     similarity = max(0.0, passage.similarity)
     prior = 1 + _RANK_PRIOR / (rank + 1) + _SIMILARITY_PRIOR * similarity
     nothing: Mapping[str, int] = {}
-    # Of sentences that hold nothing, and whose neighbours do not, the headings alone make a difference.
+    # For sentences that hold no term, and whose neighbours do not, only the headings make a difference.
     far_off: dict[frozenset[str], tuple[float, float]] = {}
     for position, member in enumerate(members):
         previous = members[position - 1].hits if position else nothing
@@ -286,8 +288,8 @@ def _credited(
     in_passage: Container[str],
     average: float,
 ) -> tuple[float, float]:
-    """Score, and the weight of the question's terms that count, of a sentence: by what it holds, what the
-    sentences beside it hold, what its headings and its passage hold."""
+    """Return the score of a sentence and the weight of the question's terms that count: those that it holds,
+    and in part those of the sentences beside it, its headings and its passage."""
     refers_back = bool(previous) and _REFERS_BACK.match(member.sentence.text) is not None
     length = 1 - _B + _B * member.size / average
     score = covered = 0.0
@@ -314,14 +316,15 @@ def _credited(
 
 
 def _new_match(pattern: re.Pattern[str], member: _Candidate, known: Container[str]) -> bool:
-    """Whether the sentence holds what is asked for, other than what the question itself names."""
+    """Tell whether the sentence holds the kind of answer asked for, other than what the question itself
+    names."""
     return any(match.group().casefold() not in known for match in pattern.finditer(member.sentence.text))
 
 
 def _choose(ranked: Sequence[_Candidate], max_sentences: int) -> list[_Candidate]:
     best = ranked[0]
-    # What the question names with a number (a model, a version) and the best sentence's document is about: a
-    # sentence on another model answers another question, however alike the rest of it is.
+    # If the question names something with a number (a model, a version), the document must be about it: a
+    # sentence on another model answers another question, however similar it is otherwise.
     designations = {term for term in best.in_heading if _DIGIT.search(term)}
     chosen: list[_Candidate] = []
     for candidate in ranked:
@@ -342,7 +345,7 @@ def _overlap(first: _Candidate, second: _Candidate) -> float:
 
 
 def _in_reading_order(chosen: Sequence[_Candidate]) -> list[_Candidate]:
-    """Passages by their best sentence, sentences as their passage has them."""
+    """Order passages by their best sentence, and sentences as in their passage."""
     order = list(dict.fromkeys(candidate.passage for candidate in chosen))
     return sorted(chosen, key=lambda candidate: (order.index(candidate.passage), candidate.position))
 

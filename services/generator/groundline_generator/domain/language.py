@@ -1,4 +1,4 @@
-"""Words: which language a text is in, and the terms by which texts are compared."""
+"""Language of a text, and the terms by which texts are compared."""
 
 import re
 import unicodedata
@@ -6,41 +6,43 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib.resources import files
 from itertools import chain
+from typing import Final
 
 from py_rust_stemmers import SnowballStemmer  # type: ignore[import-untyped]
 
 __all__ = ["content_terms", "guess_language"]
 
-_LANGUAGES = ("english", "german")
-_GUESSED_FROM_CHARACTERS = 4_000
-_LONGEST_REMEMBERED = 32
-_REMEMBERED_TOKENS = 32_768
+_LANGUAGES: Final = ("english", "german")
+_GUESSED_FROM_CHARACTERS: Final = 4_000
+_LONGEST_REMEMBERED: Final = 32
+_REMEMBERED_TOKENS: Final = 32_768
 
 
 def _stop_words(language: str) -> frozenset[str]:
-    """Function words, and words that only make a question a question; the rest is what a text is about."""
+    """Return function words, and words that only make a question a question; the others tell what a text is
+    about."""
     file = files("groundline_generator.domain") / "stop_words" / f"{language}.txt"
     return frozenset(file.read_text(encoding="utf-8").split())
 
 
-_STOP_WORDS = {language: _stop_words(language) for language in _LANGUAGES}
-_STEM: Mapping[str | None, Callable[[str], str]] = {
+_STOP_WORDS: Final = {language: _stop_words(language) for language in _LANGUAGES}
+_STEM: Final[Mapping[str | None, Callable[[str], str]]] = {
     **{language: SnowballStemmer(language).stem_word for language in _LANGUAGES},
     None: str,
 }
 
 # A number with its decimals is one word, and so is a designation such as DN-4 or COVID-19.
-_WORD = re.compile(r"\d+(?:[.,:]\d+)+|[^\W\d_]+-\d+\w*|\w+(?:['’]\w+)*")
-# camelCase, digits next to letters, and snake_case come apart.
-_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+|[A-Z]")
-_POSSESSIVE = re.compile(r"['’]s?$", re.IGNORECASE)
+_WORD: Final = re.compile(r"\d+(?:[.,:]\d+)+|[^\W\d_]+-\d+\w*|\w+(?:['’]\w+)*")
+# Split camelCase, digits next to letters, and snake_case.
+_PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+|[A-Z]")
+_POSSESSIVE: Final = re.compile(r"['’]s?$", re.IGNORECASE)
 # Scripts written without spaces: their words are approximated by pairs of characters.
-_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\u0e00-\u0e7f]+")
-_UNSPACED_LETTER = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\u0e00-\u0e7f]")
+_UNSPACED: Final = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\u0e00-\u0e7f]+")
+_UNSPACED_LETTER: Final = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\u0e00-\u0e7f]")
 
 
 def guess_language(text: str) -> str | None:
-    """The language whose function words are the most frequent in the text; None where nothing decides."""
+    """Return the language whose function words are the most frequent in the text; None if it is undecided."""
     tokens = text[:_GUESSED_FROM_CHARACTERS].split()
     counts = sorted(
         ((sum(map(found.__getitem__, tokens)), name) for name, found in _FUNCTION_WORDS.items()), reverse=True
@@ -49,7 +51,8 @@ def guess_language(text: str) -> str | None:
 
 
 def content_terms(text: str, language: str | None) -> list[str]:
-    """The terms of a text in their order: lower-cased, without stop words, stemmed where a language is given.
+    """Return the terms of a text in their order: lower-cased, without stop words, stemmed if a language is
+    given.
 
     An identifier such as `maxRetryCount`, `max_retry_count` or `DN-4` yields itself and its parts.
     """
@@ -59,8 +62,8 @@ def content_terms(text: str, language: str | None) -> list[str]:
 
 
 class _Remembered[T](dict[str, T]):
-    """What was computed of tokens. They recur, in a text and in the next, and looking one up takes a tenth of
-    taking it apart again. Long ones are hashes, addresses and unspaced scripts: those do not recur."""
+    """Cache of a computation on tokens. They recur, and a look-up takes a tenth of the computation. Long
+    tokens, which are hashes, addresses and unspaced scripts, are not cached: they do not recur."""
 
     def __init__(self, compute: Callable[[str], T]) -> None:
         super().__init__()
@@ -101,9 +104,9 @@ def _terms_of_word(word: str, language: str | None) -> Iterable[str]:
     return (stem(folded), *(stem(part.casefold()) for part in parts if len(part) > 1))
 
 
-_FUNCTION_WORDS: Mapping[str, _Remembered[int]] = {
+_FUNCTION_WORDS: Final[Mapping[str, _Remembered[int]]] = {
     language: _Remembered(partial(_function_words, language=language)) for language in _LANGUAGES
 }
-_TERMS: Mapping[str | None, _Remembered[tuple[str, ...]]] = {
+_TERMS: Final[Mapping[str | None, _Remembered[tuple[str, ...]]]] = {
     language: _Remembered(partial(_terms, language=language)) for language in (*_LANGUAGES, None)
 }

@@ -2,27 +2,30 @@
 
 import re
 from collections.abc import Sequence
+from typing import Final
 
 __all__ = ["MarkerFilter", "cites", "masked", "without_markers"]
 
-_MARKERS = re.compile(r"[\[［【]\s?(\d{1,4}(?:\s?[,;，、]\s?\d{1,4}){0,9})\s?[\]］】]")
-"""Every way that models mark sources: `[1]`, `[1, 2]`, and the full-width forms of both."""
+_MARKERS: Final = re.compile(r"[\[［【]\s?(\d{1,4}(?:\s?[,;，、]\s?\d{1,4}){0,9})\s?[\]］】]")
+"""Pattern of every way that models mark sources: `[1]`, `[1, 2]`, and the full-width forms of both."""
 
 # What may still become a marker, or a code quote, when more text comes.
-_UNFINISHED = re.compile(r"(?:[ \t]*[\[［【][\d\s,;，、]{0,80}|[ \t]+|(?<!`)`{1,2})$")
-_SPACED_MARKERS = re.compile(rf"[ \t]*{_MARKERS.pattern}")
-_CODE = re.compile(r"```.*?(?:```|$)|`[^`\n]+`", re.DOTALL)
+_UNFINISHED: Final = re.compile(r"(?:[ \t]*[\[［【][\d\s,;，、]{0,80}|[ \t]+|(?<!`)`{1,2})$")
+_SPACED_MARKERS: Final = re.compile(rf"[ \t]*{_MARKERS.pattern}")
+_CODE: Final = re.compile(r"```.*?(?:```|$)|`[^`\n]+`", re.DOTALL)
 
 
 def without_markers(text: str) -> str:
-    """A document's text without what would read as citations, such as its own footnote marks."""
+    """Return a document's text without anything that would read as a citation, such as its own footnote
+    marks."""
     return _SPACED_MARKERS.sub(lambda marker: marker.group() if _is_interval(_numbers(marker)) else "", text)
 
 
 class MarkerFilter:
-    """Removes markers of passages that were not served, however the stream is cut; code is left alone.
+    """Filter that removes markers of passages that were not served, however the stream is cut; code is left
+    alone.
 
-    What passes is written `[1]`, whichever way the model wrote it; `[1, 2]` becomes `[1][2]`.
+    Markers are written `[1]`, whichever way the model wrote them; `[1, 2]` becomes `[1][2]`.
     """
 
     def __init__(self, numbers: frozenset[int]) -> None:
@@ -32,7 +35,7 @@ class MarkerFilter:
         self.unknown: set[int] = set()
 
     def feed(self, text: str) -> str:
-        """Take the next piece; returns what may be sent on, which never ends within a marker."""
+        """Take the next piece; return the text that may be sent on, which never ends within a marker."""
         text = self._held + text
         held = _UNFINISHED.search(text)
         cut = held.start() if held else len(text)
@@ -40,7 +43,7 @@ class MarkerFilter:
         return self._filtered(text[:cut])
 
     def finish(self) -> str:
-        """What is left when the stream has ended."""
+        """Return the rest when the stream has ended."""
         rest, self._held = self._held, ""
         return self._filtered(rest).rstrip()
 
@@ -72,19 +75,19 @@ class MarkerFilter:
 
 
 def cites(answer: str, numbers: frozenset[int]) -> bool:
-    """Whether an answer, as a model wrote it, marks any of these sources."""
+    """Tell whether an answer, as a model wrote it, marks any of these sources."""
     return any(
         number in numbers for marker in _MARKERS.finditer(masked(answer)) for number in _numbers(marker)
     )
 
 
 def masked(answer: str) -> str:
-    """The answer with brackets inside code made harmless; offsets stay."""
+    """Return the answer with brackets inside code made harmless; offsets stay."""
     return _CODE.sub(lambda code: code.group().replace("[", "(").replace("]", ")"), answer)
 
 
 def _is_interval(numbers: Sequence[int]) -> bool:
-    """Whether brackets hold an interval such as [0, 1]: no passage has the number 0."""
+    """Tell whether brackets hold an interval such as [0, 1]: no passage has the number 0."""
     return 0 in numbers and len(numbers) > 1
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from string import Template
+from typing import Final
 
 from groundline.v1.chat_pb2 import ChatMessage
 from groundline.v1.generator_service_pb2 import GenerateRequest, NumberedPassage
@@ -26,29 +27,29 @@ __all__ = [
     "role_name",
 ]
 
-NO_ANSWER_MARKER = "NO_ANSWER"
-"""What a model begins a refusal with; it is taken out of the answer."""
+NO_ANSWER_MARKER: Final = "NO_ANSWER"
+"""Marker with which a model begins a refusal; it is removed from the answer."""
 
-_PLACEHOLDERS = {
+_PLACEHOLDERS: Final = {
     "system": {"system_prompt", "no_answer_marker", "nonce"},
     "user": {"passages", "additional_context", "conversation", "question", "nonce"},
     "passage": {"number", "title", "uri", "placed", "text", "nonce"},
 }
-_REQUIRED = {
+_REQUIRED: Final = {
     "system": {"no_answer_marker"},
     "user": {"passages", "question"},
     "passage": {"number", "text", "nonce"},
 }
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}$")
-_ANY_NONCE = new_nonce()
-"""Of the length that all have."""
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}$")
+_ANY_NONCE: Final = new_nonce()
+"""A nonce of the length that all have."""
 
-_BLANK_LINES = re.compile(r"\n{3,}")
+_BLANK_LINES: Final = re.compile(r"\n{3,}")
 
 
 @dataclass(frozen=True, slots=True)
 class PromptTemplate:
-    """How a question becomes a prompt. `version` is `name@number/hash of the text`."""
+    """Template that turns a question into a prompt. `version` is `name@number/hash of the text`."""
 
     version: str
     system: Template
@@ -56,7 +57,7 @@ class PromptTemplate:
     passage: Template
 
     def system_text(self, request: GenerateRequest, nonce: str) -> str:
-        """The operator's own instructions first, then the rules, so that these have the last word."""
+        """Return the operator's own instructions and then the rules, so that these have the last word."""
         return self.system.substitute(
             system_prompt=request.options.system_prompt, no_answer_marker=NO_ANSWER_MARKER, nonce=nonce
         ).strip()
@@ -84,7 +85,7 @@ class PromptTemplate:
 
 
 def load_templates(directory: Path | None = None) -> Mapping[str, PromptTemplate]:
-    """The templates that come with the package, and those of a directory, which win.
+    """Load the templates of the package, and those of a directory, which win.
 
     Raises FailedPreconditionError naming the template that cannot be used.
     """
@@ -95,7 +96,7 @@ def load_templates(directory: Path | None = None) -> Mapping[str, PromptTemplate
     }
     if directory is not None:
         if not directory.is_dir():
-            raise _invalid(f"prompt templates: {directory} is no directory")
+            raise _invalid(f"prompt templates: {directory} is not a directory")
         sources |= {path.stem: path.read_text(encoding="utf-8") for path in sorted(directory.glob("*.toml"))}
     return {name: _parsed(name, text) for name, text in sources.items()}
 
@@ -103,10 +104,10 @@ def load_templates(directory: Path | None = None) -> Mapping[str, PromptTemplate
 def pack(
     template: PromptTemplate, passages: Sequence[NumberedPassage], budget_tokens: int
 ) -> Sequence[NumberedPassage]:
-    """The best passages that fit into a budget.
+    """Return the best passages that fit into a budget.
 
-    The first passage is cut where it alone is too long. Neighbouring chunks of one document are put together
-    in their order, at the place of the better one; numbers stay.
+    The first passage is cut if it alone is too long. Neighbouring chunks of one document are put together in
+    their order, at the rank of the better one; numbers stay.
     """
     kept: list[NumberedPassage] = []
     remaining = budget_tokens
@@ -122,7 +123,7 @@ def pack(
 
 
 def beginning(text: str, max_tokens: int) -> str:
-    """The text, or as much of its beginning as takes about `max_tokens`, cut between words."""
+    """Return the text, or its beginning of about `max_tokens`, cut between words."""
     needed = estimated_tokens(text)
     if needed <= max_tokens:
         return text
@@ -131,12 +132,12 @@ def beginning(text: str, max_tokens: int) -> str:
 
 
 def role_name(message: ChatMessage) -> str:
-    """As prompts and providers write it: "user" or "assistant"."""
+    """Return the role as prompts and providers write it: "user" or "assistant"."""
     return ChatMessage.Role.Name(message.role).lower()
 
 
 def conversation(messages: Sequence[ChatMessage], nonce: str) -> str:
-    """What was said so far, empty where nothing was."""
+    """Return the conversation so far as a part of a prompt; "" for an empty one."""
     if not messages:
         return ""
     lines = "\n".join(f"{role_name(message)}: {message.content}" for message in messages)
@@ -144,7 +145,7 @@ def conversation(messages: Sequence[ChatMessage], nonce: str) -> str:
 
 
 def _cut(passage: NumberedPassage, cost: int, budget: int) -> NumberedPassage:
-    """A passage of `cost` tokens, with so much of its text that it takes `budget`."""
+    """Cut the text of a passage of `cost` tokens so that it takes `budget`."""
     text = passage.text
     around = cost - estimated_tokens(text)
     cut = NumberedPassage()
@@ -170,7 +171,8 @@ def _neighbours_together(passages: Iterable[NumberedPassage]) -> list[NumberedPa
 
 
 def _adjoins(first: NumberedPassage, second: NumberedPassage) -> bool:
-    """Chunks of one document have consecutive ids where they were written in one go, as the ingestor does."""
+    """Tell whether two chunks follow each other: those of one document have consecutive ids, since the
+    ingestor writes them at once."""
     if (first.uri, first.title) != (second.uri, second.title):
         return False
     ids = first.chunk_id, second.chunk_id

@@ -1,16 +1,16 @@
-"""Texts taken apart: their language, their sentences, and the terms of both."""
+"""Language, sentences and terms of texts, cached."""
 
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from groundline_generator.domain.language import content_terms, guess_language
 from groundline_generator.domain.segments import Segment, segments
 
 __all__ = ["Reading", "Sentence", "read"]
 
-_REMEMBERED_TEXTS = 512
-_LONGEST_REMEMBERED = 8_000
-"""Characters. Most chunks are shorter; all that is remembered takes some 10 MB, 40 at most."""
+_REMEMBERED_TEXTS: Final = 512
+_LONGEST_REMEMBERED: Final = 8_000
+"""Maximum characters of a cached text. Most chunks are shorter; the cache takes some 10 MB, 40 at most."""
 
 
 class Sentence(NamedTuple):
@@ -22,7 +22,7 @@ class Sentence(NamedTuple):
 
 
 class Reading:
-    """A text taken apart as far as anybody has asked for. What it returns is shared: never change it."""
+    """Sentences and terms of a text, computed on demand. Returned values are shared: never change them."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -34,7 +34,7 @@ class Reading:
         return guess_language(self._text)
 
     def sentences(self, language: str | None) -> list[Sentence]:
-        """Read as a text of this language."""
+        """Return the sentences, read as a text of this language."""
         found = self._sentences.get(language)
         if found is None:
             found = self._sentences[language] = [
@@ -46,7 +46,7 @@ class Reading:
         return found
 
     def terms(self, language: str | None) -> frozenset[str]:
-        """All terms, read as a text of this language."""
+        """Return all terms, read as a text of this language."""
         found = self._terms.get(language)
         if found is None:
             found = self._terms[language] = frozenset(content_terms(self._text, language))
@@ -54,7 +54,8 @@ class Reading:
 
 
 def read(text: str) -> Reading:
-    """The text taken apart. A passage is read for an answer, its citations and often the next question."""
+    """Return the reading of the text, from the cache if possible: a passage is read for an answer, its
+    citations and often the next question."""
     return _remembered(text) if len(text) <= _LONGEST_REMEMBERED else Reading(text)
 
 

@@ -1,24 +1,25 @@
-"""How an answer says that there is none."""
+"""Refusals: answers that say that the passages hold none."""
 
 import re
+from typing import Final
 
 from groundline_generator.domain.language import guess_language
 from groundline_generator.domain.prompting import NO_ANSWER_MARKER
 
 __all__ = ["RefusalFilter", "reads_like_refusal", "refusal"]
 
-_SENTENCES = {
+_SENTENCES: Final = {
     "english": "I cannot answer this from the documents.",
     "german": "Das kann ich anhand der Dokumente nicht beantworten.",
 }
 
-_DECORATION = "\n\r\t *_`\"'#>:.-"
-"""What models put around the marker."""
+_DECORATION: Final = "\n\r\t *_`\"'#>:.-"
+"""Characters that models put around the marker."""
 
-_MAX_LEAD_CHARACTERS = 40
+_MAX_LEAD_CHARACTERS: Final = 40
 
-_LONGEST_REFUSAL_CHARACTERS = 400
-_PHRASES = re.compile(
+_LONGEST_REFUSAL_CHARACTERS: Final = 400
+_PHRASES: Final = re.compile(
     r"\b(?:can ?not|can['’]t|unable to|not able to) (?:be )?answer"
     r"|\b(?:passages?|documents?|sources?|context|texts?)\b[^.]{0,40}"
     r"\b(?:do(?:es)? not|don['’]t|doesn['’]t) (?:\w+ )?(?:contain|mention|hold|provide|include|answer|state)"
@@ -30,24 +31,25 @@ _PHRASES = re.compile(
 
 
 def refusal(query: str) -> str:
-    """The sentence that refuses a question: in German where the question is, else in English."""
+    """Return the sentence that refuses a question: in German for a German question, else in English."""
     return _SENTENCES.get(guess_language(query) or "", _SENTENCES["english"])
 
 
 def reads_like_refusal(answer: str, *, cited: bool) -> bool:
-    """Whether a short answer that cites nothing says, in English or German, that there is none."""
+    """Tell whether a short answer that cites nothing says, in English or German, that it has no answer."""
     return not cited and len(answer) <= _LONGEST_REFUSAL_CHARACTERS and bool(_PHRASES.search(answer))
 
 
 class RefusalFilter:
-    """Takes the marker of a refusal off the beginning of a stream, however it is cut."""
+    """Filter that removes the marker of a refusal from the beginning of a stream, however it is cut."""
 
     def __init__(self) -> None:
         self._lead: str | None = ""
         self.refused = False
 
     def feed(self, text: str) -> str:
-        """Take the next piece; returns what may be sent on. The beginning is held until it is known."""
+        """Take the next piece; return the text that may be sent on. The beginning is held until it is
+        known."""
         if self._lead is None:
             return text
         lead = self._lead + text
@@ -67,6 +69,6 @@ class RefusalFilter:
         return lead
 
     def finish(self) -> str:
-        """What is left when the stream has ended."""
+        """Return the rest when the stream has ended."""
         text, self._lead = self._lead or "", None
         return text

@@ -1,4 +1,4 @@
-"""Whether any passage is worth a model's money."""
+"""Relevance of passages, to decide whether a model is called."""
 
 from collections.abc import Sequence
 
@@ -10,10 +10,10 @@ __all__ = ["reaches"]
 
 
 def reaches(query: str, passages: Sequence[NumberedPassage], threshold: float) -> bool:
-    """Whether some passage has at least this relevance to the question, 0 to 1.
+    """Tell whether some passage has at least this relevance to the question, 0 to 1.
 
-    A passage's relevance is the larger of its cosine similarity, where that is known, and the weighted share
-    of the question's terms around its best sentence.
+    A passage's relevance is the larger of its cosine similarity, if known, and the weighted share of the
+    question's terms around its best sentence.
     """
     if any(passage.HasField("similarity") and passage.similarity >= threshold for passage in passages):
         return True

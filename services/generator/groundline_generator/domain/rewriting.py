@@ -1,13 +1,14 @@
-"""Rewrites questions without a model, in English and German, by their words.
+"""Rewriting of questions without a model, in English and German, by their words.
 
-A follow-up (a pronoun with little beside it, "what about X?", "und X?", a bare "why?") takes over what the
-last question that stood alone was about. Several questions in one, and comparisons of two things, come
-apart. It knows no grammar: what it adds stands beside the question, not in it.
+A follow-up (a pronoun with little beside it, "what about X?", "und X?", a bare "why?") takes over the topic
+of the last question that stood alone. Several questions in one, and comparisons of two things, are split. The
+rules know no grammar: added words stand beside the question, not in it.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from groundline.v1.chat_pb2 import ChatMessage
 
@@ -15,17 +16,17 @@ from groundline_generator.domain.language import content_terms, guess_language
 
 __all__ = ["decompose", "standalone"]
 
-_WORD = re.compile(r"[\w][\w'’.+#/-]*[\w+#]|\w")
-_QUOTED = re.compile(r"[\"“„«']([^\"“”„«»']{2,80})[\"”“»']")
+_WORD: Final = re.compile(r"[\w][\w'’.+#/-]*[\w+#]|\w")
+_QUOTED: Final = re.compile(r"[\"“„«']([^\"“”„«»']{2,80})[\"”“»']")
 
-_ELLIPSIS = re.compile(
+_ELLIPSIS: Final = re.compile(
     r"^\s*(?:(?:and|but|so|then|also|or)\s+)?(?:what|how)\s+about\b"
     r"|^\s*(?:and|but|also|or)\b"
     r"|^\s*(?:und|aber|oder)\b|^\s*(?:und\s+)?was\s+ist\s+mit\b|^\s*(?:und\s+)?wie\s+(?:sieht|steht)\s+es\b",
     re.IGNORECASE,
 )
 # Words that point back whatever stands around them.
-_POINTERS = re.compile(
+_POINTERS: Final = re.compile(
     r"\b(?:its|their|them|they|theirs|those|these|his|hers?|him|she|he|the (?:former|latter)"
     r"|that one|this one"
     r"|deren|dessen|davon|dafür|damit|daran|darin|darauf|dazu|dort|dabei|diese[rnms]?"
@@ -33,31 +34,33 @@ _POINTERS = re.compile(
     re.IGNORECASE,
 )
 # Words that often point back and often do not ("it is possible", "that the", "es gibt", "das Haus").
-_WEAK_POINTERS = re.compile(r"\b(?:it|this|that|there|one|er|sie|es|das|sein(?:e[nmrs]?)?)\b", re.IGNORECASE)
-_MAX_TERMS_POINTED = 6
-_MAX_TERMS_WEAKLY_POINTED = 2
+_WEAK_POINTERS: Final = re.compile(
+    r"\b(?:it|this|that|there|one|er|sie|es|das|sein(?:e[nmrs]?)?)\b", re.IGNORECASE
+)
+_MAX_TERMS_POINTED: Final = 6
+_MAX_TERMS_WEAKLY_POINTED: Final = 2
 
-_LEAD = re.compile(
+_LEAD: Final = re.compile(
     r"^\s*(?:(?:and|but|so|then|also|or|und|aber|oder|dann|auch)\b[\s,]*)*"
     r"(?:(?:what|how)\s+about\b|was\s+ist\s+mit\b|wie\s+(?:sieht|steht)\s+es\s+(?:\w+\s+)?(?:mit|bei|um)\b)?\s*",
     re.IGNORECASE,
 )
-_QUESTION_WORD = (
+_QUESTION_WORD: Final = (
     r"(?:what|when|where|who|whom|whose|which|why|how|is|are|does|do|did|can|could|should|will"
     r"|was|wann|wo|wer|wen|wem|wessen|welche[rnms]?|warum|wieso|weshalb|wie|wohin|woher|wofür|womit"
     r"|ist|sind|kann|muss|darf|hat|haben|gibt)"
 )
-_NEXT_QUESTION = re.compile(
+_NEXT_QUESTION: Final = re.compile(
     rf"(?<=\?)\s+|,?\s+(?:and|und|sowie)\s+(?=(?:also\s+|auch\s+)?{_QUESTION_WORD}\b)", re.IGNORECASE
 )
-_OPENS_LIKE_QUESTION = re.compile(rf"^\s*(?:\w+\s+)?{_QUESTION_WORD}\b", re.IGNORECASE)
+_OPENS_LIKE_QUESTION: Final = re.compile(rf"^\s*(?:\w+\s+)?{_QUESTION_WORD}\b", re.IGNORECASE)
 
-_SIDE = r"[^,;?.!]{2,80}?"
-_REST = (
+_SIDE: Final = r"[^,;?.!]{2,80}?"
+_REST: Final = (
     r"(?P<rest>(?:\s+(?:in|for|with respect to|regarding|when|bei|für|hinsichtlich|bezüglich|im)"
     r"\s+[^?.!]{2,120})?)"
 )
-_TWO_SIDES = (
+_TWO_SIDES: Final = (
     r"\b(?:differences?|differ|distinction|compar\w+)\s+(?:is\s+there\s+)?(?:between|of)\s+{a}\s+(?:and|with)\s+{b}",
     r"\bcompare\s+{a}\s+(?:and|with|to|against)\s+{b}",
     r"\bhow\s+(?:do|does)\s+{a}\s+(?:compare\s+(?:to|with)|differ\s+from)\s+{b}",
@@ -66,19 +69,19 @@ _TWO_SIDES = (
     r"\bvergleiche?\s+{a}\s+(?:und|mit)\s+{b}",
     r"\b(?:worin\s+|wie\s+)?unterscheide(?:t|n)\s+sich\s+{a}\s+(?:von|und)\s+{b}",
 )
-_COMPARISONS = tuple(
+_COMPARISONS: Final = tuple(
     re.compile(
         pattern.replace("{a}", f"(?P<a>{_SIDE})").replace("{b}", f"(?P<b>{_SIDE})") + _REST + r"\s*[?.!]*$",
         re.IGNORECASE,
     )
     for pattern in _TWO_SIDES
 )
-_ARTICLE = re.compile(r"^(?:the|an?|der|die|das|dem|den|des|eine[rnms]?|ein)\s+", re.IGNORECASE)
-_TOPIC_TERMS = 6
+_ARTICLE: Final = re.compile(r"^(?:the|an?|der|die|das|dem|den|des|eine[rnms]?|ein)\s+", re.IGNORECASE)
+_TOPIC_TERMS: Final = 6
 
 
 def standalone(query: str, history: Sequence[ChatMessage]) -> str:
-    """The question with what it leaves out beside it in parentheses."""
+    """Return the question, with the topic that it leaves out behind it in parentheses."""
     asked = [message.content for message in history if message.role == ChatMessage.USER]
     if not _points_back(query) or not asked:
         return query
@@ -98,7 +101,7 @@ def standalone(query: str, history: Sequence[ChatMessage]) -> str:
 
 
 def decompose(query: str, max_sub_queries: int) -> tuple[str, ...]:
-    """The parts of a question that is several, or that compares two things; nothing for a simple one."""
+    """Return the parts of a compound question or a comparison; empty for a simple one."""
     if max_sub_queries < 2:
         return ()
     for comparison in _COMPARISONS:
@@ -132,14 +135,15 @@ def _points_back(query: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Topic:
-    """What a question is about: its content words in order, and those of them that name something."""
+    """Topic of a question: its content words in order, and those of them that name something."""
 
     words: list[str]
     entities: frozenset[str]
 
     @classmethod
     def of(cls, question: str) -> "_Topic":
-        """Of a question without its lead ("and", "what about"), after which a capital is no sentence's."""
+        """Return the topic of a question without its lead ("and", "what about"), after which a capital does
+        not begin a sentence."""
         bare = _LEAD.sub("", question)
         opens = bare.strip() == question.strip()
         question = bare
@@ -158,15 +162,15 @@ class _Topic:
 
 
 def _names(word: str, *, first: bool, language: str | None) -> bool:
-    """Whether a word names something: an identifier, a number, a capital where the language has none for
-    nouns."""
+    """Tell whether a word names something: an identifier, a number, or a capitalised word in a language that
+    does not capitalise nouns."""
     if any(character.isdigit() or character in "_./#" for character in word[:-1]) or not word[1:].islower():
         return len(word) > 1
     return word[0].isupper() and not first and language != "german"
 
 
 def _topic(asked: Sequence[str]) -> _Topic:
-    """The topic of the last question that stood alone, with what the follow-ups since then have named."""
+    """Return the topic of the last question that stood alone, with the names of the follow-ups since then."""
     later: list[str] = []
     named: set[str] = set()
     for question in reversed(asked):

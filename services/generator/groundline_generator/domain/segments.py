@@ -1,17 +1,17 @@
-"""Cuts text into the units that an answer can quote: sentences, list items, table rows, blocks of code."""
+"""Division of text into units that an answer can quote: sentences, list items, table rows, blocks of code."""
 
 import enum
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 __all__ = ["Kind", "Segment", "segments"]
 
 
 class Kind(enum.Enum):
-    """What a segment is; a heading places what follows it and is never quoted by itself."""
+    """Kind of a segment; a heading is never quoted by itself."""
 
     SENTENCE = "sentence"
     HEADING = "heading"
@@ -20,7 +20,7 @@ class Kind(enum.Enum):
 
 
 class Segment(NamedTuple):
-    """`text[start:end]` in code points; `heading` is what stands above: headings, a table's header."""
+    """`text[start:end]` in code points; `heading` holds the headings above, or a table's header."""
 
     start: int
     end: int
@@ -28,24 +28,24 @@ class Segment(NamedTuple):
     heading: str = ""
 
 
-MAX_CODE_LINES = 15
-"""A longer block of code is cut into pieces of this many lines."""
+MAX_CODE_LINES: Final = 15
+"""Maximum lines of a piece of code; a longer block is cut."""
 
-_FENCE = re.compile(r"\s{0,3}(```+|~~~+)")
-_HEADING = re.compile(r"\s{0,3}(#{1,6})\s+(.*?)\s*#*\s*$")
-_UNDERLINE = re.compile(r"\s{0,3}(=+|-{2,})\s*$")
-_ROW = re.compile(r"\s*\|.*\|\s*$")
-_ROW_RULE = re.compile(r"\s*\|[\s:|-]+\|\s*$")
-_ITEM = re.compile(r"\s*(?:[-*+•]|\d{1,3}[.)])\s+")
-_INDENTS = ("    ", "\t")
-_ENDS_BLOCK = frozenset(("", "#", "`", "~", "|", "=", "-"))
-_NOT_SPACE = re.compile(r"\S")
-_ALPHANUMERIC = re.compile(r"[^\W_]")
-_QUOTE = re.compile(r"\s{0,3}>\s?")
-_GAP = re.compile(r"\S(?: {2,}|\t)\S")
-_FIELD = re.compile(r"[\w.\[\]-]{1,60}(?: [\w.\[\]-]{1,60}){0,3}: \S")
+_FENCE: Final = re.compile(r"\s{0,3}(```+|~~~+)")
+_HEADING: Final = re.compile(r"\s{0,3}(#{1,6})\s+(.*?)\s*#*\s*$")
+_UNDERLINE: Final = re.compile(r"\s{0,3}(=+|-{2,})\s*$")
+_ROW: Final = re.compile(r"\s*\|.*\|\s*$")
+_ROW_RULE: Final = re.compile(r"\s*\|[\s:|-]+\|\s*$")
+_ITEM: Final = re.compile(r"\s*(?:[-*+•]|\d{1,3}[.)])\s+")
+_INDENTS: Final = ("    ", "\t")
+_ENDS_BLOCK: Final = frozenset(("", "#", "`", "~", "|", "=", "-"))
+_NOT_SPACE: Final = re.compile(r"\S")
+_ALPHANUMERIC: Final = re.compile(r"[^\W_]")
+_QUOTE: Final = re.compile(r"\s{0,3}>\s?")
+_GAP: Final = re.compile(r"\S(?: {2,}|\t)\S")
+_FIELD: Final = re.compile(r"[\w.\[\]-]{1,60}(?: [\w.\[\]-]{1,60}){0,3}: \S")
 
-_CODE_LINE = re.compile(
+_CODE_LINE: Final = re.compile(
     r"""
     .*[{};]\s*$                                         # ends like a statement or a block
     | \s*(?:def|class|fn|func|function|pub|use|import|from\s+\S+\s+import|return|let|const|var|struct|enum
@@ -60,8 +60,8 @@ _CODE_LINE = re.compile(
 )
 
 # A terminator, closing quotes and brackets, footnote marks, then white space; or a full-width terminator.
-_BOUNDARY = re.compile(r"[.!?…]+[\"'”’»«)\]*_]*(?:\[\d{1,3}\])*(?=\s)|[。！？][”’」』）]*")
-_ABBREVIATION = re.compile(
+_BOUNDARY: Final = re.compile(r"[.!?…]+[\"'”’»«)\]*_]*(?:\[\d{1,3}\])*(?=\s)|[。！？][”’」』）]*")
+_ABBREVIATION: Final = re.compile(
     r"""(?:^|[\s(\["'„“])(?:
         Mr|Mrs|Ms|Dr|Prof|Rev|Hon|Sr|Jr|St|Mt|Gen|Col|Capt|Lt|Sgt|Gov|Sen|Rep|vs|etc|cf|al|ca|approx|Inc|Ltd|Co|Corp
         |No|Nos|Nr|Fig|Figs|Eq|Sec|Ch|Vol|pp?|ed|eds|e\.g|i\.e|U\.S|z\.\s?B|d\.\s?h|u\.\s?a|o\.\s?ä|s\.\s?o|v\.\s?a
@@ -71,22 +71,22 @@ _ABBREVIATION = re.compile(
     )\.$""",
     re.VERBOSE,
 )
-_ORDINAL = re.compile(r"(?:^|\s|\()\d{1,2}\.$")
+_ORDINAL: Final = re.compile(r"(?:^|\s|\()\d{1,2}\.$")
 
 
 def segments(text: str, language: str | None) -> list[Segment]:
-    """Every segment of a text, in order; blank lines, rules and markers belong to none.
+    """Return every segment of a text, in order; blank lines, rules and markers belong to none.
 
-    Markdown is understood and plain text needs none of it. `language` decides what a number with a full stop
-    is: in German an ordinal, elsewhere the end of a sentence.
+    Markdown is understood; plain text works as well. `language` decides the meaning of a number with a full
+    stop: an ordinal in German, elsewhere the end of a sentence.
     """
     return _Cutter(text, language).run()
 
 
 @dataclass(slots=True)
 class _Line:
-    """`mark` is its first character that is not white space, by which most patterns are ruled out; "" where
-    the line is blank."""
+    """A line. `mark` is its first character that is not white space, which rules out most patterns; "" if the
+    line is blank."""
 
     start: int
     text: str
@@ -165,7 +165,8 @@ class _Cutter:
             self._table_header = line.text.strip(" |")
 
     def _aligned(self, lines: list[_Line]) -> None:
-        """A table of plain text, whose columns are set apart by spaces; its first line may name them."""
+        """Add the rows of a plain-text table, whose columns are set apart by spaces; its first line may name
+        them."""
         trail = self._trail()
         for index, line in enumerate(lines):
             start, end = _trimmed(line.text, 0, len(line.text))
@@ -232,7 +233,7 @@ def _underline(line: _Line) -> re.Match[str] | None:
 
 
 def _closing_fence(lines: list[_Line], start: int, fence: str) -> int:
-    """Index of the line that closes a fence, or the number of lines where none does."""
+    """Return the index of the line that closes a fence, or the number of lines if none does."""
     for index in range(start, len(lines)):
         stripped = lines[index].text.strip()
         if stripped.startswith(fence) and not stripped.strip(fence[0]):
@@ -255,7 +256,7 @@ def _end_of_block(lines: list[_Line], start: int) -> int:
 
 
 def _parts(block: list[_Line]) -> list[list[_Line]]:
-    """A block cut where code that is indented follows or precedes text that is not."""
+    """Cut a block where indented code meets other text."""
     runs = [list(lines) for _, lines in groupby(block, key=lambda line: line.text.startswith(_INDENTS))]
     if len(runs) == 1 or not any(_looks_like_code(run) for run in runs if run[0].text.startswith(_INDENTS)):
         return [block]
@@ -279,8 +280,8 @@ def _looks_like_code(block: list[_Line]) -> bool:
 
 
 def _paragraphs(block: list[_Line]) -> Iterator[tuple[int, int]]:
-    """Spans of the block's paragraphs and list items, without their markers; of a record its fields, a line
-    each."""
+    """Yield the spans of the block's paragraphs and list items, without their markers; for a record, those of
+    its fields, one per line."""
     if len(block) > 1 and all(_FIELD.match(line.text) for line in block):
         yield from ((line.start, line.end) for line in block)
         return

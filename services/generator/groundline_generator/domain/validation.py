@@ -1,6 +1,7 @@
-"""What a finished answer is checked for."""
+"""Validation of a finished answer."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from groundline.v1 import chat_pb2, error_pb2
 from groundline.v1.chat_pb2 import FinishReason, Validation, ValidationIssue
@@ -10,10 +11,10 @@ from groundline_generator.domain.language import content_terms, guess_language
 
 __all__ = ["validate"]
 
-_LOW_RELEVANCE = 0.4
-"""Below it an answer holds less than this share of the question's terms; of such answers most were wrong."""
+_LOW_RELEVANCE: Final = 0.4
+"""Share of the question's terms below which an answer gets an issue; most such answers were wrong."""
 
-_ENDINGS = {
+_ENDINGS: Final = {
     chat_pb2.FINISH_REASON_MAX_TOKENS: ValidationIssue(
         reason=error_pb2.ANSWER_CUT_OFF, message="the answer ended at its limit of tokens"
     ),
@@ -32,9 +33,9 @@ def validate(
 ) -> Validation:
     """Check a finished answer against its passages by the terms they share.
 
-    `verdicts`, one for each of the answer's claims, take the place of that comparison where a judge has given
-    them. An answer is grounded when every claim is cited and supported; its confidence is the product of the
-    shares of cited and supported claims and the relevance to the question.
+    `verdicts`, one for each of the answer's claims, replace that comparison if a judge has given them. An
+    answer is grounded when every claim is cited and supported; its confidence is the product of the shares of
+    cited and supported claims and the relevance to the question.
     """
     issues = list(found)
     if finish_reason == chat_pb2.FINISH_REASON_NO_ANSWER:
@@ -76,7 +77,8 @@ def validate(
 
 
 def _query_relevance(query: str, answer: CitedAnswer) -> float:
-    """Share of the question's terms in the answer or in the title or context of a cited passage."""
+    """Return the share of the question's terms in the answer or in the title or context of a cited
+    passage."""
     language = guess_language(query) or guess_language(answer.text)
     wanted = frozenset(content_terms(query, language))
     numbers = {number for claim in answer.claims for number in claim.numbers}

@@ -1,8 +1,9 @@
-"""Answers questions: streams what the model writes with its citations checked, then the completion."""
+"""Answers to questions: the model's text as a stream with checked citations, then the completion."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from functools import partial
+from typing import Final
 
 from groundline.v1 import chat_pb2, error_pb2
 from groundline.v1.chat_pb2 import Citation, ModelWait, Usage, Validation, ValidationIssue
@@ -30,19 +31,19 @@ from groundline_generator.service.judging import FaithfulnessJudge
 
 __all__ = ["AnswerService"]
 
-_MAX_WAITING_CHARACTERS = 16_384
-"""Text of an answer that may wait for a slow peer."""
+_MAX_WAITING_CHARACTERS: Final = 16_384
+"""Maximum characters of an answer that wait for a slow reader."""
 
-_DELTAS_PER_SECOND = 2_500
-_MAXIMUM_GAP_SECONDS = 0.02
-"""25 streams of a hundred tokens a second are sent as they come; more are joined, down to fifty deltas a
-second each."""
+_DELTAS_PER_SECOND: Final = 2_500
+_MAXIMUM_GAP_SECONDS: Final = 0.02
+"""Maximum time between two deltas under load, in seconds. Up to 25 streams of a hundred tokens a second are
+sent as they come; with more, tokens are joined, down to fifty deltas a second each."""
 
 _tracer = trace.get_tracer("groundline_generator")
 
 
 class AnswerService:
-    """The use case of Generate. Answers are checked by `judge` where there is one, else by their terms."""
+    """Use case of Generate. Answers are checked by `judge` if given, else by their terms."""
 
     def __init__(self, model: AnswerModel, judge: FaithfulnessJudge | None = None) -> None:
         self._model = model
@@ -50,11 +51,11 @@ class AnswerService:
         self._pace = Pace(_DELTAS_PER_SECOND, _MAXIMUM_GAP_SECONDS)
 
     async def answer(self, request: GenerateRequest) -> AsyncGenerator[GenerateResponse]:
-        """Waits for the model, any number of deltas, then one completion. Markers of unknown passages are
-        removed on the way.
+        """Yield notices of waits for the model, any number of deltas, then one completion. Markers of unknown
+        passages are removed.
 
         Deltas that wait for a slow reader become one; the model waits once 16,384 characters do. Raises
-        FailedPreconditionError for a model or template that is not here, and whatever the model raises.
+        FailedPreconditionError for an unknown model or template, and whatever the model raises.
         """
         name = self._model.check(request)
         async with aclosing(
@@ -149,7 +150,7 @@ class AnswerService:
         served: Sequence[NumberedPassage],
         issues: list[ValidationIssue],
     ) -> tuple[list[bool] | None, Usage]:
-        """The judge's verdicts; where it fails the terms decide, and an issue says so."""
+        """Return the judge's verdicts; if it fails, None, and an issue says so."""
         try:
             judged = await judge.judge(JudgeFaithfulnessRequest(query=query, answer=answer, passages=served))
         except GroundlineError as error:

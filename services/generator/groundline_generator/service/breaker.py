@@ -1,8 +1,9 @@
-"""Keeps calls away from a provider that has asked for a pause or fails again and again."""
+"""Circuit breaker: it keeps calls away from a provider that asked for a pause or fails repeatedly."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Final
 
 from groundline.v1.chat_pb2 import ModelWait
 from groundline_runtime.context import remaining_seconds
@@ -14,21 +15,21 @@ from groundline_generator.service.quota import QuotaExhaustedError
 
 __all__ = ["Breaker", "Patience"]
 
-_FAILURES_IN_A_ROW = 5
-"""From these on the provider is taken to be down; a request for a pause (429) counts at once."""
+_FAILURES_IN_A_ROW: Final = 5
+"""Failures in a row after which the provider counts as down; a request for a pause (429) counts at once."""
 
-_FIRST_PAUSE_SECONDS = 1.0
-_MAX_PAUSE_SECONDS = 30.0
-_TRIAL_SECONDS = 1.0
-"""After which others ask again while one call tries whether the provider answers."""
+_FIRST_PAUSE_SECONDS: Final = 1.0
+_MAX_PAUSE_SECONDS: Final = 30.0
+_TRIAL_SECONDS: Final = 1.0
+"""Time between a trial call and the next question of those that wait, in seconds."""
 
 
-_TOLD_SECONDS = 1.0
-"""A shorter wait is over before anybody has read of it."""
+_TOLD_SECONDS: Final = 1.0
+"""Minimum wait that is reported, in seconds; a shorter one is over before anybody has read of it."""
 
 
 class Patience:
-    """How long one call may still wait, in all; never past the request's deadline."""
+    """Total time that one call may still wait, in seconds; never past the request's deadline."""
 
     def __init__(
         self,
@@ -50,16 +51,16 @@ class Patience:
         await self._sleep(seconds)
 
     async def tell(self, reason: str, seconds: float = 0.0) -> None:
-        """Say that a wait begins; 0 seconds where nobody knows how long."""
+        """Report that a wait begins; 0 seconds if its length is unknown."""
         if self._on_wait is not None and not 0 < seconds < _TOLD_SECONDS:
             await self._on_wait(ModelWait(reason=reason_value(reason), duration_seconds=seconds))
 
 
 class Breaker:
-    """One for each provider and process.
+    """Circuit breaker for one provider and process.
 
     During a pause nobody calls. After it one call goes ahead; the others follow once it has succeeded, so
-    that a provider that has just recovered is not met by all that have waited.
+    that a provider that has just recovered does not meet all waiting calls at once.
     """
 
     def __init__(self, *, max_waiting: int = 100, clock: Callable[[], float] | None = None) -> None:
@@ -74,10 +75,10 @@ class Breaker:
 
     @asynccontextmanager
     async def passage(self, patience: Patience) -> AsyncIterator[None]:
-        """The right to one call inside the block, whose failure or success is what the provider is judged by.
+        """Allow one call inside the block, and judge the provider by its failure or success.
 
-        Waits for the end of a pause. Raises the provider's last failure, with the time to wait, where that is
-        more than the call's patience or too many wait already.
+        Waits for the end of a pause. Raises the provider's last failure, with the time to wait, if that
+        exceeds the call's patience or too many wait already.
         """
         trial = await self._admitted(patience)
         try:
@@ -93,7 +94,7 @@ class Breaker:
                 self._trying = False
 
     async def _admitted(self, patience: Patience) -> bool:
-        """Whether the call that may go is the one that tries."""
+        """Wait until a call may go; return whether it is the trial."""
         while self._cause is not None:
             wait = self._paused_until - self._clock()
             if wait <= 0 and not self._trying:
@@ -114,9 +115,9 @@ class Breaker:
 
     def _failed(self, error: GroundlineError) -> None:
         if isinstance(error, QuotaExhaustedError):
-            return  # our own: the provider was not asked
+            return  # a refusal of our own: the provider was not asked
         if not isinstance(error, ResourceExhaustedError | UnavailableError):
-            # It answers, if only to refuse this request.
+            # The provider answers, if only to refuse this request.
             self._failures, self._cause = 0, None
             return
         self._failures += 1

@@ -1,9 +1,10 @@
-"""Every call of a hosted model passes here: the quota, pauses of the provider, retries before the
-first token, telemetry."""
+"""Guards of every call of a hosted model: quota, pauses of the provider, retries before the first token,
+telemetry."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, aclosing
+from typing import Final
 
 from groundline.v1.chat_pb2 import Usage
 from groundline_runtime.errors import (
@@ -23,16 +24,16 @@ from groundline_generator.service.telemetry import observed
 
 __all__ = ["GuardedModel"]
 
-_RETRYABLE = (UnavailableError, ResourceExhaustedError)
-_INITIAL_WAIT_SECONDS = 0.25
-_MAX_WAIT_SECONDS = 10.0
-_USUAL_OUTPUT_TOKENS = 500
-"""What a call is held to write when it sets no limit, until its usage is known."""
+_RETRYABLE: Final = (UnavailableError, ResourceExhaustedError)
+_INITIAL_WAIT_SECONDS: Final = 0.25
+_MAX_WAIT_SECONDS: Final = 10.0
+_USUAL_OUTPUT_TOKENS: Final = 500
+"""Output tokens reserved for a call that sets no limit, until its usage is known."""
 
 
 class GuardedModel:
-    """A ChatModel around another. `max_wait_seconds` is the maximum that a call waits, in all, for a pause of
-    the provider to end and for its next attempts; the request's deadline may allow less."""
+    """A ChatModel around another. `max_wait_seconds` is the maximum total time that a call waits for a pause
+    of the provider to end and between its attempts; the request's deadline may allow less."""
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class GuardedModel:
         return self._model.cache(model, system, prefix)
 
     async def stream(self, call: ModelCall) -> AsyncGenerator[str | ModelFinished]:
-        """See ChatModel. Retried until the first event, within the request's deadline."""
+        """Stream the answer; see ChatModel. Retried until the first event, within the request's deadline."""
         patience = Patience(self._max_wait_seconds, self._sleep, call.on_wait)
         async with (
             self._limiter.place(patience.tell),
@@ -93,7 +94,7 @@ class GuardedModel:
                 await patience.tell(error.reason, retry_state.upcoming_sleep)
 
         def gives_up(retry_state: RetryCallState) -> bool:
-            """After the last attempt, or where the next would come later than anybody waits for."""
+            """Tell whether this was the last attempt, or the next would come too late."""
             late = retry_state.upcoming_sleep >= patience.seconds
             return late or retry_state.attempt_number >= self._max_attempts
 
@@ -120,7 +121,7 @@ class GuardedModel:
             except StopAsyncIteration:
                 raise UnavailableError("PROVIDER_STREAM_CUT", "the model answered nothing") from None
             except GroundlineError:
-                # What failed before its first token is hardly charged for.
+                # A call that failed before its first token is hardly charged for.
                 reservation.settle(0)
                 raise
 
@@ -141,7 +142,8 @@ def _guessed_tokens(call: ModelCall) -> int:
 
 
 def _worth_retrying(error: BaseException) -> bool:
-    """Not where our own limiter gave up: it has queued the call for as long as it may."""
+    """Tell whether a retry may help; not if our own limiter gave up, as it has queued the call as long as
+    allowed."""
     return isinstance(error, _RETRYABLE) and not isinstance(error, QuotaExhaustedError)
 
 
@@ -151,7 +153,7 @@ _backoff = wait_exponential_jitter(
 
 
 def _wait(retry_state: RetryCallState) -> float:
-    """The provider's Retry-After where it names one, and never less; else exponential, with jitter."""
+    """Return the provider's Retry-After if it names one; else an exponential delay with jitter."""
     error = retry_state.outcome.exception() if retry_state.outcome else None
     asked = error.retry_after_seconds if isinstance(error, GroundlineError) else None
     seconds = _backoff(retry_state)

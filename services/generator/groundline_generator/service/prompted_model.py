@@ -1,4 +1,4 @@
-"""The AnswerModel of the hosted providers: a prompt made of the passages, and a model that reads it."""
+"""The AnswerModel of the hosted providers: a prompt of the passages for a chat model."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -25,7 +25,7 @@ __all__ = ["PromptedModel"]
 
 @dataclass(frozen=True, slots=True)
 class PromptedModel:
-    """Answers by a ChatModel. `context_tokens` is what the passages of a prompt may take."""
+    """An AnswerModel over a ChatModel. `context_tokens` is the maximum of the passages in a prompt."""
 
     chat: ChatModel
     models: ModelChoice
@@ -37,7 +37,7 @@ class PromptedModel:
     max_output_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        """Raises FailedPreconditionError where the default template is missing."""
+        """Raise FailedPreconditionError if the default template is missing."""
         self._template(GenerationOptions())
 
     def check(self, request: GenerateRequest) -> str:
@@ -50,7 +50,8 @@ class PromptedModel:
     async def stream(
         self, request: GenerateRequest, served: Sequence[NumberedPassage], on_wait: OnWait
     ) -> AsyncGenerator[str | ModelFinished]:
-        """See AnswerModel. Where no passage reaches the threshold the model is not called."""
+        """Stream the answer; see AnswerModel. If no passage reaches the threshold, the model is not
+        called."""
         options = request.options
         threshold = options.min_relevance if options.HasField("min_relevance") else self.min_relevance
         if not await computed(partial(reaches, request.query, served, threshold), served):

@@ -1,35 +1,36 @@
-"""How much of a provider one process may use: requests and tokens per minute, first come, first served."""
+"""Limits of one process's use of a provider: requests and tokens per minute, first come, first served."""
 
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from groundline_runtime.context import remaining_seconds
 from groundline_runtime.errors import ResourceExhaustedError
 
 __all__ = ["QUOTA_EXHAUSTED", "Limiter", "QuotaExhaustedError", "Reservation"]
 
-QUOTA_EXHAUSTED = "GENERATOR_QUOTA_EXHAUSTED"
+QUOTA_EXHAUSTED: Final = "GENERATOR_QUOTA_EXHAUSTED"
 
-_MINUTE_SECONDS = 60.0
+_MINUTE_SECONDS: Final = 60.0
 
 
-_PLACE_RETRY_SECONDS = 1.0
-"""Calls end one by one, so a place is free soon."""
+_PLACE_RETRY_SECONDS: Final = 1.0
+"""Time after which a refused call should try again, in seconds; calls end one by one."""
 
 
 @dataclass(slots=True, eq=False)
 class _Taken:
-    """An amount that is used from `time` on, for a minute; `time` is ahead while its owner waits."""
+    """An amount in use for a minute from `time` on; `time` is ahead while its owner waits."""
 
     time: float
     amount: int
 
 
 class QuotaExhaustedError(ResourceExhaustedError):
-    """This process has used up what it may use of the provider."""
+    """This process has reached its own limit on calls of the provider."""
 
     def __init__(self, retry_after_seconds: float) -> None:
         super().__init__(
@@ -40,7 +41,7 @@ class QuotaExhaustedError(ResourceExhaustedError):
 
 
 class _Window:
-    """At most `limit` in any minute, not only on average: a provider counts like that."""
+    """A sliding minute of at most `limit`; an average would not do, since providers count in this way."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -48,8 +49,8 @@ class _Window:
         self._total = 0
 
     def wait(self, amount: int, now: float) -> float:
-        """Seconds until `amount` may be taken, after all that was taken before; more than fits waits for an
-        empty window."""
+        """Return the seconds until `amount` may be taken, after all earlier amounts; more than fits waits for
+        an empty window."""
         while self._taken and self._taken[0].time + _MINUTE_SECONDS <= now:
             self._total -= self._taken.popleft().amount
         start = max(now, self._taken[-1].time) if self._taken else now
@@ -68,19 +69,19 @@ class _Window:
         return taken
 
     def adjust(self, taken: _Taken, amount: int) -> None:
-        """What was taken turns out to be another amount; without effect once its minute is over."""
+        """Correct an amount; without effect once its minute is over."""
         if taken in self._taken:
             self._total += amount - taken.amount
             taken.amount = amount
 
     def give_back(self, taken: _Taken) -> None:
-        """What was taken is not used at all."""
+        """Return an amount that is not used at all."""
         self._taken.remove(taken)
         self._total -= taken.amount
 
 
 class Reservation:
-    """What a call was allowed; `settle` replaces the tokens guessed by those used."""
+    """Tokens reserved for a call; `settle` replaces the estimate by the tokens used."""
 
     def __init__(self, tokens: _Window | None, taken: _Taken | None) -> None:
         self._tokens = tokens
@@ -92,7 +93,7 @@ class Reservation:
 
 
 class Limiter:
-    """Shared by all calls to a provider. Of the rates, None means unlimited."""
+    """A limiter that all calls to a provider share. A rate of None is unlimited."""
 
     def __init__(
         self,
@@ -114,9 +115,9 @@ class Limiter:
 
     @asynccontextmanager
     async def place(self, on_wait: Callable[[str], Awaitable[None]] | None = None) -> AsyncIterator[None]:
-        """One of the calls that may be under way at a time, for the block; `on_wait` is told why it waits.
+        """Hold one of the concurrent calls for the block; `on_wait` is told why it waits.
 
-        Raises QuotaExhaustedError where too many wait already.
+        Raises QuotaExhaustedError if too many wait already.
         """
         if self._calls.locked():
             if self._waiting >= self._max_waiting:
@@ -140,8 +141,8 @@ class Limiter:
     ) -> Reservation:
         """Wait for the right to one request of about `tokens`; `on_wait` is told why and how long.
 
-        Raises QuotaExhaustedError, with the time to wait, where too many wait already or the request's
-        deadline would pass before its turn.
+        Raises QuotaExhaustedError, with the time to wait, if too many wait already or the request's deadline
+        would pass before its turn.
         """
         now = self._clock()
         wait = max(

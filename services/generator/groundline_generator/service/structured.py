@@ -1,7 +1,8 @@
-"""Model calls whose answer is one JSON object."""
+"""Model calls that return one JSON object."""
 
 from collections.abc import Mapping
 from contextlib import aclosing
+from typing import Final
 
 from groundline.v1 import chat_pb2
 from groundline.v1.chat_pb2 import FinishReason, Usage
@@ -13,7 +14,7 @@ from groundline_generator.ports import ChatModel
 
 __all__ = ["schema_of", "structured"]
 
-_WHY_UNUSABLE: Mapping[FinishReason.ValueType, str] = {
+_WHY_UNUSABLE: Final[Mapping[FinishReason.ValueType, str]] = {
     chat_pb2.FINISH_REASON_MAX_TOKENS: "its limit on tokens was too low",
     chat_pb2.FINISH_REASON_SAFETY: "the provider withheld it for safety",
 }
@@ -22,10 +23,10 @@ _WHY_UNUSABLE: Mapping[FinishReason.ValueType, str] = {
 async def structured[T: BaseModel](
     model: ChatModel, call: ModelCall, answer: type[T], paid: list[Usage]
 ) -> T:
-    """Call for one JSON object of the given class, and once more where the reply is none.
+    """Call for one JSON object of the given class, and once more if the reply is not one.
 
-    What each call used is added to `paid`. Raises InternalError where the second reply is none either, or the
-    provider ended the first before its end.
+    The usage of each call is added to `paid`. Raises InternalError if the second reply is not one either, or
+    the provider cut the first short.
     """
     for is_last in (False, True):
         text, finished = await _reply(model, call)
@@ -55,7 +56,7 @@ async def _reply(model: ChatModel, call: ModelCall) -> tuple[str, ModelFinished]
 
 
 def schema_of(answer: type[BaseModel]) -> Mapping[str, object]:
-    """The class's schema in the form that strict providers accept: closed, all fields required, no
+    """Return the class's schema in the form that strict providers accept: closed, all fields required, no
     defaults."""
     schema = answer.model_json_schema()
     _close(schema)
@@ -78,6 +79,6 @@ def _close(node: object) -> None:
 
 
 def _json_object(text: str) -> str:
-    """What stands between the first and the last brace; models like to wrap JSON in prose or a fence."""
+    """Return the text from the first to the last brace; models like to wrap JSON in prose or a fence."""
     start, end = text.find("{"), text.rfind("}")
     return text[start : end + 1] if 0 <= start < end else text

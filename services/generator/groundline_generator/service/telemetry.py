@@ -1,5 +1,5 @@
-"""What is told of model calls: one span and the metrics of OpenTelemetry's conventions for generative AI, and
-what viewers of OpenInference go by."""
+"""Telemetry of model calls: one span and the metrics of OpenTelemetry's conventions for generative AI, and
+the attributes that viewers of OpenInference read."""
 
 import time
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ _tokens = _meter.create_histogram(
 
 @contextmanager
 def observed(provider: str, call: ModelCall) -> Iterator["Observation"]:
-    """One span and one measurement for the block; a GroundlineError is its failure."""
+    """Record one span and one measurement for the block; a GroundlineError is its failure."""
     span = _tracer.start_span(
         f"chat {call.model}", kind=SpanKind.CLIENT, attributes=_attributes(provider, call)
     )
@@ -47,7 +47,7 @@ def observed(provider: str, call: ModelCall) -> Iterator["Observation"]:
 
 @dataclass(slots=True)
 class Observation:
-    """Writes down what a call did; never what it said."""
+    """Record of a call; it never holds texts."""
 
     provider: str
     call: ModelCall
@@ -61,7 +61,7 @@ class Observation:
         self.started = time.perf_counter()
 
     def current(self) -> AbstractContextManager[Span]:
-        """Makes the span the current one inside the block."""
+        """Make the span the current one inside the block."""
         return trace.use_span(self.span, record_exception=False, set_status_on_exception=False)
 
     def observe(self, event: str | ModelFinished) -> None:

@@ -1,7 +1,8 @@
-"""Contexts from the generator over gRPC, and those that were written before."""
+"""Contexts from the generator over gRPC, and the cache of contexts."""
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import grpc
 from groundline.v1 import generator_service_pb2 as pb
@@ -14,11 +15,11 @@ from groundline_ingestor.ports import WrittenContexts
 
 __all__ = ["GENERATOR_SERVICE", "GrpcContextWriter", "PostgresContextCache"]
 
-GENERATOR_SERVICE = pb.DESCRIPTOR.services_by_name["GeneratorService"].full_name
+GENERATOR_SERVICE: Final = pb.DESCRIPTOR.services_by_name["GeneratorService"].full_name
 
 
 class GrpcContextWriter:
-    """Implements ContextWriter on groundline.v1.GeneratorService."""
+    """A ContextWriter on groundline.v1.GeneratorService."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub: generator_service_pb2_grpc.GeneratorServiceAsyncStub = (
@@ -31,7 +32,7 @@ class GrpcContextWriter:
             with translated_rpc_errors("the generator"):
                 response = await self._stub.ContextualizeChunks(request)
         except InvalidArgumentError:
-            # A generator of an earlier release, while both are rolled out: it wants chunks.
+            # A generator of an earlier release, while both are rolled out, requires chunks.
             return json.dumps([prompt, model])
         return f"{response.model} {response.prompt_version}"
 
@@ -43,13 +44,13 @@ class GrpcContextWriter:
         )
         with translated_rpc_errors("the generator"):
             response = await self._stub.ContextualizeChunks(request)
-        # NUL, which PostgreSQL cannot store, is no text that a model has to say.
+        # NUL, which PostgreSQL cannot store, has no meaning in a context.
         contexts = [context.replace("\x00", "").strip() for context in response.contexts]
         return WrittenContexts(contexts, response.usage)
 
 
 class PostgresContextCache:
-    """Implements ContextCache."""
+    """A ContextCache in PostgreSQL."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -62,7 +63,7 @@ class PostgresContextCache:
         return {row["cache_key"]: row["context"] for row in rows}
 
     async def put(self, contexts: Mapping[bytes, str]) -> None:
-        # In one order, so that two workers with keys in common do not wait for each other both.
+        # Sorted, so that two workers with keys in common do not wait for each other both.
         rows = sorted(contexts.items())
         async with acquire(self._pool) as connection:
             await connection.execute(

@@ -1,1 +1,1 @@
-"""What the ingestor computes with, and how: values and pure functions, a module for each topic."""
+"""Domain of the ingestor: values and pure functions, a module for each topic."""

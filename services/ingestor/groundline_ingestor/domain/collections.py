@@ -1,16 +1,14 @@
-"""Collections: their ids, who may use them, and the partitions that their chunks are in."""
+"""Collections: their ids, their access, and the partitions of their chunks."""
 
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from groundline.v1 import collection_pb2
 
 __all__ = [
     "EVERYONE",
-    "StoredCollection",
     "collection_id_from",
     "complete_access",
     "is_administrable",
@@ -19,47 +17,30 @@ __all__ = [
 ]
 
 EVERYONE: Final = "*"
-"""Stands for every caller among principals."""
+"""Principal that stands for every caller."""
 
 MAX_COLLECTION_ID_LENGTH: Final = 63
 
 
-@dataclass(frozen=True)
-class StoredCollection:
-    """A collection and the partition that its chunks are in. Of the settings embedding, lexical and access
-    are complete, the others only what was set."""
-
-    message: collection_pb2.Collection
-    partition_id: int
-
-    @property
-    def collection_id(self) -> str:
-        return self.message.collection_id
-
-    @property
-    def settings(self) -> collection_pb2.CollectionSettings:
-        return self.message.settings
-
-
 def is_readable(collection: collection_pb2.Collection, principals: Sequence[str]) -> bool:
-    """Whether a caller may search and read."""
+    """Tell whether a caller may search and read."""
     access = collection.settings.access
     return _is_among(principals, (*access.readers, *access.writers, *access.admins))
 
 
 def is_writable(collection: collection_pb2.Collection, principals: Sequence[str]) -> bool:
-    """Whether a caller may bring documents in, change and delete them."""
+    """Tell whether a caller may create, change and delete documents."""
     access = collection.settings.access
     return _is_among(principals, (*access.writers, *access.admins))
 
 
 def is_administrable(collection: collection_pb2.Collection, principals: Sequence[str]) -> bool:
-    """Whether a caller may change the collection itself, and delete it."""
+    """Tell whether a caller may change the collection itself, and delete it."""
     return _is_among(principals, collection.settings.access.admins)
 
 
 def complete_access(given: collection_pb2.AccessSettings, owner: str) -> collection_pb2.AccessSettings:
-    """Where a list that is empty is the owner's."""
+    """Return the access settings, with the owner in empty lists."""
     return collection_pb2.AccessSettings(
         readers=_named(given.readers, owner),
         writers=_named(given.writers, owner),
@@ -76,6 +57,6 @@ def _is_among(principals: Sequence[str], allowed: Sequence[str]) -> bool:
 
 
 def collection_id_from(name: str) -> str:
-    """An id made from a name for people; empty when no letter or digit of it is left."""
+    """Make an id from a name for people; "" when no letter or digit of it is left."""
     ascii_name = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9_]+", "-", ascii_name).strip("-_")[:MAX_COLLECTION_ID_LENGTH].rstrip("-_")

@@ -1,6 +1,6 @@
-"""Jobs as state machines: what becomes of an item by an event, of a job by its items, of a re-index next.
+"""State machines of jobs: transitions of items, the state of a job by its items, the next step of a re-index.
 
-Pure functions; stores lock what they read, apply one of these, and write what it returns.
+Pure functions; stores lock what they read, apply one of these, and write its result.
 """
 
 import enum
@@ -54,20 +54,20 @@ class JobKind(enum.StrEnum):
 # --- items ---
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ItemState:
-    """What decides what may become of an item, and what is told of it."""
+    """Properties of an item that decide its transitions, and those that are shown."""
 
     state: document_pb2.IngestionState.ValueType = document_pb2.INGESTION_STATE_QUEUED
     lease_id: str = ""
-    """Of the worker that has it; empty for nobody."""
+    """Lease of the worker that has it; "" for nobody."""
     is_alone: bool = False
     """Whether its worker began nothing beside it."""
     is_suspect: bool = False
     """Whether a worker was lost that had it, so that it is to be worked on alone."""
     attempts: int = 0
     forgiven_attempts: int = 0
-    """Those that do not count against the maximum."""
+    """Attempts that do not count against the maximum."""
     outcome: job_pb2.IngestionOutcome.ValueType = job_pb2.INGESTION_OUTCOME_UNSPECIFIED
     failure: document_pb2.IngestionFailure | None = None
     chunks: job_pb2.ChunkCounts = field(default_factory=job_pb2.ChunkCounts)
@@ -78,12 +78,12 @@ class ItemState:
 
     @property
     def counted_attempts(self) -> int:
-        """How often it was begun, by what counts against the maximum."""
+        """Attempts that count against the maximum."""
         return self.attempts - self.forgiven_attempts
 
 
 def begin(item: ItemState, lease_id: str, *, alone: bool) -> ItemState:
-    """A worker takes a queued item."""
+    """Give a queued item to a worker."""
     return replace(
         item,
         state=document_pb2.INGESTION_STATE_EXTRACTING,
@@ -97,12 +97,12 @@ def begin(item: ItemState, lease_id: str, *, alone: bool) -> ItemState:
 def move(
     item: ItemState, stage: document_pb2.IngestionState.ValueType, chunks: job_pb2.ChunkCounts
 ) -> ItemState:
-    """A worker has come so far with its item."""
+    """Advance an item to a stage."""
     return replace(item, state=stage, chunks=chunks)
 
 
 def finish(item: ItemState, outcome: job_pb2.IngestionOutcome.ValueType, chunk_count: int) -> ItemState:
-    """The item is done; its chunks, where it has new ones, are stored."""
+    """Mark the item done; its chunks, if it has new ones, are stored."""
     return replace(
         _ended(item, document_pb2.INGESTION_STATE_DONE),
         outcome=outcome,
@@ -114,12 +114,12 @@ def finish(item: ItemState, outcome: job_pb2.IngestionOutcome.ValueType, chunk_c
 
 
 def fail(item: ItemState, failure: document_pb2.IngestionFailure, chunks: job_pb2.ChunkCounts) -> ItemState:
-    """The item cannot be done."""
+    """Mark the item failed."""
     return replace(_ended(item, document_pb2.INGESTION_STATE_FAILED), failure=failure, chunks=chunks)
 
 
 def skip(item: ItemState, failure: document_pb2.IngestionFailure) -> ItemState:
-    """There is nothing to be read in the item's file, which is within a document."""
+    """Skip the item of a file within a document that has nothing to read."""
     return replace(
         finish(item, job_pb2.INGESTION_OUTCOME_SKIPPED, 0),
         failure=failure,
@@ -127,18 +127,18 @@ def skip(item: ItemState, failure: document_pb2.IngestionFailure) -> ItemState:
 
 
 def postpone(item: ItemState, failure: document_pb2.IngestionFailure, *, forgiven: bool) -> ItemState:
-    """The item goes back to the queue, since trying again may help; `forgiven` where it is not to blame."""
+    """Return the item to the queue, since a retry may help; `forgiven` if it is not to blame."""
     return replace(_queued(item), failure=failure, forgiven_attempts=item.forgiven_attempts + forgiven)
 
 
 def release(item: ItemState) -> ItemState:
-    """The item goes back to the queue as if it had not been begun: its worker ends in order."""
+    """Return the item to the queue as if it had not been begun: its worker ends in order."""
     return replace(_queued(item), attempts=item.attempts - 1)
 
 
 def lose(item: ItemState, maximum_attempts: int) -> ItemState:
-    """The item's worker was lost. Of several items that it had nobody knows which one is at fault: each
-    becomes a suspect, and only one that was worked on alone is charged."""
+    """Take the item from a lost worker. If the worker had several items, nobody knows which one is at fault:
+    each becomes a suspect, and only one that was worked on alone is charged."""
     forgiven = item.forgiven_attempts + (0 if item.is_alone else 1)
     suspect = replace(item, is_suspect=True, forgiven_attempts=forgiven)
     if suspect.counted_attempts < maximum_attempts:
@@ -152,12 +152,12 @@ def lose(item: ItemState, maximum_attempts: int) -> ItemState:
 
 
 def cancel(item: ItemState) -> ItemState:
-    """Nobody wants the item any more; one that has ended stays as it is."""
+    """Cancel the item; one that has ended stays as it is."""
     return item if item.has_ended else _ended(item, document_pb2.INGESTION_STATE_CANCELLED)
 
 
 def retry(item: ItemState) -> ItemState:
-    """A person has an item that ended tried again; earlier attempts are forgiven."""
+    """Queue an ended item again on a person's request; earlier attempts are forgiven."""
     return replace(
         _queued(item),
         outcome=job_pb2.INGESTION_OUTCOME_UNSPECIFIED,
@@ -178,9 +178,10 @@ def _ended(item: ItemState, state: document_pb2.IngestionState.ValueType) -> Ite
 # --- jobs ---
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Tally:
-    """So many items of a job that are alike in what decides the job's state, and who may see them."""
+    """Number of a job's items that are alike in the properties that decide the job's state, and who may see
+    them."""
 
     state: document_pb2.IngestionState.ValueType
     count: int = 1
@@ -189,20 +190,20 @@ class Tally:
     is_unchanged: bool = False
     is_skipped: bool = False
     is_visible: bool = True
-    """Whether the caller may see them. Those that it may not are not counted, but the job's state and times
-    are the same for all."""
+    """Whether the caller may see them. Invisible ones are not counted, but the job's state and times are the
+    same for all."""
     chunks: job_pb2.ChunkCounts = field(default_factory=job_pb2.ChunkCounts)
     usage: chat_pb2.Usage = field(default_factory=chat_pb2.Usage)
     start_time: datetime | None = None
-    """When the first of them was begun."""
+    """Time when the first of them was begun."""
     end_time: datetime | None = None
-    """When the last of them ended."""
+    """Time when the last of them ended."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class StoredJob:
-    """What is stored of a job itself. State and end of an ingestion follow from its items, so that no two
-    workers contend for its row; those of a re-index are stored, since its items may be added to."""
+    """Stored part of a job. State and end of an ingestion follow from its items, so that no two workers
+    contend for its row; those of a re-index are stored, since its items may be added to."""
 
     job_id: str
     collection_id: str
@@ -212,14 +213,14 @@ class StoredJob:
     state: job_pb2.JobState.ValueType = job_pb2.JOB_STATE_QUEUED
     end_time: datetime | None = None
     position: str = ""
-    """Up to where the database was written when this was read."""
+    """Position of the database when this was read."""
     deleted_count: int = 0
-    """Documents that the run of a source deleted."""
+    """Number of documents that the run of a source deleted."""
     is_dry_run: bool = False
 
 
 def summarize(job: StoredJob, tallies: Sequence[Tally]) -> job_pb2.IngestionJob:
-    """The job as it is shown."""
+    """Return the job as it is shown."""
     # A crawl is not a document, but one that failed or was cancelled must be seen.
     visible = [one for one in tallies if one.is_visible]
     items = [one for one in visible if not one.is_crawl or one.state in _LOST]
@@ -245,7 +246,7 @@ def summarize(job: StoredJob, tallies: Sequence[Tally]) -> job_pb2.IngestionJob:
         create_time=timestamp(job.create_time),
         start_time=timestamp(min(starts, default=None)),
         end_time=timestamp(end_time),
-        # Until then more follows it.
+        # Until then more items follow.
         position=job.position if end_time else "",
         deleted_count=job.deleted_count,
         is_dry_run=job.is_dry_run,
@@ -253,7 +254,7 @@ def summarize(job: StoredJob, tallies: Sequence[Tally]) -> job_pb2.IngestionJob:
 
 
 def has_ended(job: job_pb2.IngestionJob) -> bool:
-    """Whether nothing more will change of the job by itself."""
+    """Tell whether the job will not change any more by itself."""
     return job.state in (job_pb2.JOB_STATE_DONE, job_pb2.JOB_STATE_FAILED, job_pb2.JOB_STATE_CANCELLED)
 
 
@@ -278,14 +279,14 @@ _LOST: Final = (document_pb2.INGESTION_STATE_FAILED, document_pb2.INGESTION_STAT
 
 
 def count(tallies: Iterable[Tally]) -> int:
-    """The items in them."""
+    """Count the items in them."""
     return sum(one.count for one in tallies)
 
 
 def plus[Counts: (job_pb2.ChunkCounts, chat_pb2.Usage)](
     kind: type[Counts], parts: Iterable[Counts]
 ) -> Counts:
-    """The sum, number by number."""
+    """Add up number by number."""
     total = kind()
     for part in parts:
         for number, value in part.ListFields():
@@ -297,10 +298,10 @@ def plus[Counts: (job_pb2.ChunkCounts, chat_pb2.Usage)](
 
 
 class ReindexStep(enum.Enum):
-    """What a re-index does next."""
+    """Next step of a re-index."""
 
     WAIT = enum.auto()
-    """Its items or the vector index of its partition are still being worked on."""
+    """Wait: its items or the vector index of its partition are still being worked on."""
     COMPARE = enum.auto()
     """Hold the collection's writers, and count the documents that changed since they were written."""
     QUEUE_CHANGED = enum.auto()
@@ -311,7 +312,7 @@ class ReindexStep(enum.Enum):
 
 
 def next_reindex_step(*, pending: int, failed: int, is_index_due: bool, changed: int | None) -> ReindexStep:
-    """By the items of the re-index that have not ended and that failed; `changed` is None until it was
+    """Return the next step by the numbers of unfinished and failed items; `changed` is None until it was
     compared."""
     if pending:
         return ReindexStep.WAIT

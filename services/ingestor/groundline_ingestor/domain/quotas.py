@@ -1,4 +1,4 @@
-"""How much a caller and a collection may take."""
+"""Quotas of callers and collections."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from groundline.v1.quota_pb2 import (
 __all__ = ["CallerUse", "CollectionUse", "Limits", "quota_usages"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Limits:
     """The quotas; bytes are those of documents as handed in."""
 
@@ -26,7 +26,7 @@ class Limits:
     sources: int = 100
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CallerUse:
     """Collections that a caller created, and its jobs that have not ended."""
 
@@ -34,7 +34,7 @@ class CallerUse:
     jobs: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CollectionUse:
     """Documents of a collection, their bytes, and its sources."""
 
@@ -44,7 +44,7 @@ class CollectionUse:
 
 
 def quota_usages(limits: Limits, caller: CallerUse, collection: CollectionUse) -> Iterator[QuotaUsage]:
-    """What is used of each quota."""
+    """Yield the usage of each quota."""
     yield QuotaUsage(quota=QUOTA_COLLECTIONS, used=caller.collections, limit=limits.collections)
     yield QuotaUsage(quota=QUOTA_JOBS, used=caller.jobs, limit=limits.jobs)
     yield QuotaUsage(quota=QUOTA_DOCUMENTS, used=collection.documents, limit=limits.documents)

@@ -1,4 +1,4 @@
-"""Points in time, as the contract's messages have them."""
+"""Points in time in the contract's messages."""
 
 from datetime import UTC, datetime
 
@@ -8,7 +8,7 @@ __all__ = ["moment", "timestamp"]
 
 
 def timestamp(at: datetime | None) -> Timestamp | None:
-    """The message; None for none."""
+    """Return the message; None for None."""
     if at is None:
         return None
     message = Timestamp()
@@ -17,5 +17,5 @@ def timestamp(at: datetime | None) -> Timestamp | None:
 
 
 def moment(message: Timestamp) -> datetime:
-    """The point in time, in UTC; exact to the microsecond."""
+    """Return the point in time, in UTC; exact to the microsecond."""
     return message.ToDatetime(tzinfo=UTC)

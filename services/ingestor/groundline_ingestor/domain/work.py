@@ -1,4 +1,4 @@
-"""What workers hold: claims on items, and documents on their way into the store."""
+"""Work of workers: claims on items, and documents on their way into the store."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,14 +6,13 @@ from typing import Any
 
 from groundline.v1 import collection_pb2, document_pb2, job_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
-
-from groundline_ingestor.domain.documents import DocumentVersion, GivenDocument, Member
-from groundline_ingestor.domain.texts import PreparedChunk, Series, TextSegment, Vectors
+from groundline_extraction.documents import GivenDocument
+from groundline_indexing.documents import Member, ReadyDocument
 
 __all__ = ["ItemClaim", "LeasedItem", "NewVersion", "OrderedCrawl", "Progress", "ReindexTarget"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ItemClaim:
     """A worker's right to an item; void once the item went to another worker, was cancelled or has ended."""
 
@@ -22,7 +21,7 @@ class ItemClaim:
     lease_id: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ReindexTarget:
     """The partition that a re-index fills, and the settings that it is built by."""
 
@@ -30,7 +29,7 @@ class ReindexTarget:
     settings: collection_pb2.CollectionSettings
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class LeasedItem:
     """An item to work on."""
 
@@ -38,55 +37,50 @@ class LeasedItem:
     collection_id: str
     uri: str
     document_id: str
-    """Empty for a crawl and for the run of a source."""
+    """Document; "" for a crawl and for the run of a source."""
     attempts: int
-    """This one included; forgiven ones not."""
+    """Number of attempts, this one included and forgiven ones not."""
     input: Mapping[str, Any] | None = None
-    """What was handed in, without its content, which is read by itself; None for a re-index."""
+    """Document as handed in, without its content, which is read separately; None for a re-index."""
     target: ReindexTarget | None = None
     principals: Sequence[str] = ()
-    """Of the caller that handed it in, by whose rights its document is written."""
+    """Principals of the caller that handed it in, by whose rights its document is written."""
     given: GivenDocument | None = None
-    """What was handed in, where it is small; otherwise it is read by itself."""
+    """Document as handed in, if it is small; otherwise it is read separately."""
     container_uri: str = ""
-    """Of the document that it was found within."""
+    """Uri of the document that it was found within, or ""."""
     is_first: bool = False
-    """No version of its document is stored yet that it could be the same as."""
+    """Whether no version of its document is stored yet that it could equal."""
 
     @property
     def owner(self) -> str:
-        """Whose work it is: the first principal, empty where there is none."""
+        """The client to charge: its first principal, or "" if it has none."""
         return next(iter(self.principals), "")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class OrderedCrawl:
-    """A crawl to do; a dry run takes nothing in."""
+    """A crawl to do; a dry run ingests nothing."""
 
     request: pb.WebCrawl
     is_dry_run: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an item has come, for those who watch."""
+    """Progress of an item, for those who watch."""
 
     claim: ItemClaim
     state: document_pb2.IngestionState.ValueType
     chunks: job_pb2.ChunkCounts
 
 
-@dataclass(frozen=True)
-class NewVersion:
-    """A document ready to be stored, by the right of a claim; each chunk has a vector."""
+@dataclass(frozen=True, slots=True)
+class NewVersion(ReadyDocument):
+    """A document ready to be stored, by the right of a claim."""
 
-    version: DocumentVersion
-    chunks: Series[PreparedChunk]
-    vectors: Series[Vectors]
-    segments: Series[TextSegment]
-    token_count: int = 0
     claim: ItemClaim | None = None
     principals: Sequence[str] = ()
-    """Of the caller that handed it in: a document that none of them may read is not replaced."""
+    """Principals of the caller that handed it in: a document that none of them may read is not replaced."""
     members: Sequence[Member] | None = None
-    """All that was found within it, a container before what is in it; None where nothing was looked for."""
+    """All files found within it, a container before its own; None if none were looked for."""

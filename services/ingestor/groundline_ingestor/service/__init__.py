@@ -1,1 +1,1 @@
-"""The use cases, one module for each resource; none knows gRPC, SQL or generated code."""
+"""Use cases, one module for each resource; none knows gRPC, SQL or generated code."""

@@ -1,23 +1,20 @@
-"""Finding a collection on a caller's behalf."""
+"""Look-up of a collection on a caller's behalf."""
 
+from groundline_indexing.collections import StoredCollection
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import NotFoundError, PermissionDeniedError
 
-from groundline_ingestor.domain.collections import (
-    StoredCollection,
-    is_administrable,
-    is_readable,
-    is_writable,
-)
-from groundline_ingestor.ports import CollectionRepository
+from groundline_ingestor.adapters.postgres.collections import PostgresCollections
+from groundline_ingestor.domain.collections import is_administrable, is_readable, is_writable
 
 __all__ = ["administrable_collection", "collection_not_found", "readable_collection", "writable_collection"]
 
 
 async def readable_collection(
-    collections: CollectionRepository, caller: Caller, collection_id: str
+    collections: PostgresCollections, caller: Caller, collection_id: str
 ) -> StoredCollection:
-    """The collection, as the caller sees it; NotFoundError as well when the caller may not read it."""
+    """Return the collection, as the caller sees it. Raises NotFoundError, also when the caller may not read
+    it."""
     collection = await collections.find(collection_id, caller.principals)
     if collection is None or not is_readable(collection.message, caller.principals):
         raise collection_not_found(collection_id)
@@ -25,10 +22,10 @@ async def readable_collection(
 
 
 async def writable_collection(
-    collections: CollectionRepository, caller: Caller, collection_id: str
+    collections: PostgresCollections, caller: Caller, collection_id: str
 ) -> StoredCollection:
-    """The collection; NotFoundError when the caller may not read it, PermissionDeniedError when it may only
-    read."""
+    """Return the collection. Raises NotFoundError when the caller may not read it, PermissionDeniedError when
+    it may only read."""
     collection = await readable_collection(collections, caller, collection_id)
     if not is_writable(collection.message, caller.principals):
         raise PermissionDeniedError(
@@ -38,10 +35,10 @@ async def writable_collection(
 
 
 async def administrable_collection(
-    collections: CollectionRepository, caller: Caller, collection_id: str
+    collections: PostgresCollections, caller: Caller, collection_id: str
 ) -> StoredCollection:
-    """The collection; NotFoundError when the caller may not read it, PermissionDeniedError when it may not
-    administer it."""
+    """Return the collection. Raises NotFoundError when the caller may not read it, PermissionDeniedError when
+    it may not administer it."""
     collection = await readable_collection(collections, caller, collection_id)
     if not is_administrable(collection.message, caller.principals):
         raise PermissionDeniedError(

@@ -1,12 +1,12 @@
 """Collections: creating, reading, changing, deleting."""
 
-from typing import Final
 from urllib.parse import urlsplit
 
 import structlog
 from groundline.v1 import collection_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_embedding import Embedder
+from groundline_indexing.collections import EVERYONE, mismatch
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import (
     AbortedError,
@@ -18,15 +18,9 @@ from groundline_runtime.errors import (
 from groundline_runtime.paging import PageTokens, page_size
 from groundline_validation import violations_of
 
-from groundline_ingestor.domain.collections import (
-    EVERYONE,
-    StoredCollection,
-    collection_id_from,
-    complete_access,
-    is_readable,
-)
+from groundline_ingestor.adapters.postgres.collections import PostgresCollections
+from groundline_ingestor.domain.collections import collection_id_from, complete_access, is_readable
 from groundline_ingestor.domain.settings import changed, effective, effective_language, wrong_paths
-from groundline_ingestor.ports import CollectionRepository
 from groundline_ingestor.service.access import (
     administrable_collection,
     collection_not_found,
@@ -34,9 +28,8 @@ from groundline_ingestor.service.access import (
 )
 from groundline_ingestor.service.quotas import Quotas
 
-__all__ = ["CollectionService", "mismatch", "require_running_model", "shown"]
+__all__ = ["CollectionService", "shown"]
 
-DEFAULT_PAGE_SIZE: Final = 100
 
 _log = structlog.get_logger(__name__)
 
@@ -46,7 +39,7 @@ class CollectionService:
 
     def __init__(
         self,
-        collections: CollectionRepository,
+        collections: PostgresCollections,
         embedder: Embedder,
         quotas: Quotas,
         page_tokens: PageTokens,
@@ -65,20 +58,20 @@ class CollectionService:
         new = self._complete(caller, request)
         await self._quotas.require_collection(caller, request.request_id)
         created = (await self._collections.create(new, caller.owner, request.request_id)).message
-        # Its creator may have lost it since.
+        # Its creator may have lost access since.
         if created.collection_id != new.collection_id or not is_readable(created, caller.principals):
             raise AlreadyExistsError("REQUEST_ID_USED", "the request_id was used for another collection")
         _log.info("collection_created", collection_id=created.collection_id)
         return shown(created)
 
     async def get(self, caller: Caller, collection_id: str) -> collection_pb2.Collection:
-        """Raises NotFoundError."""
+        """Return a collection. Raises NotFoundError."""
         return shown((await readable_collection(self._collections, caller, collection_id)).message)
 
     async def list(self, caller: Caller, request: pb.ListCollectionsRequest) -> pb.ListCollectionsResponse:
-        """A page of readable collections, by id. Raises InvalidArgumentError for a wrong token."""
-        size = page_size(request.page_size, DEFAULT_PAGE_SIZE)
-        [after] = self._page_tokens.place_in(request, caller) or ("",)
+        """Return a page of readable collections, by id. Raises InvalidArgumentError for a wrong token."""
+        size = page_size(request)
+        [after] = self._page_tokens.key_in(request, caller) or ("",)
         found = await self._collections.list_readable(caller.principals, after=after, limit=size + 1)
         return pb.ListCollectionsResponse(
             collections=[shown(one.message) for one in found[:size]],
@@ -105,7 +98,7 @@ class CollectionService:
         if after.settings.lexical.language != collection.settings.lexical.language:
             raise _reindex_required("settings.lexical.language", collection.settings.lexical.language)
         after.settings.access.CopyFrom(_access(caller, after.settings.access))
-        # What was sent is right; together with what was there it may not be.
+        # The request is valid by itself; together with the stored settings it may not be.
         violations_of(after.settings, "settings").raise_if_any()
         _require_encrypted(after.settings)
         is_updated = await self._collections.update(after)
@@ -117,7 +110,7 @@ class CollectionService:
         return shown(found.message)
 
     async def delete(self, caller: Caller, collection_id: str) -> None:
-        """Raises NotFoundError, PermissionDeniedError."""
+        """Delete a collection. Raises NotFoundError, PermissionDeniedError."""
         await administrable_collection(self._collections, caller, collection_id)
         if not await self._collections.delete(collection_id):
             raise collection_not_found(collection_id)
@@ -144,7 +137,7 @@ class CollectionService:
 
 
 def _require_encrypted(settings: collection_pb2.CollectionSettings) -> None:
-    """Raise InvalidArgumentError where a webhook would be told in plain text over the internet."""
+    """Raise InvalidArgumentError if a webhook would be called in plain text over the internet."""
     if not settings.crawl.allow_private_addresses:
         wrong = [
             FieldViolation(
@@ -159,8 +152,8 @@ def _require_encrypted(settings: collection_pb2.CollectionSettings) -> None:
 
 
 def _access(caller: Caller, given: collection_pb2.AccessSettings) -> collection_pb2.AccessSettings:
-    """Who may use a collection that the caller creates or changes. Raises InvalidArgumentError where it would
-    be nobody's, and where everyone may do more with it, and only some less."""
+    """Return the access of a collection that the caller creates or changes. Raises InvalidArgumentError if
+    nobody could use it, or everyone may do more with it, and only some less."""
     access = complete_access(given, caller.owner)
     lists = {"readers": access.readers, "writers": access.writers, "admins": access.admins}
     wrong = {
@@ -177,27 +170,11 @@ def _access(caller: Caller, given: collection_pb2.AccessSettings) -> collection_
 
 
 def shown(collection: collection_pb2.Collection) -> collection_pb2.Collection:
-    """As clients see it: with the defaults of what the collection itself decides."""
+    """Return the collection as clients see it: with the defaults of its own settings."""
     copy = collection_pb2.Collection()
     copy.CopyFrom(collection)
     copy.settings.CopyFrom(effective(collection.settings))
     return copy
-
-
-def require_running_model(collection: StoredCollection, embedder: Embedder) -> None:
-    """Raise FailedPreconditionError unless the collection's vectors are the running model's."""
-    embedding = collection.settings.embedding
-    if (embedding.model, embedding.dimensions) != (embedder.model, embedder.dimensions):
-        raise mismatch(
-            f"the collection {collection.collection_id!r} was embedded with {embedding.model!r}",
-            embedder.model,
-        )
-
-
-def mismatch(what: str, running: str) -> FailedPreconditionError:
-    return FailedPreconditionError(
-        "EMBEDDING_MODEL_MISMATCH", f"{what}, but the running embedding model is {running!r}"
-    )
 
 
 def _reindex_required(field: str, current: str) -> FailedPreconditionError:

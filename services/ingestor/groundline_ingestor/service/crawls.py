@@ -1,23 +1,22 @@
-"""Crawls: a site is walked, and what is found joins the crawl's job page by page."""
+"""Crawls of sites, whose pages join the crawl's job one by one."""
 
 import asyncio
 from contextlib import aclosing
 from dataclasses import replace
-from functools import partial
 
 import structlog
-from groundline.v1 import document_pb2
-from groundline_runtime.reasons import reason_value
+from groundline.v1 import collector_service_pb2, document_pb2
+from groundline_extraction.documents import GivenDocument, IngestionError
+from groundline_indexing.collections import StoredCollection
+from groundline_indexing.inputs import plain_values, restriction
+from groundline_indexing.preparation import identify
 
-from groundline_ingestor.crawling import CrawledPage, CrawlFailure
-from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.documents import IngestionError, restriction
-from groundline_ingestor.domain.metadata import plain_values
+from groundline_ingestor.adapters.postgres.collecting.crawls import PostgresCrawls
+from groundline_ingestor.domain.sources import web_source_of
 from groundline_ingestor.domain.work import ItemClaim, OrderedCrawl
-from groundline_ingestor.ports import Crawler, CrawlRepository, HandedIn
-from groundline_ingestor.service.long_work import CHECK_SECONDS, while_held
-from groundline_ingestor.service.preparation import identify
+from groundline_ingestor.ports import Collector
 from groundline_ingestor.service.quotas import Quotas
+from groundline_ingestor.service.worker.long_work import CHECK_SECONDS, while_held
 
 __all__ = ["Crawling"]
 
@@ -25,62 +24,52 @@ _log = structlog.get_logger(__name__)
 
 
 class Crawling:
-    """Does crawls that were leased."""
+    """Use case of leased crawls."""
 
     def __init__(
         self,
-        crawls: CrawlRepository,
-        crawler: Crawler,
+        crawls: PostgresCrawls,
+        collector: Collector,
         quotas: Quotas,
         *,
-        allow_private_addresses: bool,
         check_seconds: float = CHECK_SECONDS,
     ) -> None:
-        """`allow_private_addresses`: whether collections may allow them."""
         self._crawls = crawls
-        self._crawler = crawler
+        self._collector = collector
         self._quotas = quotas
-        self._allow_private_addresses = allow_private_addresses
         self._check_seconds = check_seconds
 
     async def crawl(self, claim: ItemClaim, crawl: OrderedCrawl, collection: StoredCollection) -> None:
-        """Walk the site to its end and end the item. Its lease is the caller's to extend.
+        """Crawl the site to its end and end the item. Its lease is the caller's to extend.
 
-        Raises ClaimLostError soon after the item was cancelled, IngestionError (NO_PAGES), UnavailableError.
+        Raises ClaimLostError soon after the item was cancelled, IngestionError (NO_PAGES),
+        UnavailableError.
         """
-        allowed = collection.settings.crawl.allow_private_addresses and self._allow_private_addresses
-        walk = self._walk(claim, crawl, collection, private_addresses=allowed)
+        walk = self._walk(claim, crawl, collection)
         await while_held(walk, claim, self._crawls, self._check_seconds)
 
-    async def _walk(
-        self,
-        claim: ItemClaim,
-        crawl: OrderedCrawl,
-        collection: StoredCollection,
-        *,
-        private_addresses: bool,
-    ) -> None:
-        request = crawl.request
+    async def _walk(self, claim: ItemClaim, crawl: OrderedCrawl, collection: StoredCollection) -> None:
         pages = failures = 0
-        said = partial(
-            replace,
-            metadata=plain_values(request.metadata),
-            allowed_principals=restriction(request.allowed_principals),
+        start = collector_service_pb2.CollectStart(
+            source=web_source_of(crawl.request, collection.collection_id),
+            private_addresses=collection.settings.crawl.allow_private_addresses,
         )
-        async with aclosing(self._crawler.crawl(request, private_addresses=private_addresses)) as found:
-            async for one in found:
-                if isinstance(one, CrawledPage) and one.is_indexed:
-                    page = await asyncio.to_thread(identify, said(one.document()), collection)
-                    await self._take(claim, crawl, collection, page)
-                    pages += 1
-                elif isinstance(one, CrawlFailure):
-                    failure = document_pb2.IngestionFailure(
-                        stage=document_pb2.INGESTION_STATE_EXTRACTING,
-                        reason=reason_value(one.reason),
-                        message=one.message,
-                    )
-                    await self._crawls.add_failure(claim, one.url, failure)
-                    failures += 1
+        async with aclosing(self._collector.changes(start)) as batches:
+            async for batch in batches:
+                for change in batch.changes:
+                    if change.HasField("unreadable"):
+                        unreadable = change.unreadable
+                        await self._crawls.add_failure(claim, unreadable.uri, unreadable.failure)
+                        failures += 1
+                found = [number for number, one in enumerate(batch.changes) if one.HasField("found")]
+                async with aclosing(batch.load(found)) as documents:
+                    async for one, given in documents:
+                        if isinstance(given, GivenDocument):
+                            await self._take(claim, crawl, collection, given)
+                            pages += 1
+                        else:
+                            await self._crawls.add_failure(claim, one.uri, given)
+                            failures += 1
         if not pages and not failures:
             raise IngestionError(
                 document_pb2.INGESTION_STATE_EXTRACTING,
@@ -97,8 +86,14 @@ class Crawling:
         )
 
     async def _take(
-        self, claim: ItemClaim, crawl: OrderedCrawl, collection: StoredCollection, page: HandedIn
+        self, claim: ItemClaim, crawl: OrderedCrawl, collection: StoredCollection, given: GivenDocument
     ) -> None:
+        given = replace(
+            given,
+            metadata=plain_values(crawl.request.metadata),
+            allowed_principals=restriction(crawl.request.allowed_principals),
+        )
+        page = await asyncio.to_thread(identify, given, collection)
         _, version = page
         if crawl.is_dry_run:
             await self._crawls.add_preview(claim, version)

@@ -7,23 +7,25 @@ from typing import Final
 import structlog
 from groundline.v1 import document_pb2, passage_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
+from groundline_contracts import default_of
 from groundline_filters import holds_always, parse, parse_json, plain
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import AbortedError, FieldViolation, InvalidArgumentError, NotFoundError
 from groundline_runtime.paging import PageTokens, page_size
 
+from groundline_ingestor.adapters.postgres.collections import PostgresCollections
+from groundline_ingestor.adapters.postgres.documents import PostgresDocuments
 from groundline_ingestor.domain.collections import is_writable
-from groundline_ingestor.domain.documents import DocumentOrder, DocumentPlace, is_document_readable
-from groundline_ingestor.ports import CollectionRepository, DocumentRepository
+from groundline_ingestor.domain.documents import DocumentKey, DocumentOrder, is_document_readable
 from groundline_ingestor.service.access import readable_collection, writable_collection
 from groundline_ingestor.service.quotas import Quotas
 
 __all__ = ["DocumentService"]
 
-DEFAULT_PAGE_SIZE: Final = 100
-DEFAULT_TEXT_CHARACTERS: Final = 100_000
+_TEXT_CHARACTERS: Final[int] = default_of(pb.GetDocumentTextRequest, "max_characters")
 MAX_CHUNK_PAGE_BYTES: Final = 4 * 1024**2
-"""Of a page of chunks, which may have 20,000 characters and more each; a larger one is cut short."""
+"""Maximum size of a page of chunks, which may have 20,000 characters and more each; a larger one is cut
+short."""
 
 _log = structlog.get_logger(__name__)
 
@@ -33,8 +35,8 @@ class DocumentService:
 
     def __init__(
         self,
-        collections: CollectionRepository,
-        documents: DocumentRepository,
+        collections: PostgresCollections,
+        documents: PostgresDocuments,
         quotas: Quotas,
         page_tokens: PageTokens,
     ) -> None:
@@ -44,16 +46,16 @@ class DocumentService:
         self._page_tokens = page_tokens
 
     async def get(self, caller: Caller, collection_id: str, document_id: str) -> document_pb2.Document:
-        """Raises NotFoundError, also for a document that the caller may not read."""
+        """Return a document. Raises NotFoundError, also for one that the caller may not read."""
         await readable_collection(self._collections, caller, collection_id)
         return await self._readable(caller, collection_id, document_id)
 
     async def list(self, caller: Caller, request: pb.ListDocumentsRequest) -> pb.ListDocumentsResponse:
-        """A page of readable documents that the filter selects. Raises InvalidArgumentError for a wrong
-        token, NotFoundError."""
-        size = page_size(request.page_size, DEFAULT_PAGE_SIZE)
+        """Return a page of readable documents that the filter selects. Raises InvalidArgumentError for a
+        wrong token, NotFoundError."""
+        size = page_size(request)
         order = DocumentOrder.of(request.order_by)
-        place = self._page_tokens.place_in(request, caller)
+        key = self._page_tokens.key_in(request, caller)
         selection = parse_json(request.filter_json, path="filter_json")
         await readable_collection(self._collections, caller, request.collection_id)
         found = await self._documents.list_readable(
@@ -61,25 +63,25 @@ class DocumentService:
             caller.principals,
             selection=selection,
             order=order,
-            after=place and _read(order, *place),
+            after=key and _read(order, *key),
             limit=size + 1,
         )
         return pb.ListDocumentsResponse(
             documents=found[:size],
-            next_page_token=self._page_tokens.next_of(request, caller, *_place(found[size - 1], order))
+            next_page_token=self._page_tokens.next_of(request, caller, *_page_key(found[size - 1], order))
             if len(found) > size
             else "",
         )
 
     async def text(self, caller: Caller, request: pb.GetDocumentTextRequest) -> pb.GetDocumentTextResponse:
-        """A part of the document's extracted text. Raises NotFoundError."""
+        """Return a part of the document's extracted text. Raises NotFoundError."""
         await self.get(caller, request.collection_id, request.document_id)
         part = await self._documents.text(
             request.collection_id,
             request.document_id,
             caller.principals,
             start=request.start_offset,
-            limit=request.max_characters or DEFAULT_TEXT_CHARACTERS,
+            limit=request.max_characters or _TEXT_CHARACTERS,
         )
         start = min(request.start_offset, part.character_count)
         return pb.GetDocumentTextResponse(
@@ -92,7 +94,7 @@ class DocumentService:
     async def with_original(
         self, caller: Caller, collection_id: str, document_id: str
     ) -> document_pb2.Document:
-        """The document, whose `original` can be read. Raises NotFoundError (ORIGINAL_NOT_KEPT)."""
+        """Return the document, if its `original` can be read. Raises NotFoundError (ORIGINAL_NOT_KEPT)."""
         document = await self.get(caller, collection_id, document_id)
         if not document.has_original:
             raise NotFoundError(
@@ -101,7 +103,7 @@ class DocumentService:
         return document
 
     async def original(self, caller: Caller, document: document_pb2.Document) -> AsyncGenerator[bytes, None]:
-        """The document as it was handed in, part by part; no connection is held in between. Raises
+        """Yield the document as it was handed in, part by part; no connection is held in between. Raises
         AbortedError (DOCUMENT_CHANGED)."""
         size, part = 0, 0
         while size < document.size_bytes:
@@ -112,10 +114,10 @@ class DocumentService:
             size, part = size + len(data), part + 1
 
     async def chunks(self, caller: Caller, request: pb.ListChunksRequest) -> pb.ListChunksResponse:
-        """A page of the document's chunks. Raises InvalidArgumentError for a wrong token, NotFoundError,
-        AbortedError."""
-        size = page_size(request.page_size, DEFAULT_PAGE_SIZE)
-        [after] = self._page_tokens.place_in(request, caller) or (-1,)
+        """Return a page of the document's chunks. Raises InvalidArgumentError for a wrong token,
+        NotFoundError, AbortedError."""
+        size = page_size(request)
+        [after] = self._page_tokens.key_in(request, caller) or (-1,)
         collection = await readable_collection(self._collections, caller, request.collection_id)
         await self._readable(caller, request.collection_id, request.document_id)
         found = await self._documents.chunks(
@@ -134,14 +136,14 @@ class DocumentService:
         )
 
     async def delete(self, caller: Caller, collection_id: str, document_id: str) -> None:
-        """Raises NotFoundError, PermissionDeniedError."""
+        """Delete a document. Raises NotFoundError, PermissionDeniedError."""
         collection = await writable_collection(self._collections, caller, collection_id)
         await self._readable(caller, collection_id, document_id)
         if not await self._documents.delete(collection, document_id):
             raise _not_found(document_id)
 
     async def delete_selected(self, caller: Caller, request: pb.DeleteDocumentsRequest) -> int:
-        """Delete what a filter selects of the documents that the caller may read, or only count it.
+        """Delete the documents that a filter selects and the caller may read, or only count them.
 
         Raises InvalidArgumentError (the filter holds for every document), NotFoundError,
         PermissionDeniedError.
@@ -161,12 +163,12 @@ class DocumentService:
         return count
 
     async def stats(self, caller: Caller, collection_id: str) -> pb.CollectionStats:
-        """What a collection holds of what the caller may read. Raises NotFoundError, AbortedError."""
+        """Return figures of the documents that the caller may read. Raises NotFoundError, AbortedError."""
         collection = await readable_collection(self._collections, caller, collection_id)
         try:
             stats = await self._documents.stats(collection, caller.principals)
         except AbortedError:
-            # It has another partition by now, or is gone.
+            # It has another partition by now, or was deleted.
             collection = await readable_collection(self._collections, caller, collection_id)
             stats = await self._documents.stats(collection, caller.principals)
         if is_writable(collection.message, caller.principals):
@@ -181,7 +183,7 @@ class DocumentService:
 
 
 def _within(most_bytes: int, chunks: Sequence[passage_pb2.Chunk]) -> Sequence[passage_pb2.Chunk]:
-    """As many of them as have so many bytes, but one at least."""
+    """Return as many of them as fit into this many bytes, but one at least."""
     size = 0
     for index, chunk in enumerate(chunks):
         size += chunk.ByteSize()
@@ -190,13 +192,13 @@ def _within(most_bytes: int, chunks: Sequence[passage_pb2.Chunk]) -> Sequence[pa
     return chunks
 
 
-def _place(document: document_pb2.Document, order: DocumentOrder) -> tuple[str, str]:
-    """What a page token holds of it."""
-    value, uri = order.place_of(document)
+def _page_key(document: document_pb2.Document, order: DocumentOrder) -> tuple[str, str]:
+    """Return the fields of a document that a page token holds."""
+    value, uri = order.key_of(document)
     return value.isoformat() if isinstance(value, datetime) else str(value), uri
 
 
-def _read(order: DocumentOrder, value: str, uri: str) -> DocumentPlace:
+def _read(order: DocumentOrder, value: str, uri: str) -> DocumentKey:
     return order.read(value), uri
 
 

@@ -1,4 +1,4 @@
-"""Embedding of texts that are not kept."""
+"""Embedding of texts that are not stored."""
 
 import asyncio
 
@@ -10,14 +10,14 @@ __all__ = ["EmbeddingService"]
 
 
 class EmbeddingService:
-    """Embeds what a caller hands in, as documents are embedded."""
+    """Use case that embeds a caller's texts as documents are embedded."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
 
     async def embed(self, request: pb.EmbedTextsRequest) -> pb.EmbedTextsResponse:
-        """One vector for each text. Raises FailedPreconditionError (EMBEDDING_MODEL_MISMATCH),
-        InvalidArgumentError for dimensions that the model's vectors have not."""
+        """Return one vector for each text. Raises FailedPreconditionError (EMBEDDING_MODEL_MISMATCH),
+        InvalidArgumentError for other dimensions than the model's."""
         embedder = self._embedder
         if request.model not in ("", embedder.model):
             raise FailedPreconditionError(

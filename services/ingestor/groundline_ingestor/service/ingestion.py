@@ -1,4 +1,4 @@
-"""Handing documents and crawls in: what is stored is a job, which workers then do."""
+"""Hand-in of documents and crawls: a job is stored, which workers then do."""
 
 import asyncio
 import hashlib
@@ -11,36 +11,30 @@ from typing import BinaryIO, Final
 import structlog
 from groundline.v1 import chat_pb2, document_pb2, job_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
-from groundline_embedding import Embedder
+from groundline_extraction.documents import FileContent, GivenDocument, IngestionError
+from groundline_extraction.spooling import is_disk_full
+from groundline_extraction.turns import ClientTurns
+from groundline_indexing.collections import StoredCollection, require_running_model
+from groundline_indexing.preparation import identify
 from groundline_runtime.context import Caller
-from groundline_runtime.errors import (
-    FieldViolation,
-    InvalidArgumentError,
-    OutOfRangeError,
-    UnavailableError,
-)
+from groundline_runtime.errors import OutOfRangeError, UnavailableError
+from groundline_validation import page_address
 
-from groundline_ingestor.crawling import effective_crawl
-from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.documents import FileContent, GivenDocument, IngestionError
+from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_ingestor.domain.jobs import plus
 from groundline_ingestor.domain.times import timestamp
 from groundline_ingestor.domain.work import OrderedCrawl
-from groundline_ingestor.ports import CollectionRepository, CrawlRepository, HandedIn, JobRepository
+from groundline_ingestor.ports import HandedIn
 from groundline_ingestor.service.access import collection_not_found, writable_collection
-from groundline_ingestor.service.collections import require_running_model
-from groundline_ingestor.service.contextualization import Contextualization
-from groundline_ingestor.service.preparation import Preparation, identify
 from groundline_ingestor.service.quotas import Quotas
-from groundline_ingestor.spooling import is_disk_full
-from groundline_ingestor.turns import ClientTurns
+from groundline_ingestor.service.worker.stages import Stages
 
 __all__ = ["IngestionService"]
 
 MAX_RETURNED_ITEMS: Final = 1000
 
 ESTIMATES: Final = 4
-"""Requests that are estimated at a time; they take threads that other requests need as well."""
+"""Maximum requests that are estimated at a time; they take threads that other requests need as well."""
 
 DISK_FULL_RETRY_SECONDS: Final = 30.0
 
@@ -48,27 +42,24 @@ _log = structlog.get_logger(__name__)
 
 
 class IngestionService:
-    """Takes documents and crawls in."""
+    """Use cases of handing in documents and crawls."""
 
     def __init__(
         self,
-        collections: CollectionRepository,
-        jobs: JobRepository,
-        crawls: CrawlRepository,
-        embedder: Embedder,
-        preparation: Preparation,
-        contextualization: Contextualization,
+        stores: Stores,
+        stages: Stages,
         quotas: Quotas,
         *,
         on_enqueued: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_enqueued` wakes the workers of this process; others find the work by looking."""
-        self._collections = collections
-        self._jobs = jobs
-        self._crawls = crawls
-        self._embedder = embedder
-        self._preparation = preparation
-        self._contextualization = contextualization
+        """Take the parts. `on_enqueued` wakes the workers of this process; others find the work by
+        looking."""
+        self._collections = stores.collections
+        self._jobs = stores.jobs
+        self._crawls = stores.crawls
+        self._embedder = stages.embedder.embedder
+        self._preparation = stages.preparation
+        self._contextualization = stages.contextualization
         self._quotas = quotas
         self._on_enqueued = on_enqueued
         self._estimating = ClientTurns(ESTIMATES)
@@ -76,7 +67,7 @@ class IngestionService:
     async def ingest(
         self, caller: Caller, collection_id: str, inputs: Sequence[GivenDocument], request_id: str
     ) -> pb.IngestDocumentsResponse:
-        """Store documents to be ingested; their job, and its first items.
+        """Store documents to be ingested; return their job, and its first items.
 
         The same `request_id` returns the job it made. Raises NotFoundError, PermissionDeniedError,
         FailedPreconditionError (EMBEDDING_MODEL_MISMATCH), ResourceExhaustedError (QUOTA_EXHAUSTED),
@@ -103,13 +94,12 @@ class IngestionService:
         return await self._response(caller, job)
 
     async def crawl(self, caller: Caller, request: pb.IngestDocumentsRequest) -> pb.IngestDocumentsResponse:
-        """Store a crawl to be done; its job, and its first items. Raises what `ingest` raises, and
-        InvalidArgumentError."""
+        """Store a crawl to be done; return its job and its first items. Raises what `ingest` raises."""
         collection_id, request_id = request.collection_id, request.request_id
-        try:
-            crawl = effective_crawl(request.crawl)
-        except ValueError as error:
-            raise InvalidArgumentError([FieldViolation("crawl.start_url", str(error))]) from None
+        crawl = pb.WebCrawl()
+        crawl.CopyFrom(request.crawl)
+        # In one spelling; validation has refused what leads to no page.
+        crawl.start_url = page_address(crawl.start_url) or ""
         collection = await writable_collection(self._collections, caller, collection_id)
         job = await self._earlier(caller, collection_id, request_id)
         if job is None:
@@ -135,10 +125,10 @@ class IngestionService:
         parts: AsyncIterator[bytes],
         request_id: str,
     ) -> pb.UploadDocumentResponse:
-        """Store one document whose content comes in parts; its job and item.
+        """Store one document whose content comes in parts; return its job and item.
 
-        The parts wait in a file, so that a slow client holds no connection to the database, and one that goes
-        away leaves nothing. Raises what `ingest` raises, before the first part is taken, OutOfRangeError
+        The parts wait in a file, so that a slow client holds no connection to the database, and one that
+        disconnects leaves nothing. Raises as `ingest` does, before the first part is read, OutOfRangeError
         (DOCUMENT_TOO_LARGE) and UnavailableError (DISK_FULL).
         """
         collection = await writable_collection(self._collections, caller, collection_id)
@@ -177,9 +167,9 @@ class IngestionService:
     async def estimate(
         self, caller: Caller, collection_id: str, inputs: Sequence[GivenDocument]
     ) -> pb.IngestDocumentsResponse:
-        """A job that is not stored: of each document the chunks, and the tokens their contexts would take.
+        """Return a job that is not stored: each document's chunks, and the tokens their contexts would take.
 
-        Raises what `ingest` raises.
+        Raises as `ingest` does.
         """
         collection = await writable_collection(self._collections, caller, collection_id)
         self._contextualization.require(collection)
@@ -210,10 +200,10 @@ class IngestionService:
         given, version = await asyncio.to_thread(identify, given, collection)
         item = job_pb2.IngestionItem(item_index=index, uri=version.uri)
         try:
-            text, version = await asyncio.to_thread(self._preparation.read, given, version, client=client)
+            segments, version = await asyncio.to_thread(self._preparation.read, given, version, client=client)
             usages = []
-            with closing(text.segments):
-                parts = self._preparation.chunk(text, version, collection)
+            with closing(segments):
+                parts = self._preparation.chunk(segments, version, collection)
                 while (prepared := await asyncio.to_thread(next, parts, None)) is not None:
                     item.chunks.parsed += len(prepared.chunks)
                     usages.append(await self._contextualization.estimate(prepared, collection))
@@ -229,7 +219,7 @@ class IngestionService:
     async def _earlier(
         self, caller: Caller, collection_id: str, request_id: str
     ) -> job_pb2.IngestionJob | None:
-        """The job that the same request made."""
+        """Return the job that the same request made, or None."""
         if not request_id:
             return None
         return await self._jobs.find_by_request_id(collection_id, request_id, caller.principals)
@@ -241,7 +231,7 @@ class IngestionService:
 
 @contextmanager
 def _spooled(open_file: Callable[[], BinaryIO]) -> Iterator[BinaryIO]:
-    """A file for the block. Raises UnavailableError where the disk has no room for what is written to it."""
+    """Provide a file. Raises UnavailableError if the disk is full."""
     try:
         with open_file() as file:
             yield file

@@ -16,19 +16,18 @@ from groundline_runtime.errors import (
 )
 from groundline_runtime.paging import PageTokens, page_size
 
+from groundline_ingestor.adapters.postgres.collections import PostgresCollections
+from groundline_ingestor.adapters.postgres.jobs import PostgresJobs
 from groundline_ingestor.domain.collections import is_readable
 from groundline_ingestor.domain.jobs import has_ended
 from groundline_ingestor.domain.times import moment
-from groundline_ingestor.ports import CollectionRepository, JobRepository
 from groundline_ingestor.service.access import readable_collection, writable_collection
 
 __all__ = ["JobService"]
 
-DEFAULT_PAGE_SIZE: Final = 50
-DEFAULT_ITEMS_SIZE: Final = 100
 MAX_WATCHED_ITEMS: Final = 1000
 WATCH_SECONDS: Final = 0.5
-# Longer than a transaction that changes an item takes from its change to its end, mostly; what is missed is
+# Longer than a transaction that changes an item mostly takes from its change to its end; a missed change is
 # shown when the item changes again or the job ends.
 RECENT_SECONDS: Final = 30.0
 
@@ -36,13 +35,13 @@ _EVENT_ID: Final = re.compile("[1-9][0-9]{12}")
 
 
 class JobService:
-    """Use cases of jobs; every method acts for `caller`, who sees jobs on collections it may read: of its own
-    all items, of another's those whose document it may read."""
+    """Use cases of jobs; every method acts for `caller`, who sees jobs on collections it may read: all items
+    of its own, and in others those whose document it may read."""
 
     def __init__(
         self,
-        collections: CollectionRepository,
-        jobs: JobRepository,
+        collections: PostgresCollections,
+        jobs: PostgresJobs,
         page_tokens: PageTokens,
         *,
         on_enqueued: Callable[[], None] = lambda: None,
@@ -53,9 +52,10 @@ class JobService:
         self._on_enqueued = on_enqueued
 
     async def get(self, caller: Caller, request: pb.GetJobRequest) -> pb.GetJobResponse:
-        """The job and a page of its items. Raises InvalidArgumentError for a wrong token, NotFoundError."""
-        size = page_size(request.page_size, DEFAULT_ITEMS_SIZE)
-        [after] = self._page_tokens.place_in(request, caller) or (-1,)
+        """Return the job and a page of its items. Raises InvalidArgumentError for a wrong token,
+        NotFoundError."""
+        size = page_size(request)
+        [after] = self._page_tokens.key_in(request, caller) or (-1,)
         job = await self._readable(caller, request.job_id)
         found = await self._jobs.items(job.job_id, caller.principals, after=after, limit=size + 1)
         return pb.GetJobResponse(
@@ -67,23 +67,23 @@ class JobService:
         )
 
     async def list(self, caller: Caller, request: pb.ListJobsRequest) -> pb.ListJobsResponse:
-        """A page of jobs, newest first; of one collection where an id is given.
+        """Return a page of jobs, newest first; of one collection if an id is given.
 
         Raises InvalidArgumentError for a wrong token, NotFoundError.
         """
-        size = page_size(request.page_size, DEFAULT_PAGE_SIZE)
-        place = self._page_tokens.place_in(request, caller)
+        size = page_size(request)
+        key = self._page_tokens.key_in(request, caller)
         if request.collection_id:
             await readable_collection(self._collections, caller, request.collection_id)
         found = await self._jobs.list_readable(
             caller.principals,
             collection_id=request.collection_id or None,
-            before=place and _read(*place),
+            before=key and _read(*key),
             limit=size + 1,
         )
         return pb.ListJobsResponse(
             jobs=found[:size],
-            next_page_token=self._page_tokens.next_of(request, caller, *_place(found[size - 1]))
+            next_page_token=self._page_tokens.next_of(request, caller, *_page_key(found[size - 1]))
             if len(found) > size
             else "",
         )
@@ -91,10 +91,10 @@ class JobService:
     async def watch(
         self, caller: Caller, job_id: str, *, after: str = ""
     ) -> AsyncGenerator[pb.WatchJobResponse, None]:
-        """The job with its failed items, then with the items that changed, until it has ended.
+        """Yield the job with its failed items, then with the items that changed, until it has ended.
 
-        `after` is the id of the state that came last of an earlier stream: the first one then has the items
-        that changed since. Raises NotFoundError, also when the job goes with its collection.
+        `after` is the id of the last state of an earlier stream: the first one then has the items that
+        changed since. Raises NotFoundError, also when the job is deleted with its collection.
         """
         job = await self._readable(caller, job_id)
         away = _seconds_since(after)
@@ -116,7 +116,7 @@ class JobService:
                 yield _state(job, changed)
 
     async def _changed(self, caller: Caller, job_id: str, seconds: float) -> Sequence[job_pb2.IngestionItem]:
-        """Items that changed in so many seconds, and a little before."""
+        """Return the items that changed in this many seconds, and a little before."""
         return await self._jobs.changed_items(
             job_id,
             caller.principals,
@@ -125,7 +125,7 @@ class JobService:
         )
 
     async def cancel(self, caller: Caller, job_id: str) -> job_pb2.IngestionJob:
-        """Cancel what has not ended. Raises NotFoundError, PermissionDeniedError."""
+        """Cancel the unfinished items. Raises NotFoundError, PermissionDeniedError."""
         await self._writable(caller, job_id)
         await self._jobs.cancel(job_id)
         return await self._readable(caller, job_id)
@@ -159,19 +159,19 @@ class JobService:
 
 
 def _state(job: job_pb2.IngestionJob, items: Sequence[job_pb2.IngestionItem]) -> pb.WatchJobResponse:
-    """Its id is the time, in milliseconds."""
+    """Return the state; its id is the time, in milliseconds."""
     return pb.WatchJobResponse(job=job, items=items, event_id=str(round(time.time() * 1000)))
 
 
 def _seconds_since(event_id: str) -> float | None:
-    """None where it is no id of a state."""
+    """Return the seconds since a state; None for an invalid id."""
     if not _EVENT_ID.fullmatch(event_id):
         return None
     return max(0.0, time.time() - int(event_id) / 1000)
 
 
-def _place(job: job_pb2.IngestionJob) -> tuple[str, str]:
-    """What a page token holds of it."""
+def _page_key(job: job_pb2.IngestionJob) -> tuple[str, str]:
+    """Return the fields of a job that a page token holds."""
     return moment(job.create_time).isoformat(), job.job_id
 
 

@@ -1,56 +1,57 @@
-"""Keeps callers and collections within their quotas.
+"""Quotas of callers and collections.
 
-Requests of the same moment may exceed one by what they bring: the gateway's MAX_CONCURRENT_REQUESTS of a
-client, in each of its worker threads. Checking and storing in one transaction would put all hand-ins into a
-collection in line.
+Concurrent requests may exceed one by their size: as many as the gateway's MAX_CONCURRENT_REQUESTS of a
+client, in each of its worker threads. Checking and storing in one transaction would serialise all hand-ins
+into a collection.
 """
 
 from collections.abc import Mapping, Sequence
 
 from groundline.v1 import document_pb2, quota_pb2
+from groundline_extraction.documents import IngestionError
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import ResourceExhaustedError
 from groundline_runtime.quotas import require_within
 
-from groundline_ingestor.domain.documents import IngestionError
+from groundline_ingestor.adapters.postgres.quotas import PostgresQuotas
 from groundline_ingestor.domain.quotas import Limits, quota_usages
-from groundline_ingestor.ports import QuotaRepository
 
 __all__ = ["Quotas"]
 
 
 class Quotas:
-    """The `require` methods raise ResourceExhaustedError (QUOTA_EXHAUSTED), unless they say otherwise."""
+    """Quotas. The `require` methods raise ResourceExhaustedError (QUOTA_EXHAUSTED), unless they say
+    otherwise."""
 
-    def __init__(self, repository: QuotaRepository, limits: Limits) -> None:
+    def __init__(self, repository: PostgresQuotas, limits: Limits) -> None:
         self._repository = repository
         self._limits = limits
 
     async def require_collection(self, caller: Caller, request_id: str) -> None:
-        """Room for a collection; the one that the same request has created does not count."""
+        """Require room for a collection; the one that the same request has created does not count."""
         used = await self._repository.used_by(caller.owner, request_id=request_id)
         require_within(quota_pb2.QUOTA_COLLECTIONS, used.collections, 1, self._limits.collections)
 
     async def require_job(self, caller: Caller) -> None:
-        """Room for a job beside those of the caller that have not ended."""
+        """Require room for a job beside the caller's unfinished ones."""
         used = await self._repository.used_by(caller.owner)
         require_within(quota_pb2.QUOTA_JOBS, used.jobs, 1, self._limits.jobs)
 
     async def require_documents(self, collection_id: str, sizes: Mapping[str, int]) -> None:
-        """Room for documents, by uri with their bytes; those that they replace do not count."""
+        """Require room for documents, by uri with their bytes; those that they replace do not count."""
         used = await self._repository.used_in(collection_id, uris=list(sizes))
         require_within(quota_pb2.QUOTA_DOCUMENTS, used.documents, len(sizes), self._limits.documents)
         require_within(quota_pb2.QUOTA_BYTES, used.bytes, sum(sizes.values()), self._limits.bytes)
 
     async def require_room(self, collection_id: str, uri: str, size_bytes: int) -> None:
-        """Room for a document that a crawl or a source has found.
+        """Require room for a document that a crawl or a source has found.
 
-        Raises IngestionError (QUOTA_EXHAUSTED), which ends the run; what was found before is ingested.
+        Raises IngestionError (QUOTA_EXHAUSTED), which ends the run; earlier finds are ingested.
         """
         await self.require_rooms(collection_id, {uri: size_bytes})
 
     async def require_rooms(self, collection_id: str, sizes: Mapping[str, int]) -> None:
-        """Room for documents that a worker has found, by uri with their bytes. Raises IngestionError
+        """Require room for documents that a worker has found, by uri with their bytes. Raises IngestionError
         (QUOTA_EXHAUSTED)."""
         try:
             await self.require_documents(collection_id, sizes)
@@ -59,12 +60,12 @@ class Quotas:
             raise IngestionError(stage, error.reason, error.message) from error
 
     async def require_source(self, collection_id: str) -> None:
-        """Room for a source."""
+        """Require room for a source."""
         used = await self._repository.used_in(collection_id)
         require_within(quota_pb2.QUOTA_SOURCES, used.sources, 1, self._limits.sources)
 
     async def usages(self, caller: Caller, collection_id: str) -> Sequence[quota_pb2.QuotaUsage]:
-        """What the caller and the collection have used."""
+        """Return the usage of the caller and the collection."""
         by_caller = await self._repository.used_by(caller.owner)
         in_collection = await self._repository.used_in(collection_id)
         return list(quota_usages(self._limits, by_caller, in_collection))

@@ -1,4 +1,4 @@
-"""Indexing a collection again, beside the index in use."""
+"""Re-indexing of a collection, beside the index in use."""
 
 from collections.abc import Callable
 from typing import Final
@@ -7,14 +7,16 @@ import structlog
 from groundline.v1 import collection_pb2, job_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_embedding import Embedder
+from groundline_indexing.collections import mismatch
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import FieldViolation, InvalidArgumentError
 from groundline_validation import violations_of
 
+from groundline_ingestor.adapters.postgres.collections import PostgresCollections
+from groundline_ingestor.adapters.postgres.jobs import PostgresJobs
+from groundline_ingestor.adapters.postgres.reindex import PostgresReindex
 from groundline_ingestor.domain.settings import changed
-from groundline_ingestor.ports import CollectionRepository, JobRepository, ReindexRepository
 from groundline_ingestor.service.access import administrable_collection, collection_not_found
-from groundline_ingestor.service.collections import mismatch
 
 __all__ = ["ReindexService"]
 
@@ -24,13 +26,13 @@ _log = structlog.get_logger(__name__)
 
 
 class ReindexService:
-    """Starts what workers then do."""
+    """Use case that starts re-indexes, which workers then do."""
 
     def __init__(
         self,
-        collections: CollectionRepository,
-        jobs: JobRepository,
-        reindex: ReindexRepository,
+        collections: PostgresCollections,
+        jobs: PostgresJobs,
+        reindex: PostgresReindex,
         embedder: Embedder,
         *,
         on_enqueued: Callable[[], None] = lambda: None,
@@ -42,7 +44,7 @@ class ReindexService:
         self._on_enqueued = on_enqueued
 
     async def begin(self, caller: Caller, request: pb.ReindexCollectionRequest) -> job_pb2.IngestionJob:
-        """The job that builds the new index; the same `request_id` returns the job it made.
+        """Return the job that builds the new index; the same `request_id` returns the job it made.
 
         Raises InvalidArgumentError, NotFoundError, PermissionDeniedError, FailedPreconditionError
         (EMBEDDING_MODEL_MISMATCH, REINDEX_RUNNING).

@@ -2,11 +2,11 @@
 
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Final
 
 import structlog
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline.v1 import job_pb2, source_pb2
+from groundline_indexing.collections import StoredCollection
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import (
     AbortedError,
@@ -17,15 +17,16 @@ from groundline_runtime.errors import (
 from groundline_runtime.paging import PageTokens, page_size
 from groundline_validation import violations_of
 
-from groundline_ingestor.domain.collections import StoredCollection
+from groundline_ingestor.adapters.postgres.collecting.sources import PostgresSources
+from groundline_ingestor.adapters.postgres.collections import PostgresCollections
+from groundline_ingestor.adapters.postgres.jobs import PostgresJobs
 from groundline_ingestor.domain.sources import StoredSource, changed, reads_the_same, wrong_paths
-from groundline_ingestor.ports import CollectionRepository, Connectors, JobRepository, SourceRepository
+from groundline_ingestor.ports import Collector
 from groundline_ingestor.service.access import administrable_collection
 from groundline_ingestor.service.quotas import Quotas
 
 __all__ = ["SourceService"]
 
-DEFAULT_PAGE_SIZE: Final = 100
 
 _log = structlog.get_logger(__name__)
 
@@ -38,10 +39,10 @@ class SourceService:
 
     def __init__(
         self,
-        collections: CollectionRepository,
-        jobs: JobRepository,
-        sources: SourceRepository,
-        connectors: Connectors,
+        collections: PostgresCollections,
+        jobs: PostgresJobs,
+        sources: PostgresSources,
+        collector: Collector,
         quotas: Quotas,
         page_tokens: PageTokens,
         *,
@@ -50,7 +51,7 @@ class SourceService:
         self._collections = collections
         self._jobs = jobs
         self._sources = sources
-        self._connectors = connectors
+        self._collector = collector
         self._quotas = quotas
         self._page_tokens = page_tokens
         self._on_enqueued = on_enqueued
@@ -65,7 +66,7 @@ class SourceService:
         source = source_pb2.DocumentSource()
         source.CopyFrom(request.source)
         source.source_id, source.collection_id = str(uuid.uuid4()), request.collection_id
-        self._connectors.require_available(source)
+        await self._collector.require_available(source)
         await self._quotas.require_source(request.collection_id)
         await self._sources.create(source, caller.principals)
         _log.info(
@@ -79,14 +80,14 @@ class SourceService:
         return await self._found(caller, request.collection_id, source.source_id)
 
     async def get(self, caller: Caller, collection_id: str, source_id: str) -> source_pb2.DocumentSource:
-        """The source with its last run."""
+        """Return the source with its last run."""
         await administrable_collection(self._collections, caller, collection_id)
         return await self._found(caller, collection_id, source_id)
 
     async def list(self, caller: Caller, request: pb.ListSourcesRequest) -> pb.ListSourcesResponse:
-        """A page of sources, by name. Raises InvalidArgumentError for a wrong token."""
-        size = page_size(request.page_size, DEFAULT_PAGE_SIZE)
-        [after] = self._page_tokens.place_in(request, caller) or ("",)
+        """Return a page of sources, by name. Raises InvalidArgumentError for a wrong token."""
+        size = page_size(request)
+        [after] = self._page_tokens.key_in(request, caller) or ("",)
         await administrable_collection(self._collections, caller, request.collection_id)
         found = await self._sources.list_sources(request.collection_id, after=after, limit=size + 1)
         return pb.ListSourcesResponse(
@@ -109,9 +110,9 @@ class SourceService:
             )
         _, before = await self._administrable(caller, request.collection_id, request.source_id)
         after = changed(before.message, request)
-        # What was sent is right; together with what was there it may not be.
+        # The request is valid by itself; together with the stored source it may not be.
         violations_of(after).raise_if_any()
-        self._connectors.require_available(after)
+        await self._collector.require_available(after)
         is_same = reads_the_same(before.message, after)
         if not await self._sources.update(before, after, None if is_same else caller.principals):
             await self._find(request.collection_id, request.source_id)
@@ -127,7 +128,7 @@ class SourceService:
         return await self._found(caller, request.collection_id, request.source_id)
 
     async def run(self, caller: Caller, request: pb.RunSourceRequest) -> job_pb2.IngestionJob:
-        """The job of a run, which is the one that has not ended, where there is one. Raises
+        """Return the job of a run, which is the unfinished one, if there is one. Raises
         ResourceExhaustedError (QUOTA_EXHAUSTED)."""
         _, source = await self._administrable(caller, request.collection_id, request.source_id)
         await self._quotas.require_job(caller)
@@ -149,7 +150,7 @@ class SourceService:
         return job
 
     async def delete(self, caller: Caller, request: pb.DeleteSourceRequest) -> None:
-        """Delete a source, and what it brought where the request says so."""
+        """Delete a source, and its documents if the request says so."""
         collection, source = await self._administrable(caller, request.collection_id, request.source_id)
         if not await self._sources.delete(collection, source, documents=request.delete_documents):
             raise _not_found(request.source_id)
@@ -180,7 +181,7 @@ class SourceService:
     async def _shown(
         self, caller: Caller, sources: Sequence[StoredSource]
     ) -> Sequence[source_pb2.DocumentSource]:
-        """The sources with their last runs."""
+        """Return the sources with their last runs."""
         job_ids = [source.last_job_id for source in sources if source.last_job_id]
         jobs = await self._jobs.find_all(job_ids, caller.principals)
         shown = []

@@ -1,4 +1,4 @@
-"""Telling webhooks of jobs that have ended."""
+"""Calls of webhooks when jobs have ended."""
 
 import asyncio
 from typing import Final
@@ -6,27 +6,28 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from groundline_ingestor.adapters.postgres.webhooks import PostgresWebhooks
 from groundline_ingestor.domain.webhooks import Delivery, pause_after
-from groundline_ingestor.ports import NotDeliveredError, WebhookOutbox, WebhookSender
+from groundline_ingestor.ports import Collector, NotDeliveredError
 
 __all__ = ["Webhooks"]
 
 SENT_AT_ONCE: Final = 10
 LEASE_SECONDS: Final = 60.0
-"""After so long another process sends what one that was lost had begun; an attempt takes less."""
+"""Time after which another process sends the notices of a lost one, in seconds; an attempt takes less."""
 
 _log = structlog.get_logger(__name__)
 
 
 class Webhooks:
-    """Notes which jobs have ended, and sends the notices that are due."""
+    """Use case that records ended jobs, and sends the notices that are due."""
 
-    def __init__(self, outbox: WebhookOutbox, sender: WebhookSender) -> None:
+    def __init__(self, outbox: PostgresWebhooks, collector: Collector) -> None:
         self._outbox = outbox
-        self._sender = sender
+        self._collector = collector
 
     async def tell(self) -> None:
-        """All that is due. Raises UnavailableError while the store is down."""
+        """Send all notices that are due. Raises UnavailableError while the store is down."""
         await self._outbox.announce()
         while due := await self._outbox.lease(SENT_AT_ONCE, LEASE_SECONDS):
             async with asyncio.TaskGroup() as tasks:
@@ -35,10 +36,10 @@ class Webhooks:
 
     async def _deliver(self, delivery: Delivery) -> None:
         try:
-            await self._sender.send(delivery)
+            await self._collector.send(delivery)
         except NotDeliveredError as error:
             await self._note_failure(delivery, str(error))
-        except Exception as error:  # nobody foresaw it: one of the attempts as well
+        except Exception as error:  # an unexpected error counts as one of the attempts
             await self._note_failure(delivery, type(error).__qualname__)
         else:
             await self._outbox.remove(delivery)

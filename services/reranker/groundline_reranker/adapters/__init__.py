@@ -1,1 +1,1 @@
-"""What the reranker reaches outside itself."""
+"""Adapters of the reranker: its models."""

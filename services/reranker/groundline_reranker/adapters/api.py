@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from groundline.v1 import passage_pb2
 from groundline_runtime.provider_api import ProviderApi, Reasons
@@ -12,9 +12,9 @@ from groundline_reranker.adapters.documents import document, in_batches
 
 __all__ = ["FORMATS", "ApiScorer", "WireFormat"]
 
-ATTEMPTS = 3
-LONGEST_SECONDS = 60.0
-REASONS = Reasons(
+ATTEMPTS: Final = 3
+LONGEST_SECONDS: Final = 60.0
+REASONS: Final = Reasons(
     unreachable="RERANK_API_UNREACHABLE",
     quota="RERANK_API_QUOTA",
     refused="RERANK_API_REFUSED",
@@ -23,20 +23,21 @@ REASONS = Reasons(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class WireFormat:
-    """Where the formats differ; all take model, query and documents, and answer index and relevance_score."""
+    """Differences between the formats; all take model, query and documents, and answer index and
+    relevance_score."""
 
     base_url: str
     model: str
     count: str
-    """Name of the field that says how many scores are wanted."""
+    """Name of the field with the number of scores wanted."""
     results: str
     """Name of the list in the answer."""
     extra: Mapping[str, Any]
 
 
-FORMATS: Mapping[str, WireFormat] = {
+FORMATS: Final[Mapping[str, WireFormat]] = {
     "cohere": WireFormat("https://api.cohere.com/v2", "rerank-v3.5", "top_n", "results", {}),
     "jina": WireFormat(
         "https://api.jina.ai/v1",
@@ -56,7 +57,7 @@ FORMATS: Mapping[str, WireFormat] = {
 
 
 class ApiScorer:
-    """A Scorer over HTTP. `base_url` and `model` None: those of the provider whose format it is.
+    """A Scorer over HTTP. `base_url` and `model` None: the format's provider's own.
 
     Passages go in batches, all at once.
     """
@@ -87,7 +88,7 @@ class ApiScorer:
     async def score(
         self, query: str, chunks: Sequence[passage_pb2.Chunk], model: str | None
     ) -> Sequence[float]:
-        """The provider's relevance scores, 0 to 1."""
+        """Return the provider's relevance scores, 0 to 1."""
         name = model or self._model
         return await in_batches(chunks, self._batch_size, lambda batch: self._batch(query, batch, name))
 

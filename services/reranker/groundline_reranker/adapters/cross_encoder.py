@@ -52,9 +52,10 @@ class CrossEncoderScorer:
     async def score(
         self, query: str, chunks: Sequence[passage_pb2.Chunk], model: str | None
     ) -> Sequence[float]:
-        """The model's raw scores. Raises FailedPreconditionError for another model than the one set."""
+        """Return the model's raw scores. Raises FailedPreconditionError for another model than the configured
+        one."""
         if model is not None and model.lower() != self._name.lower():
-            # Loading what a request names would let it fill memory and disk.
+            # Loading any model that a request names would let it fill memory and disk.
             raise FailedPreconditionError(
                 "MODEL_NOT_OFFERED", f"the cross-encoder that is set up is {self._name}"
             )
@@ -121,7 +122,7 @@ def _score(encoder: "TextCrossEncoder", query: str, texts: list[str]) -> list[fl
 
 
 def _register(encoders: "type[TextCrossEncoder]", directory: Path) -> str:
-    """Make fastembed know the model in a directory; return the name it has there."""
+    """Register the model in a directory with fastembed; return its name there."""
     from fastembed.common.model_description import ModelSource
 
     name = str(directory.resolve())

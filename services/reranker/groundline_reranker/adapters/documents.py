@@ -1,19 +1,20 @@
-"""How passages are shown to a model."""
+"""Passages as a model reads them."""
 
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 from groundline.v1 import passage_pb2
 
 __all__ = ["MAX_DOCUMENT_CHARACTERS", "document", "in_batches"]
 
-MAX_DOCUMENT_CHARACTERS = 8000
-"""Models read some hundred to a few thousand tokens of a passage; more would only be sent to be cut there."""
+MAX_DOCUMENT_CHARACTERS: Final = 8000
+"""Maximum characters of a passage; models read some hundred to a few thousand tokens, and would cut more."""
 
 
 def document(chunk: passage_pb2.Chunk) -> str:
-    """The passage after what places it in its document: its context, else the document's title."""
+    """Return the passage behind its context, or else its document's title."""
     placed = chunk.context or chunk.title
     return (f"{placed}\n\n{chunk.text}" if placed else chunk.text)[:MAX_DOCUMENT_CHARACTERS]
 

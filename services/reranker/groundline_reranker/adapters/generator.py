@@ -1,6 +1,7 @@
 """The llm strategy: the generator's judge of relevance, over gRPC."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import grpc
 from groundline.v1 import generator_service_pb2, generator_service_pb2_grpc, passage_pb2
@@ -11,7 +12,7 @@ from groundline_reranker.adapters.documents import MAX_DOCUMENT_CHARACTERS, in_b
 
 __all__ = ["SERVICE", "JudgeScorer"]
 
-SERVICE = "groundline.v1.GeneratorService"
+SERVICE: Final = "groundline.v1.GeneratorService"
 
 
 class JudgeScorer:
@@ -29,7 +30,7 @@ class JudgeScorer:
     async def score(
         self, query: str, chunks: Sequence[passage_pb2.Chunk], model: str | None
     ) -> Sequence[float]:
-        """Relevances, 0 to 1."""
+        """Return relevances, 0 to 1."""
         return await in_batches(
             chunks, self._batch_size, lambda batch: self._batch(query, batch, model or "")
         )

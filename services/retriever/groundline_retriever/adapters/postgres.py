@@ -5,7 +5,6 @@ what exists and may be read.
 """
 
 # ruff: noqa: S608 - what is put into SQL here are constants and names of our own
-
 import asyncio
 import itertools
 import json
@@ -26,14 +25,14 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, Final
 
 import asyncpg
 import structlog
 from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
-from groundline.v1 import candidate_pb2, options_pb2, passage_pb2
+from groundline.v1 import collection_pb2, options_pb2, passage_pb2
 from groundline_database import (
     WRITTEN_POSITION,
     DatabaseSettings,
@@ -52,6 +51,7 @@ from groundline_embedding import require_agreement
 from groundline_embedding.ports import Vectors
 from groundline_filters import Columns, compile_sql
 from groundline_lexical import Connection, LexicalIndex, detect_lexical_index
+from groundline_ranking import Hit
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
 from pgvector import HalfVector
 from pydantic import SecretStr
@@ -61,32 +61,31 @@ from groundline_retriever.adapters.soundness import SoundIndexes
 from groundline_retriever.adapters.standbys import Standbys, urls_of_hosts
 from groundline_retriever.domain import (
     DEFAULT_EF_SEARCH,
-    Hit,
     Hits,
     IndexedCollection,
     Selection,
     search_list_of,
-    with_adjacent,
 )
+from groundline_retriever.passages import FetchedChunk, Wanted, with_adjacent
 
 __all__ = ["SERVER_SETTINGS", "PostgresChunkStore", "open_chunk_store"]
 
-SCHEMA = {"ingestor": 16}
-"""Least version of the tables that it reads."""
+SCHEMA: Final = {"ingestor": 1}
+"""Minimum version of the tables that it reads."""
 
-ITERATIVE_SCAN = options_pb2.ITERATIVE_SCAN_RELAXED_ORDER
-"""What connections start with beside DEFAULT_EF_SEARCH, so that most searches need no statement to set it."""
+ITERATIVE_SCAN: Final = options_pb2.ITERATIVE_SCAN_RELAXED_ORDER
+"""Setting of new connections, with DEFAULT_EF_SEARCH, so that most searches need no statement to set it."""
 
-_SCANS: Mapping[int, str] = {
+_SCANS: Final[Mapping[int, str]] = {
     options_pb2.ITERATIVE_SCAN_OFF: "off",
     options_pb2.ITERATIVE_SCAN_STRICT_ORDER: "strict_order",
     options_pb2.ITERATIVE_SCAN_RELAXED_ORDER: "relaxed_order",
 }
 
-SERVER_SETTINGS: Mapping[str, str] = {
+SERVER_SETTINGS: Final[Mapping[str, str]] = {
     "hnsw.ef_search": str(DEFAULT_EF_SEARCH),
     "hnsw.iterative_scan": _SCANS[ITERATIVE_SCAN],
-    # On SSDs; at PostgreSQL's default of 4 the planner passes HNSW by for a full scan of a small partition.
+    # For SSDs; at PostgreSQL's default of 4 the planner prefers a full scan of a small partition to HNSW.
     "random_page_cost": "1.1",
     # Starting workers and compiling take longer than these searches.
     "max_parallel_workers_per_gather": "0",
@@ -96,66 +95,71 @@ SERVER_SETTINGS: Mapping[str, str] = {
     "plan_cache_mode": "force_generic_plan",
 }
 
-PROBED_PARTITIONS = 4
-"""Partitions whose keyword indexes are looked at together; the next look goes on with the next ones."""
+PROBED_PARTITIONS: Final = 4
+"""Partitions whose keyword indexes are checked together; the next check continues with the next ones."""
 
-PROBE_SECONDS = 5.0
-"""Between two looks."""
+PROBE_SECONDS: Final = 5.0
+"""Time between two checks, in seconds."""
 
-_PROBE_PATIENCE_SECONDS = 1.0
-"""Shorter than the time that a readiness check may take."""
+_PROBE_PATIENCE_SECONDS: Final = 1.0
+"""Maximum wait for a check, in seconds; shorter than a readiness check may take."""
 
-EXACT_COLLECTIONS = 100
-"""So many collections of a shared partition are searched exactly by their rows; of more, HNSW is quicker."""
+EXACT_COLLECTIONS: Final = 100
+"""Maximum collections of a shared partition that are searched exactly by their rows; for more, HNSW is
+faster."""
 
-PARTITIONS_PER_STATEMENT = 50
-STATEMENTS_AT_ONCE = 4
-"""Of one arm that searches many partitions."""
+PARTITIONS_PER_STATEMENT: Final = 50
+STATEMENTS_AT_ONCE: Final = 4
+"""Maximum concurrent statements of one arm that searches many partitions."""
 
-MOST_OVERFETCH = 250
-"""How many times its limit a keyword search takes from the index at most before it takes all that match."""
+MOST_OVERFETCH: Final = 250
+"""Multiple of its limit that a keyword search takes from the index at most before it takes all matches."""
 
-SCANNED_DEPTH = 13
-"""How many times its limit HNSW may have to look at until so many are selected. Recall falls with the depth:
-of the 50 nearest of 100,000 chunks about 200 topics .98 are found where one in 10 is selected, .87 where one
-in 20 is, and .7 where one in 5 is, but of other topics than the query."""
+SCANNED_DEPTH: Final = 13
+"""Multiple of its limit that HNSW may have to scan until enough rows are selected. Recall falls with the
+depth: of the 50 nearest of 100,000 chunks about 200 topics .98 are found if one in 10 is selected, .87 if one
+in 20 is, and .7 if one in 5 is, but of other topics than the query."""
 
-FEW_CHUNKS, FEW_SHARE, MOST_FEW_CHUNKS = 1500, 0.015, 50_000
+FEW_CHUNKS: Final = 1500
+FEW_SHARE: Final = 0.015
+MOST_FEW_CHUNKS: Final = 50_000
 """Where a filter leaves no more than that number, or that share of what is searched, keyword search is given
 their ids, MOST_FEW_CHUNKS at most. Each costs some 0.02 ms; looking through what the index ranks, which is
 done otherwise, takes some 35 ms of 100,000 chunks, and grows with them."""
 
-KEPT_METADATA = 1000
-"""Documents have many chunks, and popular ones are found again: their metadata is parsed once."""
+KEPT_METADATA: Final = 1000
+"""Cached metadata. Documents have many chunks, and popular ones are found again: their metadata is parsed
+once."""
 
-_READABLE = f"""
+_READABLE: Final = f"""
     SELECT c.collection_id, c.xmin, c.partition_id, p.collection_id IS NULL AS is_shared,
         p.embedding_model, p.dimensions, p.language,
-        p.lexical_backend, c.settings ->> 'retrieval' AS defaults
+        p.lexical_backend, jsonb_build_object('retrieval', c.settings -> 'retrieval',
+            'rerank', c.settings -> 'rerank',
+            'generationLimits', c.settings -> 'generationLimits')::text AS settings
     FROM collections c JOIN chunk_partitions p USING (partition_id)
     WHERE {is_readable_collection("$1", "c")}
 """
-_READABLE_NAMED = f"{_READABLE} AND c.collection_id = ANY ($2::text[]) ORDER BY c.collection_id"
-_READABLE_ALL = f"{_READABLE} ORDER BY c.collection_id"
+_READABLE_NAMED: Final = f"{_READABLE} AND c.collection_id = ANY ($2::text[]) ORDER BY c.collection_id"
+_READABLE_ALL: Final = f"{_READABLE} ORDER BY c.collection_id"
 
-# What ranking needs of a chunk, in the order of Hit's fields after the score and the collection.
-_FEATURES = (
+# Columns that ranking needs, in the order of Hit's fields after the score and the collection.
+_FEATURES: Final = (
     "chunk_index, floor(extract(epoch FROM update_time))::bigint AS update_seconds, source_type, signature"
 )
-_FEATURE_NAMES = "collection_id, chunk_index, update_seconds, source_type, signature"
+_FEATURE_NAMES: Final = "collection_id, chunk_index, update_seconds, source_type, signature"
 
-# Of the first `limit` that the index ranks, those that are selected keep their order; see
-# LexicalIndex.search_sql.
-_KEYWORD = """
+# Selected rows among the first `limit` that the index ranks keep their order; see LexicalIndex.search_sql.
+_KEYWORD: Final = """
     SELECT {partition_id:d}::bigint AS partition_id, chunk_id, score, selected, {features}
     FROM ({ranked}) AS ranked
 """
-_KEYWORD_AMONG = """
+_KEYWORD_AMONG: Final = """
     SELECT {partition_id:d}::bigint AS partition_id, chunk_id, score, true AS selected, {features}
     FROM ({ranked}) AS ranked
 """
-_FILTERED = "SELECT chunk_id FROM {table} WHERE {selected}"
-_FEW_FILTERED = """
+_FILTERED: Final = "SELECT chunk_id FROM {table} WHERE {selected}"
+_FEW_FILTERED: Final = """
     WITH few AS (
         SELECT least({most:d}, greatest({few:d}, {share} * sum(reltuples)))::bigint AS maximum
         FROM pg_class WHERE oid = ANY ('{{{tables}}}'::regclass[])
@@ -163,14 +167,14 @@ _FEW_FILTERED = """
     SELECT (SELECT maximum FROM few) AS maximum,
         ARRAY(SELECT chunk_id FROM ({filtered}) AS filtered LIMIT (SELECT maximum + 1 FROM few)) AS chunk_ids
 """
-_SELECTED = (
+_SELECTED: Final = (
     "SELECT * FROM ({statement}) AS found WHERE selected ORDER BY score DESC, chunk_id LIMIT {limit:d}"
 )
 
 # What one scan of HNSW gives, and of that what is selected: with no condition on the scan, the planner cannot
 # pass HNSW by for it. A relaxed scan is a little out of order, which the planner does not know: it leaves out
 # a sort by the distance, but not one by the score.
-_NEAREST = """
+_NEAREST: Final = """
     SELECT {partition_id:d}::bigint AS partition_id, chunk_id, 1 - distance AS score, selected, {features}
     FROM (
         SELECT chunk_id, {distance} AS distance, {selected} AS selected, {features_sql} FROM {table}
@@ -179,8 +183,8 @@ _NEAREST = """
     WHERE selected ORDER BY score DESC LIMIT {limit:d}
 """
 
-# Where no index orders the rows, this computes the distance of each once: it is what they are ordered by.
-_SELECTED_NEAREST = """
+# If no index orders the rows, this computes the distance of each once, by which they are ordered.
+_SELECTED_NEAREST: Final = """
     SELECT {partition_id:d}::bigint AS partition_id, chunk_id, 1 - distance AS score, true AS selected,
         {features}
     FROM (
@@ -190,24 +194,24 @@ _SELECTED_NEAREST = """
     ORDER BY score DESC
 """
 
-# What is there, selected and readable of what another index proposes; `selected` is what _by_index keeps.
-_DECIDED = """
+# Existing, selected and readable chunks of another index's proposals; `selected` is what _by_index keeps.
+_DECIDED: Final = """
     SELECT {partition_id:d}::bigint AS partition_id, chunk_id, 0::float8 AS score, true AS selected,
         {features_sql}
     FROM {table}
     WHERE partition_id = {partition_id:d} AND chunk_id = ANY ($1::bigint[]) AND {selected}
 """
-# More than nothing wherever something waits, also what was written in this moment.
-_LAGS = """
+# More than nothing wherever a change waits, also one of this moment.
+_LAGS: Final = """
     SELECT partition_id, CASE WHEN behind_since IS NULL THEN 0
         ELSE greatest(extract(epoch FROM clock_timestamp() - behind_since), 0.000001)
         END::float8 AS lag_seconds
     FROM search_index_coverage WHERE partition_id = ANY ($1::bigint[]) AND is_filled
 """
 
-# Adjacent chunks come with those that were asked for; `wanted_id` says next to which a chunk stands. Whether
-# the collection may be read, and its partition is the one in use, is decided by the same statement.
-_FETCH = """
+# Adjacent chunks come with the wanted ones; `wanted_id` names the chunk that each is next to. The same
+# statement decides whether the collection may be read, and its partition is the one in use.
+_FETCH: Final = """
     SELECT wanted.chunk_id AS wanted_id, k.xmin AS version,
         c.chunk_id, d.collection_id, c.document_id, c.chunk_index, c.original_text, c.context_annotation,
         d.title, d.uri, c.source_type, d.mime_type, c.start_offset, c.end_offset,
@@ -219,21 +223,23 @@ _FETCH = """
     WHERE wanted.partition_id = {partition_id:d} AND wanted.chunk_id = ANY ($2::bigint[])
         AND d.collection_id = ANY ($3::text[]) AND {visible} AND {readable}
 """
-_ITSELF = "c.chunk_id = wanted.chunk_id"
-_NEARBY = """c.document_id = wanted.document_id
+_ITSELF: Final = "c.chunk_id = wanted.chunk_id"
+_NEARBY: Final = """c.document_id = wanted.document_id
         AND c.chunk_index BETWEEN wanted.chunk_index - {before} AND wanted.chunk_index + {after}"""
-_PARTITIONS = "SELECT collection_id, partition_id FROM collections WHERE collection_id = ANY ($1::text[])"
+_PARTITIONS: Final = (
+    "SELECT collection_id, partition_id FROM collections WHERE collection_id = ANY ($1::text[])"
+)
 
-_PROBED = """
+_PROBED: Final = """
     SELECT p.partition_id, p.lexical_backend FROM chunk_partitions p
     WHERE p.partition_id > $1
         AND EXISTS (SELECT FROM collections c WHERE c.partition_id = p.partition_id)
     ORDER BY p.partition_id LIMIT $2
 """
 
-_WRITTEN = f"SELECT {WRITTEN_POSITION}"
+_WRITTEN: Final = f"SELECT {WRITTEN_POSITION}"
 
-_SOURCE_TYPES: Mapping[str, passage_pb2.SourceType.ValueType] = {
+_SOURCE_TYPES: Final[Mapping[str, passage_pb2.SourceType.ValueType]] = {
     "file": passage_pb2.SOURCE_TYPE_FILE,
     "object": passage_pb2.SOURCE_TYPE_OBJECT,
     "web": passage_pb2.SOURCE_TYPE_WEB,
@@ -250,10 +256,10 @@ async def open_chunk_store(
     read_url: SecretStr | None = None,
     max_lag_seconds: float = 2.0,
 ) -> AsyncIterator["PostgresChunkStore"]:
-    """The store on a pool of its own, with the lexical backend of this name, or the one that the server has.
+    """Open the store on a pool of its own, with the lexical backend of this name, or the server's.
 
-    Search arms read from the standbys of `read_url` too. Raises LexicalIndexError, what open_pool raises, and
-    FailedPreconditionError for a read_url that cannot be used.
+    Search arms read from the standbys of `read_url` too. Raises LexicalIndexError, the errors of open_pool,
+    and FailedPreconditionError for a read_url that cannot be used.
     """
     sound = SoundIndexes()
 
@@ -285,7 +291,7 @@ async def open_chunk_store(
 async def _open_standbys(
     settings: DatabaseSettings, url: SecretStr, lexical: LexicalIndex
 ) -> AsyncIterator[Mapping[str, Pool]]:
-    """A pool for each host. None needs to be there: connections are made when they are wanted."""
+    """Open a pool for each host. A host may be down: connections are made on demand."""
     try:
         urls = urls_of_hosts(url.get_secret_value(), settings.database_url.get_secret_value())
     except ValueError as error:
@@ -307,7 +313,7 @@ async def _open_standbys(
 
 
 class PostgresChunkStore:
-    """Made by open_chunk_store."""
+    """ChunkStore and SearchIndex, opened by open_chunk_store."""
 
     def __init__(
         self, pool: Pool, lexical: LexicalIndex, sound: SoundIndexes, standbys: Standbys | None = None
@@ -320,13 +326,14 @@ class PostgresChunkStore:
         self._probed_up_to = 0
         self._probed_until = 0.0
         self._partitions: dict[str, int] = {}
-        """Where collections were found last."""
+        """Partitions in which collections were found last."""
         self._seen: dict[str, tuple[int, int]] = {}
-        """The last version of a collection, and how far the primary had written when it was first read."""
+        """Last version of a collection, and the primary's position when it was first read."""
 
     @property
     def searches_keywords_on_standbys(self) -> bool:
-        """Where an unclean stop may lose rows, only the primary tells which indexes are sound."""
+        """Whether standbys answer keyword searches: if an unclean stop may lose rows, only the primary knows
+        the sound indexes."""
         can = self._lexical.capabilities
         return self._standbys is not None and can.answers_on_standby and can.survives_unclean_stop
 
@@ -349,7 +356,7 @@ class PostgresChunkStore:
                 dimensions=row["dimensions"],
                 language=row["language"],
                 lexical_backend=row["lexical_backend"],
-                defaults=_defaults(row["defaults"]),
+                settings=_settings(row["settings"]),
                 position=positions.get(row["collection_id"], 0),
             )
             for row in rows
@@ -358,7 +365,7 @@ class PostgresChunkStore:
     async def _positions_of(
         self, connection: Connection, rows: Sequence["asyncpg.Record"]
     ) -> Mapping[str, int]:
-        """By collection a position at which it is as its row says; nothing where nobody needs it."""
+        """Return, by collection, a position at which it is as its row says; empty if nobody needs it."""
         if self._standbys is None:
             return {}
         if any(self._seen.get(row["collection_id"], (None, 0))[0] != row["xmin"] for row in rows):
@@ -401,11 +408,12 @@ class PostgresChunkStore:
         unsound: list[str],
         after: int,
     ) -> list[list[Hit]]:
-        """The hits of each index, which are all of one language; adds the collections of those left out."""
+        """Return the hits of each index, which are all of one language; add the collections of those left
+        out."""
         prepared = self._lexical.prepare_query(query, language)
 
         async def search(connection: Connection, group: Sequence[_Index]) -> list[list[Hit]]:
-            # On the connection that searches: no other is sure to be of the same life of the server.
+            # On the connection that searches: only it is sure to be of the same life of the server.
             left_out = await self._unsound(connection, [index.partition_id for index in group])
             unsound.extend(
                 one for index in group if index.partition_id in left_out for one in index.collection_ids
@@ -427,8 +435,8 @@ class PostgresChunkStore:
                 )
 
             found = _by_index(await rows_of(limit, group), group)
-            # Where the index cannot filter, the condition is looked at for what it ranked, of which more
-            # is taken as needed. Where it can, every row is selected, and there is no more to take.
+            # If the index cannot filter, the condition is evaluated for its ranked rows, of which more are
+            # taken as needed. If it can, every row is selected, and no more are taken.
             for position, index in enumerate(group):
                 hits, seen = found[position]
                 for taken in _more(limit, len(hits)) if len(hits) < seen == limit else ():
@@ -453,7 +461,7 @@ class PostgresChunkStore:
         prepared: str,
         limit: int,
     ) -> list[list[Hit]]:
-        """The hits of each index among chunks that are known to be selected."""
+        """Return the hits of each index among chunks that are known to be selected."""
         if not chunk_ids:
             return [[] for _ in indexes]
         statements = [
@@ -521,7 +529,7 @@ class PostgresChunkStore:
         return Hits([hits for of_group in found for hits in of_group])
 
     async def _chunks_in(self, indexes: Sequence["_Index"]) -> Mapping[int, int]:
-        """By partition, some time ago."""
+        """Return the number of chunks by partition, as of some time ago."""
         partition_ids = [index.partition_id for index in indexes]
         if (known := self._sizes.known(partition_ids)) is not None:
             return known
@@ -538,7 +546,7 @@ class PostgresChunkStore:
         selection: Selection,
         after: int,
     ) -> list[list[Hit]]:
-        """The hits of each index."""
+        """Return the hits of each index."""
         condition, encoded = _Condition.of(selection, first_parameter=2), HalfVector(vector)
         goes_on = iterative_scan != options_pb2.ITERATIVE_SCAN_OFF
         scanned = limit if selection.filter is None and goes_on else ef_search
@@ -553,7 +561,8 @@ class PostgresChunkStore:
             found = await found_in(group, lambda index: _nearest_sql(index, condition, limit, scanned))
 
             async def complete(sql: Callable[[_Index], str], least: float) -> None:
-                """Search those again that are short and have so many at least."""
+                """Search again the indexes whose lists are short though they have at least this many
+                chunks."""
                 short = [
                     position
                     for position, hits in enumerate(found)
@@ -590,7 +599,7 @@ class PostgresChunkStore:
         proposed: Mapping[tuple[int, int], float],
         selection: Selection,
     ) -> Sequence[Hit]:
-        """Those of the chunks that another index proposes, by partition and id with their scores, that exist,
+        """Return those of another index's proposals, given by partition and id with their scores, that exist,
         are selected and may be read; in any order."""
         condition = _Condition.of(selection, first_parameter=2)
         wanted = {partition_id for partition_id, _ in proposed}
@@ -618,33 +627,31 @@ class PostgresChunkStore:
             hit._replace(score=proposed[index.partition_id, hit.chunk_id])
             for index, hits in zip(indexes, found, strict=True)
             for hit in hits
-            # One that is being moved is in two partitions.
+            # A chunk that is being moved is in two partitions.
             if (index.partition_id, hit.chunk_id) in proposed
         ]
 
     async def index_lags(self, partition_ids: Collection[int]) -> Mapping[int, float]:
-        """By how many seconds the index that the ingestor feeds is late, for those of the partitions that it
-        has been filled with: what was written before is in it."""
+        """Return the delay, in seconds, of the index that the ingestor feeds, for those of the partitions
+        that it has been filled with: earlier changes are in it."""
         async with self._connection() as connection:
             rows = await connection.fetch(_LAGS, list(partition_ids))
         return {row["partition_id"]: row["lag_seconds"] for row in rows}
 
-    async def fetch(
-        self, selections: Sequence[candidate_pb2.CollectionChunks], principals: Sequence[str]
-    ) -> Sequence[candidate_pb2.FetchedChunk]:
+    async def fetch(self, wanted: Sequence[Wanted], principals: Sequence[str]) -> Sequence[FetchedChunk]:
         known = {
-            selection.collection_id: self._partitions[selection.collection_id]
-            for selection in selections
-            if selection.collection_id in self._partitions
+            each.collection_id: self._partitions[each.collection_id]
+            for each in wanted
+            if each.collection_id in self._partitions
         }
         async with self._connection() as connection:
-            fetched = await _fetched_from(connection, known, selections, principals)
+            fetched = await _fetched_from(connection, known, wanted, principals)
             found = {one.chunk.collection_id for one in fetched}
-            missed = [selection for selection in selections if selection.collection_id not in found]
+            missed = [each for each in wanted if each.collection_id not in found]
             if not missed:
                 return fetched
-            # The statement finds nothing in a partition that is no longer the collection's.
-            rows = await connection.fetch(_PARTITIONS, [selection.collection_id for selection in missed])
+            # The statement finds nothing in a partition that no longer belongs to the collection.
+            rows = await connection.fetch(_PARTITIONS, [each.collection_id for each in missed])
             current = {row["collection_id"]: row["partition_id"] for row in rows}
             if len(self._partitions) + len(current) > REMEMBERED_PARTITIONS:
                 self._partitions.clear()
@@ -653,7 +660,7 @@ class PostgresChunkStore:
             return [*fetched, *await _fetched_from(connection, elsewhere, missed, principals)]
 
     async def require_models(self, running: Collection[tuple[str, int]]) -> None:
-        """Raise ModelError unless some collection is of a model, with dimensions, that is running."""
+        """Raise ModelError unless some collection is of a running model with these dimensions."""
         async with self._connection() as connection:
             require_agreement(running, await stored_embedding_models(connection))
 
@@ -662,12 +669,12 @@ class PostgresChunkStore:
         await require_schema(self._pool, SCHEMA)
 
     async def require_sound_indexes(self) -> None:
-        """Raise FailedPreconditionError where BM25 cannot be searched, or does not find known chunks in one
-        of the next few partitions.
+        """Raise FailedPreconditionError if BM25 cannot be searched, or does not find known chunks in one of
+        the next few partitions.
 
-        Those that are to be rebuilt after an unclean stop are not probed: searches say that they left them
-        out. An index that nobody could look at is not unsound; whether the database answers is asked by
-        `require_schema`. After a success, the next look is PROBE_SECONDS later.
+        Indexes that await a rebuild after an unclean stop are not probed: searches say that they left them
+        out. An index that could not be checked does not count as unsound; `require_schema` tells whether the
+        database answers. After a success, the next check is PROBE_SECONDS later.
         """
         if time.monotonic() < self._probed_until:
             return
@@ -699,7 +706,8 @@ class PostgresChunkStore:
         self._probed_up_to = partitions[-1]["partition_id"] if partitions else 0
 
     async def _unsound(self, connection: Connection, partition_ids: Sequence[int]) -> set[int]:
-        """Partitions whose index may have lost rows in an unclean stop, and was not rebuilt since."""
+        """Return the partitions whose index may have lost rows in an unclean stop, and was not rebuilt
+        since."""
         if self._lexical.capabilities.survives_unclean_stop:
             return set()
         return await self._sound.unsound(connection, partition_ids)
@@ -711,7 +719,7 @@ class PostgresChunkStore:
             return True  # its collection was deleted or rebuilt a moment ago
 
     async def _read[T](self, work: Callable[[Connection], Awaitable[T]], after: int) -> T:
-        """On a standby that has all up to that position, or else on the primary."""
+        """Read on a standby that has everything up to that position, or else on the primary."""
         if self._standbys is not None:
             found = await self._standbys.read(work, after)
             if found is not None:
@@ -739,7 +747,8 @@ class PostgresChunkStore:
 
 @contextmanager
 def _collection_changes() -> Iterator[None]:
-    """A table that is gone was dropped with its collection, or replaced by a re-index, at this moment."""
+    """Translate the error of a missing table: it was dropped with its collection, or replaced by a re-index,
+    at this moment."""
     try:
         yield
     except asyncpg.UndefinedTableError:
@@ -754,7 +763,7 @@ async def _in_groups(
     indexes: Sequence["_Index"],
     search: Callable[[Sequence["_Index"]], Awaitable[list[list[Hit]]]],
 ) -> list[list[Hit]]:
-    """Search so many partitions in a statement, and so many statements at once."""
+    """Search a number of partitions in each statement, in concurrent statements."""
     groups = list(itertools.batched(indexes, PARTITIONS_PER_STATEMENT))
     if len(groups) == 1:
         return await search(groups[0])
@@ -770,7 +779,7 @@ async def _in_groups(
 
 @dataclass(frozen=True, slots=True)
 class _Index:
-    """A partition, and which of its collections are searched."""
+    """A partition, and those of its collections that are searched."""
 
     partition_id: int
     is_shared: bool
@@ -784,12 +793,13 @@ class _Index:
 
     @property
     def features(self) -> str:
-        """What ranking needs of a chunk. A partition of one collection need not say whose they are."""
+        """Columns that ranking needs. A partition of one collection need not name it."""
         return f"{'' if self.is_shared else 'NULL::text AS '}collection_id, {_FEATURES}"
 
     @property
     def distance(self) -> str:
-        """From the query's vector, $1; the embedding is spelled as the HNSW index spells it."""
+        """SQL expression of the distance to the query's vector, $1; the embedding is spelled as the HNSW
+        index spells it."""
         return f"(embedding::halfvec({self.dimensions})) <=> $1::halfvec({self.dimensions})"
 
     @property
@@ -798,12 +808,13 @@ class _Index:
 
 
 def _position(collections: Sequence[IndexedCollection], selection: Selection) -> int:
-    """Up to where a standby has to be: its partitions are those of the collections as they were read."""
+    """Return the position that a standby must have reached, so that its partitions are those of the
+    collections as they were read."""
     return max([position_of(selection.min_position), *(one.position for one in collections)])
 
 
 def _indexes(collections: Sequence[IndexedCollection]) -> Sequence[_Index]:
-    """The partitions of collections; small ones share one, and one search of it is for all of them."""
+    """Return the partitions of collections; small ones share one, and one search of it covers all of them."""
     of: dict[int, list[IndexedCollection]] = defaultdict(list)
     for collection in collections:
         of[collection.partition_id].append(collection)
@@ -821,7 +832,7 @@ def _indexes(collections: Sequence[IndexedCollection]) -> Sequence[_Index]:
 
 @dataclass(frozen=True, slots=True)
 class _Condition:
-    """Which rows take part in a search: SQL with parameters from `first_parameter` on."""
+    """Condition on the rows of a search: SQL with parameters from `first_parameter` on."""
 
     text: str
     values: Sequence[object]
@@ -840,17 +851,17 @@ class _Condition:
 
     @property
     def collections(self) -> str:
-        """The parameter with the collections of the shared partitions."""
+        """Parameter with the collections of the shared partitions."""
         return f"${len(self.values) + self.first_parameter}"
 
     def within(self, index: "_Index") -> str:
-        """The condition, in a shared partition for rows of the collections that are searched."""
+        """Return the condition; in a shared partition, also on the searched collections."""
         if not index.is_shared:
             return self.text
         return f"({self.text} AND collection_id = ANY ({self.collections}::text[]))"
 
     def arguments(self, indexes: Sequence[_Index]) -> Sequence[object]:
-        """The values for a statement over these; a collection is in one of them only."""
+        """Return the values for a statement over these; a collection is in one of them only."""
         shared = [index for index in indexes if index.is_shared]
         if not shared:
             return self.values
@@ -864,7 +875,7 @@ def _union(statements: Sequence[str]) -> str:
 async def _few_filtered(
     connection: Connection, indexes: Sequence[_Index], selection: Selection
 ) -> Sequence[int] | None:
-    """The chunks that are selected; None where they are not few."""
+    """Return the selected chunks; None if they are not few."""
     condition = _Condition.of(selection, first_parameter=1)
     filtered = [_FILTERED.format(table=index.table, selected=condition.within(index)) for index in indexes]
     statement = _FEW_FILTERED.format(
@@ -880,7 +891,8 @@ async def _few_filtered(
 
 
 def _nearest_sql(index: _Index, condition: _Condition, limit: int, scanned: int) -> str:
-    """What is selected of the first `scanned` that HNSW gives; of a few collections all, by their rows."""
+    """Return the statement for the selected rows of the first `scanned` of HNSW; of a few collections for all
+    rows."""
     if index.is_searched_exactly:
         return _exact_sql(index, condition, limit)
     return _NEAREST.format(
@@ -892,8 +904,8 @@ def _nearest_sql(index: _Index, condition: _Condition, limit: int, scanned: int)
 
 
 def _filtered_sql(index: _Index, condition: _Condition, limit: int) -> str:
-    """What is selected, by HNSW: no index answers a CASE, and the planner takes it to hold for half the rows,
-    so it does not sort all that it believes to be few."""
+    """Return the statement for selected rows by HNSW: no index answers a CASE, and the planner takes it to
+    hold for half the rows, so it does not sort a result that it believes to be small."""
     selected = f"CASE WHEN {condition.within(index)} THEN true ELSE false END"
     return _SELECTED_NEAREST.format(
         **_semantic_parts(index, limit), selected=selected, distance=index.distance
@@ -901,7 +913,7 @@ def _filtered_sql(index: _Index, condition: _Condition, limit: int) -> str:
 
 
 def _exact_sql(index: _Index, condition: _Condition, limit: int) -> str:
-    """What is selected, past HNSW, which has no index on this expression."""
+    """Return the statement for selected rows without HNSW, which has no index on this expression."""
     return _SELECTED_NEAREST.format(
         **_semantic_parts(index, limit), selected=condition.within(index), distance=f"({index.distance}) + 0"
     )
@@ -918,10 +930,11 @@ def _semantic_parts(index: _Index, limit: int) -> dict[str, Any]:
 
 
 def _more(limit: int, found: int) -> Sequence[int | None]:
-    """How many ranked rows to take, one after the other, when of the first `limit` `found` were selected.
+    """Yield how many ranked rows to take, one after the other, when `found` of the first `limit` were
+    selected.
 
     Twice as many as should do at that rate, then MOST_OVERFETCH times the limit, then all, which takes
-    seconds of 1,000,000 chunks.
+    seconds for 1,000,000 chunks.
     """
     most = limit * MOST_OVERFETCH
     likely = limit * 2 * limit // found if found else most
@@ -929,16 +942,13 @@ def _more(limit: int, found: int) -> Sequence[int | None]:
 
 
 @lru_cache(maxsize=256)
-def _defaults(stored: str | None) -> options_pb2.RetrievalOptions:
-    """A collection's defaults; what a newer release added is not for this one."""
-    options = options_pb2.RetrievalOptions()
-    if stored is not None:
-        json_format.Parse(stored, options, ignore_unknown_fields=True)
-    return options
+def _settings(stored: str) -> collection_pb2.CollectionSettings:
+    """Read a collection's defaults and limits; what a newer release added is not for this one."""
+    return json_format.Parse(stored, collection_pb2.CollectionSettings(), ignore_unknown_fields=True)
 
 
 def _by_index(rows: Sequence["asyncpg.Record"], indexes: Sequence[_Index]) -> list[tuple[list[Hit], int]]:
-    """Of each index the hits that are selected, and how many rows there were."""
+    """Return the selected hits of each index, and the number of its rows."""
     owners = {index.partition_id: index.collection_ids[0] for index in indexes}
     hits: dict[int, list[Hit]] = {partition_id: [] for partition_id in owners}
     seen = dict.fromkeys(owners, 0)
@@ -972,24 +982,25 @@ def _by_index(rows: Sequence["asyncpg.Record"], indexes: Sequence[_Index]) -> li
 async def _fetched_from(
     connection: Connection,
     partitions: Mapping[str, int],
-    selections: Iterable[candidate_pb2.CollectionChunks],
+    wanted: Iterable[Wanted],
     principals: Sequence[str],
-) -> list[candidate_pb2.FetchedChunk]:
-    """What is wanted of the collections whose partition is given; one statement for each partition."""
-    groups: dict[tuple[int, str], list[candidate_pb2.CollectionChunks]] = defaultdict(list)
-    for selection in selections:
-        if selection.collection_id in partitions:
-            groups[partitions[selection.collection_id], _place(selection)].append(selection)
-    fetched: list[candidate_pb2.FetchedChunk] = []
+) -> list[FetchedChunk]:
+    """Read the wanted chunks of the collections whose partition is given; one statement for each
+    partition."""
+    groups: dict[tuple[int, str], list[Wanted]] = defaultdict(list)
+    for each in wanted:
+        if each.collection_id in partitions:
+            groups[partitions[each.collection_id], _place(each)].append(each)
+    fetched: list[FetchedChunk] = []
     for (partition_id, place), group in groups.items():
         fetched += await _fetched(connection, partition_id, place, group, principals)
     return fetched
 
 
-def _place(selection: candidate_pb2.CollectionChunks) -> str:
-    """Which chunks of its document come with a wanted one."""
-    distance = selection.adjacent_chunks
-    if selection.with_parents:
+def _place(wanted: Wanted) -> str:
+    """Return the SQL condition of the chunks of its document that come with a wanted one."""
+    distance = wanted.adjacent_chunks
+    if wanted.with_parents:
         return _NEARBY.format(
             before=f"greatest(wanted.siblings_before, {distance:d})",
             after=f"greatest(wanted.siblings_after, {distance:d})",
@@ -1001,10 +1012,10 @@ async def _fetched(
     connection: Connection,
     partition_id: int,
     place: str,
-    selections: Sequence[candidate_pb2.CollectionChunks],
+    wanted: Sequence[Wanted],
     principals: Sequence[str],
-) -> Sequence[candidate_pb2.FetchedChunk]:
-    """The chunks that were wanted, each with those next to it; none in a table that is gone."""
+) -> Sequence[FetchedChunk]:
+    """Read the wanted chunks, each with those next to it; none in a dropped table."""
     statement = _FETCH.format(
         table=f"chunks_p{partition_id:d}",
         partition_id=partition_id,
@@ -1016,22 +1027,27 @@ async def _fetched(
         rows = await connection.fetch(
             statement,
             principals,
-            [chunk_id for selection in selections for chunk_id in selection.chunk_ids],
-            [selection.collection_id for selection in selections],
+            [chunk_id for each in wanted for chunk_id in each.chunk_ids],
+            [each.collection_id for each in wanted],
         )
     except asyncpg.UndefinedTableError:
         return ()
-    wanted: dict[int, tuple[passage_pb2.Chunk, int]] = {}
+    found: dict[int, tuple[passage_pb2.Chunk, int]] = {}
     adjacent: dict[int, list[passage_pb2.Chunk]] = defaultdict(list)
     for wanted_id, version, *columns in rows:
         chunk = _chunk(*columns)
         if columns[0] == wanted_id:
-            wanted[wanted_id] = chunk, version
+            found[wanted_id] = chunk, version
         else:
             adjacent[wanted_id].append(chunk)
     return [
-        with_adjacent(chunk, version, adjacent.get(wanted_id, ()))
-        for wanted_id, (chunk, version) in wanted.items()
+        FetchedChunk(
+            chunk_id,
+            chunk,
+            version,
+            with_adjacent(chunk, adjacent[chunk_id]) if chunk_id in adjacent else (),
+        )
+        for chunk_id, (chunk, version) in found.items()
     ]
 
 
@@ -1052,7 +1068,8 @@ def _chunk(
     update_time: datetime,
     has_original: bool,
 ) -> passage_pb2.Chunk:
-    """From the columns of _FETCH but the first two, in their order: reading them by name takes longer."""
+    """Build a chunk from the columns of _FETCH except the first two, in their order: reading them by name
+    takes longer."""
     return passage_pb2.Chunk(
         chunk_id=str(chunk_id),
         document_id=document_id,

@@ -1,4 +1,4 @@
-"""How many chunks partitions have, about, so that a search can be made for its size."""
+"""Approximate numbers of chunks in partitions, so that a search can be made for its size."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -9,11 +9,12 @@ from groundline_lexical import Connection
 __all__ = ["KNOWN_SECONDS", "REMEMBERED_PARTITIONS", "PartitionSizes"]
 
 KNOWN_SECONDS: Final = 60.0
-"""For so long a number is used before it is read again: a search list need not follow each document."""
+"""Time for which a number is used before it is read again, in seconds: a search list need not follow each
+document."""
 
 REMEMBERED_PARTITIONS: Final = 10_000
 
-# As VACUUM, ANALYZE or the making of an index has counted last; negative before the first of them.
+# As last counted by VACUUM, ANALYZE or the creation of an index; negative before the first of them.
 _ESTIMATED: Final = """
     SELECT partition_id, greatest(t.reltuples, 0)::bigint AS chunks
     FROM unnest($1::bigint[]) AS partition_id
@@ -22,14 +23,14 @@ _ESTIMATED: Final = """
 
 
 class PartitionSizes:
-    """Remembers the server's own estimates, so that few searches ask."""
+    """Cache of the server's own estimates, so that few searches ask."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[int, float]] = {}
-        """With the time until when it is used."""
+        """Estimate and the time until when it is used, by partition."""
 
     def known(self, partition_ids: Sequence[int]) -> Mapping[int, int] | None:
-        """Chunks by partition; None where one has to be read."""
+        """Return chunks by partition; None if one has to be read."""
         now, found = time.monotonic(), {}
         for partition_id in partition_ids:
             chunks, until = self._known.get(partition_id, (0, 0.0))
@@ -39,7 +40,7 @@ class PartitionSizes:
         return found
 
     async def read(self, connection: Connection, partition_ids: Sequence[int]) -> Mapping[int, int]:
-        """Chunks by partition; none in one that is gone."""
+        """Read chunks by partition; 0 for a dropped one."""
         rows = await connection.fetch(_ESTIMATED, partition_ids)
         if len(self._known) + len(rows) > REMEMBERED_PARTITIONS:
             self._known.clear()

@@ -1,4 +1,4 @@
-"""Which partitions' keyword indexes can be trusted since the server last stopped uncleanly."""
+"""Partitions whose keyword indexes can be trusted since the server's last unclean stop."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -16,10 +16,10 @@ _SOUND: Final = """
 
 
 class SoundIndexes:
-    """Remembers which indexes were built since the last recovery, so that few searches ask.
+    """Cache of the indexes that were built since the last recovery, so that few searches ask.
 
-    No connection outlives a recovery: what is remembered holds until a new one shows another, or,
-    behind a pooler that keeps connections, until the next `refresh`.
+    No connection outlives a recovery: the cache is valid until a new connection shows another, or, behind a
+    pooler that keeps connections, until the next `refresh`.
     """
 
     def __init__(self) -> None:
@@ -28,18 +28,19 @@ class SoundIndexes:
 
     @property
     def is_on_standby(self) -> bool:
-        """Whether the server replays another's changes. What was lost is known on that one alone."""
+        """Whether the server replays another's changes. Only that one knows what was lost."""
         return self._recovery is None
 
     async def refresh(self, connection: Connection) -> None:
-        """Forget what an earlier life of the server knew. For each new connection."""
+        """Forget the state of an earlier life of the server. For each new connection."""
         recovery = await connection.fetchval(_NOW)
         if recovery != self._recovery:
             self._recovery = recovery
             self._sound = set()
 
     async def unsound(self, connection: Connection, partition_ids: Iterable[int]) -> set[int]:
-        """Those whose index is not to be trusted; it stays so as long as the connection is the same."""
+        """Return those whose index is not to be trusted; it stays so as long as the connection is the
+        same."""
         if self.is_on_standby:
             # A connection outlives a promotion.
             await self.refresh(connection)

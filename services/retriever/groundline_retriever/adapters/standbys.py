@@ -1,8 +1,7 @@
-"""Reads on standbys of the primary: never on one that is further behind than was promised, and never there
-alone.
+"""Reads on standbys of the primary: never on one that is further behind than promised, and never only there.
 
-A standby that is behind, late, lost or promoted answers with nothing, and the primary is asked. So it costs a
-search time, MAXIMUM_SECONDS at most, but never the search.
+A standby that is behind, late, lost or promoted gives no answer, and the primary is asked. So it costs a
+search time, MAXIMUM_SECONDS at most, but never fails it.
 """
 
 import asyncio
@@ -25,16 +24,16 @@ from groundline_retriever.late import LateTasks
 __all__ = ["Standbys", "urls_of_hosts"]
 
 MAXIMUM_SECONDS: Final = 2.0
-"""For one read on a standby; then the primary is asked."""
+"""Maximum time of one read on a standby, in seconds; then the primary is asked."""
 
 SHARE: Final = 0.4
-"""Of the time that is left for a request, which bounds that too: the rest is the primary's."""
+"""Maximum share of the request's remaining time for that: the rest is the primary's."""
 
 PROBE_SECONDS: Final = 1.0
-"""Between two attempts at a standby that was lost, and for one."""
+"""Time between two attempts at a standby that was lost, and maximum time of one, in seconds."""
 
 SAMPLES: Final = 8
-"""How often the primary's position is asked for within the allowed lag."""
+"""Number of times that the primary's position is asked for within the allowed lag."""
 
 _WRITTEN: Final = f"SELECT {WRITTEN_POSITION}"
 _REPLAYED: Final = f"SELECT {REPLAYED_POSITION}"
@@ -54,23 +53,23 @@ _lag = _meter.create_gauge(
 
 
 class _NoStandbyError(Exception):
-    """It does not replay: it was promoted."""
+    """The server does not replay: it was promoted."""
 
 
 class _BehindError(Exception):
-    """It has not replayed as far as the read requires."""
+    """The standby has not replayed as far as the read requires."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Standby:
     name: str
     pool: Pool
     lost: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set while it is not to be asked."""
+    """Event that is set while it is not to be asked."""
 
 
 class Standbys:
-    """Standbys of `primary`, by name. One is asked that has replayed what the primary had written
+    """Standbys of `primary`, by name. A read goes to one that has replayed the primary's changes of
     `max_lag_seconds` ago. Use it as made by `following`."""
 
     def __init__(self, primary: Pool, standbys: Mapping[str, Pool], max_lag_seconds: float) -> None:
@@ -79,7 +78,7 @@ class Standbys:
         self._max_lag_seconds = max_lag_seconds
         self._turns = itertools.count()
         self._written: deque[tuple[float, int]] = deque(maxlen=2 * SAMPLES)
-        """When the primary was asked for its position, and what it said."""
+        """Times at which the primary was asked for its position, and its answers."""
         self._late = LateTasks()
 
     @classmethod
@@ -87,7 +86,7 @@ class Standbys:
     async def following(
         cls, primary: Pool, standbys: Mapping[str, Pool], max_lag_seconds: float
     ) -> AsyncIterator["Standbys"]:
-        """Knows the primary's position, and which standbys answer, until the end."""
+        """Follow the primary's position, and which standbys answer, until the end."""
         followed = cls(primary, standbys, max_lag_seconds)
         for standby in followed._standbys:
             standby.lost.set()
@@ -103,8 +102,9 @@ class Standbys:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def read[T](self, work: Callable[[Connection], Awaitable[T]], min_position: int) -> T | None:
-        """What `work` finds on a standby that has all up to `min_position`; None where the primary is to be
-        asked. Work that is cut off or fails is done again there, so it must change nothing."""
+        """Return the result of `work` on a standby that has everything up to `min_position`; None if the
+        primary is to be asked. Work that is cut off or fails is done again there, so it must change
+        nothing."""
         answer, outcome = await self._read(work, min_position)
         _reads.add(1, {"server": "primary" if answer is None else "standby", "reason": outcome})
         return answer
@@ -129,7 +129,7 @@ class Standbys:
             self._lose(standby, "no answer in time")
             return None, "late"
         except Exception as error:
-            # Of its class alone: the text may hold SQL or values.
+            # Only its class: the text may hold SQL or values.
             self._lose(standby, type(error).__name__)
             return None, "failed"
 
@@ -137,7 +137,7 @@ class Standbys:
         self, standby: _Standby, work: Callable[[Connection], Awaitable[T]], required: int
     ) -> T:
         async with standby.pool.acquire() as connection:
-            # On the connection that reads: behind one name there may be several servers.
+            # On the connection that reads: one name may stand for several servers.
             replayed = await _replayed(connection)
             if self._written:
                 _lag.set(max(self._written[-1][1] - replayed, 0), {"standby": standby.name})
@@ -146,11 +146,12 @@ class Standbys:
             return await work(connection)
 
     def _required(self, min_position: int) -> int | None:
-        """How far a standby has to be; None where the primary has not been heard of lately."""
+        """Return the position that a standby must have reached; None if the primary has not been heard of
+        lately."""
         oldest = time.monotonic() - self._max_lag_seconds
         while self._written and self._written[0][0] < oldest:
             self._written.popleft()
-        # What it said later than that was at least its position then.
+        # Its later answers were at least its position then.
         return max(self._written[0][1], min_position) if self._written else None
 
     async def _follow(self) -> None:
@@ -169,7 +170,7 @@ class Standbys:
             return written
 
     async def _find_again(self, standby: _Standby) -> None:
-        """Try a standby that is lost until it answers as one."""
+        """Try a lost standby until it answers as one."""
         while True:
             await standby.lost.wait()
             try:
@@ -186,7 +187,7 @@ class Standbys:
             standby.lost.set()
 
     async def _within[T](self, seconds: float, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work`, which is left behind when the time is over."""
+        """Return the result of `work`, which is left behind when the time is over."""
         task = asyncio.create_task(work)
         try:
             await asyncio.wait({task}, timeout=seconds)
@@ -210,11 +211,11 @@ async def _replayed(connection: Connection) -> int:
 
 
 def urls_of_hosts(url: str, database_url: str) -> Mapping[str, str]:
-    """Of a URL with several hosts, as libpq spells them, one URL for each, by its host and port.
+    """Return, for a URL with several hosts as libpq spells them, one URL for each, by its host and port.
 
     `postgresql://user@one:5432,two/database`, or `?host=one,two&port=5432` with one port for all or one for
-    each. What it does not name of user, password, database and parameters is that of `database_url`. Raises
-    ValueError where there is no host, or the numbers of hosts and ports differ.
+    each. User, password, database and parameters that it does not name come from `database_url`. Raises
+    ValueError if it has no host, or the numbers of hosts and ports differ.
     """
     parts, base = urlsplit(url), urlsplit(database_url)
     query = dict(parse_qsl(parts.query, keep_blank_values=True))

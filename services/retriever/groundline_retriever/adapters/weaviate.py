@@ -1,7 +1,7 @@
 """SearchIndex on Weaviate, which proposes ids and scores; PostgreSQL decides which of them are hits.
 
-What Weaviate holds may be late or stale, and its condition may hold for too much. So what it proposes is
-looked up by key, and where that leaves a list short, more is asked for.
+Weaviate's objects may be late or stale, and its condition may hold for too much. So its proposals are looked
+up by key, and if that leaves a list short, more are asked for.
 """
 
 import asyncio
@@ -14,11 +14,12 @@ from typing import Final, NamedTuple
 import structlog
 from groundline.v1 import options_pb2
 from groundline_embedding.ports import Vectors
+from groundline_ranking import Hit
 from groundline_runtime.errors import UnavailableError
 from groundline_weaviate import (
     MAX_PROPOSALS,
+    Extent,
     Proposal,
-    Scope,
     Space,
     Weaviate,
     WeaviateSettings,
@@ -30,15 +31,15 @@ from groundline_weaviate.wire_pb2 import Filters
 
 from groundline_retriever.adapters.postgres import PostgresChunkStore
 from groundline_retriever.adapters.sizes import REMEMBERED_PARTITIONS
-from groundline_retriever.domain import Hit, Hits, IndexedCollection, Selection
+from groundline_retriever.domain import Hits, IndexedCollection, Selection
 
 __all__ = ["WeaviateSearch", "open_weaviate_search"]
 
 ROUNDS: Final = 3
-"""Maximum number of times that the engine is asked for one list."""
+"""Maximum number of calls of the engine for one list."""
 
 type Ask = Callable[[int], Awaitable[Sequence[Proposal]]]
-"""Asks for so many proposals; the same ones come first, whatever their number."""
+"""Ask for a number of proposals; the same ones come first, whatever their number."""
 
 
 _log = structlog.get_logger(__name__)
@@ -48,9 +49,9 @@ _log = structlog.get_logger(__name__)
 async def open_weaviate_search(
     settings: WeaviateSettings, store: PostgresChunkStore, *, max_lag_seconds: float
 ) -> AsyncIterator["WeaviateSearch"]:
-    """The index on a client of its own. Weaviate need not be there yet: searches fail until it is.
+    """Open the index on a client of its own. Weaviate need not be up yet: searches fail until it is.
 
-    Raises FailedPreconditionError where it refuses the key.
+    Raises FailedPreconditionError if it refuses the key.
     """
     async with open_weaviate(settings) as weaviate:
         try:
@@ -61,15 +62,15 @@ async def open_weaviate_search(
 
 
 class _Lag(NamedTuple):
-    """How late the index was with a partition."""
+    """Delay of the index in a partition."""
 
     seconds: float
     read_time: float
-    """Of the monotonic clock, no later than the statement."""
+    """Time of the monotonic clock, no later than the statement."""
 
 
 class WeaviateSearch:
-    """What was written longer ago than `max_lag_seconds` is found, or its collection named as behind."""
+    """SearchIndex that finds changes older than `max_lag_seconds`, or names their collection as behind."""
 
     def __init__(self, weaviate: Weaviate, store: PostgresChunkStore, *, max_lag_seconds: float) -> None:
         self._weaviate = weaviate
@@ -80,7 +81,8 @@ class WeaviateSearch:
     async def keyword(
         self, collections: Sequence[IndexedCollection], query: str, *, limit: int, selection: Selection
     ) -> Hits:
-        """A list for each embedding space and language; term statistics are those of the whole space."""
+        """Return a list for each embedding space and language; term statistics are those of the whole
+        space."""
         groups: dict[tuple[Space, str], list[IndexedCollection]] = defaultdict(list)
         for collection in collections:
             groups[_space(collection), collection.language].append(collection)
@@ -102,7 +104,7 @@ class WeaviateSearch:
         iterative_scan: options_pb2.IterativeScan.ValueType,
         selection: Selection,
     ) -> Hits:
-        """A list for each embedding space. How far HNSW looks is the engine's own matter."""
+        """Return a list for each embedding space. The engine decides how far HNSW looks."""
         groups: dict[Space, list[IndexedCollection]] = defaultdict(list)
         for collection in collections:
             groups[_space(collection)].append(collection)
@@ -121,7 +123,7 @@ class WeaviateSearch:
         limit: int,
         selection: Selection,
     ) -> Hits:
-        # First: what is complete now, the searches see.
+        # First: whatever is complete now, the searches see.
         behind = await self._behind(collections, selection)
         lists = await asyncio.gather(*(self._decided(group, ask, limit, selection) for group, ask in asks))
         return Hits(
@@ -131,10 +133,10 @@ class WeaviateSearch:
         )
 
     async def _behind(self, collections: Sequence[IndexedCollection], selection: Selection) -> Sequence[str]:
-        """Collections of which the index lacks what it should have by now.
+        """Return the collections of which the index lacks changes that it should have by now.
 
-        An index that was read to lack nothing is within the allowed lag for as long as that, whatever is
-        written meanwhile. Who names a position waits for no lag.
+        An index that was read to lack nothing is within the allowed lag for that long, whatever is written
+        meanwhile. A request that names a position allows no lag.
         """
         now, known = time.monotonic(), self._lags
         allowed = 0.0 if selection.min_position else self._max_lag_seconds
@@ -156,7 +158,7 @@ class WeaviateSearch:
     async def _decided(
         self, collections: Sequence[IndexedCollection], ask: Ask, limit: int, selection: Selection
     ) -> tuple[Sequence[Hit], bool]:
-        """The best hits among what is proposed, and whether there may be more than these."""
+        """Return the best hits among the proposals, and whether there may be more."""
         hits: list[Hit] = []
         seen: set[tuple[int, int]] = set()
         number = limit
@@ -184,9 +186,9 @@ def _space(collection: IndexedCollection) -> Space:
 def _condition(collections: Sequence[IndexedCollection], selection: Selection) -> Filters:
     own = {one.partition_id for one in collections if not one.is_shared}
     shared = [one for one in collections if one.is_shared]
-    scope = Scope(
+    extent = Extent(
         sorted(own),
         sorted({one.partition_id for one in shared}),
         [one.collection_id for one in shared],
     )
-    return condition_of(scope, selection.principals, selection.filter)
+    return condition_of(extent, selection.principals, selection.filter)

@@ -1,4 +1,4 @@
-"""What every Embedder must do, as tests.
+"""Contract of every Embedder, as tests.
 
 Subclass in a test module and give the class an `embedder` fixture of function scope:
 
@@ -29,7 +29,7 @@ TOLERANCE: Final = 1e-5
 
 
 class EmbedderContract:
-    """Collected through its subclasses."""
+    """Contract of an embedder, collected through its subclasses."""
 
     async def test_a_closed_embedder_refuses_work(self, embedder: Embedder) -> None:
         await embedder.close()

@@ -11,7 +11,7 @@ __all__ = ["FakeEmbedder"]
 
 
 class FakeEmbedder:
-    """Feature hashing of a bag of words: each word counts at a place its hash gives.
+    """Feature hashing of a bag of words: each word counts at the index that its hash gives.
 
     The same words, in whatever order and case, have the same vector in every process. Reads the first
     `max_tokens` words.
@@ -48,7 +48,7 @@ class FakeEmbedder:
             digest = hashlib.blake2b(word.encode(), digest_size=8).digest()
             vector[int.from_bytes(digest) % self.dimensions] += 1
         if not vector.any():
-            vector[0] = 1  # a text without words has a vector of length 1 all the same
+            vector[0] = 1  # a text without words also has a vector of length 1
         return vector / np.linalg.norm(vector)
 
 

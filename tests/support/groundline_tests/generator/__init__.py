@@ -1,1 +1,1 @@
-"""Doubles of what the generator talks to, and short forms of its messages."""
+"""Doubles of the generator's providers, and short forms of its messages."""

@@ -1,10 +1,10 @@
-"""Time that passes only where somebody waits for it."""
+"""A clock that advances only when somebody waits."""
 
 __all__ = ["Clock"]
 
 
 class Clock:
-    """Called it tells the time; `sleep` lets it pass."""
+    """A clock: a call returns the time; `sleep` lets it pass."""
 
     def __init__(self) -> None:
         self.now = 1000.0

@@ -1,4 +1,4 @@
-"""Models in memory that say what they were given to say."""
+"""Models in memory with scripted answers."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 __all__ = [
     "CUT",
@@ -18,16 +18,16 @@ __all__ = [
     "Wire",
 ]
 
-CUT = object()
+CUT: Final = object()
 """A step of a reply: the connection breaks."""
 
-HOLD = object()
+HOLD: Final = object()
 """A step of a reply: nothing comes until the client goes away."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the server answers: a status, and steps of text, CUT or HOLD."""
+    """Answer of the server: a status, and steps of text, CUT or HOLD."""
 
     steps: Sequence[object] = ()
     status: int = 200
@@ -37,7 +37,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the server was asked."""
+    """A request to the server."""
 
     method: str
     path: str
@@ -46,7 +46,7 @@ class Request:
 
 
 class ProviderServer:
-    """Answers with its replies in order, the last one again and again, or what `respond` makes of a request.
+    """A server that gives its replies in order, repeating the last, or the result of `respond` for a request.
 
     `async with ProviderServer() as server:`; `abandoned` is set once a client has left in the middle.
     """
@@ -156,7 +156,7 @@ class OpenAIWire:
 
 
 class GeminiWire:
-    """`streamGenerateContent?alt=sse`."""
+    """Wire format of `streamGenerateContent?alt=sse`."""
 
     def text(self, text: str) -> str:
         return _event({"candidates": [{"content": {"role": "model", "parts": [{"text": text}]}}]})

@@ -15,14 +15,16 @@ from dataclasses import dataclass
 from email.message import EmailMessage
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Final
 
 __all__ = ["DOVECOT", "PASSWORD", "USER", "MailServer", "mail_server"]
 
-DOVECOT = shutil.which("dovecot", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
-USER, PASSWORD = "ann@example.com", "s3cret"
+DOVECOT: Final = shutil.which("dovecot", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
+USER: Final = "ann@example.com"
+PASSWORD: Final = "s3cret"
 
 # Without chroot and users of its own, so that it needs no root.
-_CONFIGURATION = """
+_CONFIGURATION: Final = """
 protocols = imap
 base_dir = {folder}/run
 state_dir = {folder}/state
@@ -73,7 +75,7 @@ service stats {{
 """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class MailServer:
     """Ports by the way in which connections are encrypted; `certificate` is one that signed itself, for
     localhost."""
@@ -84,7 +86,7 @@ class MailServer:
 
     @contextmanager
     def account(self) -> Iterator[imaplib.IMAP4]:
-        """What a mail program does with the account."""
+        """Open the account as a mail program does."""
         context = ssl.create_default_context(cafile=self.certificate)
         with imaplib.IMAP4_SSL("localhost", self.tls_port, ssl_context=context) as client:
             client.login(USER, PASSWORD)
@@ -132,7 +134,7 @@ class MailServer:
 
 @contextmanager
 def mail_server() -> Iterator[MailServer]:
-    """The server while it runs."""
+    """Run the server."""
     with TemporaryDirectory(prefix="groundline-dovecot-") as folder:
         yield from _running(Path(folder))
 

@@ -5,18 +5,19 @@ from typing import Any, Final
 
 from google.protobuf import json_format
 from groundline.v1 import collection_pb2, passage_pb2
-from groundline_ingestor.domain.collections import EVERYONE, StoredCollection, complete_access
-from groundline_ingestor.domain.documents import DocumentVersion
+from groundline_indexing.collections import EVERYONE, StoredCollection
+from groundline_indexing.documents import DocumentVersion
+from groundline_ingestor.domain.collections import complete_access
 
 __all__ = ["EVERYONES_ACCESS", "a_collection", "a_version", "settings_of", "stored_collection"]
 
 
 EVERYONES_ACCESS: Final = {"readers": [EVERYONE], "writers": [EVERYONE], "admins": [EVERYONE]}
-"""AccessSettings in JSON, of what callers without principals may use."""
+"""AccessSettings in JSON for collections that callers without principals may use."""
 
 
 def settings_of(values: Mapping[str, Any]) -> collection_pb2.CollectionSettings:
-    """Settings by their JSON."""
+    """Parse settings from their JSON."""
     return json_format.ParseDict(dict(values), collection_pb2.CollectionSettings())
 
 
@@ -29,7 +30,7 @@ def a_collection(
     writers: Sequence[str] = (EVERYONE,),
     **settings: Any,
 ) -> collection_pb2.Collection:
-    """A collection to store; `settings` are parts of the settings by their JSON names."""
+    """Return a collection to store; `settings` are parts of the settings by their JSON names."""
     chosen = settings_of(settings)
     chosen.embedding.model, chosen.embedding.dimensions = model, dimensions
     chosen.lexical.language = chosen.lexical.language or "english"
@@ -39,12 +40,12 @@ def a_collection(
 
 
 def stored_collection(collection_id: str = "docs", **settings: Any) -> StoredCollection:
-    """One that was not stored really."""
+    """Return a collection that was not really stored."""
     return StoredCollection(a_collection(collection_id, **settings), 1)
 
 
 def a_version(uri: str, content: str, *, mime_type: str = "text/markdown") -> DocumentVersion:
-    """Of a file with that content, which everyone may read."""
+    """Return a version of a file with that content, which everyone may read."""
     return DocumentVersion(
         uri=uri,
         source_type=passage_pb2.SOURCE_TYPE_FILE,

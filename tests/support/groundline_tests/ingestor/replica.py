@@ -1,6 +1,6 @@
 """Ingestors as in production, on a real port and a real database, with an embedder that needs no model."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -9,9 +9,13 @@ from groundline.v1.ingestor_service_pb2_grpc import (
     IngestorServiceStub,
     add_IngestorServiceServicer_to_server,
 )
+from groundline_collector.__main__ import wire
+from groundline_collector.settings import CollectorSettings
 from groundline_database import Pool, acquire, page_token_key
-from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, working
-from groundline_ingestor.service.worker import Worker
+from groundline_indexing.preparation import open_sandbox
+from groundline_ingestor.__main__ import open_collector, wire_on, working
+from groundline_ingestor.adapters.postgres.stores import stores_on
+from groundline_ingestor.service.worker.worker import Worker
 from groundline_ingestor.servicer import SERVICE_NAME
 from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import detect_lexical_index
@@ -22,31 +26,44 @@ from pydantic import SecretStr
 from groundline_tests.embedding import FakeEmbedder
 from groundline_tests.runtime import serve
 
-__all__ = ["idle_replica", "replica"]
+__all__ = ["collector", "idle_replica", "replica"]
 
 
 @asynccontextmanager
-async def replica(pool: Pool, database_url: str, **settings: Any) -> AsyncIterator[Any]:
-    """A stub of an ingestor that works, unless it is given no workers.
+async def collector(**settings: Any) -> AsyncIterator[str]:
+    """Yield the target of a collector. Unless the settings say otherwise, it reaches private addresses."""
+    chosen = CollectorSettings(**{"private_addresses": True, **settings})
+    async with wire(chosen) as application, serve(application, chosen) as target:
+        yield target
 
-    Unless the settings say otherwise, its leases last a second and it crawls private addresses.
+
+@asynccontextmanager
+async def replica(
+    pool: Pool, database_url: str, *, collecting: Mapping[str, Any] | None = None, **settings: Any
+) -> AsyncIterator[Any]:
+    """Yield a stub of an ingestor that works, unless it is given no workers, with a collector of its own.
+
+    Unless the settings say otherwise, its leases last a second. `collecting`: the collector's settings.
     """
-    chosen = IngestorSettings(
-        database_url=SecretStr(database_url),
-        **{"lease_seconds": 1, "crawl_private_addresses": True, **settings},
-    )
-    async with idle_replica(pool, chosen) as (stub, worker), working(worker, chosen):
-        yield stub
+    async with collector(**collecting or {}) as target:
+        chosen = IngestorSettings(
+            database_url=SecretStr(database_url),
+            **{"lease_seconds": 1, "collector_target": target, **settings},
+        )
+        async with idle_replica(pool, chosen) as (stub, worker), working(worker, chosen):
+            yield stub
 
 
 @asynccontextmanager
 async def idle_replica(pool: Pool, settings: IngestorSettings) -> AsyncIterator[tuple[Any, Worker]]:
-    """A stub of an ingestor, and its worker, which is not at work."""
+    """Provide a stub of an ingestor, and its worker, which is not at work."""
     async with acquire(pool) as connection:
         stores = stores_on(pool, await detect_lexical_index(connection))
-    async with open_sandbox(settings) as sandbox:
+    async with open_sandbox(settings) as sandbox, open_collector(settings) as collector:
         page_tokens = PageTokens(await page_token_key(pool, "ingestor"))
-        servicer, worker = assemble(settings, stores, FakeEmbedder(), sandbox, page_tokens)
+        servicer, worker = wire_on(
+            settings, stores, FakeEmbedder(), sandbox, page_tokens, collector=collector
+        )
         application = Application(
             {SERVICE_NAME: lambda server: add_IngestorServiceServicer_to_server(servicer, server)}
         )

@@ -1,15 +1,15 @@
 """A search index in memory, and what every IndexWriter must do, as tests."""
 
-import hashlib
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-from groundline_ingestor.domain.feeding import FedChunk, FedPartition, Refusals
-from groundline_ingestor.ports import IndexWriter
+from groundline_indexing.feed.changes import FedPartition, IndexWriter, Refusals
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
+from groundline_weaviate import IndexedChunk
 
 __all__ = ["IndexWriterContract", "MemoryIndex", "a_chunk", "a_partition"]
 
@@ -30,13 +30,13 @@ class MemoryIndex:
     def ids(self, partition_id: int) -> list[int]:
         return sorted(chunk_id for held, chunk_id in self.objects if held == partition_id)
 
-    async def write(self, partition: FedPartition, chunks: Sequence[FedChunk]) -> Refusals:
+    async def write(self, partition: FedPartition, chunks: Sequence[IndexedChunk]) -> Refusals:
         self._require()
         if any(chunk.chunk_id in self.fatal for chunk in chunks):
             raise FailedPreconditionError("SEARCH_INDEX_REFUSED", "the call is refused")
         for chunk in chunks:
             if chunk.chunk_id not in self.refused:
-                self.objects[partition.partition_id, chunk.chunk_id] = self.content_hash(partition, chunk)
+                self.objects[partition.partition_id, chunk.chunk_id] = chunk.content_hash
                 self.written.append(chunk.chunk_id)
         return {chunk.chunk_id: why for chunk in chunks if (why := self.refused.get(chunk.chunk_id))}
 
@@ -53,20 +53,6 @@ class MemoryIndex:
         ids = [chunk_id for chunk_id in self.ids(partition.partition_id) if chunk_id > after]
         return [(chunk_id, self.objects[partition.partition_id, chunk_id]) for chunk_id in ids[:limit]]
 
-    def content_hash(self, partition: FedPartition, chunk: FedChunk) -> str:
-        parts = (
-            partition.partition_id,
-            chunk.collection_id,
-            chunk.document_id,
-            chunk.lexical_text,
-            sorted(chunk.allowed_principals),
-            chunk.source_type,
-            chunk.update_time,
-            sorted(chunk.metadata.items()),
-            chunk.vector.tolist(),
-        )
-        return hashlib.sha256(repr(parts).encode()).hexdigest()
-
     def _require(self) -> None:
         if not self.is_reachable:
             raise UnavailableError("SEARCH_INDEX_UNAVAILABLE", "the index of the test is out of reach")
@@ -76,21 +62,22 @@ def a_partition(partition_id: int, dimensions: int = 8) -> FedPartition:
     return FedPartition(partition_id, "test/contract", dimensions)
 
 
-def a_chunk(chunk_id: int, **changes: Any) -> FedChunk:
-    """A chunk of a partition of `a_partition`."""
+def a_chunk(partition: FedPartition, chunk_id: int, **changes: Any) -> IndexedChunk:
+    """Return a chunk of a partition of `a_partition`."""
     values: dict[str, Any] = {
+        "partition_id": partition.partition_id,
         "chunk_id": chunk_id,
         "collection_id": "mills",
-        "document_id": str(uuid.UUID(int=7)),
+        "document_id": uuid.UUID(int=7),
         "lexical_text": "old mills grind by the river",
         "language": "english",
         "vector": np.ones(8, np.float16),
-        "allowed_principals": (),
+        "principals": (),
         "source_type": "file",
         "update_time": datetime(2026, 11, 22, 10, 30, 0, 123456, UTC),
         "metadata": {"year": 1848, "tags": ["water"]},
     }
-    return FedChunk(**{**values, **changes})
+    return IndexedChunk(**{**values, **changes})
 
 
 class IndexWriterContract:
@@ -111,19 +98,22 @@ class IndexWriterContract:
         self, index: IndexWriter
     ) -> None:
         partition = a_partition(12)
-        chunks = [a_chunk(300), a_chunk(7, lexical_text="another"), a_chunk(2**40)]
+        chunks = [
+            a_chunk(partition, 300),
+            a_chunk(partition, 7, lexical_text="another"),
+            a_chunk(partition, 2**40),
+        ]
 
         refused = await index.write(partition, chunks)
 
         assert not refused
         assert await self.entries(index, partition) == [
-            (chunk.chunk_id, index.content_hash(partition, chunk))
-            for chunk in sorted(chunks, key=lambda chunk: chunk.chunk_id)
+            (chunk.chunk_id, chunk.content_hash) for chunk in sorted(chunks, key=lambda chunk: chunk.chunk_id)
         ]
 
     async def test_entries_come_in_pages(self, index: IndexWriter) -> None:
         partition = a_partition(13)
-        await index.write(partition, [a_chunk(number) for number in range(1, 8)])
+        await index.write(partition, [a_chunk(partition, number) for number in range(1, 8)])
 
         first = await index.entries(partition, after=0, limit=3)
         second = await index.entries(partition, after=3, limit=3)
@@ -137,18 +127,18 @@ class IndexWriterContract:
 
     async def test_writing_a_chunk_again_replaces_its_object(self, index: IndexWriter) -> None:
         partition = a_partition(14)
-        await index.write(partition, [a_chunk(1)])
-        changed = a_chunk(1, allowed_principals=("group:millers",))
+        await index.write(partition, [a_chunk(partition, 1)])
+        changed = a_chunk(partition, 1, principals=("group:millers",))
 
         await index.write(partition, [changed])
 
-        assert await self.entries(index, partition) == [(1, index.content_hash(partition, changed))]
-        assert index.content_hash(partition, changed) != index.content_hash(partition, a_chunk(1))
+        assert await self.entries(index, partition) == [(1, changed.content_hash)]
+        assert changed.content_hash != replace(changed, principals=()).content_hash
 
     async def test_one_chunk_id_in_two_partitions_is_two_objects(self, index: IndexWriter) -> None:
         shared, own = a_partition(15), a_partition(16)
-        await index.write(shared, [a_chunk(1)])
-        await index.write(own, [a_chunk(1)])
+        await index.write(shared, [a_chunk(shared, 1)])
+        await index.write(own, [a_chunk(own, 1)])
 
         await index.delete(shared, [1])
 
@@ -157,7 +147,7 @@ class IndexWriterContract:
 
     async def test_deleting_leaves_the_other_chunks(self, index: IndexWriter) -> None:
         partition = a_partition(17)
-        await index.write(partition, [a_chunk(1), a_chunk(2), a_chunk(3)])
+        await index.write(partition, [a_chunk(partition, 1), a_chunk(partition, 2), a_chunk(partition, 3)])
 
         await index.delete(partition, [1, 3, 99])
 
@@ -165,8 +155,8 @@ class IndexWriterContract:
 
     async def test_deleting_a_partition_leaves_the_others(self, index: IndexWriter) -> None:
         gone, kept = a_partition(18), a_partition(19)
-        await index.write(gone, [a_chunk(1), a_chunk(2)])
-        await index.write(kept, [a_chunk(3)])
+        await index.write(gone, [a_chunk(gone, 1), a_chunk(gone, 2)])
+        await index.write(kept, [a_chunk(kept, 3)])
 
         await index.delete_partition(gone)
 

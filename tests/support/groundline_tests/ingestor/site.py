@@ -12,7 +12,7 @@ from typing import Any
 __all__ = ["Site", "serving"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Hold:
     asked: threading.Event = field(default_factory=threading.Event)
     answer: threading.Event = field(default_factory=threading.Event)
@@ -82,7 +82,7 @@ class Site:
 
 @contextmanager
 def serving(site: Site) -> Iterator[Site]:
-    """The site while it answers."""
+    """Serve the site while the body runs."""
     thread = threading.Thread(target=site.server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:

@@ -1,0 +1,1 @@
+"""Extraction of text from documents; import from the modules."""

@@ -1,0 +1,215 @@
+"""Parameters and results of readers."""
+
+import base64
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, BinaryIO, Final
+
+__all__ = [
+    "NO_HINTS",
+    "PIECE_CHARACTERS",
+    "Give",
+    "Hints",
+    "MemberPart",
+    "Read",
+    "ReadError",
+    "ReaderLimits",
+    "clean",
+    "cut",
+    "encoded_bytes",
+    "joined",
+    "one_line",
+    "packed",
+    "read_answer",
+    "whole",
+]
+
+PIECE_CHARACTERS: Final = 1 << 18
+"""Approximate length of the pieces of a text."""
+
+
+BYTES_PER_SECOND: Final = 4_000_000
+CHARACTERS_PER_SECOND: Final = 250_000
+"""Minimum speed of a reader of large files, in characters per second, which sets its time limit; readers are
+several times as fast."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderLimits:
+    """Limits of one file. `ocr_data` is the folder of tesseract's languages, "" without any."""
+
+    max_pages: int = 5000
+    max_unpacked_bytes: int = 1024**3
+    max_image_pixels: int = 100_000_000
+    memory_bytes: int = 2 * 1024**3
+    seconds: float = 120.0
+    ocr_data: str = ""
+    ocr_languages: str = "eng"
+
+    def seconds_for(self, size: int, given: int = 0) -> float:
+        """Return the seconds that a file may take: by its size in bytes, and by the characters that it has
+        given so far."""
+        least = min(self.seconds, 20.0 + size / 20_000)
+        return least + size / BYTES_PER_SECOND + given / CHARACTERS_PER_SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """Known properties of a file besides its bytes. `is_guess`: nobody stated its type; `with_members`: the
+    files within it are wanted too."""
+
+    mime_type: str = ""
+    charset: str = ""
+    is_guess: bool = False
+    with_members: bool = False
+
+
+NO_HINTS: Final = Hints()
+
+
+@dataclass(frozen=True, slots=True)
+class MemberPart:
+    """Bytes of a file within the one that is read; the parts of one follow each other.
+
+    `path` names it, and `container` the inner file that holds it, both from the outermost file on;
+    `container` is "" if the outermost does. `reason`: why it is not read, whatever parts came before, and
+    `message` the same for people.
+    """
+
+    path: str
+    container: str = ""
+    mime_type: str = ""
+    data: bytes = b""
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A text, or a piece of one, and its properties.
+
+    `headings`: level, title and start, in code points of this piece. The others may come with any piece,
+    mostly the last. `mime_type`: the actual type, if it differs from the assumed one. `metadata`: the
+    document's own. `members`: the next bytes of files within it.
+    """
+
+    text: str
+    markdown: bool = False
+    title: str = ""
+    headings: Sequence[tuple[int, str, int]] = ()
+    mime_type: str = ""
+    metadata: Mapping[str, str | float] = field(default_factory=dict)
+    members: Sequence[MemberPart] = ()
+
+
+def encoded_bytes(value: object) -> str:
+    """Return bytes as a JSON answer holds them."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    raise TypeError(type(value).__name__)
+
+
+def read_answer(piece: Mapping[str, Any]) -> Read:
+    """Return a piece from its JSON."""
+    members = [
+        MemberPart(**{**member, "data": base64.b64decode(member["data"])}) for member in piece["members"]
+    ]
+    return Read(**{**piece, "members": members})
+
+
+type Give = Callable[[Read], None]
+"""Takes the pieces of a text, in their order, as soon as they are read."""
+
+
+def whole(
+    read_pieces: Callable[[BinaryIO, Hints, ReaderLimits, Give], None],
+    data: bytes,
+    hints: Hints,
+    limits: ReaderLimits,
+) -> Read:
+    """Return all that a reader gives of a file."""
+    pieces: list[Read] = []
+    read_pieces(io.BytesIO(data), hints, limits, pieces.append)
+    return joined(pieces)
+
+
+def joined(pieces: Iterable[Read]) -> Read:
+    """Return the pieces of one text as a whole."""
+    texts: list[str] = []
+    headings: list[tuple[int, str, int]] = []
+    length = 0
+    whole = Read("")
+    for piece in pieces:
+        headings += [(level, title, length + start) for level, title, start in piece.headings]
+        texts.append(piece.text)
+        length += len(piece.text)
+        whole = Read(
+            "",
+            markdown=piece.markdown or whole.markdown,
+            title=piece.title or whole.title,
+            mime_type=piece.mime_type or whole.mime_type,
+            metadata={**whole.metadata, **piece.metadata},
+        )
+    return replace(whole, text="".join(texts), headings=headings)
+
+
+def cut(read: Read) -> Iterator[Read]:
+    """Yield a whole text in pieces; title, type and metadata come with the last."""
+    size = len(read.text)
+    following = iter([*read.headings, (0, "", size)])
+    heading = next(following)
+    for start in range(0, max(size, 1), PIECE_CHARACTERS):
+        end = min(start + PIECE_CHARACTERS, size)
+        headings = []
+        while heading[2] < end:
+            headings.append((heading[0], heading[1], heading[2] - start))
+            heading = next(following)
+        if end < size:
+            yield Read(read.text[start:end], markdown=read.markdown, headings=headings)
+        else:
+            yield replace(read, text=read.text[start:end], headings=headings)
+
+
+def packed(texts: Iterable[str], limits: ReaderLimits) -> Iterator[Read]:
+    """Yield the parts of a text, however short, in pieces. Raises ReadError with DOCUMENT_TOO_LARGE."""
+    parts: list[str] = []
+    size = total = 0
+    for text in texts:
+        parts.append(text)
+        size += len(text)
+        if size >= PIECE_CHARACTERS:
+            total += size
+            if total > limits.max_unpacked_bytes:
+                most = limits.max_unpacked_bytes
+                raise ReadError("DOCUMENT_TOO_LARGE", f"more than {most} characters of text")
+            yield Read("".join(parts))
+            parts, size = [], 0
+    yield Read("".join(parts))
+
+
+class ReadError(Exception):
+    """The file cannot be read: an UPPER_SNAKE reason, and the same for people."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+def clean(text: str) -> str:
+    """Return text without NUL, which PostgreSQL cannot store, and with halves of surrogate pairs joined or
+    replaced."""
+    text = text.replace("\x00", "")
+    if _SURROGATE.search(text) is None:
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def one_line(text: str, most: int = 500) -> str:
+    """Return clean text with single spaces, for titles and names."""
+    return " ".join(clean(text).split())[:most]

@@ -1,0 +1,1 @@
+"""Files with other files in them."""

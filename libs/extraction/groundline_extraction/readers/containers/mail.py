@@ -1,0 +1,150 @@
+"""Mails (EML): sender and recipients, the text, and the names of the attachments, each a document of its
+own."""
+
+import email
+import email.policy
+import importlib
+import io
+import mimetypes
+from collections.abc import Callable, Iterator
+from email.message import EmailMessage, MIMEPart
+from functools import partial
+from typing import Any, BinaryIO, Final
+
+from groundline_extraction.encoding import decoded
+from groundline_extraction.formats import is_guessed, reader_of, type_of_file
+from groundline_extraction.readers.building import MarkdownBuilder
+from groundline_extraction.readers.common import (
+    Give,
+    Hints,
+    Read,
+    ReaderLimits,
+    ReadError,
+    one_line,
+    whole,
+)
+from groundline_extraction.readers.containers.members import MAX_WHOLE_BYTES, Members
+
+__all__ = ["find_members", "read", "read_pieces"]
+
+type Part = MIMEPart[Any, Any]
+
+MAX_ATTACHMENTS: Final = 200
+
+_SHOWN: Final = ("From", "To", "Cc", "Date")
+
+
+def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
+    """Return all of `read_pieces` at once, without the attachments."""
+    return whole(read_pieces, data, hints, limits)
+
+
+def read_pieces(file: BinaryIO, hints: Hints, limits: ReaderLimits, give: Give) -> None:
+    """Give headers, text and the names of the attachments. Raises ReadError with CORRUPT_DOCUMENT,
+    DOCUMENT_TOO_LARGE."""
+    message = _message(file)
+    _guarded(lambda: give(_read(message, hints, limits)))
+    if hints.with_members:
+        _guarded(lambda: _take_attachments(message, Members.of_document(limits, give)))
+
+
+def find_members(file: BinaryIO, members: Members) -> None:
+    """Take the attachments of a mail. Raises ReadError."""
+    message = _message(file)
+    _guarded(lambda: _take_attachments(message, members))
+
+
+def _message(file: BinaryIO) -> EmailMessage:
+    data = file.read(MAX_WHOLE_BYTES + 1)
+    if len(data) > MAX_WHOLE_BYTES:
+        raise ReadError("DOCUMENT_TOO_LARGE", f"a mail of more than {MAX_WHOLE_BYTES} bytes")
+
+    def parsed() -> EmailMessage:
+        message = email.message_from_bytes(data, policy=email.policy.default)
+        assert isinstance(message, EmailMessage), "is what the policy makes"
+        return message
+
+    return _guarded(parsed)
+
+
+def _guarded[T](work: Callable[[], T]) -> T:
+    """Raise ReadError for the many errors of the parser, which headers that break the rules cause even when
+    they are looked at."""
+    try:
+        return work()
+    except (ReadError, MemoryError, RecursionError):
+        raise
+    except Exception as error:
+        raise ReadError("CORRUPT_DOCUMENT", f"not a sound mail ({type(error).__name__})") from None
+
+
+def _read(message: EmailMessage, hints: Hints, limits: ReaderLimits) -> Read:
+    builder = MarkdownBuilder(limits)
+    said = {name: one_line(str(message[name])) for name in _SHOWN if message[name]}
+    subject = one_line(str(message["Subject"] or ""))
+    builder.heading(1, subject)
+    builder.paragraph("\n".join(f"{name}: {value}" for name, value in said.items()))
+    body = message.get_body(("plain", "html"))
+    # A text that only refers to the HTML part does not count.
+    if body is not None and body.get_content_type() == "text/plain" and len(_bytes(body).split()) < 5:
+        body = message.get_body(("html", "plain")) or body
+    if body is not None:
+        is_html = body.get_content_type() == "text/html"
+        builder.include(_text_of(body, hints, limits), below=1 if is_html else 2)
+    if names := [name for name, _ in _attachments(message)]:
+        builder.paragraph(f"Attachments: {', '.join(names)}")
+    return builder.read(title=subject, metadata={name.lower(): value for name, value in said.items()})
+
+
+def _text_of(part: Part, hints: Hints, limits: ReaderLimits) -> Read:
+    """Return the text of a mail, read by its type. Raises ReadError."""
+    data = _bytes(part)
+    said, charset = part.get_content_type(), part.get_content_charset() or ""
+    try:
+        found = type_of_file(said, "", io.BytesIO(data), charset=charset)
+    except ReadError:
+        found = type_of_file("", "", io.BytesIO(data))  # stated types are unreliable
+    reader = reader_of(found)
+    if reader is None:
+        return Read(decoded(data, charset=charset))
+    module: Any = importlib.import_module(f"groundline_extraction.readers.{reader}")
+    read: Read = module.read(data, Hints(found, charset, is_guessed(said, "")), limits)
+    return read
+
+
+def _take_attachments(message: EmailMessage, members: Members) -> None:
+    for name, part in _attachments(message):
+        charset = part.get_content_charset()
+        said = part.get_content_type()
+        members.take(name, f"{said}; charset={charset}" if charset else said, partial(_opened, part))
+
+
+def _attachments(message: EmailMessage) -> Iterator[tuple[str, Part]]:
+    """Yield attachments with their names; one without a name is named after its subject or its place."""
+    for number, part in enumerate(message.iter_attachments(), start=1):
+        if number > MAX_ATTACHMENTS:
+            raise ReadError("DOCUMENT_TOO_LARGE", f"more than {MAX_ATTACHMENTS} attachments")
+        name = one_line(part.get_filename() or "")
+        if not name and part.get_content_maintype() == "image":
+            continue  # an inline picture
+        yield name or _made_name(number, part), part
+
+
+def _made_name(number: int, part: Part) -> str:
+    if part.get_content_type() == "message/rfc822":
+        inner: Any = part.get_payload()
+        subject = one_line(str(inner[0]["Subject"] or ""), 200).replace("/", "-")
+        return f"{subject or f'attachment {number}'}.eml"
+    return f"attachment {number}{mimetypes.guess_extension(part.get_content_type()) or ''}"
+
+
+def _opened(part: Part) -> BinaryIO:
+    return io.BytesIO(_bytes(part))
+
+
+def _bytes(part: Part) -> bytes:
+    if part.get_content_type() == "message/rfc822":
+        inner: Any = part.get_payload()
+        return bytes(inner[0].as_bytes())
+    payload = part.get_payload(decode=True)
+    return payload if isinstance(payload, bytes) else b""

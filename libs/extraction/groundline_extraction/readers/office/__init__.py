@@ -1,0 +1,1 @@
+"""Documents, books, presentations and workbooks."""

@@ -1,0 +1,210 @@
+"""OpenDocument: texts, sheets and slides. Cells hold their displayed text, with number formats."""
+
+import io
+from collections.abc import Iterator
+from typing import Any, Final
+from zipfile import ZipFile
+
+from groundline_extraction.readers.building import MarkdownBuilder
+from groundline_extraction.readers.common import Hints, Read, ReaderLimits, ReadError
+from groundline_extraction.readers.data.xml import parsed
+from groundline_extraction.readers.images.pictures import picture_text
+from groundline_extraction.readers.office.sheets import MAX_CELLS, Rows, sheet_blocks
+from groundline_extraction.readers.web.markup import spread
+from groundline_extraction.readers.zips import open_zip
+
+__all__ = ["read"]
+
+type Element = Any
+
+MAX_REPEATED: Final = 1000
+"""Maximum repetitions of a cell or row; at the end of a sheet they are millions."""
+
+_NAMESPACE: Final = "urn:oasis:names:tc:opendocument:xmlns:"
+_NAMES: Final = {
+    **{name: f"{_NAMESPACE}{name}:1.0" for name in ("office", "text", "table", "style", "presentation")},
+    "draw": f"{_NAMESPACE}drawing:1.0",
+    "meta": f"{_NAMESPACE}meta:1.0",
+    "dc": "http://purl.org/dc/elements/1.1/",
+    "xlink": "http://www.w3.org/1999/xlink",
+}
+_SHORT: Final = {address: name for name, address in _NAMES.items()}
+
+
+def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
+    """Read a text, workbook or presentation. Raises ReadError with ENCRYPTED_DOCUMENT, CORRUPT_DOCUMENT or
+    DOCUMENT_TOO_LARGE."""
+    with open_zip(io.BytesIO(data), limits) as archive:
+        try:
+            return _read(archive, limits)
+        except (ReadError, MemoryError, RecursionError):
+            raise
+        except Exception as error:
+            raise ReadError("CORRUPT_DOCUMENT", f"not sound OpenDocument ({type(error).__name__})") from None
+
+
+def _read(archive: ZipFile, limits: ReaderLimits) -> Read:
+    if b"encryption-data" in archive.read("META-INF/manifest.xml"):
+        raise ReadError("ENCRYPTED_DOCUMENT", "the document needs a password")
+    content = parsed(archive.read("content.xml"))
+    meta = parsed(archive.read("meta.xml")) if "meta.xml" in archive.namelist() else None
+    title = "" if meta is None else "".join(meta.xpath("//dc:title/text()", namespaces=_NAMES))
+    builder = MarkdownBuilder(limits)
+    [body] = content.find(_full("office:body"))
+    _Writer(builder, archive, content, limits).body(body)
+    return builder.read(title=title)
+
+
+class _Writer:
+    def __init__(
+        self, builder: MarkdownBuilder, archive: ZipFile, content: Element, limits: ReaderLimits
+    ) -> None:
+        self._builder = builder
+        self._archive = archive
+        self._limits = limits
+        self._notes: list[str] = []
+        numbered = "//text:list-style[text:list-level-style-number]/@style:name"
+        self._numbered = set(content.xpath(numbered, namespaces=_NAMES))
+
+    def body(self, body: Element) -> None:
+        match _name(body):
+            case "office:spreadsheet":
+                for sheet in body.iterchildren(_full("table:table")):
+                    self._builder.heading(2, sheet.get(_full("table:name")) or "")
+                    for block in sheet_blocks(self._rows(sheet)):
+                        self._builder.add(block)
+            case "office:presentation":
+                pages = list(body.iterchildren(_full("draw:page")))
+                if len(pages) > self._limits.max_pages:
+                    raise ReadError("TOO_MANY_PAGES", f"more than {self._limits.max_pages} slides")
+                for number, page in enumerate(pages, 1):
+                    self._page(page, number)
+            case _:
+                self._blocks(body)
+        for note in self._notes:
+            self._builder.paragraph(note)
+
+    def _page(self, page: Element, number: int) -> None:
+        self._builder.page(number)
+        frames = list(page)
+        titles = [frame for frame in frames if frame.get(_full("presentation:class")) == "title"]
+        paragraphs = (paragraph for title in titles for paragraph in title.iter(_full("text:p")))
+        shown = " ".join(map(self._inline, paragraphs))
+        self._builder.heading(2, shown or page.get(_full("draw:name")) or f"Slide {number}")
+        for frame in frames:
+            if _name(frame) == "presentation:notes":
+                if any(map(self._inline, frame.iter(_full("text:p")))):
+                    self._builder.heading(3, "Notes")
+                    self._blocks(frame)
+            elif frame not in titles:
+                self._blocks(frame)
+
+    def _blocks(self, parent: Element) -> None:
+        for element in parent:
+            match _name(element):
+                case "text:h":
+                    level = int(element.get(_full("text:outline-level")) or 1)
+                    self._builder.heading(level, self._inline(element))
+                case "text:p":
+                    self._builder.paragraph(self._inline(element))
+                    for frame in element.iter(_full("draw:frame")):
+                        self._frame(frame)
+                case "text:list":
+                    self._builder.add("\n".join(self._items(element, 0, is_numbered=False)))
+                case "table:table":
+                    self._builder.table(self._rows(element))
+                case "draw:frame":
+                    self._frame(element)
+                case "text:tracked-changes" | "office:forms" | "text:sequence-decls":
+                    pass
+                case _:
+                    self._blocks(element)
+
+    def _frame(self, frame: Element) -> None:
+        for inner in frame:
+            match _name(inner):
+                case "draw:text-box" | "draw:object":
+                    self._blocks(inner)
+                case "table:table":
+                    self._builder.table(self._rows(inner))
+                case "draw:image":
+                    path = inner.get(_full("xlink:href")) or ""
+                    if path in self._archive.namelist():
+                        self._builder.paragraph(picture_text(self._archive.read(path), self._limits))
+
+    def _items(self, element: Element, depth: int, *, is_numbered: bool) -> Iterator[str]:
+        style = element.get(_full("text:style-name"))
+        is_numbered = style in self._numbered if style else is_numbered
+        for number, item in enumerate(element, 1):
+            mark = f"{number}. " if is_numbered else "- "
+            for inner in item:
+                if _name(inner) == "text:list":
+                    yield from self._items(inner, depth + 1, is_numbered=is_numbered)
+                elif text := self._inline(inner):
+                    yield "  " * min(depth, 20) + mark + text
+                    mark = " " * len(mark)
+
+    def _rows(self, table: Element) -> Rows:
+        rows: list[list[tuple[str, int, int]]] = []
+        for row in table.iter(_full("table:table-row")):
+            cells: list[tuple[str, int, int]] = []
+            for cell in row:
+                if _name(cell) == "table:covered-table-cell":
+                    continue
+                text = " ".join(self._inline(paragraph) for paragraph in cell.iter(_full("text:p")))
+                times = _number(cell, "table:number-columns-repeated")
+                columns = _number(cell, "table:number-columns-spanned")
+                height = _number(cell, "table:number-rows-spanned")
+                cells += [(text, columns, height)] * (times if text else min(times, MAX_REPEATED))
+            while cells and not cells[-1][0]:
+                cells.pop()
+            rows += [cells] * min(_number(row, "table:number-rows-repeated"), MAX_REPEATED if cells else 1)
+            if sum(map(len, rows[-1:])) and len(rows) * len(rows[-1]) > MAX_CELLS:
+                raise ReadError("DOCUMENT_TOO_LARGE", f"more than {MAX_CELLS} cells")
+        while rows and not rows[-1]:
+            rows.pop()
+        return list(spread(rows, MAX_CELLS))
+
+    def _inline(self, element: Element) -> str:
+        return " ".join("".join(self._pieces(element)).split(" ")).strip()
+
+    def _pieces(self, element: Element) -> Iterator[str]:
+        yield " ".join((element.text or "").split("\n"))
+        for inner in element:
+            match _name(inner):
+                case "text:s":
+                    yield " " * min(int(inner.get(_full("text:c")) or 1), 100)
+                case "text:tab":
+                    yield "\t"
+                case "text:line-break":
+                    yield "\n"
+                case "text:note":
+                    mark = "".join(inner.find(_full("text:note-citation")).itertext())
+                    text = " ".join("".join(inner.find(_full("text:note-body")).itertext()).split())
+                    self._notes.append(f"[{mark}] {text}")
+                    yield f"[{mark}]"
+                case "office:annotation":
+                    text = " ".join(self._inline(paragraph) for paragraph in inner.iter(_full("text:p")))
+                    yield f" [Comment: {text}]"
+                case "draw:frame":
+                    pass  # a block of its own
+                case _:
+                    yield from self._pieces(inner)
+            yield " ".join((inner.tail or "").split("\n"))
+
+
+def _full(name: str) -> str:
+    prefix, _, local = name.partition(":")
+    return f"{{{_NAMES[prefix]}}}{local}"
+
+
+def _name(element: Element) -> str:
+    if not isinstance(element.tag, str):
+        return ""
+    address, _, local = element.tag[1:].partition("}")
+    return f"{_SHORT.get(address, '')}:{local}"
+
+
+def _number(element: Element, name: str) -> int:
+    value = element.get(_full(name)) or "1"
+    return min(max(int(value), 1), MAX_REPEATED * 10) if value.isdecimal() else 1

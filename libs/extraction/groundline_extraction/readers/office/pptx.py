@@ -1,0 +1,88 @@
+"""PPTX by python-pptx: slides in their order, each with its title, its shapes as they are read, and notes."""
+
+import io
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pptx
+from pptx.enum.shapes import MSO_SHAPE_TYPE
+from pptx.util import Emu
+
+from groundline_extraction.readers.building import MarkdownBuilder
+from groundline_extraction.readers.common import Hints, Read, ReaderLimits, ReadError
+from groundline_extraction.readers.images.pictures import picture_text
+from groundline_extraction.readers.zips import open_zip
+
+__all__ = ["read"]
+
+
+def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
+    """Read each slide as a page. Raises ReadError with ENCRYPTED_DOCUMENT, CORRUPT_DOCUMENT, TOO_MANY_PAGES
+    or DOCUMENT_TOO_LARGE."""
+    open_zip(io.BytesIO(data), limits).close()
+    builder = MarkdownBuilder(limits)
+    try:
+        presentation = pptx.Presentation(io.BytesIO(data))
+        if len(presentation.slides) > limits.max_pages:
+            raise ReadError("TOO_MANY_PAGES", f"more than {limits.max_pages} slides")
+        for number, slide in enumerate(presentation.slides, 1):
+            builder.page(number)
+            title = slide.shapes.title
+            builder.heading(2, title.text_frame.text if title is not None else f"Slide {number}")
+            shown = [one for one in slide.shapes if title is None or one.shape_id != title.shape_id]
+            for shape in _in_order(shown):
+                _add(builder, shape, limits)
+            notes = slide.notes_slide.notes_text_frame if slide.has_notes_slide else None
+            if notes is not None and notes.text.strip():
+                builder.heading(3, "Notes")
+                builder.paragraph(notes.text)
+        return builder.read(title=presentation.core_properties.title or "")
+    except (ReadError, MemoryError):
+        raise
+    except Exception as error:
+        raise ReadError("CORRUPT_DOCUMENT", f"not a sound PPTX ({type(error).__name__})") from None
+
+
+def _in_order(shapes: Iterable[Any]) -> list[Any]:
+    """Return shapes from top to bottom in steps of half an inch, and from left to right within a step."""
+    step = Emu(457_200)
+    return sorted(shapes, key=lambda shape: ((shape.top or 0) // step, shape.left or 0))
+
+
+def _add(builder: MarkdownBuilder, shape: Any, limits: ReaderLimits) -> None:
+    if shape.shape_type == MSO_SHAPE_TYPE.GROUP:
+        for inner in _in_order(shape.shapes):
+            _add(builder, inner, limits)
+    elif getattr(shape, "has_table", False) and shape.has_table:
+        builder.table(_grid(shape.table))
+    elif getattr(shape, "has_chart", False) and shape.has_chart:
+        builder.table(list(_chart_rows(shape.chart)))
+    elif shape.has_text_frame:
+        paragraphs = [one for one in shape.text_frame.paragraphs if one.text.strip()]
+        mark = "- " if len(paragraphs) > 1 else ""
+        lines = (f"{'  ' * one.level}{mark}{one.text.strip()}" for one in paragraphs)
+        builder.paragraph("\n".join(lines))
+    elif shape.shape_type == MSO_SHAPE_TYPE.PICTURE:
+        builder.paragraph(picture_text(shape.image.blob, limits))
+
+
+def _grid(table: Any) -> list[list[str]]:
+    """Return the cells by rows; a merged cell has its text in each of its places."""
+    rows, columns = len(table.rows), len(table.columns)
+    grid = [[""] * columns for _ in range(rows)]
+    for row in range(rows):
+        for column in range(columns):
+            cell = table.cell(row, column)
+            if cell.is_spanned:
+                continue
+            for below in range(row, min(row + cell.span_height, rows)):
+                for right in range(column, min(column + cell.span_width, columns)):
+                    grid[below][right] = cell.text_frame.text
+    return grid
+
+
+def _chart_rows(chart: Any) -> Iterator[list[str]]:
+    plot = chart.plots[0]
+    yield ["", *(str(category) for category in plot.categories)]
+    for series in plot.series:
+        yield [series.name, *(f"{value:.15g}" if value is not None else "" for value in series.values)]

@@ -1,0 +1,615 @@
+"""Layout analysis: words on pages become columns, tables, headings, code and paragraphs.
+
+Coordinates are points from the lower left corner; sizes are heights of a font's box.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+from typing import Final, NamedTuple
+
+__all__ = ["Block", "Page", "Rule", "Style", "Word", "blocks_of", "style_of"]
+
+GAP: Final = 1.0
+"""Space between words from which on they are in different cells or columns, in heights of their line."""
+MAX_RULES: Final = 1000
+"""Maximum lines of a page that are searched for tables; drawings have more."""
+SNAP: Final = 3.0
+"""Maximum distance of lines that count as one, in points."""
+
+_MARGIN: Final = 0.12
+"""Share of a page's height, at top and bottom, that headers and footers stand in."""
+_BULLET: Final = re.compile(r"[•◦▪‣·●○■□–—*-]$|\(?[0-9]{1,3}[.)]$|\(?[a-zA-Z][.)]$")
+_PAGE_NUMBER: Final = re.compile(r"(?:(?:page|seite|p\.|s\.)\s*)?#(?:\s*(?:/|of|von)\s*#)?", re.IGNORECASE)
+_LEADER: Final = re.compile(r"[.…·_]{3,}$")
+_ENDS: Final = (".", ":", "!", "?", ";")
+
+
+class Word(NamedTuple):
+    text: str
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+    bold: bool = False
+    mono: bool = False
+
+    @property
+    def size(self) -> float:
+        return self.y1 - self.y0
+
+    @property
+    def middle(self) -> float:
+        return (self.y0 + self.y1) / 2
+
+
+class Rule(NamedTuple):
+    """A drawn line, horizontal or vertical."""
+
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    width: float
+    height: float
+    words: Sequence[Word]
+    rules: Sequence[Rule] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """Common properties of a document's pages: the size of its text, the sizes of its headings from the
+    largest, and the headers and footers of many pages."""
+
+    body_size: float
+    heading_sizes: Sequence[float]
+    running: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A paragraph, heading or code; or, with rows, a table. `level` 0: not a heading."""
+
+    text: str = ""
+    level: int = 0
+    code: bool = False
+    rows: Sequence[Sequence[str]] = ()
+
+
+class _Line:
+    """Words side by side, from left to right."""
+
+    def __init__(self, words: Sequence[Word]) -> None:
+        self.words = sorted(words, key=lambda word: word.x0)
+        self.x0, self.x1 = self.words[0].x0, max(word.x1 for word in words)
+        self.y0, self.y1 = min(word.y0 for word in words), max(word.y1 for word in words)
+        self.size = median(word.size for word in words)
+        self.text = " ".join(word.text for word in self.words)
+
+    @property
+    def bold(self) -> bool:
+        return all(word.bold for word in self.words if any(map(str.isalnum, word.text)))
+
+    @property
+    def mono(self) -> bool:
+        return all(word.mono for word in self.words)
+
+    def cells(self) -> list[list[Word]]:
+        """Return the words that stand together."""
+        cells = [[self.words[0]]]
+        for before, word in pairwise(self.words):
+            if word.x0 - before.x1 > GAP * self.size:
+                cells.append([])
+            cells[-1].append(word)
+        return cells
+
+
+# --- the document ---
+
+
+def style_of(pages: Sequence[Page]) -> Style:
+    """Return the style of a document from some of its pages."""
+    sizes: Counter[float] = Counter()
+    seen: Counter[str] = Counter()
+    for page in pages:
+        for word in page.words:
+            sizes[_rounded(word.size)] += len(word.text)
+    body = max(sizes, key=lambda size: sizes[size], default=10.0)
+    for page in pages:
+        seen.update({_running_key(line, body) for line in _edge_lines(page)})
+    larger = sorted((size for size in sizes if size >= body * 1.12), reverse=True)
+    merged: list[float] = []
+    for size in larger:
+        if not merged or size < merged[-1] * 0.94:
+            merged.append(size)
+    least = max(3, round(0.3 * len(pages)))
+    # With two pages both have to agree: lines that differ in their numbers may be text.
+    running = {
+        key
+        for key, count in seen.items()
+        if count >= least
+        or (count == 2 == len(pages) and "#" not in key)
+        or (count >= 2 and _PAGE_NUMBER.fullmatch(key))
+    }
+    return Style(body, merged, frozenset(running))
+
+
+def blocks_of(page: Page, style: Style) -> Iterator[Block]:
+    """Return the blocks of a page in reading order, without running heads and feet."""
+    edges = [line for line in _edge_lines(page) if _running_key(line, style.body_size) in style.running]
+    left_out = {id(word) for line in edges for word in line.words}
+    words = [word for word in page.words if id(word) not in left_out]
+    tables, words = _ruled_tables(page.rules, words)
+    # A table takes its place among the lines, as one of them.
+    for region in _regions(words, [table[:4] for table in tables]):
+        yield from _region_blocks(region, tables, style)
+
+
+def _edge_lines(page: Page) -> list[_Line]:
+    low, high = page.height * _MARGIN, page.height * (1 - _MARGIN)
+    above = _lines([word for word in page.words if word.y0 > high])[:2]
+    below = _lines([word for word in page.words if word.y1 < low])[-2:]
+    return above + below
+
+
+def _running_key(line: _Line, body_size: float) -> str:
+    """Return one key for lines that differ only in their numbers, unless their size makes them headings."""
+    text = line.text.casefold()
+    masked = re.sub(r"\d+", "#", text)
+    return text if line.size >= body_size * 1.12 and not _PAGE_NUMBER.fullmatch(masked) else masked
+
+
+def _rounded(size: float) -> float:
+    return round(size * 2) / 2
+
+
+# --- lines and columns ---
+
+
+def _lines(words: Iterable[Word]) -> list[_Line]:
+    """Return the lines from top to bottom. A slightly raised or lowered mark, as of a footnote, stands in its
+    line."""
+    rows: list[list[Word]] = []
+    bottoms: list[float] = []
+    tops: list[float] = []
+    for word in sorted(words, key=lambda word: -word.middle):
+        if rows and (tops[-1] >= word.middle >= bottoms[-1]):
+            rows[-1].append(word)
+            if word.size > (tops[-1] - bottoms[-1]):
+                bottoms[-1], tops[-1] = word.y0, word.y1
+        else:
+            rows.append([word])
+            bottoms.append(word.y0)
+            tops.append(word.y1)
+    return [_Line(row) for row in rows]
+
+
+type Item = _Line | tuple[float, float, float, float]
+"""A line, or the box of a ruled table."""
+
+
+def _regions(
+    words: Sequence[Word], boxes: Sequence[tuple[float, float, float, float]]
+) -> Iterator[list[Item]]:
+    """Return columns, and what stands across them, in the order of reading."""
+    lines = _lines(words)
+    gutters = _gutters(lines)
+    if not gutters:
+        yield _ordered([*lines, *boxes])
+        return
+    edges = [-1e9, *((left + right) / 2 for left, right in gutters), 1e9]
+    columns: list[list[Item]] = [[] for _ in edges[1:]]
+    for item in _ordered([*lines, *boxes]):
+        pieces = _divided(item, gutters, edges)
+        if pieces is None:
+            yield from filter(None, columns)
+            columns = [[] for _ in edges[1:]]
+            yield [item]
+        else:
+            for column, piece in pieces:
+                columns[column].append(piece)
+    yield from filter(None, columns)
+
+
+def _ordered(items: Iterable[Item]) -> list[Item]:
+    return sorted(items, key=lambda item: -(item.y1 if isinstance(item, _Line) else item[3]))
+
+
+def _divided(
+    item: Item, gutters: Sequence[tuple[float, float]], edges: Sequence[float]
+) -> list[tuple[int, Item]] | None:
+    """Return the parts of a line by column; None if something stands across a gutter."""
+    if not isinstance(item, _Line):
+        inside = [
+            n for n, (left, right) in enumerate(pairwise(edges)) if item[0] >= left and item[2] <= right
+        ]
+        return [(inside[0], item)] if inside else None
+    for left, right in gutters:
+        middle = (left + right) / 2
+        if any(word.x0 < middle < word.x1 for word in item.words):
+            return None
+        before = max((word.x1 for word in item.words if word.x1 <= middle), default=-1e9)
+        behind = min((word.x0 for word in item.words if word.x0 >= middle), default=1e9)
+        if behind - before < 0.8 * item.size:
+            return None  # a space between two words
+    pieces: list[tuple[int, Item]] = []
+    for column, (left, right) in enumerate(pairwise(edges)):
+        words = [word for word in item.words if left <= word.x0 < right]
+        if words:
+            pieces.append((column, _Line(words)))
+    return pieces
+
+
+def _gutters(lines: Sequence[_Line]) -> list[tuple[float, float]]:
+    """Return the blank strips between columns of text; none for a single column. The text beside a strip
+    fills its column as running text does, which cells of tables do not."""
+    if len(lines) < 6:
+        return []
+    left, right = min(line.x0 for line in lines), max(line.x1 for line in lines)
+    step = 2.0
+    bins = int((right - left) / step) + 1
+    covered = [0] * (bins + 1)
+    for line in lines:
+        for word in line.words:
+            for place in range(int((word.x0 - left) / step), min(int((word.x1 - left) / step), bins) + 1):
+                covered[place] += 1
+    found = []
+    start = None
+    for place in range(int(bins * 0.15), int(bins * 0.85) + 2):
+        is_blank = place <= bins * 0.85 and covered[place] <= len(lines) * 0.3
+        if is_blank and start is None:
+            start = place
+        elif not is_blank and start is not None:
+            strip = (left + (start - 0.5) * step, left + (place - 0.5) * step)
+            least = min(covered[start:place])
+            # Only strips that are blank all along, except for lines across, are between columns.
+            narrow = [at for at in range(start, place) if covered[at] <= least + 1]
+            strip = (left + narrow[0] * step, left + narrow[-1] * step)
+            if strip[1] - strip[0] >= 6 and _is_between_columns(lines, strip, left, right):
+                found.append(strip)
+            start = None
+    return found
+
+
+def _is_between_columns(
+    lines: Sequence[_Line], strip: tuple[float, float], left: float, right: float
+) -> bool:
+    middle = (strip[0] + strip[1]) / 2
+    sides: list[list[tuple[float, int]]] = [[], []]
+    for line in lines:
+        if any(word.x0 < middle < word.x1 for word in line.words):
+            continue
+        for side in (0, 1):
+            words = [word for word in line.words if (word.x0 > middle) == bool(side)]
+            if words:
+                near = _Line(words).cells()
+                cell = near[-1] if side == 0 else near[0]
+                sides[side].append((cell[-1].x1 - cell[0].x0, len(cell)))
+    if any(len(side) < 5 for side in sides):
+        return False
+    for found in sides:
+        widest = max(width for width, _ in found)
+        full = sum(width > 0.75 * widest for width, _ in found)
+        if full < 0.5 * len(found) or median(count for _, count in found) < 3:
+            return False
+    return True
+
+
+# --- tables ---
+
+type Table = tuple[float, float, float, float, list[list[str]]]
+
+
+def _ruled_tables(rules: Sequence[Rule], words: Sequence[Word]) -> tuple[list[Table], list[Word]]:
+    """Return tables by the lines drawn around their cells, and the words outside of them."""
+    tables: list[Table] = []
+    left = list(words)
+    for group in _touching(rules[:MAX_RULES]):
+        xs = _places([rule.x0 for rule in group if rule.x1 - rule.x0 < SNAP])
+        ys = _places([rule.y0 for rule in group if rule.y1 - rule.y0 < SNAP])
+        box = (
+            min(rule.x0 for rule in group),
+            min(rule.y0 for rule in group),
+            max(rule.x1 for rule in group),
+            max(rule.y1 for rule in group),
+        )
+        # Tables without lines at their sides.
+        xs = _places([*xs, box[0], box[2]])
+        ys = _places([*ys, box[1], box[3]])
+        if len(xs) < 3 or len(ys) < 3 or len(xs) * len(ys) > 10_000:
+            continue
+        inside = [word for word in left if _is_in(word, box)]
+        rows = _grid(xs, ys[::-1], group, inside)
+        if sum(any(row) for row in rows) < 2 or max(sum(map(bool, row)) for row in rows) < 2:
+            continue
+        taken = {id(word) for word in inside}
+        left = [word for word in left if id(word) not in taken]
+        tables.append((*box, rows))
+    return tables, left
+
+
+def _is_in(word: Word, box: tuple[float, float, float, float]) -> bool:
+    return box[0] - 1 <= (word.x0 + word.x1) / 2 <= box[2] + 1 and box[1] - 1 <= word.middle <= box[3] + 1
+
+
+def _touching(rules: Sequence[Rule]) -> list[list[Rule]]:
+    """Return groups of lines that cross or meet."""
+    groups: list[list[Rule]] = []
+    boxes: list[Rule] = []
+    for rule in rules:
+        met = [
+            number
+            for number, box in enumerate(boxes)
+            if rule.x0 <= box.x1 + SNAP
+            and rule.x1 >= box.x0 - SNAP
+            and rule.y0 <= box.y1 + SNAP
+            and rule.y1 >= box.y0 - SNAP
+            and any(
+                rule.x0 <= other.x1 + SNAP
+                and rule.x1 >= other.x0 - SNAP
+                and rule.y0 <= other.y1 + SNAP
+                and rule.y1 >= other.y0 - SNAP
+                for other in groups[number]
+            )
+        ]
+        group = [rule, *(other for number in met for other in groups[number])]
+        for number in reversed(met):
+            del groups[number], boxes[number]
+        groups.append(group)
+        boxes.append(
+            Rule(
+                min(one.x0 for one in group),
+                min(one.y0 for one in group),
+                max(one.x1 for one in group),
+                max(one.y1 for one in group),
+            )
+        )
+    return [group for group in groups if len(group) >= 4]
+
+
+def _places(values: Sequence[float]) -> list[float]:
+    places: list[float] = []
+    for value in sorted(values):
+        if not places or value - places[-1] > SNAP:
+            places.append(value)
+    return places
+
+
+def _grid(
+    xs: Sequence[float], ys: Sequence[float], rules: Sequence[Rule], words: Sequence[Word]
+) -> list[list[str]]:
+    """Return the cells from the top; `ys` fall. Cells that no line divides are one, whose text stands in each
+    place."""
+    columns, rows = len(xs) - 1, len(ys) - 1
+    upright = [rule for rule in rules if rule.x1 - rule.x0 < SNAP]
+    level = [rule for rule in rules if rule.y1 - rule.y0 < SNAP]
+
+    def is_divided_below(row: int, column: int) -> bool:
+        y, x = ys[row + 1], (xs[column] + xs[column + 1]) / 2
+        return any(abs(rule.y0 - y) <= SNAP and rule.x0 - 1 <= x <= rule.x1 + 1 for rule in level)
+
+    def is_divided_right(row: int, column: int) -> bool:
+        x, y = xs[column + 1], (ys[row] + ys[row + 1]) / 2
+        return any(abs(rule.x0 - x) <= SNAP and rule.y0 - 1 <= y <= rule.y1 + 1 for rule in upright)
+
+    owner = {(row, column): (row, column) for row in range(rows) for column in range(columns)}
+
+    def root(cell: tuple[int, int]) -> tuple[int, int]:
+        while owner[cell] != cell:
+            cell = owner[cell]
+        return cell
+
+    for row in range(rows):
+        for column in range(columns):
+            if column + 1 < columns and not is_divided_right(row, column):
+                owner[root((row, column + 1))] = root((row, column))
+            if row + 1 < rows and not is_divided_below(row, column):
+                owner[root((row + 1, column))] = root((row, column))
+    held: dict[tuple[int, int], list[Word]] = {}
+    for word in words:
+        column = sum((word.x0 + word.x1) / 2 >= x for x in xs[1:-1])
+        row = sum(word.middle <= y for y in ys[1:-1])
+        held.setdefault(root((row, column)), []).append(word)
+    texts = {cell: _flowing(_lines(inside)) for cell, inside in held.items()}
+    return [[texts.get(root((row, column)), "") for column in range(columns)] for row in range(rows)]
+
+
+def _aligned_table(lines: Sequence[_Line]) -> tuple[int, list[list[str]]]:
+    """Return the table that begins with the first line, set with spaces alone: how many lines it takes, 0 if
+    it is not a table, and its rows."""
+    run: list[list[list[Word]]] = []
+    columns: list[tuple[float, float]] = []
+    for number, line in enumerate(lines):
+        if number and lines[number - 1].y0 - line.y1 > 2.0 * line.size:
+            break
+        cells = line.cells()
+        spans = [(cell[0].x0, cell[-1].x1) for cell in cells]
+        if len(cells) < 2:
+            over = [one for one in columns if spans[0][0] < one[1] and spans[0][1] > one[0]]
+            # A cell alone in its row, or one that continues.
+            if not run or len(over) != 1 or not _is_cell_like(line, columns, over[0]):
+                break
+        merged = _joined([*columns, *spans])
+        if run and len(merged) < max(2, len(columns)):
+            break
+        columns = merged
+        run.append(cells)
+    while run and len(run[-1]) < 2:
+        run.pop()
+    wide = sum(len(cells) >= 2 for cells in run)
+    if wide < 2 or (wide < 3 and len(columns) < 3) or len(columns) < 2:
+        return 0, []
+    rows: list[list[str]] = []
+    pitches = [above.y0 - below.y0 for above, below in pairwise(lines[: len(run)])]
+    pitch = median(pitches) if pitches else 0.0
+    for number, cells in enumerate(run):
+        row = [""] * len(columns)
+        for cell in cells:
+            place = next(n for n, one in enumerate(columns) if cell[0].x0 < one[1] and cell[-1].x1 > one[0])
+            row[place] = f"{row[place]} {' '.join(word.text for word in cell)}".strip()
+        goes_on = number > 0 and not row[0] and len(cells) == 1 and pitches[number - 1] <= pitch * 0.85
+        if goes_on:
+            rows[-1] = [f"{above} {below}".strip() for above, below in zip(rows[-1], row, strict=True)]
+        else:
+            rows.append(row)
+    return len(run), rows
+
+
+def _is_cell_like(line: _Line, columns: Sequence[tuple[float, float]], over: tuple[float, float]) -> bool:
+    """Return whether a line of one cell is part of a table: it is as narrow as its column, which is not the
+    last, where text would begin."""
+    return line.x1 <= over[1] + 2 * line.size and line.x1 - line.x0 <= max(over[1] - over[0], 8 * line.size)
+
+
+def _joined(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return the spans with overlapping ones joined."""
+    joined: list[tuple[float, float]] = []
+    for begin, end in sorted(spans):
+        if joined and begin < joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
+        else:
+            joined.append((begin, end))
+    return joined
+
+
+# --- blocks ---
+
+
+def _region_blocks(items: Sequence[Item], tables: Sequence[Table], style: Style) -> Iterator[Block]:
+    by_box: Mapping[tuple[float, ...], list[list[str]]] = {table[:4]: table[4] for table in tables}
+    lines: list[_Line] = []
+    for item in items:
+        if isinstance(item, _Line):
+            lines.append(item)
+            continue
+        yield from _line_blocks(lines, style)
+        lines = []
+        yield Block(rows=by_box[item])
+    yield from _line_blocks(lines, style)
+
+
+def _line_blocks(lines: Sequence[_Line], style: Style) -> Iterator[Block]:
+    at = 0
+    pitches = [above.y0 - below.y0 for above, below in pairwise(lines) if abs(above.size - below.size) < 1]
+    pitch = median(pitches) if pitches else 0.0
+    left = min((line.x0 for line in lines), default=0.0)
+    right = max((line.x1 for line in lines), default=0.0)
+    while at < len(lines):
+        line = lines[at]
+        if line.mono:
+            end = at + 1
+            while (
+                end < len(lines) and lines[end].mono and lines[end - 1].y0 - lines[end].y1 < 2.5 * line.size
+            ):
+                end += 1
+            if end - at > 1 or line.x0 > left:
+                yield Block(_code(lines[at:end]), code=True)
+                at = end
+                continue
+        taken, rows = _aligned_table(lines[at:])
+        if taken:
+            yield Block(rows=[[_LEADER.sub("", cell).strip() for cell in row] for row in rows])
+            at += taken
+            continue
+        level = _level(lines, at, style)
+        end = at + 1
+        if level:
+            while (
+                end < len(lines)
+                and end - at < 4
+                and _level(lines, end, style) == level
+                and _is_close(lines, end)
+            ):
+                end += 1
+            yield Block(" ".join(one.text for one in lines[at:end]), level)
+        else:
+            while end < len(lines) and not _begins(lines, end, left, right, pitch, style):
+                end += 1
+            yield Block(_flowing(lines[at:end], right))
+        at = end
+
+
+def _level(lines: Sequence[_Line], at: int, style: Style) -> int:
+    """Return the level of a heading, 0 for text: a heading is larger than the text, or bold, short and
+    alone."""
+    line = lines[at]
+    if len(line.text) > 200 or not any(map(str.isalpha, line.text)):
+        return 0
+    if line.size >= style.body_size * 1.12:
+        larger = [size for size in style.heading_sizes if size > line.size * 1.03]
+        return min(len(larger) + 1, 6)
+    if not line.bold or len(line.text) > 100 or line.text.endswith((".", ",", ";")):
+        return 0
+    is_above_apart = at == 0 or lines[at - 1].y0 - line.y1 > 0.35 * line.size or lines[at - 1].bold
+    is_below_other = at + 1 == len(lines) or not lines[at + 1].bold or lines[at + 1].size != line.size
+    return min(len(style.heading_sizes) + 1, 6) if is_above_apart and is_below_other else 0
+
+
+def _is_close(lines: Sequence[_Line], at: int) -> bool:
+    above, line = lines[at - 1], lines[at]
+    return abs(above.size - line.size) < 1 and above.y0 - line.y1 < 0.6 * line.size
+
+
+def _begins(lines: Sequence[_Line], at: int, left: float, right: float, pitch: float, style: Style) -> bool:
+    """Return whether a line begins a block of its own; `pitch` is the usual distance of lines."""
+    above, line = lines[at - 1], lines[at]
+    if line.y1 > above.y0 + line.size and line.y0 > above.y1:
+        return True  # another column
+    is_apart = above.y0 - line.y0 > 1.25 * pitch and above.y0 - line.y1 > 0.25 * line.size
+    if is_apart or abs(above.size - line.size) > 0.15 * line.size:
+        return True
+    if line.mono and not above.mono:
+        return True
+    if _level(lines, at, style) or _aligned_table(lines[at:])[0]:
+        return True
+    is_indented = line.x0 - left > line.size and abs(above.x0 - left) < 1
+    is_above_short = above.x1 < right - 0.15 * (right - left)
+    return (
+        is_indented
+        and is_above_short
+        and above.text.endswith(_ENDS)
+        and not _BULLET.match(line.words[0].text)
+    )
+
+
+def _flowing(lines: Sequence[_Line], right: float = 0.0) -> str:
+    """Return lines as running text, with divided words joined and the author's line ends kept."""
+    text = ""
+    left = min((line.x0 for line in lines), default=0.0)
+    for number, line in enumerate(lines):
+        added = " ".join(word.text for word in line.words if not _LEADER.fullmatch(word.text))
+        if not text:
+            text = added
+        elif _BULLET.match(line.words[0].text) and len(line.words) > 1:
+            text += "\n" + added
+        elif re.search(r"[^\W\d_][-\xad]$", text) and added[:1].islower():
+            text = text[:-1] + added
+        elif right and lines[number - 1].x1 < right - 0.3 * (right - left):
+            text += "\n" + added
+        else:
+            text += " " + added
+    return text
+
+
+def _code(lines: Sequence[_Line]) -> str:
+    """Return code with the spaces that the places of its words show."""
+    widths = [(word.x1 - word.x0) / len(word.text) for line in lines for word in line.words]
+    width = median(widths) or 1.0
+    left = min(line.x0 for line in lines)
+    written = []
+    for number, line in enumerate(lines):
+        if number and lines[number - 1].y0 - line.y1 > 0.9 * line.size:
+            written.append("")
+        text = ""
+        for word in line.words:
+            place = round((word.x0 - left) / width)
+            text += " " * max(place - len(text), 1 if text else 0) + word.text
+        written.append(text)
+    return "\n".join(written)

@@ -1,0 +1,1 @@
+"""HTML, and other formats of websites."""

@@ -1,0 +1,76 @@
+"""Process that reads files: one request after the other on stdin, answers on stdout.
+
+The first line of the answers names the process's restrictions. A request is a line of JSON, {"reader": name,
+"size": bytes, "hints": {...}}; the bytes are in a file that was open when the process began. Answers are
+lines of JSON: pieces of the text, each as soon as it is read, and at last null, or an error.
+"""
+
+import dataclasses
+import importlib
+import json
+import os
+import sys
+from pathlib import Path
+from typing import IO, Any, BinaryIO
+
+from groundline_extraction.readers.common import (
+    Give,
+    Hints,
+    Read,
+    ReaderLimits,
+    ReadError,
+    cut,
+    encoded_bytes,
+)
+from groundline_extraction.readers.isolation import confine, limit_cpu_seconds
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    limits = ReaderLimits(**json.loads(sys.argv[1]))
+    content = int(sys.argv[2])
+    readable = [Path(limits.ocr_data)] if limits.ocr_data else []
+    isolation = confine(readable, memory_bytes=limits.memory_bytes)
+    # Answers have a stream of their own: a library that prints must not end up between them.
+    with os.fdopen(os.dup(1), "wb") as answers:
+        os.dup2(2, 1)
+        _write(answers, isolation)
+        while line := sys.stdin.buffer.readline():
+            request = json.loads(line)
+            with os.fdopen(content, "rb", closefd=False) as file:
+                file.seek(0)
+                # The caller measures the time of the whole, and by then waits no longer.
+                limit_cpu_seconds(limits.seconds_for(request["size"]))
+
+                def give(read: Read, size: int = request["size"]) -> None:
+                    for piece in cut(read):
+                        _write(answers, {"piece": dataclasses.asdict(piece)})
+                    limit_cpu_seconds(limits.seconds_for(size))
+
+                hints = Hints(**request["hints"])
+                _write(answers, _error(request["reader"], file, hints, limits, give))
+
+
+def _error(reader: Any, file: BinaryIO, hints: Hints, limits: ReaderLimits, give: Give) -> Any:
+    """Read a file, and return the error that kept it from being read to its end; None if none did."""
+    module = importlib.import_module(f"groundline_extraction.readers.{reader}")
+    try:
+        if hasattr(module, "read_pieces"):
+            module.read_pieces(file, hints, limits, give)
+        else:
+            give(module.read(file.read(), hints, limits))
+    except ReadError as error:
+        return {"error": [error.reason, error.message]}
+    except (MemoryError, RecursionError):
+        return {"error": ["DOCUMENT_TOO_LARGE", "reading it takes more memory than it may"]}
+    return None
+
+
+def _write(answers: IO[bytes], answer: object) -> None:
+    answers.write(json.dumps(answer, default=encoded_bytes).encode() + b"\n")
+    answers.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,234 @@
+"""Readers in processes of their own, bounded in memory and time.
+
+A file that makes its reader run wild, or breaks a native library, costs that process and fails that
+document, not the service. The processes are confined (see `isolation`), get no environment, hence no secrets,
+and answer in JSON, which cannot carry code. They are kept for the next file: starting one takes about half a
+second. Files go there on disk and texts come back in pieces, so that neither has to fit into memory here.
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, Literal, Self
+
+import structlog
+
+from groundline_extraction.formats import ReaderName
+from groundline_extraction.readers.common import (
+    NO_HINTS,
+    Hints,
+    Read,
+    ReaderLimits,
+    ReadError,
+    joined,
+    read_answer,
+)
+from groundline_extraction.spooling import open_spool_file
+from groundline_extraction.turns import ClientTurns
+
+__all__ = ["Sandbox"]
+
+FILES_PER_PROCESS: Final = 200
+"""Files after which a process is replaced: libraries keep some memory of every file."""
+
+_WORKER: Final = "groundline_extraction.readers.worker"
+
+_log = structlog.get_logger(__name__)
+
+
+type AnyReader = ReaderName | Literal["web.feed", "web.page", "web.sitemap"]
+
+
+class Sandbox:
+    """Reader of files in confined processes, at most `processes` at a time, of one client all but one of
+    these; used from threads. Close it when done."""
+
+    def __init__(
+        self, limits: ReaderLimits, *, processes: int = 3, spool_directory: Path | None = None
+    ) -> None:
+        """Take the limits. `spool_directory`: directory of the files for the processes."""
+        self._limits = limits
+        self._spool_directory = spool_directory
+        self._turns = ClientTurns(processes)
+        self._idle: list[_Process] = []
+        self._lock = threading.Lock()
+        self._closed = False
+        self._is_logged = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def read(self, reader: AnyReader, data: bytes, hints: Hints = NO_HINTS, *, client: str = "") -> Read:
+        """Read a file, blocking until it is done; `client` is charged for it. Raises ReadError, also with
+        READER_TIMEOUT and READER_CRASHED."""
+        return joined(self.pieces(reader, [data], hints, client=client))
+
+    def pieces(
+        self, reader: AnyReader, parts: Iterable[bytes], hints: Hints = NO_HINTS, *, client: str = ""
+    ) -> Generator[Read]:
+        """Yield the text of a file that comes in parts, piece by piece; a process is held from the first to
+        the last of them. Raises as `read` does, and OSError if the disk is full."""
+        with self._turns.blocking(client):
+            process = self._take()
+            try:
+                yield from process.pieces(reader, parts, hints)
+            finally:
+                self._put_back(process)
+
+    def close(self) -> None:
+        """End the processes; a second call does nothing."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for process in idle:
+            process.end()
+
+    def _take(self) -> "_Process":
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("the sandbox is closed")
+            while self._idle:
+                process = self._idle.pop()
+                if process.is_usable:
+                    return process
+                process.end()
+        return _Process(self._limits, self._spool_directory, self._log_isolation)
+
+    def _log_isolation(self, isolation: Mapping[str, str]) -> None:
+        """Log once what is in force: all processes are alike."""
+        with self._lock:
+            is_first, self._is_logged = not self._is_logged, True
+        if is_first:
+            is_lacking = any(said.startswith("not restricted") for said in isolation.values())
+            (_log.warning if is_lacking else _log.info)("readers_confined", **isolation)
+
+    def _put_back(self, process: "_Process") -> None:
+        with self._lock:
+            if not self._closed and process.is_usable:
+                self._idle.append(process)
+                return
+        process.end()
+
+
+class _Process:
+    def __init__(
+        self,
+        limits: ReaderLimits,
+        spool_directory: Path | None,
+        on_confined: Callable[[Mapping[str, str]], None],
+    ) -> None:
+        self._limits = limits
+        self._on_confined = on_confined
+        self._reads = 0
+        self._is_reading = False
+        self._file = open_spool_file(spool_directory)
+        """File to be read; the process, which may not write, has it open as well."""
+        descriptor = self._file.fileno()
+        described = json.dumps(dataclasses.asdict(limits))
+        self._popen = subprocess.Popen(
+            [sys.executable, "-I", "-X", "utf8", "-m", _WORKER, described, str(descriptor)],
+            pass_fds=[descriptor],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            # Complaints of libraries may quote the document.
+            stderr=subprocess.DEVNULL,
+            # A process has one thread, and cannot start others.
+            env={"OMP_THREAD_LIMIT": "1", "OPENBLAS_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"},
+            # Signals of a terminal must not reach it.
+            start_new_session=True,
+        )
+
+    @property
+    def is_usable(self) -> bool:
+        """Return whether it may read the next file. While it reads, it may not: its next answers would be
+        taken for that file's."""
+        return not self._is_reading and self._reads < FILES_PER_PROCESS and self._popen.poll() is None
+
+    def pieces(self, reader: str, parts: Iterable[bytes], hints: Hints) -> Iterator[Read]:
+        assert self._popen.stdin is not None
+        size = self._put_down(parts)
+        self._reads += 1
+        self._is_reading = True
+        header = {"reader": reader, "size": size, "hints": dataclasses.asdict(hints)}
+        with contextlib.suppress(BrokenPipeError):  # it does not answer then
+            self._popen.stdin.write(json.dumps(header).encode() + b"\n")
+            self._popen.stdin.flush()
+        waited, given = 0.0, 0
+        if self._reads == 1:
+            isolation, waited = self._answer(self._limits.seconds_for(size), waited)
+            self._on_confined(isolation)
+        while True:
+            answer, waited = self._answer(self._limits.seconds_for(size, given), waited)
+            if answer is None or "error" in answer:
+                self._is_reading = False
+                os.ftruncate(self._file.fileno(), 0)
+            if answer is None:
+                return
+            if "error" in answer:
+                raise ReadError(*answer["error"])
+            piece = read_answer(answer["piece"])
+            given += len(piece.text)
+            size += sum(len(member.data) for member in piece.members)
+            yield piece
+
+    def _answer(self, seconds: float, waited: float) -> tuple[Any, float]:
+        """Return the next answer, and the seconds that all were waited for, `seconds` at most. Raises
+        ReadError."""
+        assert self._popen.stdout is not None
+        begun = time.monotonic()
+        late = threading.Event()
+
+        def give_up() -> None:
+            late.set()
+            self._kill()
+
+        timer = threading.Timer(seconds - waited, give_up)
+        timer.daemon = True
+        timer.start()
+        try:
+            line = self._popen.stdout.readline()
+        finally:
+            timer.cancel()
+        if line.endswith(b"\n"):
+            return json.loads(line), waited + time.monotonic() - begun
+        self._kill()
+        self._popen.wait()
+        if late.is_set():
+            raise ReadError("READER_TIMEOUT", f"reading it took more than {seconds:g} seconds")
+        raise ReadError("READER_CRASHED", "reading it ended the process that did")
+
+    def _put_down(self, parts: Iterable[bytes]) -> int:
+        """Write a file for the process, and return its size. Raises OSError if the disk is full."""
+        descriptor, size = self._file.fileno(), 0
+        os.ftruncate(descriptor, 0)
+        for part in parts:
+            rest = memoryview(part)
+            while rest:
+                written = os.pwrite(descriptor, rest, size)
+                size += written
+                rest = rest[written:]
+        return size
+
+    def end(self) -> None:
+        self._kill()
+        self._popen.wait()
+        self._file.close()
+        for stream in (self._popen.stdin, self._popen.stdout):
+            if stream is not None:
+                # Bytes that the process no longer wanted.
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
+
+    def _kill(self) -> None:
+        """Kill the process by Popen, which knows when its id may be another's."""
+        self._popen.kill()

@@ -1,0 +1,128 @@
+"""Segments of long texts that can be worked on one by one: cut where a reader would pause."""
+
+import json
+import re
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from groundline_extraction.spooling import Spool
+from groundline_extraction.texts import Heading, TextSegment
+
+__all__ = ["SEGMENT_CHARACTERS", "HeadedCutter", "kept_segments", "known_headings"]
+
+SEGMENT_CHARACTERS: Final = 1 << 20
+"""Maximum characters of a segment; with its chunks and vectors it takes some ten times that in memory."""
+
+_SECTION: Final = re.compile(r"^(?=#{1,6}[ \t])", re.MULTILINE)
+# An indented line continues a list or a function above.
+_PARAGRAPH: Final = re.compile(r"\n[ \t\r]*\n(?=\S)")
+_FENCE: Final = re.compile(r"^ {0,3}(`{3,}|~{3,})", re.MULTILINE)
+
+
+class HeadedCutter:
+    """Cutter of a text that comes in pieces of any size into segments with their headings.
+
+    A cut is made in the second half of a segment's maximum: before the last Markdown heading, else paragraph,
+    line or word there; in Markdown not within a code fence.
+    """
+
+    def __init__(
+        self,
+        *,
+        is_markdown: bool,
+        read_headings: Callable[[str, int], Iterable[Heading]],
+        characters: int = SEGMENT_CHARACTERS,
+    ) -> None:
+        """Take the parameters. `read_headings` finds those of a segment, given its text and its start in the
+        whole text, in which they count; `characters` is the maximum of a segment."""
+        self._characters = characters
+        self._is_markdown = is_markdown
+        self._read_headings = read_headings
+        self._text = ""
+        self._start = 0
+
+    def feed(self, piece: str) -> Iterator[TextSegment]:
+        """Add a piece, and yield the segments that are complete."""
+        most = self._characters
+        for begin in range(0, len(piece), most):
+            self._text += piece[begin : begin + most]
+            while len(self._text) > most:
+                yield self._taken(_cut(self._text[:most], self._is_markdown))
+
+    def end(self) -> Iterator[TextSegment]:
+        """Yield the last segment, if any text is left."""
+        if self._text:
+            yield self._taken(len(self._text))
+
+    def _taken(self, end: int) -> TextSegment:
+        text, start = self._text[:end], self._start
+        self._text, self._start = self._text[end:], start + end
+        return TextSegment(text, start, tuple(self._read_headings(text, start)))
+
+
+def known_headings(headings: deque[Heading]) -> Callable[[str, int], Iterator[Heading]]:
+    """Return a function that gives out known headings, in order, to the segments they are in."""
+
+    def within(text: str, start: int) -> Iterator[Heading]:
+        while headings and headings[0].start < start + len(text):
+            yield headings.popleft()
+
+    return within
+
+
+def kept_segments(directory: Path | None) -> Spool[TextSegment]:
+    """Return a spool of segments, which can be gone through again; a single one stays in memory."""
+    return Spool(_dumped, _loaded, directory=directory)
+
+
+def _dumped(segment: TextSegment) -> bytes:
+    headings = [[heading.level, heading.title, heading.start] for heading in segment.headings]
+    values = [segment.text, segment.start, headings]
+    return json.dumps(values, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def _loaded(data: bytes) -> TextSegment:
+    text, start, headings = json.loads(data.decode("utf-8", "surrogatepass"))
+    return TextSegment(text, start, tuple(Heading(*heading) for heading in headings))
+
+
+def _cut(text: str, is_markdown: bool) -> int:
+    """Return where the first segment of a text ends that is too long for one."""
+    middle = len(text) // 2
+    fences = _fenced(text) if is_markdown else []
+    begins = [begin for begin, _ in fences]
+
+    def last(places: Iterable[int]) -> int:
+        for at in reversed(list(places)):
+            before = bisect_left(begins, at) - 1
+            if before < 0 or fences[before][1] <= at:
+                return at
+        return 0
+
+    if is_markdown and (section := last(match.start() for match in _SECTION.finditer(text, middle))):
+        return section
+    if paragraph := last(match.end() for match in _PARAGRAPH.finditer(text, middle)):
+        return paragraph
+    for boundary in ("\n", " "):
+        if (at := text.rfind(boundary, middle)) >= 0:
+            return at + 1
+    return len(text)
+
+
+def _fenced(text: str) -> list[tuple[int, int]]:
+    """Return begin and end of code fences; one that is not closed goes to the end."""
+    fences: list[tuple[int, int]] = []
+    opened: tuple[int, str] | None = None
+    for match in _FENCE.finditer(text):
+        mark = match[1]
+        if opened is None:
+            opened = match.start(), mark
+        elif mark.startswith(opened[1]):
+            fences.append((opened[0], match.end()))
+            opened = None
+    if opened is not None:
+        fences.append((opened[0], len(text)))
+    return fences

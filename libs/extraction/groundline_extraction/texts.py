@@ -1,0 +1,87 @@
+"""Texts as they are read: their pieces and their headings."""
+
+import re
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = [
+    "MEMBER_MARK",
+    "PAGE_BREAK",
+    "ExtractedText",
+    "Heading",
+    "TextSegment",
+    "TextStream",
+    "has_pages",
+    "last_part",
+]
+
+PAGE_BREAK: Final = "\f"
+"""Separator of pages in an extracted text, as in plain text files."""
+
+MEMBER_MARK: Final = "!/"
+"""Separator of a document's uri and the name of a file within it, as in Java archives."""
+
+_PAGED: Final = frozenset(
+    {
+        "application/pdf",
+        "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+        "application/vnd.oasis.opendocument.presentation",
+        "image/tiff",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading of an extracted text: its level from 1, its plain title, and where it begins, in code
+    points."""
+
+    level: int
+    title: str
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class TextSegment:
+    """A piece of a document's text; its start, and the starts of its headings, count in the whole text."""
+
+    text: str
+    start: int = 0
+    headings: tuple[Heading, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractedText:
+    """A text, in which offsets count; its type; its headings in order.
+
+    `title` is the document's own, "" if it has none.
+    """
+
+    text: str
+    mime_type: str
+    headings: tuple[Heading, ...] = ()
+    title: str = ""
+
+
+@dataclass(slots=True)
+class TextStream:
+    """A document's text as it is read. Type and title are certain when all of its segments are read."""
+
+    segments: Generator[TextSegment]
+    """Segments; close them if they are not read to the end."""
+    mime_type: str
+    title: str = ""
+
+
+def has_pages(extraction: ExtractedText) -> bool:
+    """Return whether places in the text are on pages, or slides, that people would name."""
+    return extraction.mime_type in _PAGED or PAGE_BREAK in extraction.text
+
+
+def last_part(uri: str) -> str:
+    """Return the last part of a path or URL, without a trailing slash, query and fragment."""
+    container, _, path = uri.rpartition(MEMBER_MARK)
+    if not container and "://" in uri:
+        path = re.split(r"[?#]", uri, maxsplit=1)[0]
+    return path.rstrip("/\\").replace("\\", "/").rsplit("/", 1)[-1] or uri

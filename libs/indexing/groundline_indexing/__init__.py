@@ -1,0 +1,1 @@
+"""Chunks in PostgreSQL and in the distributed index."""

@@ -1,0 +1,112 @@
+"""Rows of chunks and texts, as they are copied into PostgreSQL."""
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import batched
+from typing import Any, Final
+
+import asyncpg
+import numpy as np
+from groundline.v1 import passage_pb2
+from groundline_database import Connection
+from groundline_database.enums import enum_text
+from groundline_extraction.texts import TextSegment
+
+from groundline_indexing.documents import DocumentVersion, ReadyDocument
+from groundline_indexing.partitions import chunk_table
+from groundline_indexing.texts import Series
+
+__all__ = ["CHUNK_COLUMNS", "chunk_records", "copy_chunks", "document_values", "text_parts"]
+
+# A COPY of this many rows into a live HNSW index takes about half a second, far below the statement's time
+# limit.
+COPY_ROWS: Final = 256
+
+
+CHUNK_COLUMNS: Final = (
+    "partition_id",
+    "collection_id",
+    "document_id",
+    "chunk_index",
+    "original_text",
+    "context_annotation",
+    "lexical_text",
+    "embedding",
+    "start_offset",
+    "end_offset",
+    "siblings_before",
+    "siblings_after",
+    "signature",
+    "source_type",
+    "metadata",
+    "allowed_principals",
+    "update_time",
+)
+
+
+async def copy_chunks(
+    connection: Connection,
+    partition_id: int,
+    collection_id: str,
+    rows: Iterable[tuple[ReadyDocument, asyncpg.Record]],
+) -> None:
+    """Write the chunks of documents, each with its row of the table documents."""
+    into = (partition_id, collection_id)
+    records = (record for new, row in rows for record in chunk_records(into, new, row))
+    for batch in batched(records, COPY_ROWS):
+        await connection.copy_records_to_table(
+            chunk_table(partition_id), records=batch, columns=CHUNK_COLUMNS
+        )
+
+
+def text_parts(document_id: Any, segments: Series[TextSegment]) -> Iterator[tuple[Any, ...]]:
+    """Yield rows of document_texts, without the table's defaults."""
+    for part, segment in enumerate(segments):
+        headings = [[heading.level, heading.title, heading.start] for heading in segment.headings]
+        yield document_id, part, segment.text, headings
+
+
+def document_values(collection_id: str, version: DocumentVersion) -> tuple[Any, ...]:
+    """Return the columns collection_id, uri, source_type, title, mime_type, content_hash, input_hash,
+    ingestion_hash, size_bytes, metadata, allowed_principals."""
+    return (
+        collection_id,
+        version.uri,
+        enum_text(passage_pb2.SourceType, version.source_type),
+        version.title,
+        version.mime_type,
+        version.content_hash,
+        version.input_hash,
+        version.ingestion_hash,
+        version.size_bytes,
+        version.metadata,
+        list(version.allowed_principals),
+    )
+
+
+def chunk_records(
+    into: tuple[int, str], new: ReadyDocument, document: asyncpg.Record | Mapping[str, Any]
+) -> Iterator[tuple[Any, ...]]:
+    """Yield rows of CHUNK_COLUMNS for a partition of a collection; `document` has its id and update_time."""
+    version = new.version
+    source_type = enum_text(passage_pb2.SourceType, version.source_type)
+    document_id = uuid.UUID(str(document["document_id"]))  # read once, not for each row
+    for index, (chunk, vector) in enumerate(zip(new.chunks, new.vectors, strict=True)):
+        yield (
+            *into,
+            document_id,
+            index,
+            chunk.section.text,
+            chunk.context,
+            chunk.lexical_text,
+            vector.astype(np.float16, copy=False),
+            chunk.section.start,
+            chunk.section.end,
+            chunk.section.siblings_before,
+            chunk.section.siblings_after,
+            chunk.signature,
+            source_type,
+            {"page": chunk.page, **version.metadata} if chunk.page else version.metadata,
+            version.allowed_principals,
+            document["update_time"],
+        )

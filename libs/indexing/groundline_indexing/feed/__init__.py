@@ -1,0 +1,1 @@
+"""Outbox of a search index outside PostgreSQL."""

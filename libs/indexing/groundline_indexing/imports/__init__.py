@@ -1,0 +1,1 @@
+"""Bulk load of files of records into a collection."""

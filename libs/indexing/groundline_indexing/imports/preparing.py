@@ -1,0 +1,71 @@
+"""Preparation of an import's records as documents ready to be stored, as the pipeline makes them."""
+
+from contextlib import closing
+from dataclasses import replace
+
+import numpy as np
+from groundline_embedding import Embedder
+from groundline_extraction.documents import GivenDocument
+from groundline_extraction.segments import HeadedCutter
+from groundline_extraction.texts import ExtractedText, TextSegment
+
+from groundline_indexing.collections import StoredCollection
+from groundline_indexing.documents import DocumentVersion, ReadyDocument
+from groundline_indexing.hashes import ingestion_hash, passages_hash
+from groundline_indexing.imports.records import PASSAGE_BREAK, GivenRecord
+from groundline_indexing.preparation import Preparation, identify, prepared_chunks
+from groundline_indexing.texts import PreparedChunk, Section
+
+__all__ = ["RecordPreparation", "identified", "with_vectors"]
+
+
+def identified(record: GivenRecord, collection: StoredCollection) -> tuple[GivenDocument, DocumentVersion]:
+    """Return the record's document with its hashes, by which one that is unchanged is known."""
+    given, version = identify(record.given, collection)
+    if record.vectors is None:
+        return given, version
+    hashed = passages_hash(version.input_hash, record.passages, record.vectors.tobytes())
+    return given, replace(
+        version, input_hash=hashed, ingestion_hash=ingestion_hash(hashed, collection.settings)
+    )
+
+
+class RecordPreparation:
+    """Preparation that chunks and embeds the texts of records without vectors."""
+
+    def __init__(self, preparation: Preparation, embedder: Embedder) -> None:
+        self._preparation = preparation
+        self._embedder = embedder
+
+    async def prepare(
+        self, given: GivenDocument, version: DocumentVersion, collection: StoredCollection
+    ) -> ReadyDocument:
+        """Cut and embed what `identified` returned of a record. Raises IngestionError."""
+        kept, version = self._preparation.read(given, version)
+        with closing(kept):
+            parts = self._preparation.chunk(kept, version, collection)
+            chunks = [chunk for prepared in parts for chunk in prepared.chunks]
+            segments = list(kept)
+        texts = [chunk.embedded_text for chunk in chunks]
+        vectors = (await self._embedder.embed_documents(texts)).astype(np.float16)
+        tokens = sum(self._embedder.count_tokens(texts))
+        return ReadyDocument(version, chunks, vectors, segments, tokens)
+
+
+def with_vectors(
+    record: GivenRecord, given: GivenDocument, version: DocumentVersion, collection: StoredCollection
+) -> ReadyDocument:
+    """Return the document of a record whose passages have vectors, from what `identified` returned."""
+    assert isinstance(given.content, str), "passages are text"
+    assert record.vectors is not None, "each passage has a vector"
+    version = replace(version, mime_type=version.mime_type or "text/plain")
+    sections, start = [], 0
+    for passage in record.passages:
+        sections.append(Section(passage, start, start + len(passage)))
+        start += len(passage) + len(PASSAGE_BREAK)
+    extraction = ExtractedText(given.content, version.mime_type)
+    chunks: list[PreparedChunk] = prepared_chunks(extraction, sections, version, collection)
+    cutter = HeadedCutter(is_markdown=False, read_headings=lambda text, start: ())
+    segments: list[TextSegment] = [*cutter.feed(given.content), *cutter.end()]
+    # No tokens: nothing was embedded here.
+    return ReadyDocument(version, chunks, record.vectors, segments)

@@ -1,0 +1,599 @@
+"""Imports in PostgreSQL: a table of chunks beside the collection's partition, which it replaces when it is
+complete, and the tables in which its documents wait until then."""
+
+# ruff: noqa: S608 - what is put into SQL here are constants, columns and names made of numbers
+
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import asyncpg
+from groundline_database import Connection
+from groundline_lexical import LAST_RECOVERY, LexicalIndex
+
+from groundline_indexing.chunks import CHUNK_COLUMNS, chunk_records, document_values, text_parts
+from groundline_indexing.documents import DocumentVersion, ReadyDocument
+from groundline_indexing.erasure import forget_handed_in
+from groundline_indexing.feed.state import is_feed_behind
+from groundline_indexing.imports.records import BatchResult, ImportFailedError, RecordFailure
+from groundline_indexing.partitions import (
+    attach_partition,
+    chunk_table,
+    copy_partition,
+    create_chunk_table,
+    has_moved,
+    leave_partition,
+)
+from groundline_indexing.vector_indexes import build_vector_index, is_vector_index_due
+
+__all__ = ["Import", "OpenImport", "discard_import", "drop_orphaned_imports", "open_import"]
+
+_LOCKS: Final = 0x696D70
+"""First half of the advisory lock's key; the second is the partition's id. The holder runs the import."""
+
+_DOCUMENT_COLUMNS: Final = (
+    "document_id",
+    "collection_id",
+    "uri",
+    "source_type",
+    "title",
+    "mime_type",
+    "content_hash",
+    "input_hash",
+    "ingestion_hash",
+    "size_bytes",
+    "metadata",
+    "allowed_principals",
+    "state",
+    "chunk_count",
+    "token_count",
+    "version",
+    "create_time",
+    "update_time",
+    "batch",
+    "seen_version",
+)
+_IDENTITY: Final = ("document_id", "collection_id", "uri")
+
+_RUNNING_REINDEX: Final = """
+    SELECT true FROM ingestion_jobs WHERE collection_id = $1 AND kind = 'reindex' AND end_time IS NULL
+"""
+_KIND: Final = """
+    SELECT p.embedding_model, p.dimensions, p.language, p.lexical_backend
+    FROM collections c JOIN chunk_partitions p USING (partition_id) WHERE c.collection_id = $1
+"""
+_TOTALS: Final = """
+    SELECT count(*) AS batches, coalesce(sum(document_count), 0)::bigint AS document_count,
+           coalesce(sum(added_count), 0)::bigint AS added_count,
+           coalesce(sum(byte_count), 0)::bigint AS byte_count,
+           coalesce(sum(chunk_count), 0)::bigint AS chunk_count,
+           coalesce(sum(unchanged_count), 0)::bigint AS unchanged_count
+    FROM import_batches WHERE collection_id = $1
+"""
+
+# Documents that were written, replaced or deleted while the import ran: the last change counts. Only the
+# chunks of deleted ones have to be removed.
+_CHANGED: Final = """
+    SELECT d.document_id, d.uri FROM documents d
+    LEFT JOIN {kept} k ON k.document_id = d.document_id LEFT JOIN {documents} s ON s.uri = d.uri
+    WHERE d.collection_id = $1 AND CASE
+        WHEN s.uri IS NULL THEN d.chunk_count > 0 AND k.version IS DISTINCT FROM d.version
+        ELSE s.seen_version IS DISTINCT FROM d.version
+    END
+"""
+_GONE: Final = """
+    SELECT document_id FROM (
+        SELECT document_id FROM {kept} UNION ALL
+        SELECT document_id FROM {documents} WHERE seen_version IS NOT NULL
+    ) AS copied
+    WHERE NOT EXISTS (SELECT FROM documents d WHERE d.document_id = copied.document_id)
+"""
+_MISSING: Final = """
+    SELECT (SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = '{chunks}'::regclass)
+        - coalesce((SELECT filled_count FROM search_index_partitions WHERE partition_id = $1), 0)
+        + (SELECT count(*) FROM search_index_changes WHERE partition_id = $1)
+"""
+
+
+class Import(NamedTuple):
+    """An import, as far as its processes have to know it."""
+
+    collection_id: str
+    partition_id: int
+
+    @property
+    def chunks(self) -> str:
+        return chunk_table(self.partition_id)
+
+    @property
+    def documents(self) -> str:
+        return f"imported_p{self.partition_id:d}_documents"
+
+    @property
+    def texts(self) -> str:
+        return f"imported_p{self.partition_id:d}_texts"
+
+    @property
+    def kept(self) -> str:
+        """Table of the documents whose chunks were copied from the partition in use, with their versions."""
+        return f"imported_p{self.partition_id:d}_kept"
+
+
+async def open_import(
+    connection: Connection, collection_id: str, files: Sequence[Mapping[str, Any]]
+) -> Import:
+    """Return the import of these files that was begun, or a new one, as this session's alone until it ends.
+
+    Raises ImportFailedError.
+    """
+    async with connection.transaction():
+        if await connection.fetchval(_RUNNING_REINDEX, collection_id):
+            raise ImportFailedError(f"{collection_id} is being indexed again: wait for the job, or cancel it")
+        partition_id = await connection.fetchval(
+            """
+            INSERT INTO imports (collection_id, partition_id, files)
+            VALUES ($1, nextval(pg_get_serial_sequence('chunk_partitions', 'partition_id')), $2)
+            ON CONFLICT DO NOTHING RETURNING partition_id
+            """,
+            collection_id,
+            files,
+        )
+        if partition_id is not None:
+            await _create_tables(connection, Import(collection_id, partition_id))
+    row = await connection.fetchrow(
+        "SELECT partition_id, files FROM imports WHERE collection_id = $1", collection_id
+    )
+    if row is None:
+        raise ImportFailedError(f"the import into {collection_id} was discarded a moment ago")
+    if row["files"] != list(files):
+        names = ", ".join(file["name"] for file in row["files"])
+        raise ImportFailedError(
+            f"an import of other files into {collection_id} has not ended ({names}): go on with these, "
+            "unchanged, or drop what it has loaded by --discard"
+        )
+    await _lock(connection, row["partition_id"])
+    return Import(collection_id, row["partition_id"])
+
+
+async def discard_import(connection: Connection, collection_id: str) -> bool:
+    """Drop what an import has loaded that has not ended; False if no import has begun.
+
+    Raises ImportFailedError if one is running.
+    """
+    partition_id = await connection.fetchval(
+        "SELECT partition_id FROM imports WHERE collection_id = $1", collection_id
+    )
+    if partition_id is None:
+        return False
+    await _lock(connection, partition_id)
+    async with connection.transaction():
+        await _drop(connection, Import(collection_id, partition_id))
+    return True
+
+
+async def drop_orphaned_imports(connection: Connection) -> None:
+    """Drop data of imports into collections that were deleted; in a transaction."""
+    for row in await connection.fetch(
+        """
+        SELECT collection_id, partition_id FROM imports i
+        WHERE NOT EXISTS (SELECT FROM collections c WHERE c.collection_id = i.collection_id)
+          AND pg_try_advisory_xact_lock($1, partition_id::int)
+        """,
+        _LOCKS,
+    ):
+        await _drop(connection, Import(row["collection_id"], row["partition_id"]))
+
+
+class OpenImport:
+    """An open import. The connection has only the transactions that are begun here."""
+
+    def __init__(self, connection: Connection, lexical: LexicalIndex, opened: Import) -> None:
+        self._connection = connection
+        self._lexical = lexical
+        self._import = opened
+
+    async def used(self) -> tuple[int, int]:
+        """Return how many documents the collection has, and their bytes as handed in."""
+        row = await self._connection.fetchrow(
+            "SELECT count(*), coalesce(sum(size_bytes), 0)::bigint FROM documents WHERE collection_id = $1",
+            self._import.collection_id,
+        )
+        assert row is not None, "aggregates have a row"
+        documents, size = row
+        return documents, size
+
+    async def loaded(self) -> frozenset[int]:
+        """Return the numbers of the batches that are stored."""
+        rows = await self._connection.fetch(
+            "SELECT batch FROM import_batches WHERE collection_id = $1", self._import.collection_id
+        )
+        return frozenset(row["batch"] for row in rows)
+
+    async def total(self) -> BatchResult:
+        """Return the sums over all batches that are stored."""
+        row = await self._connection.fetchrow(_TOTALS, self._import.collection_id)
+        assert row is not None, "aggregates have a row"
+        failures = await self._connection.fetch(
+            """
+            SELECT f.* FROM import_batches,
+                jsonb_to_recordset(failures) AS f (file text, line integer, field text, description text)
+            WHERE collection_id = $1 ORDER BY batch, line
+            """,
+            self._import.collection_id,
+        )
+        return BatchResult(
+            row["document_count"],
+            row["added_count"],
+            row["byte_count"],
+            row["chunk_count"],
+            row["unchanged_count"],
+            [RecordFailure(**failure) for failure in failures],
+        )
+
+    async def unchanged(self, versions: Sequence[DocumentVersion]) -> frozenset[str]:
+        """Return the uris of versions that the collection has unchanged."""
+        known = await self._known([version.uri for version in versions])
+        return frozenset(
+            version.uri
+            for version in versions
+            if (row := known.get(version.uri)) is not None
+            and row["chunk_count"] > 0
+            and row["ingestion_hash"] == version.ingestion_hash
+            and row["metadata"] == version.metadata
+            and row["allowed_principals"] == list(version.allowed_principals)
+        )
+
+    async def store(
+        self,
+        batch: int,
+        versions: Sequence[ReadyDocument],
+        unchanged_count: int,
+        failures: Sequence[RecordFailure],
+    ) -> BatchResult:
+        """Write a batch, whose uris differ, and record it. Of two documents of one uri the one of the later
+        batch stays. Raises ImportFailedError if the import was discarded meanwhile."""
+        connection, target = self._connection, self._import
+        async with connection.transaction():
+            if not await connection.fetchval(
+                "SELECT true FROM imports WHERE (collection_id, partition_id) = ($1, $2) FOR KEY SHARE",
+                *target,
+            ):
+                raise ImportFailedError("the import was discarded meanwhile")
+            versions = await self._without_earlier(batch, versions)
+            known = await self._known([new.version.uri for new in versions])
+            now = await connection.fetchval("SELECT clock_timestamp()")
+            rows = [
+                _row(target.collection_id, batch, new, known.get(new.version.uri), now) for new in versions
+            ]
+            stored = list(zip(versions, rows, strict=True))
+            await connection.copy_records_to_table(
+                target.documents,
+                records=[[row[name] for name in _DOCUMENT_COLUMNS] for row in rows],
+                columns=_DOCUMENT_COLUMNS,
+            )
+            await connection.copy_records_to_table(
+                target.texts,
+                records=[
+                    part for new, row in stored for part in text_parts(row["document_id"], new.segments)
+                ],
+                columns=("document_id", "part", "text", "headings"),
+            )
+            into = (target.partition_id, target.collection_id)
+            await connection.copy_records_to_table(
+                target.chunks,
+                records=(record for new, row in stored for record in chunk_records(into, new, row)),
+                columns=CHUNK_COLUMNS,
+            )
+            result = BatchResult(
+                len(versions),
+                len(versions) - len(known),
+                sum(new.version.size_bytes for new in versions)
+                - sum(row["size_bytes"] for row in known.values()),
+                sum(len(new.chunks) for new in versions),
+                unchanged_count,
+                failures,
+            )
+            await connection.execute(
+                "INSERT INTO import_batches VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+                target.collection_id,
+                batch,
+                result.document_count,
+                result.added_count,
+                result.byte_count,
+                result.chunk_count,
+                result.unchanged_count,
+                [failure.as_json() for failure in failures],
+            )
+        return result
+
+    async def copy_others(self) -> None:
+        """Copy the chunks of documents that the import does not replace, unless that was done."""
+        connection, target = self._connection, self._import
+        async with connection.transaction(isolation="repeatable_read"):
+            source = await connection.fetchval(
+                """
+                SELECT c.partition_id FROM imports i JOIN collections c USING (collection_id)
+                WHERE collection_id = $1 AND i.copied_from IS NULL
+                """,
+                target.collection_id,
+            )
+            if source is None:
+                return
+            await connection.execute(f"ANALYZE {target.documents}")
+            await connection.execute(
+                f"""
+                INSERT INTO {target.kept} SELECT document_id, version FROM documents d
+                WHERE collection_id = $1 AND chunk_count > 0
+                  AND NOT EXISTS (SELECT FROM {target.documents} s WHERE s.uri = d.uri)
+                """,
+                target.collection_id,
+            )
+            await copy_partition(
+                connection,
+                target.collection_id,
+                source,
+                target.partition_id,
+                f"document_id IN (SELECT document_id FROM {target.kept})",
+            )
+            await connection.execute(
+                "UPDATE imports SET copied_from = $2 WHERE collection_id = $1", target.collection_id, source
+            )
+
+    async def build_keys(self) -> None:
+        """Create the indexes that every partition has, unless they exist, so that attaching finds them."""
+        table = self._import.chunks
+        if not await self._connection.fetchval(
+            "SELECT true FROM pg_constraint WHERE conrelid = $1::text::regclass AND contype = 'p'", table
+        ):
+            await self._connection.execute(f"ALTER TABLE {table} ADD PRIMARY KEY (partition_id, chunk_id)")
+        await self._connection.execute(
+            f"""
+            CREATE INDEX IF NOT EXISTS {table}_metadata ON {table} USING gin (metadata jsonb_path_ops);
+            CREATE INDEX IF NOT EXISTS {table}_principals ON {table} USING gin (allowed_principals)
+            """
+        )
+
+    async def build_keyword_index(self) -> None:
+        """Create the keyword index unless it exists."""
+        connection, target = self._connection, self._import
+        async with connection.transaction():
+            if await connection.fetchval(
+                """
+                SELECT true FROM pg_index x JOIN pg_class k ON k.oid = x.indexrelid
+                JOIN pg_am a ON a.oid = k.relam WHERE x.indrelid = $1::text::regclass AND a.amname = 'bm25'
+                """,
+                target.chunks,
+            ):
+                return
+            # Read before the build: after a crash the index will be known to be older.
+            await connection.execute(
+                f"UPDATE imports SET lexical_built_after = {LAST_RECOVERY} WHERE collection_id = $1",
+                target.collection_id,
+            )
+            kind = await self._kind()
+            await self._lexical.create_index(connection, target.chunks, kind["language"])
+
+    async def build_vector_index(self, maximum_bytes: int = 0) -> None:
+        """Create the vector index unless it exists or a search needs none; `maximum_bytes` as the function of
+        that name takes it."""
+        if await is_vector_index_due(self._connection, self._import.partition_id):
+            kind = await self._kind()
+            await build_vector_index(
+                self._connection, self._import.partition_id, kind["dimensions"], maximum_bytes
+            )
+        await self._connection.execute(f"ANALYZE {self._import.chunks}")
+
+    async def attach(self) -> None:
+        """Make the table a partition, which no search reads yet, unless that was done.
+
+        From here on a search index outside PostgreSQL is filled with it.
+        """
+        connection, target = self._connection, self._import
+        async with connection.transaction():
+            is_new = await connection.fetchval(
+                """
+                INSERT INTO chunk_partitions (partition_id, collection_id, embedding_model, dimensions,
+                                              language, lexical_backend, lexical_built_after)
+                OVERRIDING SYSTEM VALUE
+                SELECT i.partition_id, i.collection_id, p.embedding_model, p.dimensions, p.language,
+                       p.lexical_backend, i.lexical_built_after
+                FROM imports i JOIN collections c USING (collection_id)
+                JOIN chunk_partitions p ON p.partition_id = c.partition_id
+                WHERE i.collection_id = $1 ON CONFLICT DO NOTHING RETURNING true
+                """,
+                target.collection_id,
+            )
+            if is_new:
+                await attach_partition(connection, target.partition_id)
+                await connection.execute("SELECT pg_notify('groundline_search_index', '')")
+
+    async def missing_in_index(self) -> int:
+        """Estimate how many of its chunks a search index that is fed still lacks; 0 if none is fed."""
+        if not await is_feed_behind(self._connection, self._import.partition_id):
+            return 0
+        missing: int = await self._connection.fetchval(
+            _MISSING.format(chunks=self._import.chunks), self._import.partition_id
+        )
+        return max(missing, 1)
+
+    async def switch(self, grace_seconds: float) -> None:
+        """Replace the collection's partition by the attached table, with all its documents, at once.
+
+        Searches continue; documents wait to be stored meanwhile. Raises ImportFailedError.
+        """
+        connection, target = self._connection, self._import
+        async with connection.transaction():
+            in_use = await connection.fetchval(
+                "SELECT partition_id FROM collections WHERE collection_id = $1 FOR UPDATE",
+                target.collection_id,
+            )
+            source = await connection.fetchval(
+                "SELECT copied_from FROM imports WHERE collection_id = $1", target.collection_id
+            )
+            if in_use is None or source is None:
+                raise ImportFailedError(f"the collection {target.collection_id} was deleted meanwhile")
+            if in_use != source and not await has_moved(connection, target.collection_id, source, in_use):
+                raise ImportFailedError(
+                    f"{target.collection_id} was indexed again meanwhile: start anew after --discard"
+                )
+            await self._catch_up(in_use)
+            await self._take_documents()
+            await connection.execute(
+                """
+                UPDATE collections SET partition_id = $2, update_time = clock_timestamp()
+                WHERE collection_id = $1
+                """,
+                *target,
+            )
+            await leave_partition(connection, target.collection_id, in_use, grace_seconds)
+            await _drop(connection, target, with_chunks=False)
+
+    async def _known(self, uris: Sequence[str]) -> Mapping[str, asyncpg.Record]:
+        """Return the collection's documents of these uris, as they are now."""
+        rows = await self._connection.fetch(
+            """
+            SELECT uri, document_id, version, create_time, ingestion_hash, metadata, allowed_principals,
+                   chunk_count, size_bytes
+            FROM documents WHERE collection_id = $1 AND uri = ANY($2::text[])
+            """,
+            self._import.collection_id,
+            list(uris),
+        )
+        return {row["uri"]: row for row in rows}
+
+    async def _without_earlier(
+        self, batch: int, versions: Sequence[ReadyDocument]
+    ) -> Sequence[ReadyDocument]:
+        """Leave out versions that a later batch has stored; delete those that an earlier one has."""
+        rows = await self._connection.fetch(
+            f"SELECT uri, document_id, batch FROM {self._import.documents} WHERE uri = ANY($1::text[])",
+            [new.version.uri for new in versions],
+        )
+        later = {row["uri"] for row in rows if row["batch"] > batch}
+        await self._delete([row["document_id"] for row in rows if row["batch"] < batch])
+        return [new for new in versions if new.version.uri not in later]
+
+    async def _delete(self, document_ids: Sequence[str]) -> None:
+        """Delete documents from the import's tables."""
+        if document_ids:
+            for table in (self._import.documents, self._import.texts, self._import.chunks):
+                await self._connection.execute(
+                    f"DELETE FROM {table} WHERE document_id = ANY($1::uuid[])", document_ids
+                )
+
+    async def _kind(self) -> asyncpg.Record:
+        kind = await self._connection.fetchrow(_KIND, self._import.collection_id)
+        if kind is None:
+            raise ImportFailedError(f"the collection {self._import.collection_id} was deleted meanwhile")
+        return kind
+
+    async def _catch_up(self, in_use: int) -> None:
+        """Apply the changes of the collection's documents while the import ran."""
+        connection, target = self._connection, self._import
+        names = {"kept": target.kept, "documents": target.documents}
+        changed = await connection.fetch(_CHANGED.format(**names), target.collection_id)
+        gone = await connection.fetch(_GONE.format(**names))
+        imported = await connection.fetch(
+            f"SELECT document_id FROM {target.documents} WHERE uri = ANY($1::text[])",
+            [row["uri"] for row in changed],
+        )
+        await self._delete([row["document_id"] for row in (*changed, *gone, *imported)])
+        if changed:
+            await copy_partition(
+                connection,
+                target.collection_id,
+                in_use,
+                target.partition_id,
+                "document_id = ANY($2::uuid[])",
+                [row["document_id"] for row in changed],
+            )
+
+    async def _take_documents(self) -> None:
+        """Move the documents and their texts from where they wait into the collection."""
+        connection, target = self._connection, self._import
+        replaced = f"SELECT document_id FROM {target.documents} WHERE seen_version IS NOT NULL"
+        for table in ("document_texts", "document_originals"):
+            await connection.execute(f"DELETE FROM {table} WHERE document_id IN ({replaced})")
+        uris = await connection.fetch(f"SELECT uri FROM {target.documents} WHERE seen_version IS NOT NULL")
+        await forget_handed_in(connection, target.collection_id, [row["uri"] for row in uris])
+        columns = await connection.fetch(
+            """
+            SELECT quote_ident(attname) AS name FROM pg_attribute
+            WHERE attrelid = 'documents'::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = ''
+              -- An import that an earlier release began lacks later columns.
+              AND attname IN (SELECT attname FROM pg_attribute WHERE attrelid = $1::regclass)
+            """,
+            target.documents,
+        )
+        names = ", ".join(row["name"] for row in columns)
+        changed = ", ".join(
+            f"{row['name']} = excluded.{row['name']}" for row in columns if row["name"] not in _IDENTITY
+        )
+        await connection.execute(
+            f"""
+            INSERT INTO documents ({names}) SELECT {names} FROM {target.documents}
+            ON CONFLICT (collection_id, uri) DO UPDATE SET {changed}
+            """
+        )
+        await connection.execute(
+            f"INSERT INTO document_texts ({_TEXT_COLUMNS}) SELECT {_TEXT_COLUMNS} FROM {target.texts}"
+        )
+
+
+_TEXT_COLUMNS: Final = "document_id, part, text, headings"
+
+
+async def _create_tables(connection: Connection, target: Import) -> None:
+    table = await create_chunk_table(connection, target.partition_id)
+    await connection.execute(
+        f"""
+        CREATE INDEX ON {table} (document_id, chunk_index);
+        CREATE TABLE {target.documents}
+            (LIKE documents INCLUDING DEFAULTS, batch integer NOT NULL, seen_version bigint, UNIQUE (uri));
+        CREATE INDEX ON {target.documents} (document_id);
+        CREATE TABLE {target.texts} (LIKE document_texts);
+        CREATE INDEX ON {target.texts} (document_id);
+        CREATE TABLE {target.kept} (document_id uuid PRIMARY KEY, version bigint NOT NULL);
+        """
+    )
+
+
+async def _drop(connection: Connection, target: Import, *, with_chunks: bool = True) -> None:
+    await connection.execute(f"DROP TABLE {target.documents}, {target.texts}, {target.kept}")
+    if with_chunks:
+        # Once attached, it is dropped with its collection.
+        await connection.execute(f"DROP TABLE IF EXISTS {target.chunks}")
+        await connection.execute("DELETE FROM chunk_partitions WHERE partition_id = $1", target.partition_id)
+    await connection.execute("DELETE FROM imports WHERE collection_id = $1", target.collection_id)
+
+
+async def _lock(connection: Connection, partition_id: int) -> None:
+    """Lock the import until the session ends. Raises ImportFailedError."""
+    if not await connection.fetchval("SELECT pg_try_advisory_lock($1, $2)", _LOCKS, partition_id):
+        raise ImportFailedError("another process runs this import")
+
+
+def _row(
+    collection_id: str, batch: int, new: ReadyDocument, known: "asyncpg.Record | None", now: datetime
+) -> Mapping[str, Any]:
+    """Return a document's values by _DOCUMENT_COLUMNS."""
+    values = document_values(collection_id, new.version)
+    return dict(
+        zip(
+            _DOCUMENT_COLUMNS,
+            (
+                known["document_id"] if known else str(uuid.uuid4()),
+                *values,
+                "done",
+                len(new.chunks),
+                new.token_count,
+                known["version"] + 1 if known else 1,
+                known["create_time"] if known else now,
+                now,
+                batch,
+                known["version"] if known else None,
+            ),
+            strict=True,
+        )
+    )

@@ -1,0 +1,225 @@
+"""HNSW indexes of partitions: built in bulk when a partition has grown and settled, live from then on."""
+
+# ruff: noqa: S608 - what is put into SQL here are constants, numbers and names that chunk_table() makes of numbers
+
+import time
+from collections.abc import Sequence
+from typing import Final
+
+import asyncpg
+import structlog
+from groundline.v1 import ingestor_service_pb2 as pb
+from groundline_database import Connection, Pool, acquire, session
+
+from groundline_indexing.builds import try_lock, unlock
+from groundline_indexing.partitions import PENDING, chunk_table
+
+__all__ = [
+    "LEAST_ROWS",
+    "VectorIndexes",
+    "build_vector_index",
+    "is_vector_index_due",
+    "vector_index_on",
+    "vector_index_state",
+]
+
+LEAST_ROWS: Final = 2_000
+"""Rows below which a search reads all vectors: in 0.8 ms at 384 dimensions, where HNSW takes 0.5, and misses
+none."""
+
+MOST_ROWS: Final = 50_000
+"""Rows at which a partition gets its index even while it is being loaded: a search of this many takes 30 ms
+without one."""
+
+BUILD_SECONDS: Final = 6 * 3600.0
+RETRY_SECONDS: Final = 60.0
+
+_ELEMENT_BYTES: Final = 1000
+"""Memory of a row in a build beside its vector, in bytes: the element and its neighbours with m = 16."""
+
+_INDEXES: Final = """
+    SELECT FROM pg_index x JOIN pg_class k ON k.oid = x.indexrelid JOIN pg_am a ON a.oid = k.relam
+    WHERE x.indrelid = to_regclass('chunks_p' || {partition_id}) AND a.amname = 'hnsw' AND x.indisvalid
+"""
+
+# Partitions in use and those a reindex fills, without the index, whose table is large enough at least.
+_CANDIDATES: Final = f"""
+    SELECT p.partition_id, p.dimensions,
+        CASE WHEN j.job_id IS NULL THEN EXISTS (
+            SELECT FROM ingestion_items i
+            JOIN ingestion_jobs k USING (job_id) JOIN collections c ON c.collection_id = i.collection_id
+            WHERE c.partition_id = p.partition_id AND k.kind <> 'reindex' AND i.{PENDING}
+        ) ELSE EXISTS (
+            SELECT FROM ingestion_items i WHERE i.job_id = j.job_id AND i.{PENDING}
+        ) END AS is_loading
+    FROM chunk_partitions p
+    LEFT JOIN collections c ON c.collection_id = p.collection_id
+    LEFT JOIN ingestion_jobs j
+        ON j.partition_id = p.partition_id AND j.kind = 'reindex' AND j.end_time IS NULL
+    WHERE (p.collection_id IS NULL OR c.partition_id = p.partition_id OR j.job_id IS NOT NULL)
+      AND pg_table_size(to_regclass('chunks_p' || p.partition_id)) >= $1::bigint * 2 * p.dimensions
+      AND NOT EXISTS ({_INDEXES.format(partition_id="p.partition_id")})
+    ORDER BY p.partition_id
+"""
+_IS_VALID: Final = f"SELECT EXISTS ({_INDEXES.format(partition_id='$1::bigint')})"
+
+_log = structlog.get_logger(__name__)
+
+
+class VectorIndexes:
+    """Vector indexes, which large partitions have."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        *,
+        least_rows: int = LEAST_ROWS,
+        most_rows: int = MOST_ROWS,
+        maximum_bytes: int = 0,
+    ) -> None:
+        """Take the rows from which on a partition gets its index, when nothing is pending for it and in any
+        case; and the maximum memory as build_vector_index() takes it."""
+        self._pool = pool
+        self._least_rows = least_rows
+        self._most_rows = most_rows
+        self._maximum_bytes = maximum_bytes
+        self._failed: dict[int, float] = {}
+
+    async def build_due(self) -> Sequence[int]:
+        """Build the missing index of every partition that is large and settled, or very large; return their
+        ids.
+
+        Searches and writes continue meanwhile; of several processes one builds. A build that fails or is
+        interrupted is begun again by a later call. Raises UnavailableError.
+        """
+        built = []
+        for partition_id, dimensions in await self._due():
+            if self._failed.get(partition_id, 0.0) > time.monotonic():
+                continue
+            async with session(self._pool) as connection:
+                try:
+                    if await build_vector_index(connection, partition_id, dimensions, self._maximum_bytes):
+                        built.append(partition_id)
+                except asyncpg.QueryCanceledError:
+                    _log.info("vector_index_build_cancelled", partition_id=partition_id)
+                except asyncpg.PostgresError as error:
+                    # Searches work without it.
+                    self._failed[partition_id] = time.monotonic() + RETRY_SECONDS
+                    _log.error(
+                        "vector_index_build_failed", partition_id=partition_id, error=type(error).__qualname__
+                    )
+        return built
+
+    async def _due(self) -> list[tuple[int, int]]:
+        due = []
+        async with acquire(self._pool) as connection:
+            for row in await connection.fetch(_CANDIDATES, self._least_rows):
+                rows = self._most_rows if row["is_loading"] else self._least_rows
+                if await _has_rows(connection, row["partition_id"], rows):
+                    due.append((row["partition_id"], row["dimensions"]))
+        return due
+
+
+async def build_vector_index(
+    connection: Connection, partition_id: int, dimensions: int, maximum_bytes: int = 0
+) -> bool:
+    """Build the index while searches and writes continue; outside a transaction.
+
+    It takes the memory that its rows need, up to `maximum_bytes` or the server's own maintenance_work_mem,
+    whichever is more. A graph that outgrows it is finished row by row, several times slower.
+
+    Returns False if it exists, another process builds it, or the partition was dropped. An interrupted one is
+    dropped first. Raises asyncpg.QueryCanceledError when the partition is about to be dropped.
+    """
+    table = chunk_table(partition_id)
+    if not await try_lock(connection, partition_id):
+        return False
+    try:
+        if await connection.fetchval(_IS_VALID, partition_id):
+            return False
+        # Exact, as the planner's number may be of before the load; reads the primary key's index at most.
+        rows = await connection.fetchval(f"SELECT count(*) FROM {table}", timeout=BUILD_SECONDS)
+        begun = time.monotonic()
+        needed = rows * (2 * dimensions + _ELEMENT_BYTES)
+        allowed = await _allow_memory(connection, min(needed, maximum_bytes))
+        _log.info(
+            "vector_index_build_began",
+            partition_id=partition_id,
+            rows=rows,
+            needed_bytes=needed,
+            allowed_bytes=allowed,
+        )
+        try:
+            await _create(connection, table, dimensions)
+        except (asyncpg.DiskFullError, asyncpg.OutOfMemoryError):
+            # Parallel builds share memory, of which a container may have little (/dev/shm).
+            await connection.execute("SET max_parallel_maintenance_workers = 0")
+            await _create(connection, table, dimensions)
+        _log.info(
+            "vector_index_built",
+            partition_id=partition_id,
+            rows=rows,
+            seconds=round(time.monotonic() - begun, 2),
+        )
+    except asyncpg.UndefinedTableError:
+        return False
+    finally:
+        if not connection.is_closed():
+            await connection.execute("RESET maintenance_work_mem; RESET max_parallel_maintenance_workers")
+            await unlock(connection, partition_id)
+    return True
+
+
+def vector_index_on(table: str, dimensions: int) -> str:
+    """Return the end of CREATE INDEX, behind the name: searches have to spell the expression likewise."""
+    return f"ON {table} USING hnsw ((embedding::halfvec({dimensions:d})) halfvec_cosine_ops)"
+
+
+async def vector_index_state(
+    connection: Connection, partition_id: int, rows: int
+) -> pb.VectorIndexState.ValueType:
+    """Return the state of the index by the partition's number of rows."""
+    if await connection.fetchval(_IS_VALID, partition_id):
+        return pb.VECTOR_INDEX_STATE_READY
+    return pb.VECTOR_INDEX_STATE_PENDING if rows >= LEAST_ROWS else pb.VECTOR_INDEX_STATE_NONE
+
+
+async def is_vector_index_due(connection: Connection, partition_id: int) -> bool:
+    """Tell whether the partition should have its index and lacks it, when nothing is pending for it."""
+    if await connection.fetchval(_IS_VALID, partition_id):
+        return False
+    return await _has_rows(connection, partition_id, LEAST_ROWS)
+
+
+async def _has_rows(connection: Connection, partition_id: int, rows: int) -> bool:
+    """Tell whether there are this many rows; read no more of the table."""
+    try:
+        return bool(
+            await connection.fetchval(
+                f"SELECT EXISTS (SELECT FROM {chunk_table(partition_id)} OFFSET $1)", rows - 1
+            )
+        )
+    except asyncpg.UndefinedTableError:  # dropped a moment ago
+        return False
+
+
+async def _allow_memory(connection: Connection, wanted_bytes: int) -> int:
+    """Let the connection's builds take this much memory; return its limit, which is never less."""
+    return int(
+        await connection.fetchval(
+            """
+            SELECT pg_size_bytes(set_config(name, greatest(setting::bigint, $1::bigint)::text || 'kB', false))
+            FROM pg_settings WHERE name = 'maintenance_work_mem'
+            """,
+            wanted_bytes // 1024,
+        )
+    )
+
+
+async def _create(connection: Connection, table: str, dimensions: int) -> None:
+    # The present one was interrupted: searches cannot use it, yet every write would keep it up.
+    await connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {table}_embedding", timeout=BUILD_SECONDS)
+    await connection.execute(
+        f"CREATE INDEX CONCURRENTLY {table}_embedding {vector_index_on(table, dimensions)}",
+        timeout=BUILD_SECONDS,
+    )

@@ -1,0 +1,1 @@
+import groundline_runtime as groundline_runtime  # before anything that imports grpc

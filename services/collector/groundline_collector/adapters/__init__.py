@@ -1,0 +1,1 @@
+"""Adapters of the collector: addresses, HTTP, and sources of each kind."""

@@ -1,0 +1,1 @@
+"""Connectors to sources of each kind, in a module with the kind's name in the contract."""

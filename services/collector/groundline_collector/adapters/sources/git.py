@@ -1,0 +1,147 @@
+"""Files of a branch of a git repository, over HTTP."""
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Generator
+from functools import partial
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from dulwich.client import HttpGitClient, HTTPUnauthorized
+from dulwich.errors import GitProtocolError, HangupException, NotGitRepository
+from dulwich.objects import Blob, Commit, ObjectID
+from dulwich.repo import Repo
+from groundline.v1 import source_pb2
+from groundline_contracts import default_of
+from groundline_runtime.errors import GroundlineError
+from urllib3.exceptions import HTTPError
+
+from groundline_collector.adapters.addresses import AddressNotAllowedError
+from groundline_collector.adapters.sources.common import Run, host_of, not_allowed, refused, unreachable
+from groundline_collector.adapters.sources.packs import require_bounded
+from groundline_collector.changes import Change, Found, LoadedDocument, not_had, reached
+
+__all__ = ["changes"]
+
+MAX_PACK_BYTES: Final = 4 * 1024**3
+"""Maximum bytes of one commit's files, compressed."""
+FETCH_SECONDS: Final = 3600.0
+"""Maximum time of a fetch, in seconds."""
+_USERNAME: Final[str] = default_of(source_pb2.GitSource, "username")
+_HEAD: Final = b"HEAD"
+_FILE_TYPES: Final = 0o170000
+_REGULAR: Final = 0o100000
+
+
+def changes(run: Run) -> Generator[Change]:
+    """Yield all files of the branch's last commit, a file's version being its blob's id; nothing where the
+    cursor, which is a commit's id, is that commit's. Blocks.
+
+    The commit is fetched without its history into a temporary folder: replicas share no disk.
+
+    Raises UnavailableError (SOURCE_UNREACHABLE), FailedPreconditionError (SOURCE_REFUSED,
+    ADDRESS_NOT_ALLOWED).
+    """
+    git, pool = run.source.git, run.pool()
+    parts = urlsplit(git.url)
+    password = run.secret(git.password_secret)
+    username = (git.username or _USERNAME) if password is not None else None
+    client = HttpGitClient(
+        f"{parts.scheme}://{parts.netloc}/",
+        pool_manager=pool,
+        username=username,
+        password=password,
+        quiet=True,
+    )
+    folder = Path(tempfile.mkdtemp(prefix="groundline-git-", dir=run.settings.spool_directory))
+    try:
+        head = _head(client, parts.path, git.branch)
+        state = f"{head.decode()} {git.branch}"
+        if state == run.start.cursor:
+            return
+        repository = Repo.init_bare(str(folder))
+        try:
+            _fetch(client, parts.path, repository, head)
+            commit = repository.object_store[head]
+            if not isinstance(commit, Commit):
+                raise refused("the branch leads to no commit")
+            yield from _files(run, repository, commit)
+            yield reached(state, is_complete=True)
+        finally:
+            repository.close()
+    except GroundlineError:
+        raise
+    except AddressNotAllowedError as error:
+        raise not_allowed(error) from None
+    except (HTTPUnauthorized, NotGitRepository):
+        raise refused("the server knows no such repository, or not for these credentials") from None
+    except (HTTPError, HangupException):
+        raise unreachable(host_of(git.url)) from None
+    except (GitProtocolError, KeyError, ValueError):
+        raise refused("the server does not answer as a git repository") from None
+    finally:
+        pool.clear()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _head(client: HttpGitClient, path: str, branch: str) -> ObjectID:
+    """Return the id of the branch's last commit."""
+    refs = client.get_refs(path).refs
+    name = b"refs/heads/" + branch.encode() if branch else _HEAD
+    found = {bytes(key): value for key, value in refs.items()}.get(name)
+    if found is None:
+        raise refused(f"the repository has no branch {branch!r}" if branch else "the repository is empty")
+    return found
+
+
+def _fetch(client: HttpGitClient, path: str, repository: Repo, head: ObjectID) -> None:
+    pack, commit, abort = repository.object_store.add_pack()
+    size = 0
+    end = time.monotonic() + FETCH_SECONDS
+
+    def write(data: bytes) -> int:
+        nonlocal size
+        size += len(data)
+        if size > MAX_PACK_BYTES:
+            raise refused(f"the commit has more than {MAX_PACK_BYTES} bytes")
+        if time.monotonic() > end:
+            raise refused(f"fetching the commit took more than {FETCH_SECONDS:g} seconds")
+        return pack.write(data)
+
+    try:
+        client.fetch_pack(
+            path, lambda refs, depth=None: [head], repository.get_graph_walker(), write, depth=1
+        )
+        pack.flush()
+        require_bounded(pack)
+        pack.seek(0, os.SEEK_END)
+    except BaseException:
+        abort()
+        raise
+    commit()
+
+
+def _files(run: Run, repository: Repo, commit: Commit) -> Generator[Change]:
+    below = run.source.git.path.strip("/")
+    below = f"{below}/" if below else ""
+    for entry in repository.object_store.iter_tree_contents(commit.tree):
+        name = entry.path.decode("utf-8", "replace")
+        path = name.removeprefix(below)
+        # Neither links nor submodules.
+        is_file = entry.mode & _FILE_TYPES == _REGULAR
+        if is_file and name.startswith(below) and run.takes(path):
+            uri = run.uri_prefix + path
+            load = partial(_load, repository, entry.sha, uri, run.start.max_document_bytes)
+            yield Found(uri, entry.sha.decode(), load)
+
+
+def _load(repository: Repo, sha: ObjectID, uri: str, max_bytes: int) -> LoadedDocument:
+    blob = repository.object_store[sha]
+    if not isinstance(blob, Blob):
+        raise not_had("SOURCE_REFUSED", "it is not a file")
+    if blob.raw_length() > max_bytes:
+        raise not_had("DOCUMENT_TOO_LARGE", f"more than {max_bytes} bytes")
+    return LoadedDocument(uri, (blob.data,))

@@ -1,0 +1,13 @@
+"""Pages of a web site."""
+
+from collections.abc import AsyncGenerator
+
+from groundline_collector.adapters.sources.common import Run
+from groundline_collector.changes import Change
+
+__all__ = ["changes"]
+
+
+def changes(run: Run) -> AsyncGenerator[Change, None]:
+    """Return the pages as a crawl finds them."""
+    return run.crawler().crawl(run.source, private_addresses=run.private_addresses, pages=run.pages)

@@ -1,0 +1,328 @@
+"""Crawls in PostgreSQL."""
+
+# ruff: noqa: S608 - what is put into SQL here are constants
+
+import uuid
+from collections.abc import Sequence
+from functools import partial
+
+import asyncpg
+from google.protobuf import json_format
+from groundline.v1 import document_pb2, job_pb2
+from groundline.v1 import ingestor_service_pb2 as pb
+from groundline_database import Connection, Pool, acquire, is_replaceable_document, transaction
+from groundline_database.enums import enum_text
+from groundline_indexing.collections import StoredCollection
+from groundline_indexing.documents import DocumentVersion
+from groundline_runtime.errors import NotFoundError
+from groundline_runtime.reasons import reason_value
+
+from groundline_ingestor.adapters.postgres.documents import not_writable
+from groundline_ingestor.adapters.postgres.items import (
+    HELD,
+    begin_item,
+    change_held_item,
+    first_waiting,
+    held_by,
+    require_held,
+)
+from groundline_ingestor.adapters.postgres.jobs import PostgresJobs, insert_documents, payload_parts
+from groundline_ingestor.adapters.postgres.records import failure_json, input_json
+from groundline_ingestor.domain.jobs import finish
+from groundline_ingestor.domain.work import ItemClaim, LeasedItem, OrderedCrawl
+from groundline_ingestor.ports import HandedIn
+
+__all__ = ["PostgresCrawls", "insert_page"]
+
+
+class PostgresCrawls:
+    """Store of crawls, which are items of jobs, and of their pages, which become items of the same job.
+
+    A claim on a crawl is handled like one on an item; see PostgresQueue. Any method raises UnavailableError
+    while the store is down.
+    """
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._jobs = PostgresJobs(pool)
+
+    async def enqueue(
+        self,
+        collection: StoredCollection,
+        crawl: OrderedCrawl,
+        principals: Sequence[str],
+        request_id: str,
+    ) -> str:
+        """Store a caller's job that is a crawl; return its id, which is the earlier one's for a known
+        `request_id`.
+
+        Raises NotFoundError when the collection was deleted.
+        """
+        job_id = str(uuid.uuid4())
+        try:
+            async with transaction(self._pool) as connection:
+                if await connection.fetchval(
+                    """
+                    INSERT INTO ingestion_jobs (
+                        job_id, collection_id, state, request_id, principals, is_dry_run
+                    )
+                    VALUES ($1::uuid, $2, 'queued', nullif($3, ''), $4, $5)
+                    ON CONFLICT (collection_id, request_id) DO NOTHING RETURNING true
+                    """,
+                    job_id,
+                    collection.collection_id,
+                    request_id,
+                    list(principals),
+                    crawl.is_dry_run,
+                ):
+                    await connection.execute(
+                        f"""
+                        INSERT INTO ingestion_items
+                            (job_id, item_index, uri, state, {"dry_crawl" if crawl.is_dry_run else "crawl"})
+                        VALUES ($1::uuid, 0, $2, 'queued', $3)
+                        """,
+                        job_id,
+                        crawl.request.start_url,
+                        json_format.MessageToDict(crawl.request),
+                    )
+                    return job_id
+        except asyncpg.ForeignKeyViolationError:
+            raise _collection_gone(collection) from None
+        earlier = await self._jobs.find_by_request_id(collection.collection_id, request_id)
+        if earlier is None:
+            raise _collection_gone(collection)
+        return earlier.job_id
+
+    async def lease(
+        self, lease_id: str, *, seconds: float, alone: bool
+    ) -> tuple[LeasedItem, OrderedCrawl] | None:
+        """Claim the first queued crawl; None without one, or if it is a suspect and the worker has another:
+        only one that is lost `alone` is charged."""
+        async with transaction(self._pool) as connection:
+            row = await first_waiting(
+                connection, "(i.crawl IS NOT NULL OR i.dry_crawl IS NOT NULL)", alone=alone
+            )
+            if row is None:
+                return None
+            item = await begin_item(connection, row, lease_id, seconds=seconds)
+        stored, is_dry_run = row["crawl"] or row["dry_crawl"], row["dry_crawl"] is not None
+        request = json_format.ParseDict(stored, pb.WebCrawl(), ignore_unknown_fields=True)
+        return item, OrderedCrawl(request, is_dry_run=is_dry_run)
+
+    async def is_held(self, claim: ItemClaim) -> bool:
+        """Tell whether the claim still holds: the crawl was not cancelled, given to another, or deleted."""
+        async with acquire(self._pool) as connection:
+            held = await connection.fetchval(
+                f"SELECT true FROM ingestion_items WHERE {HELD}", *held_by(claim)
+            )
+        return held is not None
+
+    async def add_page(self, claim: ItemClaim, collection: StoredCollection, page: HandedIn) -> None:
+        """Queue a page as an item of the crawl's job, in one transaction with its content.
+
+        Does nothing if the job has the page already, unless it could not be had until now. Raises
+        ClaimLostError.
+        """
+        async with transaction(self._pool) as connection:
+            await insert_page(connection, claim, collection, page)
+
+    async def add_preview(self, claim: ItemClaim, page: DocumentVersion) -> None:
+        """Record what would be done with a page as an item of a dry run, which is done.
+
+        The item is failed if the uri holds a document that the caller may not replace. Does nothing if the
+        job has the page. Raises ClaimLostError.
+        """
+        async with transaction(self._pool) as connection:
+            index, _ = await _item_index(connection, claim, page.uri)
+            if index is None:
+                return
+            known = await connection.fetchrow(
+                f"""
+                SELECT d.document_id, d.ingestion_hash, d.metadata, d.allowed_principals,
+                       {is_replaceable_document("j.principals", "d")} AS is_replaceable
+                FROM ingestion_jobs j JOIN documents d USING (collection_id)
+                WHERE j.job_id = $1::uuid AND d.uri = $2
+                """,
+                claim.job_id,
+                page.uri,
+            )
+            failure, outcome = None, _outcome(known, page)
+            if known and not known["is_replaceable"]:
+                refused = not_writable(page)
+                failure = failure_json(
+                    document_pb2.IngestionFailure(
+                        stage=document_pb2.INGESTION_STATE_STORING,
+                        reason=reason_value(refused.reason),
+                        message=str(refused),
+                    )
+                )
+                outcome = job_pb2.INGESTION_OUTCOME_UNSPECIFIED
+            await connection.execute(
+                """
+                INSERT INTO ingestion_items (
+                    job_id, item_index, collection_id, uri, document_id, state, outcome, failure, is_page,
+                    start_time, end_time
+                )
+                SELECT $1::uuid, $2, collection_id, $3, $4, $5, $6, $7, true, now(), now()
+                FROM ingestion_jobs WHERE job_id = $1::uuid
+                ON CONFLICT (job_id, item_index) DO UPDATE SET
+                    document_id = excluded.document_id, state = excluded.state, outcome = excluded.outcome,
+                    failure = excluded.failure, change_time = clock_timestamp(), end_time = excluded.end_time
+                """,
+                claim.job_id,
+                index,
+                page.uri,
+                known["document_id"] if known and not failure else None,
+                "failed" if failure else "done",
+                enum_text(job_pb2.IngestionOutcome, outcome),
+                failure,
+            )
+
+    async def add_removal(self, claim: ItemClaim, uri: str) -> None:
+        """Record a document that would be deleted; see PostgresSources."""
+        async with transaction(self._pool) as connection:
+            index, _ = await _item_index(connection, claim, uri)
+            if index is None:
+                return
+            await connection.execute(
+                """
+                INSERT INTO ingestion_items (
+                    job_id, item_index, collection_id, uri, document_id, state, outcome, is_page, start_time,
+                    end_time
+                )
+                SELECT $1::uuid, $2, j.collection_id, $3, d.document_id, 'done', $4, true, now(), now()
+                FROM ingestion_jobs j
+                LEFT JOIN documents d ON d.collection_id = j.collection_id AND d.uri = $3
+                WHERE j.job_id = $1::uuid
+                ON CONFLICT (job_id, item_index) DO UPDATE SET
+                    document_id = excluded.document_id, state = excluded.state, outcome = excluded.outcome,
+                    failure = NULL, change_time = clock_timestamp(), end_time = excluded.end_time
+                """,
+                claim.job_id,
+                index,
+                uri,
+                enum_text(job_pb2.IngestionOutcome, job_pb2.INGESTION_OUTCOME_DELETED),
+            )
+
+    async def add_failure(self, claim: ItemClaim, uri: str, failure: document_pb2.IngestionFailure) -> None:
+        """Record a page that could not be had as a failed item, unless the job has the page. Raises
+        ClaimLostError."""
+        async with transaction(self._pool) as connection:
+            index, _ = await _item_index(connection, claim, uri)
+            if index is None:
+                return
+            await connection.execute(
+                """
+                INSERT INTO ingestion_items
+                    (job_id, item_index, collection_id, uri, state, failure, is_page, start_time, end_time)
+                SELECT $1::uuid, $2, collection_id, $3, 'failed', $4, true, now(), now()
+                FROM ingestion_jobs WHERE job_id = $1::uuid
+                ON CONFLICT (job_id, item_index) DO UPDATE SET
+                    failure = excluded.failure, change_time = clock_timestamp(), end_time = excluded.end_time
+                """,
+                claim.job_id,
+                index,
+                uri,
+                failure_json(failure),
+            )
+
+    async def finish(self, claim: ItemClaim) -> None:
+        """End the crawl; its pages continue. Raises ClaimLostError."""
+        async with transaction(self._pool) as connection:
+            await change_held_item(
+                connection,
+                claim,
+                partial(finish, outcome=job_pb2.INGESTION_OUTCOME_UNSPECIFIED, chunk_count=0),
+            )
+
+
+def _outcome(known: asyncpg.Record | None, page: DocumentVersion) -> job_pb2.IngestionOutcome.ValueType:
+    if known is None or not known["ingestion_hash"]:
+        return job_pb2.INGESTION_OUTCOME_CREATED
+    is_same = (
+        known["ingestion_hash"] == page.ingestion_hash
+        and known["metadata"] == page.metadata
+        and known["allowed_principals"] == list(page.allowed_principals)
+    )
+    return job_pb2.INGESTION_OUTCOME_UNCHANGED if is_same else job_pb2.INGESTION_OUTCOME_UPDATED
+
+
+async def insert_page(
+    connection: Connection, claim: ItemClaim, collection: StoredCollection, page: HandedIn
+) -> bool:
+    """Queue a find of the claim's item as an item of its job; return False if the job has it. Raises
+    ClaimLostError."""
+    given, version = page
+    index, is_new = await _item_index(connection, claim, version.uri)
+    if index is None:
+        return False
+    await insert_documents(connection, collection, [page])
+    # A document that must not be replaced stays unknown to the job.
+    document_id = await connection.fetchval(
+        f"""
+        SELECT d.document_id FROM documents d JOIN ingestion_jobs j ON j.job_id = $3::uuid
+        WHERE d.collection_id = $1 AND d.uri = $2 AND {is_replaceable_document("j.principals", "d")}
+        """,
+        collection.collection_id,
+        version.uri,
+        claim.job_id,
+    )
+    if is_new:
+        await connection.execute(
+            """
+            INSERT INTO ingestion_items
+                (job_id, item_index, collection_id, uri, document_id, state, input, is_page)
+            VALUES ($1::uuid, $2, $3, $4, $5, 'queued', $6, true)
+            """,
+            claim.job_id,
+            index,
+            collection.collection_id,
+            version.uri,
+            document_id,
+            input_json(given),
+        )
+    else:
+        await connection.execute(
+            """
+            UPDATE ingestion_items SET
+                state = 'queued', failure = NULL, document_id = $3, input = $4, end_time = NULL,
+                change_time = clock_timestamp()
+            WHERE job_id = $1::uuid AND item_index = $2
+            """,
+            claim.job_id,
+            index,
+            document_id,
+            input_json(given),
+        )
+    await connection.copy_records_to_table(
+        "ingestion_payloads",
+        records=((claim.job_id, index, part, data) for part, data in enumerate(payload_parts(given.content))),
+        columns=("job_id", "item_index", "part", "data"),
+    )
+    return True
+
+
+async def _item_index(connection: Connection, claim: ItemClaim, uri: str) -> tuple[int | None, bool]:
+    """Return the index for a page in the crawl's job, and whether it is new; no index if the job has the
+    page, with its content or without need of it. The crawl stays locked: pages join its job one by one."""
+    await require_held(connection, claim)
+    known = await connection.fetchrow(
+        """
+        SELECT item_index, state = 'failed' AND NOT EXISTS (
+            SELECT FROM ingestion_payloads p WHERE (p.job_id, p.item_index) = (i.job_id, i.item_index)
+        ) AS is_missing
+        FROM ingestion_items i WHERE job_id = $1::uuid AND uri = $2 AND is_page
+        """,
+        claim.job_id,
+        uri,
+    )
+    if known:
+        return (known["item_index"] if known["is_missing"] else None), False
+    index: int = await connection.fetchval(
+        "SELECT max(item_index) + 1 FROM ingestion_items WHERE job_id = $1::uuid", claim.job_id
+    )
+    return index, True
+
+
+def _collection_gone(collection: StoredCollection) -> NotFoundError:
+    return NotFoundError("COLLECTION_NOT_FOUND", f"no collection {collection.collection_id!r}")

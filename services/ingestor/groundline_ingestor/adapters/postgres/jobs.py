@@ -1,0 +1,479 @@
+"""Ingestion jobs in PostgreSQL."""
+
+# ruff: noqa: S608 - what is put into SQL here are constants
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import asyncpg
+from groundline.v1 import chat_pb2, document_pb2, job_pb2, passage_pb2
+from groundline_database import (
+    WRITTEN_POSITION,
+    Connection,
+    Pool,
+    acquire,
+    is_readable_collection,
+    is_readable_document,
+    is_replaceable_document,
+    position_text,
+    transaction,
+)
+from groundline_database.enums import enum_text, read_enum
+from groundline_extraction.documents import FileContent
+from groundline_indexing.collections import StoredCollection
+from groundline_indexing.partitions import PENDING
+from groundline_runtime.errors import NotFoundError
+
+from groundline_ingestor.adapters.postgres.items import change_items, chunk_counts, item_state
+from groundline_ingestor.adapters.postgres.records import input_json
+from groundline_ingestor.domain.jobs import JobKind, StoredJob, Tally, cancel, retry, summarize
+from groundline_ingestor.ports import HandedIn
+
+__all__ = ["PostgresJobs", "find_job", "insert_documents", "payload_parts"]
+
+# $1 are the caller's principals; null: no caller, who sees all. A caller sees all items of its own jobs, and
+# in other jobs those that were not handed in for others only, unless their uri holds a document that it may
+# not read.
+_VISIBLE_ITEM: Final = f"""
+    ($1::text[] IS NULL OR j.principals[1] = ($1::text[])[1] OR (
+        (
+            coalesce(i.input -> 'allowedPrincipals', '[]') = '[]'
+            OR i.input -> 'allowedPrincipals' ?| $1::text[]
+        )
+        AND NOT EXISTS (
+            SELECT FROM documents d
+            WHERE d.collection_id = i.collection_id AND d.uri = i.uri
+              AND NOT {is_readable_document("$1", "d")}
+        )
+    ))
+"""
+_SELECT: Final = f"""
+    SELECT j.job_id, j.collection_id, j.kind, j.state, j.create_time, j.end_time,
+           j.cancel_time IS NOT NULL AS is_cancelled, j.deleted_count, j.is_dry_run,
+           {WRITTEN_POSITION} AS position,
+           (
+               SELECT coalesce(jsonb_agg(to_jsonb(t)), '[]') FROM (
+                   SELECT i.state,
+                          num_nonnulls(i.crawl, i.dry_crawl, i.source_id, i.dry_source_id) > 0 AS is_crawl,
+                          i.attempts > 0 AS is_begun,
+                          i.outcome IS NOT DISTINCT FROM 'unchanged' AS is_unchanged,
+                          i.state = 'done' AND i.failure IS NOT NULL AS is_skipped,
+                          {_VISIBLE_ITEM} AS is_visible, count(*) AS count,
+                          min(i.start_time) AS start_time, max(i.end_time) AS end_time,
+                          sum(i.parsed_count) AS parsed_count,
+                          sum(i.contextualized_count) AS contextualized_count,
+                          sum(i.embedded_count) AS embedded_count, sum(i.stored_count) AS stored_count,
+                          sum(i.prompt_tokens) AS prompt_tokens, sum(i.cached_tokens) AS cached_tokens,
+                          sum(i.output_tokens) AS output_tokens,
+                          sum(i.embedding_tokens) AS embedding_tokens
+                   FROM ingestion_items i
+                   WHERE i.job_id = j.job_id GROUP BY 1, 2, 3, 4, 5, 6
+               ) t
+           ) AS tallies
+    FROM ingestion_jobs j
+    JOIN collections c USING (collection_id)
+"""
+# Failed and cancelled documents whose content is kept, unless a later hand-in of their uri is done; and a
+# crawl that ended without its pages.
+_RETRIABLE: Final = """
+    i.job_id = $1::uuid AND (
+        i.state IN ('failed', 'cancelled')
+        AND EXISTS (
+            SELECT FROM ingestion_payloads p WHERE (p.job_id, p.item_index) = (i.job_id, i.item_index)
+        )
+        AND NOT EXISTS (
+            SELECT FROM ingestion_items later
+            WHERE later.collection_id = i.collection_id AND later.uri = i.uri
+              AND later.queue_id > i.queue_id AND later.state = 'done'
+              AND EXISTS (
+                  SELECT FROM ingestion_jobs o WHERE o.job_id = later.job_id AND NOT o.is_dry_run
+              )
+        )
+        OR i.crawl IS NOT NULL AND (
+            i.state IN ('failed', 'cancelled')
+            OR i.state = 'done' AND EXISTS (
+                SELECT FROM ingestion_items page
+                WHERE page.job_id = i.job_id AND page.is_page AND page.state = 'failed'
+                  AND NOT EXISTS (
+                      SELECT FROM ingestion_payloads p
+                      WHERE (p.job_id, p.item_index) = (page.job_id, page.item_index)
+                  )
+            )
+        )
+    )
+"""
+# A deletion of a collection locks it, and then its jobs and their items; a change of a job locks these the
+# other way round, and so has to lock the collection before.
+_HOLD_COLLECTION: Final = """
+    SELECT FROM collections c JOIN ingestion_jobs j USING (collection_id)
+    WHERE j.job_id = $1::uuid FOR KEY SHARE OF c
+"""
+
+# Bytes of content in one row.
+PAYLOAD_PART: Final = 1 << 20
+
+
+class PostgresJobs:
+    """Store of jobs and their items. Any method raises UnavailableError while the store is down."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def enqueue(
+        self,
+        collection: StoredCollection,
+        handed_in: Sequence[HandedIn],
+        principals: Sequence[str],
+        request_id: str,
+    ) -> job_pb2.IngestionJob:
+        """Store a job of a caller with its documents' content, in one transaction.
+
+        A new document exists from now on, without chunks. Returns the earlier job when its collection knows
+        the `request_id` already. Raises NotFoundError when the collection was deleted.
+        """
+        job_id = str(uuid.uuid4())
+        try:
+            async with transaction(self._pool) as connection:
+                inserted = await connection.fetchval(
+                    """
+                    INSERT INTO ingestion_jobs (job_id, collection_id, state, request_id, principals)
+                    VALUES ($1::uuid, $2, 'queued', nullif($3, ''), $4)
+                    ON CONFLICT (collection_id, request_id) DO NOTHING RETURNING true
+                    """,
+                    job_id,
+                    collection.collection_id,
+                    request_id,
+                    list(principals),
+                )
+                if inserted:
+                    await insert_documents(connection, collection, handed_in)
+                    await self._insert_items(connection, collection, job_id, handed_in, principals)
+        except asyncpg.ForeignKeyViolationError:
+            raise _collection_gone(collection) from None
+        stored = (
+            await self.find(job_id, principals)
+            if inserted
+            else await self.find_by_request_id(collection.collection_id, request_id, principals)
+        )
+        if stored is None:
+            raise _collection_gone(collection)
+        return stored
+
+    async def find(self, job_id: str, principals: Sequence[str] | None = None) -> job_pb2.IngestionJob | None:
+        """Return the job, with counts of the items that `items` returns."""
+        return await self._find(principals, "j.job_id = $2::uuid", job_id)
+
+    async def find_all(
+        self, job_ids: Sequence[str], principals: Sequence[str]
+    ) -> Mapping[str, job_pb2.IngestionJob]:
+        """Return the existing jobs by id, each as `find` returns it."""
+        async with acquire(self._pool) as connection:
+            rows = await connection.fetch(
+                f"{_SELECT} WHERE j.job_id = ANY($2::uuid[])", list(principals), list(job_ids)
+            )
+        return {str(row["job_id"]): _job(row) for row in rows}
+
+    async def find_by_request_id(
+        self, collection_id: str, request_id: str, principals: Sequence[str] | None = None
+    ) -> job_pb2.IngestionJob | None:
+        """Return the job of a request, as `find` returns it."""
+        condition = "j.collection_id = $2 AND j.request_id = $3"
+        return await self._find(principals, condition, collection_id, request_id)
+
+    async def items(
+        self,
+        job_id: str,
+        principals: Sequence[str] | None,
+        *,
+        after: int,
+        limit: int,
+        only_failed: bool = False,
+    ) -> Sequence[job_pb2.IngestionItem]:
+        """Return the first `limit` items, or failed items, above the index `after`.
+
+        With principals, without the items whose document none of them may read, unless the first of them
+        handed the job in.
+        """
+        async with acquire(self._pool) as connection:
+            rows = await connection.fetch(
+                f"""
+                SELECT i.* FROM ingestion_items i JOIN ingestion_jobs j USING (job_id)
+                WHERE i.job_id = $2::uuid AND {_VISIBLE_ITEM} AND i.item_index > $3
+                  AND (NOT $5 OR i.state = 'failed')
+                ORDER BY i.item_index LIMIT $4
+                """,
+                None if principals is None else list(principals),
+                job_id,
+                after,
+                limit,
+                only_failed,
+            )
+        return [_item(row) for row in rows]
+
+    async def changed_items(
+        self, job_id: str, principals: Sequence[str], *, within_seconds: float, limit: int
+    ) -> Sequence[job_pb2.IngestionItem]:
+        """Return items that changed within the last `within_seconds`, by index; as `items`."""
+        async with acquire(self._pool) as connection:
+            rows = await connection.fetch(
+                f"""
+                SELECT i.* FROM ingestion_items i JOIN ingestion_jobs j USING (job_id)
+                WHERE i.job_id = $2::uuid AND {_VISIBLE_ITEM}
+                  AND i.change_time > clock_timestamp() - make_interval(secs => $3)
+                ORDER BY i.item_index LIMIT $4
+                """,
+                list(principals),
+                job_id,
+                within_seconds,
+                limit,
+            )
+        return [_item(row) for row in rows]
+
+    async def list_readable(
+        self,
+        principals: Sequence[str],
+        *,
+        collection_id: str | None,
+        before: tuple[datetime, str] | None,
+        limit: int,
+    ) -> Sequence[job_pb2.IngestionJob]:
+        """Return jobs on readable collections, newest first (by create_time, then id), below `before`."""
+        before_time, before_id = before or (None, None)
+        async with acquire(self._pool) as connection:
+            rows = await connection.fetch(
+                f"""
+                {_SELECT}
+                WHERE {is_readable_collection("$1", "c")}
+                  AND ($2::text IS NULL OR j.collection_id = $2)
+                  AND ($3::timestamptz IS NULL OR (j.create_time, j.job_id) < ($3, $4::uuid))
+                ORDER BY j.create_time DESC, j.job_id DESC LIMIT $5
+                """,
+                list(principals),
+                collection_id,
+                before_time,
+                before_id,
+                limit,
+            )
+        return [_job(row) for row in rows]
+
+    async def cancel(self, job_id: str) -> None:
+        """Cancel the unfinished items; claims on them are void from then on."""
+        async with transaction(self._pool) as connection:
+            await connection.execute(_HOLD_COLLECTION, job_id)
+            # No item is added to it from here on, so that the next statement sees all of them.
+            await connection.execute(
+                "SELECT FROM ingestion_items WHERE job_id = $1::uuid AND item_index = 0 FOR UPDATE", job_id
+            )
+            await change_items(connection, f"job_id = $1::uuid AND {PENDING}", [job_id], cancel)
+            await connection.execute(
+                """
+                UPDATE ingestion_jobs
+                SET cancel_time = coalesce(cancel_time, now()),
+                    state = CASE WHEN kind = 'reindex' AND end_time IS NULL THEN 'cancelled' ELSE state END,
+                    end_time = CASE WHEN kind = 'reindex' THEN coalesce(end_time, now()) ELSE end_time END
+                WHERE job_id = $1::uuid AND (kind = 'ingest' OR end_time IS NULL)
+                """,
+                job_id,
+            )
+            # Documents being stored are locked; their transactions end by themselves.
+            await connection.execute(
+                """
+                UPDATE documents SET state = 'cancelled' WHERE document_id IN (
+                    SELECT d.document_id FROM documents d JOIN ingestion_items i USING (document_id)
+                    JOIN ingestion_jobs j USING (job_id)
+                    WHERE i.job_id = $1::uuid AND i.state = 'cancelled' AND j.kind = 'ingest'
+                      AND d.state NOT IN ('done', 'failed', 'cancelled')
+                    FOR UPDATE OF d SKIP LOCKED
+                )
+                """,
+                job_id,
+            )
+
+    async def retry(self, job_id: str) -> int:
+        """Queue failed and cancelled items again, except those whose uri a later item is done for or whose
+        content is not kept; and a crawl that could not have all pages. Returns their number."""
+        async with transaction(self._pool) as connection:
+            await connection.execute(_HOLD_COLLECTION, job_id)
+            retried = await change_items(connection, _RETRIABLE, [job_id], retry, pause_seconds=0)
+            if retried:
+                await connection.execute(
+                    """
+                    UPDATE ingestion_jobs SET cancel_time = NULL, is_announced = false
+                    WHERE job_id = $1::uuid
+                    """,
+                    job_id,
+                )
+        return len(retried)
+
+    async def _insert_items(
+        self,
+        connection: Connection,
+        collection: StoredCollection,
+        job_id: str,
+        handed_in: Sequence[HandedIn],
+        principals: Sequence[str],
+    ) -> None:
+        # A document that must not be replaced stays unknown to the job.
+        rows = await connection.fetch(
+            f"""
+            SELECT uri, document_id FROM documents d
+            WHERE collection_id = $1 AND uri = ANY($2::text[]) AND {is_replaceable_document("$3", "d")}
+            """,
+            collection.collection_id,
+            [version.uri for _, version in handed_in],
+            list(principals),
+        )
+        ids = {row["uri"]: row["document_id"] for row in rows}
+        await connection.copy_records_to_table(
+            "ingestion_items",
+            records=[
+                (
+                    job_id,
+                    index,
+                    collection.collection_id,
+                    version.uri,
+                    ids.get(version.uri),
+                    "queued",
+                    input_json(given),
+                )
+                for index, (given, version) in enumerate(handed_in)
+            ],
+            columns=("job_id", "item_index", "collection_id", "uri", "document_id", "state", "input"),
+        )
+        await connection.copy_records_to_table(
+            "ingestion_payloads",
+            records=(
+                (job_id, index, part, data)
+                for index, (given, _) in enumerate(handed_in)
+                for part, data in enumerate(payload_parts(given.content))
+            ),
+            columns=("job_id", "item_index", "part", "data"),
+        )
+
+    async def _find(
+        self, principals: Sequence[str] | None, condition: str, *values: str
+    ) -> job_pb2.IngestionJob | None:
+        """Find a job by a condition whose values are numbered from $2."""
+        async with acquire(self._pool) as connection:
+            row = await connection.fetchrow(
+                f"{_SELECT} WHERE {condition}", None if principals is None else list(principals), *values
+            )
+        return _job(row) if row else None
+
+
+async def insert_documents(
+    connection: Connection, collection: StoredCollection, handed_in: Sequence[HandedIn]
+) -> None:
+    """Insert rows for new documents. Existing ones are left alone: they may be locked for as long as it takes
+    to store them."""
+    versions = {version.uri: version for _, version in handed_in}
+    # An empty ingestion_hash equals no other: there are no chunks yet.
+    await connection.executemany(
+        """
+        INSERT INTO documents
+            (collection_id, uri, source_type, title, mime_type, content_hash, input_hash, ingestion_hash,
+             size_bytes, metadata, allowed_principals, container_uri, state)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, ''::bytea, $8, $9, $10, $11, 'queued')
+        ON CONFLICT (collection_id, uri) DO NOTHING
+        """,
+        [
+            (
+                collection.collection_id,
+                version.uri,
+                enum_text(passage_pb2.SourceType, version.source_type),
+                version.title,
+                version.mime_type,
+                version.content_hash,
+                version.input_hash,
+                version.size_bytes,
+                version.metadata,
+                list(version.allowed_principals),
+                version.container_uri,
+            )
+            for _, version in sorted(versions.items())
+        ],
+    )
+
+
+async def find_job(connection: Connection, job_id: str) -> job_pb2.IngestionJob | None:
+    """Return a job with all its items."""
+    row = await connection.fetchrow(f"{_SELECT} WHERE j.job_id = $2::uuid", None, job_id)
+    return _job(row) if row else None
+
+
+def payload_parts(content: str | bytes | FileContent) -> Iterator[bytes]:
+    """Yield at least one part, so that an empty content is kept too."""
+    if isinstance(content, FileContent):
+        yield from content.parts(PAYLOAD_PART)
+        return
+    data = content.encode() if isinstance(content, str) else content
+    for start in range(0, len(data) or 1, PAYLOAD_PART):
+        yield data[start : start + PAYLOAD_PART]
+
+
+def _collection_gone(collection: StoredCollection) -> NotFoundError:
+    return NotFoundError("COLLECTION_NOT_FOUND", f"no collection {collection.collection_id!r}")
+
+
+def _usage(row: asyncpg.Record | Mapping[str, Any]) -> chat_pb2.Usage:
+    return chat_pb2.Usage(
+        prompt_tokens=row["prompt_tokens"],
+        cached_tokens=row["cached_tokens"],
+        output_tokens=row["output_tokens"],
+        embedding_tokens=row["embedding_tokens"],
+    )
+
+
+def _item(row: asyncpg.Record) -> job_pb2.IngestionItem:
+    item, usage = item_state(row), _usage(row)
+    return job_pb2.IngestionItem(
+        item_index=row["item_index"],
+        uri=row["uri"],
+        document_id=str(row["document_id"] or ""),
+        state=item.state,
+        outcome=item.outcome,
+        failure=item.failure,
+        attempts=item.attempts,
+        chunks=item.chunks,
+        usage=usage if usage.ByteSize() else None,
+        is_crawl=(row["crawl"] or row["dry_crawl"] or row["source_id"] or row["dry_source_id"]) is not None,
+        container_uri=(row["input"] or {}).get("containerUri", ""),
+        member_count=row["member_count"],
+    )
+
+
+def _job(row: asyncpg.Record) -> job_pb2.IngestionJob:
+    stored = StoredJob(
+        job_id=str(row["job_id"]),
+        collection_id=row["collection_id"],
+        kind=JobKind(row["kind"]),
+        create_time=row["create_time"],
+        is_cancelled=row["is_cancelled"],
+        state=read_enum(job_pb2.JobState, row["state"]),
+        end_time=row["end_time"],
+        position=position_text(row["position"]),
+        deleted_count=row["deleted_count"],
+        is_dry_run=row["is_dry_run"],
+    )
+    return summarize(stored, [_tally(one) for one in row["tallies"]])
+
+
+def _tally(values: Mapping[str, Any]) -> Tally:
+    def moment(name: str) -> datetime | None:
+        return datetime.fromisoformat(values[name]) if values[name] else None
+
+    return Tally(
+        state=read_enum(document_pb2.IngestionState, values["state"]),
+        count=values["count"],
+        is_crawl=values["is_crawl"],
+        is_begun=values["is_begun"],
+        is_unchanged=values["is_unchanged"],
+        is_skipped=values["is_skipped"],
+        is_visible=values["is_visible"],
+        chunks=chunk_counts(values),
+        usage=_usage(values),
+        start_time=moment("start_time"),
+        end_time=moment("end_time"),
+    )

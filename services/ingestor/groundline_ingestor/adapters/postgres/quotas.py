@@ -1,0 +1,52 @@
+"""Usage of callers and collections, counted in PostgreSQL."""
+
+# ruff: noqa: S608 - what is put into SQL here are constants
+
+from collections.abc import Sequence
+
+from groundline_database import Pool, acquire
+from groundline_indexing.partitions import PENDING
+
+from groundline_ingestor.domain.quotas import CallerUse, CollectionUse
+
+__all__ = ["PostgresQuotas"]
+
+
+class PostgresQuotas:
+    """Counter of usage. Any method raises UnavailableError while the store is down."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def used_by(self, owner: str, *, request_id: str = "") -> CallerUse:
+        """Return a caller's usage, without the collection that its request of this id created."""
+        async with acquire(self._pool) as connection:
+            row = await connection.fetchrow(
+                f"""
+                SELECT
+                    (SELECT count(*) FROM collections
+                     WHERE creator = $1 AND request_id IS DISTINCT FROM $2) AS collections,
+                    (SELECT count(DISTINCT job.job_id)
+                     FROM ingestion_items AS item JOIN ingestion_jobs AS job USING (job_id)
+                     WHERE item.{PENDING} AND coalesce(job.principals[1], '') = $1) AS jobs
+                """,
+                owner,
+                request_id,
+            )
+        assert row is not None, "counts have a row"
+        return CallerUse(row["collections"], row["jobs"])
+
+    async def used_in(self, collection_id: str, *, uris: Sequence[str] = ()) -> CollectionUse:
+        """Return a collection's usage, without the documents of these uris."""
+        async with acquire(self._pool) as connection:
+            row = await connection.fetchrow(
+                """
+                SELECT count(*) AS documents, coalesce(sum(size_bytes), 0)::bigint AS bytes,
+                       (SELECT count(*) FROM sources WHERE collection_id = $1) AS sources
+                FROM documents WHERE collection_id = $1 AND uri <> ALL($2::text[])
+                """,
+                collection_id,
+                list(uris),
+            )
+        assert row is not None, "aggregates have a row"
+        return CollectionUse(row["documents"], row["bytes"], row["sources"])

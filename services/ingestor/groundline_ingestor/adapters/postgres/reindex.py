@@ -1,0 +1,393 @@
+"""Re-indexing in PostgreSQL: a second partition, filled by the workers, swapped in when it is complete."""
+
+# ruff: noqa: S608 - what is put into SQL here are constants and names that chunk_table() makes of numbers
+
+import uuid
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import asyncpg
+from groundline.v1 import collection_pb2, document_pb2, job_pb2, passage_pb2
+from groundline_database import Connection, Pool, acquire, session, transaction
+from groundline_database.enums import read_enum
+from groundline_extraction.documents import IngestionError
+from groundline_extraction.formats import is_markdown
+from groundline_extraction.segments import HeadedCutter, kept_segments, known_headings
+from groundline_extraction.spooling import Spool
+from groundline_extraction.texts import Heading, TextSegment
+from groundline_indexing.builds import builds_held_off
+from groundline_indexing.chunks import copy_chunks
+from groundline_indexing.collections import StoredCollection
+from groundline_indexing.documents import DocumentVersion
+from groundline_indexing.feed.state import is_feed_behind
+from groundline_indexing.imports.tables import drop_orphaned_imports
+from groundline_indexing.partitions import (
+    PENDING,
+    PartitionKind,
+    chunk_table,
+    clear_left,
+    create_partition,
+    leave_partition,
+)
+from groundline_indexing.vector_indexes import is_vector_index_due
+from groundline_lexical import LexicalIndex
+from groundline_runtime.errors import FailedPreconditionError
+
+from groundline_ingestor.adapters.postgres.collections import settings_json
+from groundline_ingestor.adapters.postgres.documents import hold_collection
+from groundline_ingestor.adapters.postgres.items import finish_items
+from groundline_ingestor.domain.documents import StoredText
+from groundline_ingestor.domain.jobs import ReindexStep, next_reindex_step
+from groundline_ingestor.domain.work import LeasedItem, NewVersion
+from groundline_ingestor.ports import ClaimLostError
+
+__all__ = ["PostgresReindex"]
+
+# A document whose chunks in the new partition are not of its current version.
+_CHANGED: Final = """
+    SELECT d.document_id, d.uri FROM documents d
+    LEFT JOIN reindexed_documents r ON r.document_id = d.document_id AND r.partition_id = $2
+    WHERE d.collection_id = $1 AND d.chunk_count > 0 AND r.version IS DISTINCT FROM d.version
+"""
+
+# Replaced and past their grace, or of a reindex that failed or was cancelled.
+_OVER: Final = """
+    SELECT partition_id FROM chunk_partitions p
+    WHERE p.drop_time < clock_timestamp() OR EXISTS (
+        SELECT FROM ingestion_jobs j
+        WHERE j.partition_id = p.partition_id AND j.state IN ('failed', 'cancelled')
+    )
+"""
+
+
+class PostgresReindex:
+    """Builder of partitions beside those in use. Any method raises UnavailableError while the store is
+    down."""
+
+    def __init__(self, pool: Pool, lexical: LexicalIndex, *, spool_directory: Path | None = None) -> None:
+        """Take pool and index. `spool_directory`: directory of long texts while chunks are made of them."""
+        self._pool = pool
+        self._spool_directory = spool_directory
+        self._lexical = lexical
+
+    async def begin(
+        self,
+        collection: StoredCollection,
+        settings: collection_pb2.CollectionSettings,
+        request_id: str,
+    ) -> str:
+        """Create an empty partition by the settings, which are complete, and a job with an item for each
+        document; return the job's id, which is the earlier one's for a known `request_id`.
+
+        Raises FailedPreconditionError (REINDEX_RUNNING), NotFoundError.
+        """
+        job_id = str(uuid.uuid4())
+        try:
+            async with transaction(self._pool) as connection:
+                await hold_collection(connection, collection)
+                partition_id = await create_partition(
+                    connection, self._lexical, collection.collection_id, PartitionKind.of(settings)
+                )
+                await connection.execute(
+                    """
+                    INSERT INTO ingestion_jobs
+                        (job_id, collection_id, state, request_id, kind, partition_id, settings)
+                    VALUES ($1::uuid, $2, 'queued', nullif($3, ''), 'reindex', $4, $5)
+                    """,
+                    job_id,
+                    collection.collection_id,
+                    request_id,
+                    partition_id,
+                    settings_json(settings),
+                )
+                await connection.execute(
+                    """
+                    INSERT INTO ingestion_items
+                        (job_id, item_index, collection_id, uri, document_id, state)
+                    SELECT $1::uuid, row_number() OVER (ORDER BY uri) - 1, collection_id, uri, document_id,
+                           'queued'
+                    FROM documents WHERE collection_id = $2 AND chunk_count > 0
+                    """,
+                    job_id,
+                    collection.collection_id,
+                )
+        except asyncpg.UniqueViolationError:
+            async with acquire(self._pool) as connection:
+                earlier = await connection.fetchval(
+                    "SELECT job_id FROM ingestion_jobs WHERE collection_id = $1 AND request_id = $2",
+                    collection.collection_id,
+                    request_id,
+                )
+            if earlier is None:
+                raise FailedPreconditionError(
+                    "REINDEX_RUNNING",
+                    f"the collection {collection.collection_id!r} is being indexed again already",
+                ) from None
+            return str(earlier)
+        return job_id
+
+    async def text(self, collection_id: str, document_id: str) -> StoredText | None:
+        """Return the text that chunks are made of; None when the document was deleted. Segments in a Spool
+        are the caller's to close. Raises IngestionError."""
+        # One snapshot: version and text must be of one time.
+        async with (
+            acquire(self._pool) as connection,
+            connection.transaction(isolation="repeatable_read", readonly=True),
+        ):
+            row = await connection.fetchrow(
+                "SELECT * FROM documents WHERE collection_id = $1 AND document_id = $2::uuid",
+                collection_id,
+                document_id,
+            )
+            if row is None:
+                return None
+            segments = await self._segments(connection, document_id, row["mime_type"])
+        if not len(segments) or row["input_hash"] is None:
+            raise IngestionError(
+                document_pb2.INGESTION_STATE_EXTRACTING,
+                "TEXT_NOT_STORED",
+                "the document was ingested by an earlier release, which kept no text; ingest it again",
+            )
+        version = DocumentVersion(
+            uri=row["uri"],
+            source_type=read_enum(passage_pb2.SourceType, row["source_type"]),
+            title=row["title"],
+            mime_type=row["mime_type"],
+            content_hash=row["content_hash"],
+            input_hash=row["input_hash"],
+            ingestion_hash=row["ingestion_hash"],
+            size_bytes=row["size_bytes"],
+            metadata=row["metadata"],
+            allowed_principals=tuple(row["allowed_principals"]),
+        )
+        return StoredText(version, row["version"], segments)
+
+    async def _segments(self, connection: Connection, document_id: str, mime_type: str) -> Spool[TextSegment]:
+        """Return segments as they were cut when the document was ingested; earlier releases kept parts of
+        another cut."""
+        headings: deque[Heading] = deque()
+        cutter = HeadedCutter(is_markdown=is_markdown(mime_type), read_headings=known_headings(headings))
+        segments = kept_segments(self._spool_directory)
+        try:
+            async for part in connection.cursor(
+                "SELECT text, headings FROM document_texts WHERE document_id = $1::uuid ORDER BY part",
+                document_id,
+                prefetch=2,
+            ):
+                headings.extend(Heading(*heading) for heading in part["headings"] or ())
+                for segment in cutter.feed(part["text"]):
+                    segments.append(segment)
+            for segment in cutter.end():
+                segments.append(segment)
+        except BaseException:
+            segments.close()
+            raise
+        return segments
+
+    async def store(self, item: LeasedItem, version_number: int, new: NewVersion) -> None:
+        """Write a document's chunks into the partition being built and end the item, in one transaction.
+
+        Raises ClaimLostError.
+        """
+        assert item.target is not None, "items of a re-index have one"
+        partition_id = item.target.partition_id
+        async with transaction(self._pool) as connection:
+            held = await connection.fetchval(
+                "SELECT true FROM chunk_partitions WHERE partition_id = $1 FOR SHARE", partition_id
+            )
+            if held is None:
+                raise ClaimLostError(item.claim)
+            document = await connection.fetchrow(
+                "SELECT document_id, update_time FROM documents WHERE document_id = $1::uuid FOR KEY SHARE",
+                item.document_id,
+            )
+            if document is not None:
+                await connection.execute(
+                    f"DELETE FROM {chunk_table(partition_id)} WHERE document_id = $1::uuid", item.document_id
+                )
+                await copy_chunks(connection, partition_id, item.collection_id, [(new, document)])
+                await connection.execute(
+                    """
+                    INSERT INTO reindexed_documents
+                        (partition_id, document_id, version, ingestion_hash, chunk_count, token_count)
+                    VALUES ($1, $2::uuid, $3, $4, $5, $6)
+                    ON CONFLICT (partition_id, document_id) DO UPDATE SET
+                        version = excluded.version, ingestion_hash = excluded.ingestion_hash,
+                        chunk_count = excluded.chunk_count, token_count = excluded.token_count
+                    """,
+                    partition_id,
+                    item.document_id,
+                    version_number,
+                    new.version.ingestion_hash,
+                    len(new.chunks),
+                    new.token_count,
+                )
+            await _finish(connection, item, len(new.chunks) if document is not None else None)
+
+    async def skip(self, item: LeasedItem) -> None:
+        """End the item of a deleted document. Raises ClaimLostError."""
+        async with transaction(self._pool) as connection:
+            await _finish(connection, item, None)
+
+    async def settle(self, grace_seconds: float) -> Sequence[str]:
+        """Do the next step of every re-index (see next_reindex_step), and drop partitions that were replaced
+        `grace_seconds` ago.
+
+        Returns ids of jobs that have ended.
+        """
+        async with acquire(self._pool) as connection:
+            jobs = await connection.fetch(
+                f"""
+                SELECT job_id FROM ingestion_jobs j WHERE kind = 'reindex' AND end_time IS NULL
+                  AND NOT EXISTS (
+                      SELECT FROM ingestion_items i WHERE i.job_id = j.job_id AND i.{PENDING}
+                  )
+                """
+            )
+        ended = [
+            str(job["job_id"]) for job in jobs if await self._settle_job(str(job["job_id"]), grace_seconds)
+        ]
+        await self._drop_replaced()
+        return ended
+
+    async def _settle_job(self, job_id: str, grace_seconds: float) -> bool:
+        """Do the next step of a job; return whether it has ended."""
+        async with transaction(self._pool) as connection:
+            job = await connection.fetchrow(
+                f"""
+                SELECT j.*,
+                       (SELECT count(*) FROM ingestion_items i
+                        WHERE i.job_id = j.job_id AND i.{PENDING}) AS pending,
+                       (SELECT count(*) FROM ingestion_items i
+                        WHERE i.job_id = j.job_id AND i.state = 'failed') AS failed
+                FROM ingestion_jobs j WHERE job_id = $1::uuid AND end_time IS NULL
+                FOR UPDATE SKIP LOCKED
+                """,
+                job_id,
+            )
+            if job is None:  # another worker does it
+                return False
+            facts = {
+                "pending": job["pending"],
+                "failed": job["failed"],
+                # It is built while others still write.
+                "is_index_due": await is_vector_index_due(connection, job["partition_id"])
+                or await is_feed_behind(connection, job["partition_id"]),
+            }
+            step = next_reindex_step(**facts, changed=None)
+            if step is ReindexStep.COMPARE:
+                # Waits for documents being stored; no other is stored from here to the end.
+                in_use = await connection.fetchval(
+                    "SELECT partition_id FROM collections WHERE collection_id = $1 FOR UPDATE",
+                    job["collection_id"],
+                )
+                changed = await connection.fetch(_CHANGED, job["collection_id"], job["partition_id"])
+                step = next_reindex_step(**facts, changed=len(changed))
+            match step:
+                case ReindexStep.QUEUE_CHANGED:
+                    await self._queue_changed(connection, job_id, job["collection_id"], changed)
+                case ReindexStep.SWAP:
+                    await self._swap(connection, job, in_use, grace_seconds)
+                    await self._end(connection, job_id, "done")
+                case ReindexStep.FAIL:
+                    await self._end(connection, job_id, "failed")
+            return step in (ReindexStep.SWAP, ReindexStep.FAIL)
+
+    async def _queue_changed(
+        self, connection: Connection, job_id: str, collection_id: str, changed: Sequence[asyncpg.Record]
+    ) -> None:
+        """Queue documents that changed since they were written, and new ones; others of the collection
+        wait."""
+        await connection.execute(
+            "UPDATE ingestion_jobs SET is_finishing = true WHERE job_id = $1::uuid", job_id
+        )
+        await connection.execute(
+            """
+            DELETE FROM ingestion_items WHERE job_id = $1::uuid AND document_id = ANY($2::uuid[])
+            """,
+            job_id,
+            [row["document_id"] for row in changed],
+        )
+        last = await connection.fetchval(
+            "SELECT coalesce(max(item_index), -1) FROM ingestion_items WHERE job_id = $1::uuid", job_id
+        )
+        await connection.executemany(
+            """
+            INSERT INTO ingestion_items (job_id, item_index, collection_id, uri, document_id, state)
+            VALUES ($1::uuid, $2, $3, $4, $5, 'queued')
+            """,
+            [
+                (job_id, index, collection_id, row["uri"], row["document_id"])
+                for index, row in enumerate(changed, start=last + 1)
+            ],
+        )
+
+    async def _swap(
+        self, connection: Connection, job: asyncpg.Record, old_partition: int, grace_seconds: float
+    ) -> None:
+        await connection.execute(
+            """
+            UPDATE documents d SET ingestion_hash = r.ingestion_hash, chunk_count = r.chunk_count,
+                                   token_count = r.token_count
+            FROM reindexed_documents r
+            WHERE r.partition_id = $1 AND d.document_id = r.document_id AND d.chunk_count > 0
+            """,
+            job["partition_id"],
+        )
+        # Other settings may have changed meanwhile.
+        await connection.execute(
+            """
+            UPDATE collections
+            SET partition_id = $2, settings = (settings - 'chunking' - 'contextualization') || $3::jsonb,
+                update_time = clock_timestamp()
+            WHERE collection_id = $1
+            """,
+            job["collection_id"],
+            job["partition_id"],
+            {
+                name: value
+                for name, value in job["settings"].items()
+                if name in ("chunking", "contextualization")
+            },
+        )
+        await leave_partition(connection, job["collection_id"], old_partition, grace_seconds)
+
+    async def _end(self, connection: Connection, job_id: str, state: str) -> None:
+        await connection.execute(
+            """
+            UPDATE ingestion_jobs SET state = $2, end_time = clock_timestamp(), is_finishing = false
+            WHERE job_id = $1::uuid
+            """,
+            job_id,
+            state,
+        )
+
+    async def _drop_replaced(self) -> None:
+        async with transaction(self._pool) as connection:
+            await clear_left(connection)
+            await drop_orphaned_imports(connection)
+        async with session(self._pool) as connection:
+            over = [row["partition_id"] for row in await connection.fetch(_OVER)]
+            if not over:
+                return
+            async with builds_held_off(connection, over), connection.transaction():
+                rows = await connection.fetch(
+                    "SELECT partition_id FROM chunk_partitions WHERE partition_id = ANY($1::bigint[]) "
+                    "FOR UPDATE SKIP LOCKED",
+                    over,
+                )
+                dropped = [row["partition_id"] for row in rows]
+                for partition_id in dropped:
+                    await connection.execute(f"DROP TABLE {chunk_table(partition_id)}")
+                await connection.execute(
+                    "DELETE FROM chunk_partitions WHERE partition_id = ANY($1::bigint[])", dropped
+                )
+
+
+async def _finish(connection: Connection, item: LeasedItem, chunk_count: int | None) -> None:
+    """End an item; without a number of chunks its document was deleted."""
+    is_gone = chunk_count is None
+    outcome = job_pb2.INGESTION_OUTCOME_UNCHANGED if is_gone else job_pb2.INGESTION_OUTCOME_UPDATED
+    await finish_items(connection, [(item.claim, (item.document_id, outcome), chunk_count or 0)])

@@ -1,1 +1,0 @@
-"""Connectors: what is behind sources of each kind."""

@@ -1,0 +1,280 @@
+"""Contexts by a language model: cached, several chunks a call, at the pace that the generator allows."""
+
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import structlog
+from groundline.v1 import chat_pb2, collection_pb2, document_pb2
+from groundline_extraction.documents import IngestionError
+from groundline_indexing.collections import StoredCollection, llm_contextualization
+from groundline_indexing.hashes import content_hash
+from groundline_indexing.preparation import Prepared, shown_uri
+from groundline_indexing.texts import PreparedChunk, table_heads_at
+from groundline_lexical import lexical_text
+from groundline_runtime.charges import usage_of
+from groundline_runtime.errors import Code, FailedPreconditionError, GroundlineError
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_delay
+from tenacity.wait import wait_exponential_jitter
+
+from groundline_ingestor.ports import ContextCache, ContextWriter, WrittenContexts
+
+__all__ = ["Contextualization", "OnUsage"]
+
+CHUNKS_PER_CALL: Final = 20
+MODEL_CALL_CHUNKS: Final = 10
+"""Chunks in one call of the model, as the generator makes them; for estimates."""
+CHARACTERS_PER_CALL: Final = 60_000
+
+DOCUMENT_CHARACTERS: Final = 400_000
+"""Maximum characters of text sent along, some 100,000 tokens; of a longer document the part around the chunks
+is sent."""
+
+CONTEXT_TOKENS: Final = 100
+"""Maximum tokens that the prompt asks for, for estimates."""
+
+PATIENCE_SECONDS: Final = 900.0
+"""Time for which a call is retried while the generator is over its quota or out of reach, in seconds."""
+
+_TRANSIENT: Final = (Code.RESOURCE_EXHAUSTED, Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED)
+
+type OnUsage = Callable[[chat_pb2.Usage], Awaitable[None]]
+"""Told of the tokens of each call: as soon as its contexts are kept, or as it has failed."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    document_text: str
+    positions: Sequence[int]
+
+
+class Contextualization:
+    """Contexts of chunks in the llm mode; those of other modes pass unchanged.
+
+    One object is shared by all documents of a process: together they make at most `calls` calls at a time,
+    and when the generator tells one of them to wait, all do.
+    """
+
+    def __init__(
+        self,
+        writer: ContextWriter | None,
+        cache: ContextCache,
+        count_tokens: Callable[[Sequence[str]], Sequence[int]],
+        *,
+        calls: int = 4,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._writer = writer
+        self._cache = cache
+        self._count_tokens = count_tokens
+        self._turns = asyncio.Semaphore(calls)
+        self._sleep = sleep
+        self._resume_time = 0.0  # of time.monotonic
+        self._backoff = wait_exponential_jitter(initial=1, max=60)
+
+    def require(self, collection: StoredCollection) -> None:
+        """Raise FailedPreconditionError when the collection's mode needs a generator and none is
+        configured."""
+        if self._writer is None and llm_contextualization(collection.settings) is not None:
+            raise FailedPreconditionError(
+                "GENERATOR_NOT_CONFIGURED",
+                f"collection {collection.collection_id} has its contexts written by a language model, but "
+                "this ingestor has no generator_target",
+            )
+
+    async def contextualize(
+        self, prepared: Prepared, collection: StoredCollection, on_usage: OnUsage
+    ) -> Sequence[PreparedChunk]:
+        """Return the chunks with contexts from the cache, else from the generator; written ones stay in the
+        cache should a later call fail. Raises GroundlineError, IngestionError."""
+        chosen = llm_contextualization(collection.settings)
+        if chosen is None or not prepared.chunks:
+            return prepared.chunks
+        self.require(collection)
+        keys = await self._keys(prepared, chosen)
+        known = dict(await self._cache.get(keys))
+        missing = [position for position, key in enumerate(keys) if key not in known]
+        # One after the other: the first call fills the provider's cache with the document for the others.
+        for call in _calls(prepared, missing):
+            written = await self._write(prepared, call, chosen, on_usage)
+            found = {
+                keys[position]: context
+                for position, context in zip(call.positions, written.contexts, strict=True)
+            }
+            await self._cache.put(found)
+            await on_usage(written.usage)
+            known |= found
+        starts = [chunk.section.own_start - prepared.start for chunk in prepared.chunks]
+        heads = table_heads_at(prepared.extraction.text, starts, prepared.table_head)
+        return [
+            _with_context(chunk, "\n".join(filter(None, (known[key], head))), prepared)
+            for chunk, key, head in zip(prepared.chunks, keys, heads, strict=True)
+        ]
+
+    async def estimate(self, prepared: Prepared, collection: StoredCollection) -> chat_pb2.Usage:
+        """Estimate the tokens of `contextualize`, by the embedding model's tokenizer: for every call of the
+        model the document and its chunks, of which the document is cached from the second call on."""
+        chosen = llm_contextualization(collection.settings)
+        if chosen is None or not prepared.chunks:
+            return chat_pb2.Usage()
+        known = await self._cache.get(keys := await self._keys(prepared, chosen))
+        missing = [position for position, key in enumerate(keys) if key not in known]
+        texts = [
+            call.document_text
+            for call in _calls(prepared, missing)
+            for _ in range(0, len(call.positions), MODEL_CALL_CHUNKS)
+        ]
+        chunk_texts = [prepared.chunks[position].section.text for position in missing]
+        counts = await asyncio.to_thread(self._count_tokens, [*texts, *chunk_texts])
+        documents, chunks = counts[: len(texts)], counts[len(texts) :]
+        cached = sum(
+            count
+            for count, text, before in zip(documents[1:], texts[1:], texts, strict=False)
+            if text == before
+        )
+        return chat_pb2.Usage(
+            prompt_tokens=sum(documents) + sum(chunks),
+            cached_tokens=cached,
+            output_tokens=CONTEXT_TOKENS * len(missing),
+        )
+
+    async def _keys(
+        self, prepared: Prepared, chosen: collection_pb2.ContextualizationSettings
+    ) -> list[bytes]:
+        """Return the cache keys of the chunks' contexts, by the chunk, the prompt and model in use, and the
+        document: all of it, or if contexts are kept the text around the chunk."""
+        writer = self._writer
+        assert writer is not None, "require() was called"
+        version = await self._patiently(lambda: writer.version(prompt=chosen.prompt, model=chosen.model))
+
+        def keys() -> list[bytes]:
+            hashes = [content_hash(chunk.section.text).hex() for chunk in prepared.chunks]
+            if chosen.keep_unchanged:
+                own = [prepared.version.title, prepared.version.uri]
+                surroundings = [
+                    content_hash(json.dumps([*own, chunk.context, before, after])).hex()
+                    for chunk, before, after in zip(
+                        prepared.chunks, ["", *hashes], [*hashes[1:], ""], strict=False
+                    )
+                ]
+            else:
+                whole = content_hash(json.dumps([prepared.version.title, prepared.extraction.text])).hex()
+                surroundings = [whole] * len(hashes)
+            return [
+                hashlib.sha256(json.dumps([around, chunk, version]).encode()).digest()
+                for around, chunk in zip(surroundings, hashes, strict=True)
+            ]
+
+        return await asyncio.to_thread(keys)
+
+    async def _write(
+        self,
+        prepared: Prepared,
+        call: _Call,
+        chosen: collection_pb2.ContextualizationSettings,
+        on_usage: OnUsage,
+    ) -> WrittenContexts:
+        writer = self._writer
+        assert writer is not None, "require() was called"
+
+        async def attempt() -> WrittenContexts:
+            try:
+                return await writer.write(
+                    title=prepared.version.title,
+                    document_text=call.document_text,
+                    chunk_texts=[prepared.chunks[position].section.text for position in call.positions],
+                    prompt=chosen.prompt,
+                    model=chosen.model,
+                )
+            except GroundlineError as error:
+                if (paid := usage_of(error)) != chat_pb2.Usage():
+                    await on_usage(paid)
+                raise
+
+        written = await self._patiently(attempt)
+        if len(written.contexts) != len(call.positions):
+            await on_usage(written.usage)
+            raise IngestionError(
+                document_pb2.INGESTION_STATE_CONTEXTUALIZING,
+                "CONTEXTS_INCOMPLETE",
+                f"the generator wrote {len(written.contexts)} contexts for {len(call.positions)} chunks",
+            )
+        return written
+
+    async def _patiently[T](self, call: Callable[[], Awaitable[T]]) -> T:
+        """Call the generator when it is our turn, repeatedly while a retry may help."""
+        retrying = AsyncRetrying(
+            retry=retry_if_exception(_is_transient),
+            wait=self._wait_seconds,
+            stop=stop_after_delay(PATIENCE_SECONDS),
+            sleep=self._sleep,
+            reraise=True,
+        )
+        async for attempt in retrying:
+            with attempt:
+                if (pause := self._resume_time - time.monotonic()) > 0:
+                    await self._sleep(pause)
+                async with self._turns:
+                    return await call()
+        raise AssertionError("tenacity returns or raises")
+
+    def _wait_seconds(self, state: RetryCallState) -> float:
+        """Return the wait that the generator asks for, at least a growing back-off; meanwhile no other call
+        begins."""
+        error = state.outcome.exception() if state.outcome is not None else None
+        asked = error.retry_after_seconds if isinstance(error, GroundlineError) else None
+        seconds = max(asked or 0.0, self._backoff(state))
+        self._resume_time = max(self._resume_time, time.monotonic() + seconds)
+        reason = error.reason if isinstance(error, GroundlineError) else ""
+        _log.info("contextualization_slowed", seconds=round(seconds, 1), reason=reason)
+        return seconds
+
+
+def _is_transient(error: BaseException) -> bool:
+    return isinstance(error, GroundlineError) and error.code in _TRANSIENT
+
+
+def _calls(prepared: Prepared, positions: Sequence[int]) -> Iterator[_Call]:
+    """Yield the chunks at these indices, neighbours together, each group with the text around it."""
+    group: list[int] = []
+    window = _window(prepared, positions[0]) if positions else (0, 0)
+    length = 0
+    for position in positions:
+        size = len(prepared.chunks[position].section.text)
+        if group and (
+            len(group) == CHUNKS_PER_CALL
+            or length + size > CHARACTERS_PER_CALL
+            or _window(prepared, position) != window
+        ):
+            yield _Call(prepared.extraction.text[slice(*window)], group)
+            group, length, window = [], 0, _window(prepared, position)
+        group.append(position)
+        length += size
+    if group:
+        yield _Call(prepared.extraction.text[slice(*window)], group)
+
+
+def _window(prepared: Prepared, position: int) -> tuple[int, int]:
+    """Return the whole text, or of a long one the segment that holds the chunk; the same for its neighbours,
+    so that a provider can cache it."""
+    if len(prepared.extraction.text) <= DOCUMENT_CHARACTERS:
+        return 0, len(prepared.extraction.text)
+    half = DOCUMENT_CHARACTERS // 2
+    begin = (prepared.chunks[position].section.start - prepared.start) // half * half
+    return begin, begin + DOCUMENT_CHARACTERS
+
+
+def _with_context(chunk: PreparedChunk, context: str, prepared: Prepared) -> PreparedChunk:
+    lexical = lexical_text(
+        chunk.section.text,
+        context=context,
+        title=prepared.version.title,
+        uri=shown_uri(prepared.version.uri),
+    )
+    return replace(chunk, context=context, lexical_text=lexical)

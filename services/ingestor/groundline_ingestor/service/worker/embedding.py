@@ -1,0 +1,66 @@
+"""Embedding with a cache: a text that was embedded before is not embedded again."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from groundline_embedding import Embedder
+from groundline_indexing.hashes import content_hash
+from groundline_indexing.texts import Vectors
+
+from groundline_ingestor.adapters.postgres.embeddings import PostgresEmbeddingCache
+
+__all__ = ["GROUP_CHUNKS", "RememberingEmbedder"]
+
+GROUP_CHUNKS: Final = 256
+"""Chunks that are embedded together: enough for the embedder to batch by length, and few enough to store
+meanwhile."""
+
+
+class RememberingEmbedder:
+    """Vectors of an Embedder in half precision, as they are stored; through the process's memory, then the
+    cache of the database."""
+
+    def __init__(self, embedder: Embedder, cache: PostgresEmbeddingCache | None, *, remembered: int) -> None:
+        """Take embedder and cache. `remembered`: maximum vectors kept in memory. Without a cache every text
+        is embedded."""
+        self._embedder = embedder
+        self._cache = cache
+        self._remembered = remembered
+        self._memory: OrderedDict[bytes, Vectors] = OrderedDict()
+
+    @property
+    def embedder(self) -> Embedder:
+        return self._embedder
+
+    async def embed(self, texts: Sequence[str]) -> tuple[Vectors, Sequence[bool]]:
+        """Return float16 of shape (len(texts), dimensions), and for each text whether the model read it.
+
+        Raises the errors of the Embedder and the cache.
+        """
+        if not texts:
+            return np.empty((0, self._embedder.dimensions), np.float16), ()
+        if self._cache is None:
+            return (await self._embedder.embed_documents(texts)).astype(np.float16), [True] * len(texts)
+        hashes = await asyncio.to_thread(lambda: [content_hash(text) for text in texts])
+        known = {key: self._memory[key] for key in hashes if key in self._memory}
+        if unknown := list(dict.fromkeys(key for key in hashes if key not in known)):
+            known |= await self._cache.get(self._embedder.model, unknown)
+        new = {key: text for key, text in zip(hashes, texts, strict=True) if key not in known}
+        if new:
+            vectors = (await self._embedder.embed_documents(list(new.values()))).astype(np.float16)
+            made: dict[bytes, Vectors] = dict(zip(new, vectors, strict=True))
+            await self._cache.put(self._embedder.model, made)
+            known |= made
+        self._remember(known)
+        vectors_of_all = np.stack([known[key] for key in hashes]).astype(np.float16, copy=False)
+        return vectors_of_all, [new.pop(key, None) is not None for key in hashes]
+
+    def _remember(self, vectors: dict[bytes, Vectors]) -> None:
+        for key, vector in vectors.items():
+            self._memory[key] = vector
+            self._memory.move_to_end(key)
+        while len(self._memory) > self._remembered:
+            self._memory.popitem(last=False)

@@ -1,0 +1,359 @@
+"""Work on single items: from a leased item to chunks, and from chunks with their vectors into the store."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, closing, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import batched
+from typing import Final
+
+import numpy as np
+from groundline.v1 import chat_pb2, collection_pb2, document_pb2, job_pb2
+from groundline_extraction.documents import FileContent, GivenDocument
+from groundline_extraction.members import MemberSpool
+from groundline_extraction.texts import TextSegment
+from groundline_extraction.turns import ClientTurns
+from groundline_indexing.collections import StoredCollection, require_running_model
+from groundline_indexing.documents import DocumentVersion, Member
+from groundline_indexing.hashes import ingestion_hash
+from groundline_indexing.preparation import Prepared, members_of, version_of
+from groundline_indexing.texts import KeptSeries, PreparedChunk, Series, Vectors
+from opentelemetry import metrics, trace
+
+from groundline_ingestor.adapters.postgres.stores import Stores
+from groundline_ingestor.domain.work import ItemClaim, LeasedItem, NewVersion, ReindexTarget
+from groundline_ingestor.service.quotas import Quotas
+from groundline_ingestor.service.worker.embedding import GROUP_CHUNKS
+from groundline_ingestor.service.worker.finished import FinishedChunks
+from groundline_ingestor.service.worker.leases import Leases
+from groundline_ingestor.service.worker.options import WorkerOptions
+from groundline_ingestor.service.worker.outcomes import Outcomes
+from groundline_ingestor.service.worker.stages import Stages
+
+__all__ = ["HELD_PER_CLIENT", "ITEMS_PER_CLIENT", "PREPARED_ITEMS", "ItemWork", "Work"]
+
+LARGE_ITEMS: Final = 4
+"""Maximum documents of more than a part that a process reads at a time, and of long texts that it processes:
+they take memory and disk."""
+
+
+PREPARED_ITEMS: Final = 20
+"""Maximum items that a line of work prepares at a time; each has at most one segment in memory."""
+
+ITEMS_PER_CLIENT: Final = 16
+"""Maximum items of one client among these: the rest is for others, however slow its files are."""
+
+HELD_PER_CLIENT: Final = 4 * ITEMS_PER_CLIENT
+"""Maximum items of one client that a line of work has at all stages: while some are prepared, others are
+embedded and stored. Another client's documents wait for no more of them."""
+
+_OUTCOMES: Final = {
+    job_pb2.INGESTION_OUTCOME_UPDATED: "updated",
+    job_pb2.INGESTION_OUTCOME_UNCHANGED: "unchanged",
+}
+
+_tracer = trace.get_tracer("groundline_ingestor")
+_chunks_counter = metrics.get_meter("groundline_ingestor").create_counter(
+    "groundline.ingestion.chunks", description="Chunks stored"
+)
+
+
+@dataclass(slots=True)
+class Work:
+    """An item in progress."""
+
+    item: LeasedItem
+    collection: StoredCollection
+    """Collection with the settings and the partition that the item is built for."""
+    prepared: Prepared
+    segments: Series[TextSegment]
+    version_number: int = 0
+    members: Sequence[Member] | None = None
+    vectors: Vectors = field(default_factory=lambda: np.empty((0, 0), np.float16))
+    token_count: int = 0
+
+    @property
+    def counts(self) -> job_pb2.ChunkCounts:
+        count = len(self.prepared.chunks)
+        return _counts(count, count, len(self.vectors))
+
+    @property
+    def new_version(self) -> NewVersion:
+        return NewVersion(
+            self.prepared.version,
+            self.prepared.chunks,
+            self.vectors,
+            self.segments,
+            self.token_count,
+            claim=self.item.claim,
+            principals=self.item.principals,
+            members=self.members,
+        )
+
+
+class ItemWork:
+    """Processing of items through the stages; those of one process share its threads."""
+
+    def __init__(
+        self,
+        stores: Stores,
+        stages: Stages,
+        quotas: Quotas,
+        leases: Leases,
+        outcomes: Outcomes,
+        options: WorkerOptions,
+    ) -> None:
+        self._queue = stores.queue
+        self._documents = stores.documents
+        self._reindex = stores.reindex
+        self._preparation = stages.preparation
+        self._contextualization = stages.contextualization
+        self._embedder = stages.embedder
+        self._quotas = quotas
+        self._leases = leases
+        self._outcomes = outcomes
+        self._options = options
+        self._executor: ThreadPoolExecutor | None = None
+        # More threads that compute only keep each other, and the event loop, waiting for the interpreter. One
+        # client has as many as there are workers.
+        self._computing = ClientTurns(max(1, options.workers) + 1)
+        self._reading = ClientTurns(LARGE_ITEMS)
+        self._finishing_long = ClientTurns(LARGE_ITEMS)
+
+    @asynccontextmanager
+    async def threads(self) -> AsyncIterator[None]:
+        """Provide the threads that prepare items."""
+        # As many as may run, so that none waits for another that waits for its file to be read.
+        executor = ThreadPoolExecutor(max(1, self._options.workers) * PREPARED_ITEMS, "prepare")
+        self._executor = executor
+        try:
+            yield
+        finally:
+            executor.shutdown(wait=False, cancel_futures=True)
+
+    async def prepare(self, item: LeasedItem, collection: StoredCollection) -> Work | None:
+        """Return the item, ready to be embedded with others; None when it has ended already."""
+        if item.target is not None:
+            return await self._prepare_again(item, collection, item.target)
+        require_running_model(collection, self._embedder.embedder)
+        given = item.given or await self._queue.given(item)
+        # Files within a file within a document were found with it.
+        spool = None if item.container_uri else self._preparation.open_member_spool()
+        with closing(spool) if spool else nullcontext():
+            try:
+                is_large = isinstance(given.content, FileContent)
+                if item.is_first and not is_large:
+                    # At once, since each change of threads takes as long as reading a small document.
+                    segments, version = await self._in_thread(
+                        self._read_new, given, collection, item.owner, spool
+                    )
+                else:
+                    version = version_of(given, collection)
+                    refreshed = await self._documents.refresh(
+                        collection, version, item.principals, item.claim
+                    )
+                    if refreshed is not None:
+                        self._outcomes.ended(item, _OUTCOMES[refreshed[1]])
+                        return None
+                    async with self._reading.turn(item.owner) if is_large else nullcontext():
+                        segments, version = await self._in_thread(
+                            self._preparation.read, given, version, client=item.owner, members=spool
+                        )
+            finally:
+                if isinstance(given.content, FileContent):
+                    given.content.file.close()
+            try:
+                members = await self._members(item, version, spool, collection)
+            except BaseException:
+                segments.close()
+                raise
+            return await self._chunked(item, collection, segments, version, members=members)
+
+    def _read_new(
+        self, given: GivenDocument, collection: StoredCollection, client: str, spool: MemberSpool | None
+    ) -> tuple[KeptSeries[TextSegment], DocumentVersion]:
+        version = version_of(given, collection)
+        return self._preparation.read(given, version, client=client, members=spool)
+
+    async def _members(
+        self,
+        item: LeasedItem,
+        version: DocumentVersion,
+        spool: MemberSpool | None,
+        collection: StoredCollection,
+    ) -> Sequence[Member] | None:
+        """Return the files found within a document. Raises IngestionError (QUOTA_EXHAUSTED)."""
+        if spool is None or not spool.found:
+            return None if spool is None else ()
+        members = await self._computed(item.owner, members_of, version, spool.found, collection)
+        sizes = {one.version.uri: one.version.size_bytes for one in members if not one.failure}
+        await self._quotas.require_rooms(collection.collection_id, sizes)
+        return members
+
+    async def _prepare_again(
+        self, item: LeasedItem, collection: StoredCollection, target: ReindexTarget
+    ) -> Work | None:
+        """Make the chunks of a document for another partition, from its stored text."""
+        message = collection_pb2.Collection(collection_id=collection.collection_id, settings=target.settings)
+        collection = StoredCollection(message, target.partition_id)
+        require_running_model(collection, self._embedder.embedder)
+        stored = await self._reindex.text(item.collection_id, item.document_id)
+        if stored is None:
+            await self._reindex.skip(item)
+            self._outcomes.ended(item, "skipped")
+            return None
+        version = replace(
+            stored.version,
+            ingestion_hash=ingestion_hash(stored.version.input_hash, target.settings),
+        )
+        return await self._chunked(item, collection, stored.segments, version, stored.version_number)
+
+    async def _chunked(
+        self,
+        item: LeasedItem,
+        collection: StoredCollection,
+        segments: KeptSeries[TextSegment],
+        version: DocumentVersion,
+        version_number: int = 0,
+        members: Sequence[Member] | None = None,
+    ) -> Work | None:
+        """Return a document of one segment with its chunks. A longer one is finished here, segment by
+        segment, since it is a group of its own and others should not wait for it; and so is one with files
+        within it, which are on disk until it is stored."""
+
+        def on_stage(stage: document_pb2.IngestionState.ValueType) -> None:
+            self._leases.at(item.claim, stage)
+
+        with closing(segments):
+            parts = self._preparation.chunk(segments, version, collection, on_stage)
+            if len(segments) > 1 or members:
+                async with self._finishing_long.turn(item.owner):
+                    await self._finish_long(
+                        item, collection, segments, version, parts, version_number, members
+                    )
+                return None
+            [prepared] = await self._computed(item.owner, list, parts)
+        chunks = await self._contextualized(item, collection, prepared, job_pb2.ChunkCounts())
+        prepared = replace(prepared, chunks=chunks)
+        return Work(item, collection, prepared, segments, version_number, members)
+
+    async def _finish_long(
+        self,
+        item: LeasedItem,
+        collection: StoredCollection,
+        segments: KeptSeries[TextSegment],
+        version: DocumentVersion,
+        parts: Iterator[Prepared],
+        version_number: int,
+        members: Sequence[Member] | None,
+    ) -> None:
+        with FinishedChunks(self._options.spool_directory) as finished:
+            token_count = 0
+            while (prepared := await self._computed(item.owner, next, parts, None)) is not None:
+                await self._queue.require(
+                    item.claim
+                )  # otherwise a cancelled document would continue for hours
+                before = len(finished.chunks)
+                chunks = await self._contextualized(
+                    item, collection, prepared, _counts(before, before, before)
+                )
+                count = before + len(chunks)
+                self._leases.at(
+                    item.claim,
+                    document_pb2.INGESTION_STATE_EMBEDDING,
+                    _counts(count, count, before),
+                )
+                [(vectors, count_of_tokens)] = await self.embed([(item.claim, chunks)])
+                token_count += count_of_tokens
+                await self._in_thread(finished.append, chunks, vectors)
+            count = len(finished.chunks)
+            self._leases.at(item.claim, document_pb2.INGESTION_STATE_STORING, _counts(count, count, count))
+            new = NewVersion(
+                version,
+                finished.chunks,
+                finished.vectors,
+                segments,
+                token_count,
+                item.claim,
+                item.principals,
+                members,
+            )
+            await self._store(item, collection, version_number, [new])
+        _chunks_counter.add(count)
+        self._outcomes.ended(item, "stored")
+
+    async def _contextualized(
+        self, item: LeasedItem, collection: StoredCollection, prepared: Prepared, before: job_pb2.ChunkCounts
+    ) -> Sequence[PreparedChunk]:
+        """Return the chunks of a document or segment with their contexts; `before` counts those of earlier
+        ones."""
+        counts = _counts(before.parsed + len(prepared.chunks), before.contextualized, before.embedded)
+        self._leases.at(item.claim, document_pb2.INGESTION_STATE_CONTEXTUALIZING, counts)
+
+        async def on_usage(usage: chat_pb2.Usage) -> None:
+            await self._queue.spend([(item.claim, usage)])
+
+        return await self._contextualization.contextualize(prepared, collection, on_usage)
+
+    async def _computed[**P, T](
+        self, client: str, work: Callable[P, T], *arguments: P.args, **named: P.kwargs
+    ) -> T:
+        """Run work that takes no longer than its computing, when it is its turn."""
+        async with self._computing.turn(client):
+            return await self._in_thread(work, *arguments, **named)
+
+    async def _in_thread[**P, T](self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        """Run work in a thread of preparations: if slow ones wait, no other work of the process waits for
+        them."""
+        return await asyncio.get_running_loop().run_in_executor(
+            self._executor, partial(work, *arguments, **named)
+        )
+
+    async def embed(
+        self, owners: Sequence[tuple[ItemClaim, Sequence[PreparedChunk]]]
+    ) -> Sequence[tuple[Vectors, int]]:
+        """Return vectors of the chunks of each item, at least one in all, and their tokens; tokens that the
+        model read are charged."""
+        texts = [chunk.embedded_text for _, chunks in owners for chunk in chunks]
+        with _tracer.start_as_current_span("embed_chunks", attributes={"chunks": len(texts)}):
+            parts = [await self._embedder.embed(some) for some in batched(texts, GROUP_CHUNKS)]
+        vectors = np.concatenate([part for part, _ in parts]).astype(np.float16, copy=False)
+        tokens = np.array(await asyncio.to_thread(self._embedder.embedder.count_tokens, texts), np.int64)
+        read = tokens * [is_read for _, are_read in parts for is_read in are_read]
+        ends = np.cumsum([len(chunks) for _, chunks in owners])[:-1]
+        spent = [
+            (claim, chat_pb2.Usage(embedding_tokens=int(count)))
+            for (claim, _), count in zip(owners, map(np.sum, np.split(read, ends)), strict=True)
+            if count
+        ]
+        if spent:
+            await self._queue.spend(spent)
+        counts = [int(part.sum()) for part in np.split(tokens, ends)]
+        return list(zip(np.split(vectors, ends), counts, strict=True))
+
+    async def store(self, batch: Sequence[Work]) -> None:
+        """Write a document, or documents of one collection, and end their items, in one transaction."""
+        [first, *_] = batch
+        await self._store(
+            first.item, first.collection, first.version_number, [work.new_version for work in batch]
+        )
+        _chunks_counter.add(sum(len(work.prepared.chunks) for work in batch))
+
+    async def _store(
+        self,
+        item: LeasedItem,
+        collection: StoredCollection,
+        version_number: int,
+        versions: Sequence[NewVersion],
+    ) -> None:
+        if item.target is not None:
+            [version] = versions
+            await self._reindex.store(item, version_number, version)
+        else:
+            await self._documents.store(collection, versions)
+
+
+def _counts(parsed: int, contextualized: int, embedded: int) -> job_pb2.ChunkCounts:
+    return job_pb2.ChunkCounts(parsed=parsed, contextualized=contextualized, embedded=embedded)

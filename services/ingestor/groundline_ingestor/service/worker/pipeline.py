@@ -1,0 +1,222 @@
+"""Pipeline of items: prepared concurrently, embedded in groups, stored while others are embedded."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import structlog
+from groundline.v1 import document_pb2
+from groundline_indexing.collections import StoredCollection
+from groundline_runtime.errors import UnavailableError
+from groundline_runtime.waking import Waking
+
+from groundline_ingestor.adapters.postgres.collections import PostgresCollections
+from groundline_ingestor.domain.work import LeasedItem
+from groundline_ingestor.ports import ClaimLostError
+from groundline_ingestor.service.worker.embedding import GROUP_CHUNKS
+from groundline_ingestor.service.worker.items import PREPARED_ITEMS, ItemWork, Work
+from groundline_ingestor.service.worker.leases import Leases
+from groundline_ingestor.service.worker.options import WorkerOptions
+from groundline_ingestor.service.worker.outcomes import Outcomes
+
+__all__ = ["STORING_CONNECTIONS", "TRANSACTION_CHUNKS", "Pipeline"]
+
+TRANSACTION_CHUNKS: Final = GROUP_CHUNKS
+"""Chunks of small documents that are stored in one transaction. Each costs the lexical index a segment, which
+is merged with others later: half as many chunks take PostgreSQL a third more time."""
+
+STORING_CONNECTIONS: Final = 4
+"""Maximum concurrent transactions of one group."""
+
+GATHERING_SECONDS: Final = 0.1
+"""Time for which ready items wait for more to be embedded with, in seconds."""
+
+BUSY_SECONDS: Final = 0.5
+"""Time between two looks for work of a line whose items are slow, in seconds."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Pipeline:
+    """Lines of work of one process, which share its threads."""
+
+    def __init__(
+        self,
+        collections: PostgresCollections,
+        items: ItemWork,
+        leases: Leases,
+        outcomes: Outcomes,
+        waking: Waking,
+        options: WorkerOptions,
+    ) -> None:
+        self._collections = collections
+        self._items = items
+        self._leases = leases
+        self._outcomes = outcomes
+        self._waking = waking
+        self._options = options
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with self._items.threads(), asyncio.TaskGroup() as tasks:
+            for _ in range(self._options.workers):
+                tasks.create_task(self._line())
+
+    async def _line(self) -> None:
+        prepared: asyncio.Queue[list[Work]] = asyncio.Queue(1)
+        embedded: asyncio.Queue[list[Work]] = asyncio.Queue(1)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._prepare_items(prepared))
+            tasks.create_task(self._embed_groups(prepared, embedded))
+            tasks.create_task(self._store_groups(embedded))
+
+    async def _prepare_items(self, prepared: "asyncio.Queue[list[Work]]") -> None:
+        """Prepare items concurrently, so that a slow one holds up none of the others; ready ones continue in
+        groups, or as they are when no other has become ready for a while."""
+        group: list[Work] = []
+        running: set[asyncio.Task[Work | None]] = set()
+        found_work = stalled = True
+        seen = self._waking.calls
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                free = PREPARED_ITEMS - len(running)
+                found_work = found_work or self._waking.calls != seen
+                # Several at a time, but one while the others are slow.
+                if free > 0 and found_work and (stalled or free >= PREPARED_ITEMS // 2):
+                    seen = self._waking.calls
+                    items = await self._lease(free)
+                    found_work = bool(items)
+                    collections = _Collections(self._collections)
+                    running |= {
+                        tasks.create_task(self._outcomes.guarded(item, self._prepare(item, collections)))
+                        for item in items
+                    }
+                if not running:
+                    if group:
+                        await prepared.put(group)
+                        group = []
+                    await self._waking.wait(seen, self._options.poll_seconds)
+                    found_work = stalled = True
+                    continue
+                more = bool(group) or (found_work and len(running) < PREPARED_ITEMS)
+                done, running = await asyncio.wait(
+                    running,
+                    timeout=GATHERING_SECONDS if more else BUSY_SECONDS,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                stalled = not done
+                for work in (task.result() for task in done):
+                    if work:
+                        self._leases.prepared(work.item.claim)
+                        group.append(work)
+                    # No more than that, however many became ready while the group before was waited for.
+                    if sum(len(one.prepared.chunks) for one in group) >= GROUP_CHUNKS:
+                        await prepared.put(group)
+                        group = []
+                if group and stalled:
+                    await prepared.put(group)
+                    group = []
+                found_work = found_work or (stalled and not more)
+
+    async def _embed_groups(
+        self, prepared: "asyncio.Queue[list[Work]]", embedded: "asyncio.Queue[list[Work]]"
+    ) -> None:
+        while True:
+            group = await self._embed(await prepared.get())
+            if group:
+                await embedded.put(group)
+
+    async def _store_groups(self, embedded: "asyncio.Queue[list[Work]]") -> None:
+        while True:
+            group = await embedded.get()
+            while not embedded.empty():  # embedded while the one before was stored
+                group += embedded.get_nowait()
+            await self._store(group)
+
+    async def _lease(self, limit: int) -> Sequence[LeasedItem]:
+        try:
+            return await self._leases.lease(limit)
+        except UnavailableError as error:
+            _log.warning("lease_failed", reason=error.reason)
+            return ()
+
+    async def _embed(self, group: Sequence[Work]) -> list[Work]:
+        """Return the items of the group that could be embedded."""
+        for work in group:
+            self._leases.at(work.item.claim, document_pb2.INGESTION_STATE_EMBEDDING, work.counts)
+        try:
+            embedded = await self._items.embed([(work.item.claim, work.prepared.chunks) for work in group])
+        except Exception as error:
+            if len(group) == 1:
+                await self._outcomes.failed(
+                    group[0].item, document_pb2.INGESTION_STATE_EMBEDDING, error, group[0].counts
+                )
+                return []
+            # One of them may be to blame: the others get through alone.
+            return [one for work in group for one in await self._embed([work])]
+        for work, (vectors, token_count) in zip(group, embedded, strict=True):
+            work.vectors, work.token_count = vectors, token_count
+        return list(group)
+
+    async def _store(self, group: Sequence[Work]) -> None:
+        for work in group:
+            self._leases.at(work.item.claim, document_pb2.INGESTION_STATE_STORING, work.counts)
+        connections = asyncio.Semaphore(STORING_CONNECTIONS)
+
+        async def store(batch: list[Work]) -> None:
+            async with connections:
+                await self._store_batch(batch)
+
+        async with asyncio.TaskGroup() as tasks:
+            for batch in _transactions(group):
+                tasks.create_task(store(batch))
+
+    async def _store_batch(self, batch: list[Work]) -> None:
+        [first, *others] = batch
+        try:
+            await self._items.store(batch)
+        except Exception as error:
+            if not others:
+                await self._outcomes.failed(
+                    first.item, document_pb2.INGESTION_STATE_STORING, error, first.counts
+                )
+                return
+            # One of them may be to blame, or no longer ours.
+            for work in batch:
+                await self._store_batch([work])
+            return
+        for work in batch:
+            self._outcomes.ended(work.item, "stored")
+
+    async def _prepare(self, item: LeasedItem, collections: "_Collections") -> Work | None:
+        collection = await collections.find(item.collection_id)
+        if collection is None:
+            raise ClaimLostError(item.claim)
+        return await self._items.prepare(item, collection)
+
+
+class _Collections:
+    """Collections, each looked up once."""
+
+    def __init__(self, collections: PostgresCollections) -> None:
+        self._collections = collections
+        self._found: dict[str, asyncio.Task[StoredCollection | None]] = {}
+
+    async def find(self, collection_id: str) -> StoredCollection | None:
+        if collection_id not in self._found:
+            self._found[collection_id] = asyncio.ensure_future(self._collections.find(collection_id))
+        return await asyncio.shield(self._found[collection_id])
+
+
+def _transactions(group: Sequence[Work]) -> Iterator[list[Work]]:
+    """Yield the group in pieces that are stored together: of one collection, each uri once."""
+    batches: dict[str, list[Work]] = {}
+    for work in group:
+        if work.item.target is not None:
+            yield [work]
+            continue
+        batch = batches.setdefault(work.item.collection_id, [])
+        batch.append(work)
+        if sum(len(one.prepared.chunks) for one in batch) >= TRANSACTION_CHUNKS:
+            yield batches.pop(work.item.collection_id)
+    yield from batches.values()

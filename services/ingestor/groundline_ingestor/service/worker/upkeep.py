@@ -1,0 +1,112 @@
+"""Periodic work of a process with workers: leases, progress, re-indexes, indexes, webhooks, cleaning."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+import structlog
+from groundline_runtime.errors import UnavailableError
+
+from groundline_ingestor.adapters.postgres.stores import Stores
+from groundline_ingestor.service.worker.leases import Leases
+from groundline_ingestor.service.worker.options import WorkerOptions
+
+__all__ = ["Upkeep"]
+
+PROGRESS_SECONDS: Final = 0.25
+SETTLE_SECONDS: Final = 1.0
+STIRRED_SECONDS: Final = 10.0
+"""Time after the last change of an item for which jobs and partitions are checked every SETTLE_SECONDS, in
+seconds."""
+IDLE_SECONDS: Final = 30.0
+CLEANING_SECONDS: Final = 60.0
+CLEANED_ENTRIES: Final = 10_000
+"""Maximum vectors, and contexts, that one cleaning drops."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Upkeep:
+    """Runner of each piece of work at its own pace."""
+
+    def __init__(
+        self,
+        stores: Stores,
+        leases: Leases,
+        tell_webhooks: Callable[[], Awaitable[None]],
+        options: WorkerOptions,
+    ) -> None:
+        self._stores = stores
+        self._leases = leases
+        self._tell_webhooks = tell_webhooks
+        self._options = options
+        self._stirred = asyncio.Event()
+        self._stirred_until = 0.0
+
+    def stir(self) -> None:
+        """Report a change in the queue."""
+        self._stirred_until = time.monotonic() + STIRRED_SECONDS
+        self._stirred.set()
+
+    async def run(self) -> None:
+        """Repeat the work until cancelled; log failures and try again."""
+        async with asyncio.TaskGroup() as tasks:
+            for work, pause in (
+                (self._leases.show_progress, _every(PROGRESS_SECONDS)),
+                (self._leases.extend, _every(self._options.lease_seconds / 3)),
+                (self._leases.expire, partial(self._until_stirred, self._options.lease_seconds / 3)),
+                (self._begin_runs, partial(self._until_stirred, IDLE_SECONDS)),
+                (self._settle, partial(self._until_stirred, IDLE_SECONDS)),
+                (self._rebuild_lexical_indexes, partial(self._until_stirred, IDLE_SECONDS)),
+                (self._build_vector_indexes, partial(self._until_stirred, IDLE_SECONDS)),
+                (self._tell_webhooks, partial(self._until_stirred, IDLE_SECONDS)),
+                (self._clean, _every(CLEANING_SECONDS)),
+            ):
+                tasks.create_task(_repeat(work, pause))
+
+    async def _until_stirred(self, idle_seconds: float) -> None:
+        """Wait a second while items have changed lately, else until one does, or until the time is up."""
+        if time.monotonic() < self._stirred_until:
+            await asyncio.sleep(min(SETTLE_SECONDS, idle_seconds))
+            return
+        self._stirred.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(idle_seconds):
+                await self._stirred.wait()
+
+    async def _begin_runs(self) -> None:
+        for job_id in await self._stores.sources.enqueue_due():
+            _log.info("source_run_begun", job_id=job_id)
+
+    async def _settle(self) -> None:
+        for job_id in await self._stores.reindex.settle(self._options.reindex_grace_seconds):
+            _log.info("reindex_ended", job_id=job_id)
+
+    async def _rebuild_lexical_indexes(self) -> None:
+        await self._stores.lexical_indexes.rebuild_due()
+
+    async def _build_vector_indexes(self) -> None:
+        await self._stores.vector_indexes.build_due()
+
+    async def _clean(self) -> None:
+        await self._stores.queue.discard(self._options.payload_seconds)
+        await self._stores.embeddings.discard(self._options.cache_seconds, CLEANED_ENTRIES)
+        await self._stores.contexts.discard(self._options.cache_seconds, CLEANED_ENTRIES)
+
+
+def _every(seconds: float) -> Callable[[], Awaitable[None]]:
+    return lambda: asyncio.sleep(seconds)
+
+
+async def _repeat(work: Callable[[], Awaitable[None]], pause: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        try:
+            await work()
+        except UnavailableError as error:
+            _log.warning("upkeep_failed", work=work.__name__, reason=error.reason)
+        except Exception as error:
+            _log.error("upkeep_failed", work=work.__name__, error=type(error).__qualname__)
+        await pause()

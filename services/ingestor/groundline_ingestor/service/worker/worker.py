@@ -1,0 +1,144 @@
+"""Worker of one process."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import structlog
+from groundline_indexing.collections import StoredCollection
+from groundline_runtime.errors import UnavailableError, whereabouts
+from groundline_runtime.waking import Waking
+
+from groundline_ingestor.adapters.postgres.stores import Stores
+from groundline_ingestor.domain.sources import OrderedRun
+from groundline_ingestor.domain.work import ItemClaim, LeasedItem
+from groundline_ingestor.ports import ClaimLostError
+from groundline_ingestor.service.crawls import Crawling
+from groundline_ingestor.service.quotas import Quotas
+from groundline_ingestor.service.worker.items import HELD_PER_CLIENT, ITEMS_PER_CLIENT, ItemWork
+from groundline_ingestor.service.worker.leases import Leases, Searched
+from groundline_ingestor.service.worker.options import WorkerOptions
+from groundline_ingestor.service.worker.outcomes import Outcomes
+from groundline_ingestor.service.worker.pipeline import Pipeline
+from groundline_ingestor.service.worker.stages import Stages
+from groundline_ingestor.service.worker.upkeep import Upkeep
+
+__all__ = ["Worker"]
+
+RESTART_SECONDS: Final = 1.0
+
+SEARCH_SECONDS: Final = 0.25
+"""Minimum time between two looks for crawls and runs, in seconds: every transaction that ends documents wakes
+those who wait."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Worker:
+    """Worker on documents, crawls and runs of sources, with the upkeep that they need."""
+
+    def __init__(
+        self,
+        stores: Stores,
+        stages: Stages,
+        quotas: Quotas,
+        options: WorkerOptions,
+        *,
+        crawling: Crawling,
+        run_source: Callable[[ItemClaim, OrderedRun, StoredCollection], Awaitable[None]],
+        tell_webhooks: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._stores = stores
+        self._crawling = crawling
+        self._run_source = run_source
+        self._options = options
+        self._waking = Waking()
+        self._leases = Leases(
+            stores.queue,
+            model=stages.embedder.embedder.model,
+            lease_seconds=options.lease_seconds,
+            maximum_attempts=options.max_attempts,
+            prepared_per_client=max(1, options.workers) * ITEMS_PER_CLIENT,
+            held_per_client=max(1, options.workers) * HELD_PER_CLIENT,
+            on_free=self.wake,
+        )
+        self._outcomes = Outcomes(
+            stores.queue,
+            self._leases,
+            maximum_attempts=options.max_attempts,
+            retry_seconds=options.retry_seconds,
+            on_postponed=self._waking.wake_after,
+        )
+        items = ItemWork(stores, stages, quotas, self._leases, self._outcomes, options)
+        self._pipeline = Pipeline(
+            stores.collections, items, self._leases, self._outcomes, self._waking, options
+        )
+        self._upkeep = Upkeep(stores, self._leases, tell_webhooks, options)
+
+    def wake(self) -> None:
+        """Look for work now."""
+        self._waking.wake()
+        self._upkeep.stir()
+
+    async def run(self) -> None:
+        """Work until cancelled; leased items then go back to the queue.
+
+        An unexpected error is logged, and work begins again: a process that lives but does nothing would hide
+        it. Returns at once without workers.
+        """
+        while self._options.workers:
+            try:
+                await self._work()
+            except Exception as error:
+                _log.error("worker_failed", **whereabouts(error))
+            await asyncio.sleep(RESTART_SECONDS)
+
+    async def _work(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._pipeline.run())
+                tasks.create_task(self._upkeep.run())
+                for _ in range(self._options.crawls):
+                    tasks.create_task(self._search())
+        finally:
+            await self._leases.release()
+
+    async def _search(self) -> None:
+        """Do crawls and runs of sources, one at a time."""
+        while True:
+            seen = self._waking.calls
+            if not (
+                await self._search_next(self._stores.crawls, self._crawling.crawl, "crawled")
+                or await self._search_next(self._stores.sources, self._run_source, "read")
+            ):
+                await asyncio.sleep(SEARCH_SECONDS)
+                await self._waking.wait(seen, self._options.poll_seconds)
+
+    async def _search_next[Request](
+        self,
+        searched: Searched[Request],
+        work: Callable[[ItemClaim, Request, StoredCollection], Awaitable[None]],
+        outcome: str,
+    ) -> bool:
+        """Do the first crawl or run that waits; return False without one."""
+        try:
+            leased = await self._leases.lease_search(searched)
+        except UnavailableError as error:
+            _log.warning("lease_failed", reason=error.reason)
+            return False
+        if leased is None:
+            return False
+        item, request = leased
+
+        async def search() -> None:
+            await work(item.claim, request, await self._collection_of(item))
+            self._outcomes.ended(item, outcome)
+
+        await self._outcomes.guarded(item, search())
+        return True
+
+    async def _collection_of(self, item: LeasedItem) -> StoredCollection:
+        collection = await self._stores.collections.find(item.collection_id)
+        if collection is None:
+            raise ClaimLostError(item.claim)
+        return collection

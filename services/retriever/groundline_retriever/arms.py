@@ -1,0 +1,293 @@
+"""The two arms of a search, BM25 and vectors, side by side over groups of collections that are searched
+alike."""
+
+import asyncio
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+import structlog
+from groundline.v1 import options_pb2, passage_pb2, reranker_service_pb2
+from groundline_ranking import ArmHits
+from groundline_runtime.context import remaining_seconds
+from groundline_runtime.errors import (
+    DeadlineExceededError,
+    FailedPreconditionError,
+    GroundlineError,
+    UnavailableError,
+)
+from groundline_runtime.reasons import reason_value
+
+from groundline_retriever.domain import Hits, IndexedCollection, Parameters, Selection, ranked
+from groundline_retriever.late import LateTasks
+from groundline_retriever.ports import QueryEmbedder, SearchIndex
+
+__all__ = ["Arms", "Groups", "Stopwatch"]
+
+ARM_SHARE: Final = 0.4
+"""Share of a request's remaining time after which an arm counts as late; what the other found is returned."""
+
+MAXIMUM_NAMED: Final = 5
+"""Maximum number of collections that one message names."""
+
+REBUILD_SECONDS: Final = 5.0
+"""Time after which it is worth asking again for an index that is being rebuilt."""
+
+_KEYWORD: Final = reranker_service_pb2.SEARCH_ARM_KEYWORD
+_SEMANTIC: Final = reranker_service_pb2.SEARCH_ARM_SEMANTIC
+_ARM_NAMES: Final[Mapping[int, str]] = {_KEYWORD: "keyword search", _SEMANTIC: "semantic search"}
+_COMPONENTS: Final[Mapping[int, passage_pb2.Component.ValueType]] = {
+    _KEYWORD: passage_pb2.COMPONENT_KEYWORD_ARM,
+    _SEMANTIC: passage_pb2.COMPONENT_SEMANTIC_ARM,
+}
+
+type Lists = list[ArmHits]
+type _Task = tuple[reranker_service_pb2.SearchArm.ValueType, int]
+"""An arm, and the position of the group of collections that it searches."""
+type _Failure = tuple[reranker_service_pb2.SearchArm.ValueType, Exception]
+
+
+class Stopwatch:
+    """Milliseconds of parts; the longest of a part that ran several times at once."""
+
+    def __init__(self) -> None:
+        self._milliseconds: dict[passage_pb2.Stage.ValueType, float] = {}
+
+    @contextmanager
+    def part(self, stage: passage_pb2.Stage.ValueType) -> Iterator[None]:
+        """Time the block; parts are listed in the order in which they begin."""
+        self._milliseconds.setdefault(stage, 0.0)
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            elapsed = (time.perf_counter() - started) * 1000
+            self._milliseconds[stage] = max(elapsed, self._milliseconds[stage])
+
+    def timings(self) -> list[passage_pb2.StageTiming]:
+        return [
+            passage_pb2.StageTiming(stage=stage, duration_ms=milliseconds)
+            for stage, milliseconds in self._milliseconds.items()
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Collections that are searched alike, and the model of their vectors; None if those are not searched."""
+
+    parameters: Parameters
+    embedder: QueryEmbedder | None
+    collections: list[IndexedCollection] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Collections of a search, by how they are searched."""
+
+    groups: Sequence[_Group]
+    adjacent_chunks: Mapping[str, int]
+    """Number of adjacent chunks that a collection's passages are read with; 0 for a collection that is not in
+    it."""
+
+
+_log = structlog.get_logger(__name__)
+
+
+class Arms:
+    """Search of collections for one query after the other, each with both arms at once."""
+
+    def __init__(
+        self, index: SearchIndex, embedders: Iterable[QueryEmbedder], *, timeout_seconds: float
+    ) -> None:
+        """Take the index. `embedders`: one for each model whose collections can be searched.
+        `timeout_seconds`: maximum time of an arm, which ARM_SHARE may shorten."""
+        self._index = index
+        self._embedders = {(embedder.model, embedder.dimensions): embedder for embedder in embedders}
+        self._timeout_seconds = timeout_seconds
+        self._late = LateTasks()
+
+    def grouped(
+        self, collections: Sequence[IndexedCollection], given: options_pb2.RetrievalOptions
+    ) -> Groups:
+        """Group collections by their parameters and models.
+
+        Raises FailedPreconditionError (EMBEDDING_MODEL_MISMATCH).
+        """
+        groups: dict[tuple[Parameters, QueryEmbedder | None], _Group] = {}
+        adjacent_chunks: dict[str, int] = {}
+        # Most collections have the same settings, as one object; of a thousand, merging them takes long.
+        merged: dict[int, tuple[options_pb2.RetrievalOptions, Parameters]] = {}
+        for collection in collections:
+            known = merged.get(id(collection.settings))
+            if known is None:
+                options = collection.options(given)
+                known = merged[id(collection.settings)] = options, Parameters.of(options)
+            options, parameters = known
+            embedder = self._embedder_of(parameters, collection)
+            group = groups.setdefault((parameters, embedder), _Group(parameters, embedder))
+            group.collections.append(collection)
+            if options.adjacent_chunks:
+                adjacent_chunks[collection.collection_id] = options.adjacent_chunks
+        return Groups(list(groups.values()), adjacent_chunks)
+
+    async def search(
+        self, text: str, groups: Groups, selection: Selection, watch: Stopwatch
+    ) -> tuple[Lists, Sequence[passage_pb2.Degradation]]:
+        """Return what each arm finds in each index, as far as it succeeds in time.
+
+        Raises the error of one of them where every arm fails.
+        """
+        # Keyword searches come first, so that they are under way before the query is embedded.
+        tasks: dict[_Task, asyncio.Task[Lists]] = {}
+        incomplete: list[_Failure] = []
+        for position, group in enumerate(groups.groups):
+            if _KEYWORD in group.parameters.arms:
+                work = self._keyword(text, group, selection, watch, incomplete)
+                tasks[_KEYWORD, position] = asyncio.create_task(work)
+        for position, group in enumerate(groups.groups):
+            if group.embedder is not None:
+                work = self._semantic(text, group.embedder, group, selection, watch, incomplete)
+                tasks[_SEMANTIC, position] = asyncio.create_task(work)
+        if not tasks:
+            return [], ()
+        try:
+            await asyncio.wait(tasks.values(), timeout=self._seconds())
+            return _outcomes(tasks, incomplete)
+        finally:
+            self._late.leave(tasks.values())
+
+    def _embedder_of(self, parameters: Parameters, collection: IndexedCollection) -> QueryEmbedder | None:
+        """Return the collection's embedder, where it is searched by vectors. Raises
+        FailedPreconditionError."""
+        if _SEMANTIC not in parameters.arms:
+            return None
+        embedder = self._embedders.get((collection.embedding_model, collection.dimensions))
+        if embedder is None:
+            running = " and ".join(
+                f"{model} ({dimensions} dimensions)" for model, dimensions in self._embedders
+            )
+            raise FailedPreconditionError(
+                "EMBEDDING_MODEL_MISMATCH",
+                f"collection {collection.collection_id} was embedded with {collection.embedding_model} "
+                f"({collection.dimensions} dimensions), but running is {running}; reindex the collection or "
+                "search it by keyword",
+                metadata={
+                    "collection_id": collection.collection_id,
+                    "collection_model": collection.embedding_model,
+                    "running_model": ", ".join(model for model, _ in self._embedders),
+                },
+            )
+        return embedder
+
+    async def _keyword(
+        self,
+        text: str,
+        group: _Group,
+        selection: Selection,
+        watch: Stopwatch,
+        incomplete: list[_Failure],
+    ) -> Lists:
+        with watch.part(passage_pb2.STAGE_KEYWORD_SEARCH):
+            found = await self._index.keyword(
+                group.collections, text, limit=group.parameters.keyword_limit, selection=selection
+            )
+        missing = _missing(found)
+        if found.unsound and not found.lists:
+            raise missing[0]
+        incomplete += [(_KEYWORD, error) for error in missing]
+        return [ranked(_KEYWORD, hits, group.parameters.min_bm25) for hits in found.lists]
+
+    async def _semantic(
+        self,
+        text: str,
+        embedder: QueryEmbedder,
+        group: _Group,
+        selection: Selection,
+        watch: Stopwatch,
+        incomplete: list[_Failure],
+    ) -> Lists:
+        with watch.part(passage_pb2.STAGE_EMBEDDING):
+            vector = await embedder.embed_query(text)
+        parameters = group.parameters
+        with watch.part(passage_pb2.STAGE_SEMANTIC_SEARCH):
+            found = await self._index.semantic(
+                group.collections,
+                vector,
+                limit=parameters.semantic_limit,
+                ef_search=parameters.ef_search,
+                iterative_scan=parameters.iterative_scan,
+                selection=selection,
+            )
+        incomplete += [(_SEMANTIC, error) for error in _missing(found)]
+        return [ranked(_SEMANTIC, hits, parameters.min_similarity) for hits in found.lists]
+
+    def _seconds(self) -> float:
+        left = remaining_seconds()
+        return self._timeout_seconds if left is None else min(self._timeout_seconds, left * ARM_SHARE)
+
+
+def _outcomes(
+    tasks: Mapping[_Task, asyncio.Task[Lists]], incomplete: Sequence[_Failure]
+) -> tuple[Lists, Sequence[passage_pb2.Degradation]]:
+    found: Lists = []
+    failures: list[_Failure] = []
+    for (arm, _), task in tasks.items():
+        error = _failure(arm, task)
+        if error is None:
+            found.extend(task.result())
+        else:
+            failures.append((arm, error))
+    if len(failures) == len(tasks):
+        # The error of an arm tells more than lateness of the other.
+        raise min(
+            (error for _, error in failures), key=lambda error: isinstance(error, DeadlineExceededError)
+        )
+    return found, _degradations([*failures, *incomplete])
+
+
+def _missing(found: Hits) -> list[UnavailableError]:
+    """Return what an arm lacks, though it answered; an index that is being rebuilt comes first."""
+    errors = []
+    if found.unsound:
+        named = _named(found.unsound)
+        text = f"the keyword index of {named} is being rebuilt, since the database stopped uncleanly"
+        errors.append(UnavailableError("LEXICAL_INDEX_UNSOUND", text, retry_after_seconds=REBUILD_SECONDS))
+    if found.behind:
+        text = f"what was written lately into {_named(found.behind)} is not in the distributed index yet"
+        errors.append(UnavailableError("SEARCH_INDEX_BEHIND", text))
+    if found.is_incomplete:
+        text = "there may be more matches: of what the distributed index proposed, too little matches"
+        errors.append(UnavailableError("SEARCH_INDEX_INCOMPLETE", text))
+    return errors
+
+
+def _named(collection_ids: Sequence[str]) -> str:
+    more = len(collection_ids) - MAXIMUM_NAMED
+    return ", ".join(collection_ids[:MAXIMUM_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _failure(arm: reranker_service_pb2.SearchArm.ValueType, task: asyncio.Task[Lists]) -> Exception | None:
+    if not task.done():
+        return DeadlineExceededError("DEADLINE_EXCEEDED", f"{_ARM_NAMES[arm]} did not answer in time")
+    error = task.exception()
+    assert error is None or isinstance(error, Exception)
+    return error
+
+
+def _degradations(failures: Iterable[_Failure]) -> Sequence[passage_pb2.Degradation]:
+    """Return one for each arm and reason; an unexpected error is logged and shows nothing of itself."""
+    found: dict[tuple[int, str], passage_pb2.Degradation] = {}
+    for arm, error in failures:
+        if isinstance(error, GroundlineError):
+            reason, message = error.reason, error.message
+            _log.warning("arm_failed", arm=_ARM_NAMES[arm], reason=reason)
+        else:
+            reason, message = "INTERNAL", f"{_ARM_NAMES[arm]} failed"
+            _log.error("arm_failed", arm=_ARM_NAMES[arm], reason=reason, exc_info=error)
+        found.setdefault(
+            (arm, reason),
+            passage_pb2.Degradation(component=_COMPONENTS[arm], reason=reason_value(reason), message=message),
+        )
+    return list(found.values())

@@ -1,0 +1,116 @@
+"""Passages from ranked chunks."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from groundline.v1 import passage_pb2
+from groundline_ranking import Ranked
+
+__all__ = ["FetchedChunk", "Wanted", "passages_of", "wanted_for", "with_adjacent"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Chunks of one collection to read."""
+
+    collection_id: str
+    chunk_ids: Sequence[int]
+    adjacent_chunks: int = 0
+    """Number of chunks to add before and after each of them."""
+    with_parents: bool = False
+    """Whether to add the other chunks of each one's parent, where they were cut by
+    CHUNKING_STRATEGY_PARENT_CHILD."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedChunk:
+    """A chunk as it is stored, for a caller that may read it."""
+
+    chunk_id: int
+    chunk: passage_pb2.Chunk
+    collection_version: int
+    adjacent: Sequence[passage_pb2.Chunk] = ()
+    """Chunks next to it in its document, in document order, without what they share with it or with each
+    other."""
+
+
+def wanted_for(ranked: Iterable[Ranked], adjacent_chunks: Mapping[str, int]) -> list[Wanted]:
+    """Return what to read for ranked chunks: themselves with their parents and adjacent chunks, and their
+    duplicates.
+
+    `adjacent_chunks`: by collection how many come with each.
+    """
+    kept: dict[str, list[int]] = {}
+    duplicates: dict[str, list[int]] = {}
+    for each in ranked:
+        kept.setdefault(each.collection_id, []).append(each.chunk_id)
+        for duplicate in each.duplicates:
+            duplicates.setdefault(duplicate.collection_id, []).append(duplicate.chunk_id)
+    return [
+        Wanted(name, chunk_ids, adjacent_chunks.get(name, 0), with_parents=True)
+        for name, chunk_ids in kept.items()
+    ] + [Wanted(name, chunk_ids) for name, chunk_ids in duplicates.items()]
+
+
+def passages_of(ranked: Iterable[Ranked], fetched: Iterable[FetchedChunk]) -> list[passage_pb2.Passage]:
+    """Return the ranked chunks that could be read, in their order.
+
+    Each chunk occurs once: an adjacent one is not a passage, and not adjacent to a better passage as well.
+    """
+    known = {each.chunk_id: each for each in fetched}
+    readable = [each for each in ranked if each.chunk_id in known]
+    shown = {known[each.chunk_id].chunk.chunk_id for each in readable}
+    passages = []
+    for each in readable:
+        found = known[each.chunk_id]
+        adjacent = [chunk for chunk in found.adjacent if chunk.chunk_id not in shown]
+        shown.update(chunk.chunk_id for chunk in adjacent)
+        passages.append(
+            passage_pb2.Passage(
+                chunk=found.chunk,
+                score=each.score,
+                explanation=each.explanation,
+                alternatives=[
+                    passage_pb2.Alternative(
+                        chunk=known[duplicate.chunk_id].chunk, similarity=duplicate.similarity
+                    )
+                    for duplicate in each.duplicates
+                    if duplicate.chunk_id in known
+                ],
+                adjacent_chunks=adjacent,
+            )
+        )
+    return passages
+
+
+def with_adjacent(
+    chunk: passage_pb2.Chunk, nearby: Sequence[passage_pb2.Chunk]
+) -> Sequence[passage_pb2.Chunk]:
+    """Return the chunks next to a chunk, in document order, cut so that no text is there twice.
+
+    Chunks overlap; what an adjacent one shares with the chunk, or with one nearer to it, is taken from its
+    text and offsets, and one that has nothing of its own is left out.
+    """
+    ordered = sorted(nearby, key=lambda each: each.chunk_index)
+    start, end = chunk.start_offset, chunk.end_offset
+    adjacent: list[passage_pb2.Chunk] = []
+    for each in reversed([each for each in ordered if each.chunk_index < chunk.chunk_index]):
+        if each.start_offset < start:
+            adjacent.append(_cut(each, each.start_offset, min(each.end_offset, start)))
+            start = each.start_offset
+    adjacent.reverse()
+    for each in ordered:
+        if each.chunk_index > chunk.chunk_index and each.end_offset > end:
+            adjacent.append(_cut(each, max(each.start_offset, end), each.end_offset))
+            end = each.end_offset
+    return adjacent
+
+
+def _cut(chunk: passage_pb2.Chunk, start: int, end: int) -> passage_pb2.Chunk:
+    if (start, end) == (chunk.start_offset, chunk.end_offset):
+        return chunk
+    cut = passage_pb2.Chunk()
+    cut.CopyFrom(chunk)
+    cut.text = chunk.text[start - chunk.start_offset : end - chunk.start_offset]
+    cut.start_offset, cut.end_offset = start, end
+    return cut

@@ -1,0 +1,665 @@
+"""A crawl of a real server: which pages come, which do not, and which addresses are never reached."""
+
+import gzip
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from groundline.v1 import collector_service_pb2 as pb
+from groundline.v1 import error_pb2, source_pb2
+from groundline_collector.adapters.crawling import HttpCrawler
+from groundline_collector.adapters.fetching import CrawlLimits
+from groundline_collector.changes import Found
+from groundline_extraction.readers.common import ReaderLimits
+from groundline_extraction.sandbox import Sandbox
+
+PUBLIC = "93.184.215.14"
+LIMITS = CrawlLimits(page_seconds=10)
+
+
+@dataclass(frozen=True)
+class Answer:
+    body: bytes = b""
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=lambda: {"Content-Type": "text/html; charset=utf-8"})
+
+
+def page(*links: str, head: str = "") -> Answer:
+    anchors = "".join(f"<a href='{link}'>link</a>" for link in links)
+    return Answer(f"<html><head>{head}</head><body><p>Some text.</p>{anchors}</body></html>".encode())
+
+
+def redirect(target: str) -> Answer:
+    return Answer(status=302, headers={"Location": target})
+
+
+class Site:
+    """A web server whose pages are set by the test; it remembers who asked for what."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, Answer | list[Answer]] = {}
+        self.statuses: list[tuple[str, int]] = []
+        self.asked: list[tuple[str, str]] = []
+        site = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                site.asked.append((self.headers["Host"], self.path))
+                answer = site.answers.get(self.path, Answer(b"gone", 404))
+                if isinstance(answer, list):  # one after the other, the last of them for ever
+                    answer = answer.pop(0) if len(answer) > 1 else answer[0]
+                validators = {"ETag": "If-None-Match", "Last-Modified": "If-Modified-Since"}
+                if any(
+                    name in answer.headers and answer.headers[name] == self.headers[condition]
+                    for name, condition in validators.items()
+                ):
+                    answer = Answer(status=304)
+                site.statuses.append((self.path, answer.status))
+                self.send_response(answer.status)
+                for name, value in answer.headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(answer.body)))
+                self.end_headers()
+                with suppress(BrokenPipeError, ConnectionResetError):  # the crawler has read enough
+                    self.wfile.write(answer.body)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self.server.server_address[1]
+        self.url = f"http://site.test:{self.port}"
+
+    @property
+    def paths(self) -> list[str]:
+        return [path for _, path in self.asked if path not in ("/robots.txt", "/sitemap.xml")]
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    site = Site()
+    thread = threading.Thread(target=site.server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield site
+    site.server.shutdown()
+    site.server.server_close()
+    thread.join()
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox(ReaderLimits()) as sandbox:
+        yield sandbox
+
+
+class Names:
+    """A resolver: names of the test lead to given addresses, one after the other."""
+
+    def __init__(self, **addresses: Sequence[str]) -> None:
+        self.addresses = {name.replace("_", "."): list(found) for name, found in addresses.items()}
+        self.asked: list[str] = []
+
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        self.asked.append(host)
+        found = self.addresses.get(host)
+        if found is None:
+            raise OSError("no such name")
+        return [found.pop(0) if len(found) > 1 else found[0]]
+
+
+class MemorySeenPages:
+    """Implements SeenPages, of documents that are all there unless the test says so."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str, pb.SeenPage] = {}
+        self.outdated: set[str] = set()
+
+    async def recall(self, url: str) -> pb.SeenPage | None:
+        page = self.pages.get(url)
+        if page:
+            page.is_current = url not in self.outdated
+        return page
+
+    async def note(self, page: pb.SeenPage) -> None:
+        self.pages[page.url] = page
+
+
+def web(start_url: str, **options: Any) -> source_pb2.DocumentSource:
+    """Return a web source; include_paths and exclude_paths are the source's, all else the site's."""
+    paths = {name: options.pop(name) for name in ("include_paths", "exclude_paths") if name in options}
+    return source_pb2.DocumentSource(web=source_pb2.WebSource(start_url=start_url, **options), **paths)
+
+
+def reason(change: Any) -> str:
+    return error_pb2.ErrorReason.Name(change.unreadable.failure.reason)
+
+
+Crawl = Callable[..., Any]
+
+
+@pytest.fixture
+def crawl(sandbox: Sandbox) -> Crawl:
+    async def run(
+        start_url: str,
+        *,
+        names: Names | None = None,
+        limits: CrawlLimits = LIMITS,
+        pauses: list[float] | None = None,
+        private_addresses: bool = True,
+        seen: MemorySeenPages | None = None,
+        **request: Any,
+    ) -> tuple[list[str], dict[str, str]]:
+        """Return urls of the pages in their order, and reasons of failures by url."""
+
+        async def pause(seconds: float) -> None:
+            if pauses is not None:
+                pauses.append(seconds)
+
+        crawler = HttpCrawler(sandbox, limits, resolve=names or Names(site_test=["127.0.0.1"]), sleep=pause)
+        pages: list[str] = []
+        failures: dict[str, str] = {}
+        asked = web(start_url, **request)
+        async for change in crawler.crawl(asked, private_addresses=private_addresses, pages=seen):
+            if isinstance(change, Found):
+                pages.append(change.uri)
+            elif change.HasField("present"):
+                pages.append(f"={change.present}")
+            elif change.HasField("unreadable"):
+                failures[change.unreadable.uri] = reason(change)
+            elif change.HasField("gone"):
+                failures.setdefault(change.gone, "(not indexed)")
+        return pages, failures
+
+    return run
+
+
+# --- addresses ---
+
+
+async def test_a_private_address_is_refused_unless_the_collection_allows_it(site: Site, crawl: Crawl) -> None:
+    site.answers["/"] = page()
+    pages, failures = await crawl(f"{site.url}/", private_addresses=False)
+    assert (pages, failures) == ([], {f"{site.url}/": "ADDRESS_NOT_ALLOWED"})
+    assert site.asked == []
+    assert (await crawl(f"{site.url}/"))[0] == [f"{site.url}/"]
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "[::1]", "localhost", "0x7f.1", "2130706433", "[::ffff:127.0.0.1]"]
+)
+async def test_no_spelling_of_a_private_address_gets_through(site: Site, sandbox: Sandbox, host: str) -> None:
+    site.answers["/"] = page()
+    crawler = HttpCrawler(sandbox)
+    asked = web(f"http://{host}:{site.port}/")
+    found = [one async for one in crawler.crawl(asked, private_addresses=False)]
+    assert [one.HasField("unreadable") for one in found if not isinstance(one, Found)] == [True]
+    assert site.asked == []
+
+
+async def test_a_name_with_one_private_address_among_others_is_refused(site: Site, crawl: Crawl) -> None:
+    class Both(Names):
+        async def __call__(self, host: str, port: int) -> Sequence[str]:
+            return [PUBLIC, "127.0.0.1"]
+
+    _, failures = await crawl(f"{site.url}/", names=Both(), private_addresses=False)
+    assert list(failures.values()) == ["ADDRESS_NOT_ALLOWED"]
+
+
+@pytest.mark.parametrize("moment", ["redirect", "robots", "rebinding"])
+async def test_every_connection_is_checked(site: Site, sandbox: Sandbox, moment: str) -> None:
+    """Here 127.0.0.1 counts as public, so that the first request gets through."""
+    names = Names(site_test=["127.0.0.1"], inside_test=["10.0.0.1"])
+    inside = f"http://inside.test:{site.port}/"
+    site.answers = {"/": page(), "/secret": page()}
+    match moment:
+        case "redirect":
+            site.answers["/"] = redirect(inside)
+        case "robots":
+            site.answers["/robots.txt"] = redirect(inside)
+        case "rebinding":
+            names = Names(site_test=["127.0.0.1", "10.0.0.1"])  # another answer after robots.txt
+    crawler = HttpCrawler(sandbox, resolve=names, is_public=lambda address: address == "127.0.0.1")
+    asked = web(f"{site.url}/", delay_seconds=0)
+    found = [one async for one in crawler.crawl(asked, private_addresses=False)]
+    assert [reason(one) for one in found] == ["ADDRESS_NOT_ALLOWED"]
+
+
+async def test_a_name_is_asked_once_for_each_connection_and_kept_in_the_request(
+    site: Site, crawl: Crawl
+) -> None:
+    site.answers["/"] = page()
+    names = Names(site_test=["127.0.0.1"])
+    await crawl(f"{site.url}/", names=names)
+    assert names.asked == ["site.test"] * len(site.asked)
+    assert {host for host, _ in site.asked} == {f"site.test:{site.port}"}
+
+
+# --- pages ---
+
+
+async def test_pages_come_by_their_distance_each_once_and_only_of_the_host(site: Site, crawl: Crawl) -> None:
+    site.answers = {
+        "/": page("/a", "b#x", "/a#y", "http://other.test/x", "mailto:x@y", "/missing"),
+        "/a": page("/", "/a/deep"),
+        "/b": page("/b/more"),
+        "/a/deep": page("/too/deep"),
+        "/b/more": page(),
+        "/too/deep": page(),
+    }
+    pages, failures = await crawl(f"{site.url}/", max_depth=2)
+    assert pages == [f"{site.url}{path}" for path in ("/", "/a", "/b", "/a/deep", "/b/more")]
+    assert failures == {f"{site.url}/missing": "HTTP_STATUS"}
+    assert len(site.paths) == len(set(site.paths))
+
+
+async def test_no_more_pages_than_wanted_are_fetched(site: Site, crawl: Crawl) -> None:
+    site.answers = {"/": page(*(f"/{n}" for n in range(50))), **{f"/{n}": page() for n in range(50)}}
+    pages, _ = await crawl(f"{site.url}/", max_pages=5)
+    assert len(pages) == len(site.paths) == 5
+
+
+async def test_only_paths_that_are_wanted_are_taken_but_the_start_is_followed(
+    site: Site, crawl: Crawl
+) -> None:
+    site.answers = {
+        "/": page("/docs/a", "/docs/old/b", "/blog/c"),
+        "/docs/a": page(),
+        "/docs/old/b": page(),
+        "/blog/c": page(),
+    }
+    pages, _ = await crawl(f"{site.url}/", include_paths=("/docs/**",), exclude_paths=("/docs/old/*",))
+    assert pages == [f"{site.url}/docs/a"]
+    assert site.paths == ["/", "/docs/a"]
+
+
+async def test_links_are_relative_to_the_base_a_page_declares(site: Site, crawl: Crawl) -> None:
+    site.answers = {"/": page("x", head="<base href='/base/'>"), "/base/x": page()}
+    assert (await crawl(f"{site.url}/"))[0] == [f"{site.url}/", f"{site.url}/base/x"]
+
+
+async def test_robots_txt_is_heeded(site: Site, crawl: Crawl) -> None:
+    rules = b"User-agent: *\nDisallow: /private\nAllow: /private/open\nCrawl-delay: 7"
+    site.answers = {
+        "/robots.txt": Answer(rules),
+        "/": page("/private/a", "/private/open", "/b"),
+        "/private/open": page(),
+        "/b": page(),
+    }
+    pauses: list[float] = []
+    pages, failures = await crawl(f"{site.url}/", pauses=pauses)
+    assert pages == [f"{site.url}{path}" for path in ("/", "/private/open", "/b")]
+    assert failures == {}
+    assert "/private/a" not in site.paths
+    assert [round(pause) for pause in pauses] == [7, 7, 7]  # the sitemap is asked for too
+    pages, failures = await crawl(f"{site.url}/private/a")
+    assert (pages, failures) == ([], {f"{site.url}/private/a": "ROBOTS_DISALLOWED"})
+
+
+async def test_while_robots_txt_fails_nothing_is_fetched(site: Site, crawl: Crawl) -> None:
+    site.answers = {"/robots.txt": Answer(status=503), "/": page()}
+    assert await crawl(f"{site.url}/") == ([], {f"{site.url}/": "HTTP_STATUS"})
+    assert site.paths == []
+
+
+async def test_a_delay_that_was_asked_for_goes_before_that_of_robots_txt(site: Site, crawl: Crawl) -> None:
+    site.answers = {"/robots.txt": Answer(b"User-agent: *\nCrawl-delay: 7"), "/": page("/a"), "/a": page()}
+    pauses: list[float] = []
+    pages, _ = await crawl(f"{site.url}/", delay_seconds=0, pauses=pauses)
+    assert len(pages) == 2
+    assert pauses == []
+
+
+async def test_redirects_are_followed_within_the_host_and_not_for_ever(site: Site, crawl: Crawl) -> None:
+    site.answers = {
+        "/": page("/moved", "/away", "/loop", "/odd", "/same"),
+        "/moved": redirect("/new"),
+        "/same": redirect("/new"),
+        "/new": page(),
+        "/away": redirect("http://other.test/"),
+        "/loop": redirect("/loop"),
+        "/odd": redirect("file:///etc/passwd"),
+    }
+    names = Names(site_test=["127.0.0.1"], other_test=["127.0.0.1"])
+    pages, failures = await crawl(f"{site.url}/", names=names, delay_seconds=0)
+    assert pages == [f"{site.url}/", f"{site.url}/new"]
+    assert failures == {
+        f"{site.url}/away": "OTHER_HOST",
+        f"{site.url}/loop": "TOO_MANY_REDIRECTS",
+        f"{site.url}/odd": "INVALID_REDIRECT",
+    }
+    assert "other.test" not in names.asked
+
+
+async def test_pages_that_are_too_large_fail_packed_ones_by_what_they_unpack_to(
+    site: Site, crawl: Crawl
+) -> None:
+    packed = {"Content-Type": "text/html", "Content-Encoding": "gzip"}
+    site.answers = {
+        "/": page("/large", "/bomb"),
+        "/large": Answer(b"x" * 200_000),
+        "/bomb": Answer(gzip.compress(bytes(5_000_000)), headers=packed),
+    }
+    limits = CrawlLimits(max_page_bytes=100_000, page_seconds=10)
+    pages, failures = await crawl(f"{site.url}/", limits=limits, delay_seconds=0)
+    assert pages == [f"{site.url}/"]
+    assert set(failures.values()) == {"PAGE_TOO_LARGE"}
+    assert len(failures) == 2
+
+
+@pytest.mark.parametrize("encoding", ["gzip, gzip", "gzip,gzip,gzip", "br", "deflate", "gzip, x-gzip"])
+@pytest.mark.parametrize("path", ["/", "/robots.txt"])
+async def test_what_is_packed_more_than_once_is_not_unpacked(
+    site: Site, crawl: Crawl, encoding: str, path: str
+) -> None:
+    packed = {"Content-Type": "text/html", "Content-Encoding": encoding}
+    site.answers = {"/": page(), path: Answer(gzip.compress(gzip.compress(bytes(10**6))), headers=packed)}
+    assert await crawl(f"{site.url}/") == ([], {f"{site.url}/": "INVALID_ENCODING"})
+
+
+async def test_encodings_in_several_headers_count_together(site: Site, crawl: Crawl) -> None:
+    twice = {"Content-Type": "text/html", "Content-Encoding": "gzip", "content-encoding": "gzip"}
+    site.answers = {"/": Answer(gzip.compress(gzip.compress(b"<p>text")), headers=twice)}
+    assert (await crawl(f"{site.url}/"))[1] == {f"{site.url}/": "INVALID_ENCODING"}
+
+
+async def test_a_page_that_is_packed_once_is_unpacked(site: Site, sandbox: Sandbox) -> None:
+    packed = {"Content-Type": "text/html", "Content-Encoding": "gzip"}
+    site.answers = {"/": Answer(gzip.compress(b"<p>text"), headers=packed)}
+    crawler = HttpCrawler(sandbox, LIMITS, resolve=Names(site_test=["127.0.0.1"]))
+    [found, _] = [one async for one in crawler.crawl(web(f"{site.url}/"), private_addresses=True)]
+    assert isinstance(found, Found)
+    assert b"".join(found.load().content) == b"<p>text"
+
+
+async def test_a_robots_txt_that_unpacks_to_too_much_is_not_read(site: Site, crawl: Crawl) -> None:
+    packed = {"Content-Type": "text/plain", "Content-Encoding": "gzip"}
+    site.answers = {"/": page(), "/robots.txt": Answer(gzip.compress(bytes(50_000_000)), headers=packed)}
+    assert await crawl(f"{site.url}/") == ([], {f"{site.url}/": "PAGE_TOO_LARGE"})
+    assert site.paths == []
+
+
+async def test_what_is_no_page_is_passed_over_and_documents_are_taken(site: Site, crawl: Crawl) -> None:
+    site.answers = {
+        "/": page("/logo.png", "/manual.pdf"),
+        "/logo.png": Answer(b"\x89PNG", headers={"Content-Type": "image/png"}),
+        "/manual.pdf": Answer(b"%PDF-1.4", headers={"Content-Type": "application/pdf"}),
+    }
+    pages, failures = await crawl(f"{site.url}/", delay_seconds=0)
+    assert pages == [f"{site.url}/", f"{site.url}/manual.pdf"]
+    assert failures == {}
+
+
+@pytest.mark.parametrize(
+    ("start_url", "reason"),
+    [
+        ("ftp://site.test/", "INVALID_URL"),
+        ("http://nowhere.test/", "SOURCE_UNREACHABLE"),
+        ("http://site.test:1/", "SOURCE_UNREACHABLE"),
+    ],
+)
+async def test_a_start_that_cannot_be_had_fails_with_its_reason(
+    crawl: Crawl, start_url: str, reason: str
+) -> None:
+    assert await crawl(start_url) == ([], {start_url: reason})
+
+
+# --- what pages say of themselves ---
+
+
+@pytest.mark.parametrize(
+    ("rule", "is_indexed", "is_followed"),
+    [
+        ("noindex", False, True),
+        ("NoFollow, noarchive", True, False),
+        ("none", False, False),
+        ("groundline: noindex", False, True),
+        ("otherbot: noindex, nofollow", True, True),
+        ("unavailable_after: 25 Jun 2030 15:00:00 PST, nofollow", True, False),
+        ("max-snippet:20", True, True),
+    ],
+)
+@pytest.mark.parametrize("place", ["header", "meta"])
+async def test_a_page_says_whether_it_is_indexed_and_followed(
+    site: Site, crawl: Crawl, rule: str, is_indexed: bool, is_followed: bool, place: str
+) -> None:
+    if place == "header":
+        first = page("/next")
+        site.answers["/"] = Answer(first.body, headers=first.headers | {"X-Robots-Tag": rule})
+    else:
+        agent, _, rules = rule.rpartition(": ") if rule.startswith(("ground", "other")) else ("", "", rule)
+        site.answers["/"] = page("/next", head=f"<META NAME='{agent or 'robots'}' CONTENT='{rules}'>")
+    site.answers["/next"] = page()
+    pages, failures = await crawl(f"{site.url}/", delay_seconds=0)
+    assert (f"{site.url}/" in pages) == is_indexed
+    assert (f"{site.url}/next" in pages) == is_followed
+    assert failures == ({} if is_indexed else {f"{site.url}/": "(not indexed)"})
+
+
+async def test_a_page_comes_once_under_the_address_that_it_names_canonical(site: Site, crawl: Crawl) -> None:
+    def copy(canonical: str) -> Answer:
+        return page(head=f"<link rel='canonical' href='{canonical}'>")
+
+    site.answers = {
+        "/": page("/a?print=1", "/a?page=2", "/a", "/b", "/c", "/private/d"),
+        "/a?print=1": copy("/a"),
+        "/a?page=2": copy("/a"),
+        "/a": page(),
+        "/b": copy("http://other.test/b"),
+        "/c": copy("/private/c"),
+    }
+    pages, failures = await crawl(f"{site.url}/", delay_seconds=0, exclude_paths=["/private/**"])
+    assert pages == [f"{site.url}{path}" for path in ("/", "/a", "/b", "/c")]
+    assert failures == {}
+    assert "/a" not in site.paths
+
+
+async def test_an_address_that_there_is_not_is_not_canonical(site: Site, crawl: Crawl) -> None:
+    site.answers = {
+        "/": page("/gone", "/b"),
+        "/b": page(head="<link rel='canonical' href='/gone'>"),
+    }
+    pages, failures = await crawl(f"{site.url}/", delay_seconds=0)
+    assert pages == [f"{site.url}/", f"{site.url}/b"]
+    assert failures == {f"{site.url}/gone": "HTTP_STATUS"}
+
+
+# --- sitemaps ---
+
+
+def sitemap(*paths: str, kind: str = "url", site: Site, changed: str = "") -> bytes:
+    root = {"url": "urlset", "sitemap": "sitemapindex"}[kind]
+    lastmod = f"<lastmod>{changed}</lastmod>" if changed else ""
+    entries = "".join(f"<{kind}><loc>{site.url}{path}</loc>{lastmod}</{kind}>" for path in paths)
+    return (
+        f"<?xml version='1.0' encoding='UTF-8'?>"
+        f"<{root} xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'>{entries}</{root}>"
+    ).encode()
+
+
+XML = {"Content-Type": "application/xml"}
+
+
+async def test_pages_of_a_sitemap_are_found_after_the_links_of_the_start(site: Site, crawl: Crawl) -> None:
+    site.answers = {
+        "/sitemap.xml": Answer(sitemap("/hidden", "/linked", "/other/x", site=site), headers=XML),
+        "/": page("/linked"),
+        "/linked": page(),
+        "/hidden": page("/deeper"),
+        "/deeper": page(),
+        "/other/x": page(),
+    }
+    pages, failures = await crawl(f"{site.url}/", delay_seconds=0, exclude_paths=["/other/**"])
+    assert pages == [f"{site.url}{path}" for path in ("/", "/linked", "/hidden", "/deeper")]
+    assert failures == {}
+    assert (await crawl(f"{site.url}/", delay_seconds=0, max_depth=0))[0] == [f"{site.url}/"]
+
+
+async def test_robots_txt_names_sitemaps_packed_ones_indexes_and_lists_among_them(
+    site: Site, crawl: Crawl
+) -> None:
+    index = sitemap("/one.xml.gz", "/two.txt", "/index.xml", kind="sitemap", site=site)
+    site.answers = {
+        "/robots.txt": Answer(
+            f"Sitemap: {site.url}/index.xml\nSitemap: http://other.test/sitemap.xml".encode()
+        ),
+        "/index.xml": Answer(index, headers=XML),
+        "/one.xml.gz": Answer(
+            gzip.compress(sitemap("/a", site=site)), headers={"Content-Type": "application/gzip"}
+        ),
+        "/two.txt": Answer(f"{site.url}/b\n".encode(), headers={"Content-Type": "text/plain"}),
+        "/": page(),
+        "/a": page(),
+        "/b": page(),
+    }
+    pages, failures = await crawl(f"{site.url}/", delay_seconds=0)
+    assert pages == [f"{site.url}{path}" for path in ("/", "/a", "/b")]
+    assert failures == {}
+
+
+async def test_a_sitemap_that_should_be_there_and_cannot_be_read_is_told_of(
+    site: Site, sandbox: Sandbox
+) -> None:
+    bomb = b"<!DOCTYPE a [<!ENTITY a 'aaaaaaaaaa'>" + b"".join(
+        f"<!ENTITY {chr(98 + n)} '{f'&{chr(97 + n)};' * 10}'>".encode() for n in range(9)
+    )
+    site.answers = {
+        "/robots.txt": Answer(
+            "\n".join(f"Sitemap: {site.url}/{name}" for name in ("gone", "page", "broken", "bomb")).encode()
+        ),
+        "/page": page(),
+        "/broken": Answer(status=503),
+        "/bomb": Answer(bomb + b"]><urlset><url><loc>&j;</loc></url></urlset>", headers=XML),
+        "/": page(),
+    }
+    crawler = HttpCrawler(sandbox, LIMITS, resolve=Names(site_test=["127.0.0.1"]))
+    found = [one async for one in crawler.crawl(web(f"{site.url}/", delay_seconds=0), private_addresses=True)]
+    assert [one.uri for one in found if isinstance(one, Found)] == [f"{site.url}/"]
+    others = [one for one in found if not isinstance(one, Found)]
+    assert {one.unreadable.uri: reason(one) for one in others if one.HasField("unreadable")} == {
+        f"{site.url}/gone": "HTTP_STATUS",
+        f"{site.url}/page": "UNSUPPORTED_TYPE",
+        f"{site.url}/broken": "HTTP_STATUS",
+        f"{site.url}/bomb": "UNSUPPORTED_TYPE",
+    }
+    assert not any(one.HasField("reached") for one in others), "there may be pages that it alone lists"
+
+
+# --- again ---
+
+
+async def test_what_has_not_changed_is_not_sent_again_and_still_leads_to_other_pages(
+    site: Site, crawl: Crawl
+) -> None:
+    site.answers = {
+        "/": Answer(page("/a", "/b").body, headers={"Content-Type": "text/html", "ETag": '"1"'}),
+        "/a": Answer(
+            page("/c").body,
+            headers={"Content-Type": "text/html", "Last-Modified": "Sun, 22 Nov 2026 10:00:00 GMT"},
+        ),
+        "/b": page(),
+        "/c": page(),
+    }
+    seen = MemorySeenPages()
+    first, _ = await crawl(f"{site.url}/", delay_seconds=0, seen=seen)
+    site.statuses.clear()
+    again, _ = await crawl(f"{site.url}/", delay_seconds=0, seen=seen)
+    assert again == [f"={site.url}/", f"={site.url}/a", f"{site.url}/b", f"{site.url}/c"]
+    assert first == [url.lstrip("=") for url in again]
+    assert {path for path, status in site.statuses if status == 304} == {"/", "/a"}
+
+    # A document that is not what was seen is read again.
+    seen.outdated.add(f"{site.url}/a")
+    assert f"{site.url}/a" in (await crawl(f"{site.url}/", delay_seconds=0, seen=seen))[0]
+
+
+async def test_a_page_that_changed_long_before_it_was_read_by_its_sitemap_is_not_asked_for(
+    site: Site, crawl: Crawl
+) -> None:
+    yesterday = (datetime.now(UTC) - timedelta(days=1)).date().isoformat()
+    old, new = sitemap("/old", site=site, changed="2020-01-01"), sitemap("/new", site=site, changed=yesterday)
+    site.answers = {
+        "/robots.txt": Answer(f"Sitemap: {site.url}/old.xml\nSitemap: {site.url}/new.xml".encode()),
+        "/old.xml": Answer(old, headers=XML),
+        "/new.xml": Answer(new, headers=XML),
+        "/": page(),
+        "/old": page("/under"),
+        "/under": page(),
+        "/new": page(),
+    }
+    seen = MemorySeenPages()
+    await crawl(f"{site.url}/", delay_seconds=0, seen=seen)
+    site.asked.clear()
+    pages, _ = await crawl(f"{site.url}/", delay_seconds=0, seen=seen)
+    assert set(pages) == {
+        f"{site.url}/",
+        f"={site.url}/old",
+        f"{site.url}/new",
+        f"{site.url}/under",
+    }
+    assert "/old" not in site.paths
+
+
+async def test_a_page_that_fails_for_now_still_leads_to_where_it_led(site: Site, crawl: Crawl) -> None:
+    site.answers = {"/": page("/a"), "/a": page("/b"), "/b": page()}
+    seen = MemorySeenPages()
+    await crawl(f"{site.url}/", delay_seconds=0, seen=seen)
+    site.answers["/a"] = Answer(status=500)
+    pages, failures = await crawl(f"{site.url}/", delay_seconds=0, seen=seen)
+    assert pages == [f"{site.url}/", f"{site.url}/b"]
+    assert failures == {f"{site.url}/a": "HTTP_STATUS"}
+
+
+# --- servers that are busy ---
+
+
+async def test_a_server_is_given_the_time_that_it_asks_for(site: Site, crawl: Crawl) -> None:
+    site.answers = {
+        "/": [Answer(status=429, headers={"Retry-After": "17"}), page("/a")],
+        "/a": [Answer(status=503, headers={"Retry-After": "0"}), page()],
+    }
+    pauses: list[float] = []
+    pages, failures = await crawl(f"{site.url}/", delay_seconds=0, pauses=pauses)
+    assert (pages, failures) == ([f"{site.url}/", f"{site.url}/a"], {})
+    assert [round(pause) for pause in pauses if pause > 1] == [17]
+
+
+@pytest.mark.parametrize("seconds", ["3600", "Fri, 31 Dec 2100 23:59:59 GMT"])
+async def test_a_server_that_asks_for_long_is_left_alone(site: Site, crawl: Crawl, seconds: str) -> None:
+    site.answers = {
+        "/": page("/a", "/b"),
+        "/a": Answer(status=429, headers={"Retry-After": seconds}),
+        "/b": page(),
+    }
+    pauses: list[float] = []
+    pages, failures = await crawl(f"{site.url}/", delay_seconds=0, pauses=pauses)
+    assert (pages, failures) == ([f"{site.url}/"], {f"{site.url}/a": "HTTP_STATUS"})
+    assert "/b" not in site.paths
+    assert max(pauses, default=0) < 1
+
+
+async def test_a_server_that_fails_again_and_again_is_left_alone(site: Site, crawl: Crawl) -> None:
+    failing = {f"/{n}": Answer(status=500) for n in range(20)}
+    site.answers = {"/": page(*failing), **failing}
+    pages, failures = await crawl(f"{site.url}/", delay_seconds=0)
+    assert pages == [f"{site.url}/"]
+    assert len(failures) == 5
+
+
+async def test_two_crawls_of_a_host_take_turns(site: Site, sandbox: Sandbox) -> None:
+    site.answers = {"/": page("/a"), "/a": page()}
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    crawler = HttpCrawler(sandbox, LIMITS, resolve=Names(site_test=["127.0.0.1"]), sleep=pause)
+    request = web(f"{site.url}/", max_depth=0, delay_seconds=30)
+    for _ in range(2):
+        [found, _] = [one async for one in crawler.crawl(request, private_addresses=True)]
+        assert isinstance(found, Found)
+    assert [round(pause) for pause in pauses] == [30]

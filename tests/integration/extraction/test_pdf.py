@@ -1,0 +1,303 @@
+"""Extraction of PDF files, drawn here by reportlab, which writes them as other programs do."""
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+from groundline_extraction.ocr import find_ocr_data
+from groundline_extraction.readers.common import Read, ReaderLimits, ReadError
+from groundline_extraction.sandbox import Sandbox
+from groundline_tests.programs import needs_program
+from PIL import Image, ImageDraw, ImageFont
+from reportlab.lib import colors
+from reportlab.lib.pagesizes import A4
+from reportlab.lib.utils import ImageReader
+from reportlab.pdfgen.canvas import Canvas
+from reportlab.platypus import Table, TableStyle
+
+OCR_DATA = find_ocr_data(None)
+needs_tesseract = needs_program("tesseract-ocr", found=bool(OCR_DATA))
+
+PROSE = (
+    "The relief valve opens when the pressure in the line is higher than its spring allows, and it closes "
+    "again once the pressure has fallen by a tenth. Its setting is sealed at the works and must not be "
+    "changed on site, since the seal is what the inspector looks for first in every single year. "
+)
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox(ReaderLimits(max_pages=50, seconds=60, ocr_data=OCR_DATA)) as sandbox:
+        yield sandbox
+
+
+type Draw = Callable[[Canvas], None]
+
+
+@pytest.fixture
+def read(sandbox: Sandbox) -> Callable[..., Read]:
+    def read(*pages: Draw, title: str = "", rotation: int = 0) -> Read:
+        out = io.BytesIO()
+        canvas = Canvas(out, pagesize=A4)
+        canvas.setTitle(title)
+        for draw in pages:
+            canvas.setFont("Times-Roman", 11)
+            draw(canvas)
+            canvas.setPageRotation(rotation)
+            canvas.showPage()
+        canvas.save()
+        return sandbox.read("pdf.reader", out.getvalue())
+
+    return read
+
+
+def lines(canvas: Canvas, texts: Sequence[str], *, x: float = 60, y: float = 760, step: float = 14) -> None:
+    for number, text in enumerate(texts):
+        canvas.drawString(x, y - number * step, text)
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    found = [""]
+    for word in text.split():
+        if len(found[-1]) + len(word) > width:
+            found.append("")
+        found[-1] = f"{found[-1]} {word}".strip()
+    return found
+
+
+def table(canvas: Canvas, rows: Sequence[list[str]], *style: Any, y: float = 500) -> None:
+    drawn = Table(rows)
+    drawn.setStyle(TableStyle([("FONTNAME", (0, 0), (-1, -1), "Times-Roman"), *style]))
+    drawn.wrapOn(canvas, 400, 400)
+    drawn.drawOn(canvas, 60, y)
+
+
+GRID = ("GRID", (0, 0), (-1, -1), 0.5, colors.black)
+QUARTERS = [
+    ["Region", "Q1", "Q2", "Q3", "Q4"],
+    ["North", "580", "317", "", "0.5 %"],
+    ["South", "", "12", "3", "4"],
+]
+
+
+def test_a_ruled_table_keeps_its_empty_cells(read: Any) -> None:
+    assert read(lambda canvas: table(canvas, QUARTERS, GRID)).text == (
+        "| Region | Q1 | Q2 | Q3 | Q4 |\n|---|---|---|---|---|\n"
+        "| North | 580 | 317 |  | 0.5 % |\n| South |  | 12 | 3 | 4 |"
+    )
+
+
+def test_a_merged_cell_says_the_same_in_each_of_its_places(read: Any) -> None:
+    rows = [["Region", "2025", "", "2026", ""], ["", "Q1", "Q2", "Q1", "Q2"], ["North", "1", "2", "3", "4"]]
+    spans = [("SPAN", (1, 0), (2, 0)), ("SPAN", (3, 0), (4, 0)), ("SPAN", (0, 0), (0, 1))]
+    assert read(lambda canvas: table(canvas, rows, GRID, *spans)).text == (
+        "| Region | 2025 | 2025 | 2026 | 2026 |\n|---|---|---|---|---|\n"
+        "| Region | Q1 | Q2 | Q1 | Q2 |\n| North | 1 | 2 | 3 | 4 |"
+    )
+
+
+def test_a_cell_of_several_lines_is_one(read: Any) -> None:
+    rows = [["Valve", "Note"], ["A", "opens at\n41 degrees"]]
+    assert read(lambda canvas: table(canvas, rows, GRID)).text.endswith("| A | opens at 41 degrees |")
+
+
+def test_a_table_without_lines_is_told_by_its_columns(read: Any) -> None:
+    def draw(canvas: Canvas) -> None:
+        lines(canvas, wrapped(PROSE, 90))
+        table(canvas, QUARTERS)
+        lines(canvas, wrapped(PROSE, 90), y=400)
+
+    before, found, after = read(draw).text.split("\n\n")
+    assert before == after == PROSE.strip()
+    assert found.splitlines()[2:] == ["| North | 580 | 317 |  | 0.5 % |", "| South |  | 12 | 3 | 4 |"]
+
+
+def test_columns_that_are_drawn_line_by_line_are_read_one_after_the_other(read: Any) -> None:
+    left, right = wrapped(PROSE.replace("valve", "pump") * 3, 45), wrapped(PROSE * 3, 45)
+
+    def draw(canvas: Canvas) -> None:
+        canvas.setFont("Times-Bold", 18)
+        canvas.drawString(60, 790, "A title that stands across both of the columns")
+        canvas.setFont("Times-Roman", 10)
+        for number, pair in enumerate(zip(left, right, strict=False)):
+            for x, text in zip((50, 310), pair, strict=True):
+                canvas.drawString(x, 760 - 13 * number, text)
+
+    text = " ".join(read(draw).text.split())
+    assert text.startswith("# A title that stands across both of the columns The relief pump opens")
+    assert text.rindex("pump") < text.index("valve")
+
+
+def test_words_that_a_line_divides_are_whole_again(read: Any) -> None:
+    text = read(
+        lambda canvas: lines(
+            canvas, ["The valve must be main-", "tained each year; see the well-", "Known list."]
+        )
+    ).text
+    assert text == "The valve must be maintained each year; see the well- Known list."
+
+
+def test_what_runs_through_all_pages_is_left_out(read: Any) -> None:
+    def page(number: int) -> Draw:
+        def draw(canvas: Canvas) -> None:
+            canvas.drawString(60, 810, "Handbook of valves")
+            canvas.drawString(280, 30, f"Page {number} of 5")
+            lines(canvas, [f"Only on page {number}.", "Chapter text."], y=700)
+
+        return draw
+
+    found = read(*map(page, range(1, 6)))
+    assert "Handbook" not in found.text
+    assert " of 5" not in found.text
+    assert [f"Only on page {number}" in found.text for number in range(1, 6)] == [True] * 5
+
+
+def test_form_feeds_divide_pages_and_blank_ones_count(read: Any) -> None:
+    found = read(
+        lambda canvas: lines(canvas, ["First."]),
+        lambda canvas: None,
+        lambda canvas: lines(canvas, ["Third."]),
+    )
+    assert found.text == "First.\n\n\f\n\n\f\n\nThird."
+
+
+def test_headings_are_told_by_their_font(read: Any) -> None:
+    def draw(canvas: Canvas) -> None:
+        y = 780
+        for font, size, text in [
+            ("Times-Bold", 20, "Valves"),
+            ("Times-Bold", 14, "Mounting"),
+            ("Times-Roman", 11, PROSE),
+            ("Times-Bold", 11, "Tools"),
+            ("Times-Roman", 11, PROSE),
+        ]:
+            canvas.setFont(font, size)
+            texts = wrapped(text, 90)
+            lines(canvas, texts, y=y)
+            y -= 14 * len(texts) + 14
+
+    found = read(draw)
+    assert [tuple(heading[:2]) for heading in found.headings] == [
+        (1, "Valves"),
+        (2, "Mounting"),
+        (3, "Tools"),
+    ]
+    assert all(found.text[start:].lstrip("# ").startswith(title) for _, title, start in found.headings)
+
+
+def test_the_outline_decides_the_levels_of_what_it_names(read: Any) -> None:
+    def draw(canvas: Canvas) -> None:
+        for number, (title, level) in enumerate([("Valves", 0), ("Mounting", 1), ("Not in the text", 1)]):
+            canvas.bookmarkPage(title)
+            canvas.addOutlineEntry(title, title, level)
+            if number < 2:
+                lines(canvas, [title], y=780 - 100 * number)
+                lines(canvas, wrapped(PROSE, 90), y=760 - 100 * number)
+
+    found = read(draw)
+    assert [tuple(heading[:2]) for heading in sorted(found.headings, key=lambda heading: heading[1])] == [
+        (2, "Mounting"),
+        (2, "Not in the text"),
+        (1, "Valves"),
+    ]
+    assert found.text.startswith("# Valves\n\n")
+
+
+def test_code_keeps_its_indentation(read: Any) -> None:
+    def draw(canvas: Canvas) -> None:
+        lines(canvas, wrapped(PROSE, 90))
+        canvas.setFont("Courier", 10)
+        lines(canvas, ["def f(x):", "    if x:", "        return 1", "    return  2"], y=600, step=12)
+
+    assert read(draw).text.endswith("```\ndef f(x):\n    if x:\n        return 1\n    return  2\n```")
+
+
+@pytest.mark.parametrize(
+    ("title", "shown"),
+    [
+        ("Valve manual", "Valve manual"),
+        ("untitled", ""),
+        ("(anonymous)", ""),
+        ("Untitled-1", ""),
+        ("Document1", ""),
+        ("Microsoft Word - Valve manual.docx", "Valve manual"),
+        ("layout.indd", ""),
+    ],
+)
+def test_titles_that_programs_write_are_none(read: Any, title: str, shown: str) -> None:
+    assert read(lambda canvas: lines(canvas, ["Text."]), title=title).title == shown
+
+
+@pytest.mark.parametrize("rotation", [90, 180, 270])
+def test_a_page_that_is_shown_turned_is_read_as_it_is_shown(read: Any, rotation: int) -> None:
+    def draw(canvas: Canvas) -> None:
+        match rotation:  # as a program draws that wants it upright when it is turned
+            case 90:
+                canvas.translate(A4[0], 0)
+            case 180:
+                canvas.translate(*A4)
+            case _:
+                canvas.translate(0, A4[1])
+        canvas.rotate(rotation)
+        lines(canvas, wrapped(PROSE, 70), y=400)
+
+    assert read(draw, rotation=rotation).text == PROSE.strip()
+
+
+def test_a_watermark_at_an_angle_is_left_out(read: Any) -> None:
+    def draw(canvas: Canvas) -> None:
+        lines(canvas, wrapped(PROSE, 90))
+        canvas.translate(100, 300)
+        canvas.rotate(45)
+        canvas.setFont("Times-Bold", 60)
+        canvas.drawString(0, 0, "DRAFT")
+
+    assert read(draw).text == PROSE.strip()
+
+
+@needs_tesseract
+@pytest.mark.parametrize("degrees", [0, 90, 180, 270])
+def test_a_scan_is_read_whichever_way_up_and_says_how_sure_it_is(read: Any, degrees: int) -> None:
+    picture = Image.new("L", (1654, 1200), 255)
+    pen = ImageDraw.Draw(picture)
+    for number, text in enumerate(wrapped(PROSE * 2, 60)):
+        pen.text((80, 60 + 60 * number), text, fill=0, font=ImageFont.load_default(40))
+    turned = picture.rotate(degrees, expand=True)
+
+    def draw(canvas: Canvas) -> None:
+        width = 400 if degrees % 180 == 0 else 290
+        canvas.drawImage(
+            ImageReader(turned), 50, 200, width=width, height=width * turned.height / turned.width
+        )
+
+    found = read(draw)
+    assert " ".join(found.text.split()) == (PROSE * 2).strip()
+    assert found.metadata["ocr_confidence"] > 0.8
+
+
+def test_what_stands_at_the_edge_of_both_of_two_pages_is_left_out(read: Any) -> None:
+    def page(number: int) -> Draw:
+        def draw(canvas: Canvas) -> None:
+            canvas.setFont("Helvetica", 16)
+            canvas.drawString(60, 820, "ACME Annual Report")
+            canvas.drawString(60, 20, f"Page {number} of 2")
+            lines(canvas, [f"Text of page {number}."])
+
+        return draw
+
+    assert read(page(1), page(2)).text == "Text of page 1.\n\n\f\n\nText of page 2."
+
+
+def test_a_page_full_of_lines_is_read_in_time(read: Any) -> None:
+    def draw(canvas: Canvas) -> None:
+        for number in range(20_000):
+            canvas.line(number % 500, number % 700, number % 500 + 40, number % 700)
+        lines(canvas, ["Text."])
+
+    assert read(draw).text == "Text."
+
+
+def test_a_file_of_nothing_but_its_name_is_refused(sandbox: Sandbox) -> None:
+    with pytest.raises(ReadError, match="not a sound PDF"):
+        sandbox.read("pdf.reader", b"%PDF-1.7\n%%EOF")

@@ -1,0 +1,78 @@
+"""Fair shares of scarce places among clients."""
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+from groundline_extraction.turns import ClientTurns
+
+
+async def test_one_client_leaves_a_place_to_the_others() -> None:
+    turns = ClientTurns(3)
+    async with turns.turn("a"), turns.turn("a"):
+        third = asyncio.create_task(_enter(turns, "a"))
+        async with asyncio.timeout(5), turns.turn("b"):
+            assert not third.done()
+        assert not third.done()
+    await third
+
+
+async def test_the_only_place_is_anyones() -> None:
+    turns = ClientTurns(1)
+    async with asyncio.timeout(5):
+        await _enter(turns, "a")
+        await _enter(turns, "b")
+
+
+async def test_whose_client_has_fewest_goes_first_and_then_who_waits_longest() -> None:
+    turns = ClientTurns(2)
+    order: list[str] = []
+
+    async def enter(client: str, name: str) -> None:
+        async with turns.turn(client):
+            order.append(name)
+
+    async with turns.turn("a"):
+        async with turns.turn("b"):
+            waiting = [asyncio.create_task(enter(name[0], name)) for name in ("b1", "c1", "a1", "c2")]
+            await asyncio.sleep(0)
+        await asyncio.gather(waiting[0], waiting[1], waiting[3])
+        assert not waiting[2].done()
+    await waiting[2]
+    assert order == ["b1", "c1", "c2", "a1"]
+
+
+async def test_who_no_longer_waits_takes_no_place() -> None:
+    turns = ClientTurns(1)
+    async with turns.turn("a"):
+        gone = asyncio.create_task(_enter(turns, "b"))
+        await asyncio.sleep(0)
+        gone.cancel()
+        await asyncio.gather(gone, return_exceptions=True)
+    async with asyncio.timeout(5):
+        await _enter(turns, "c")
+
+
+def test_threads_wait_for_the_same_places() -> None:
+    turns, entered, may_leave = ClientTurns(2), threading.Barrier(2), threading.Event()
+
+    def work(client: str) -> str:
+        with turns.blocking(client):
+            if client == "slow":
+                entered.wait(5)
+                may_leave.wait(5)
+            return client
+
+    with ThreadPoolExecutor(4) as threads:
+        slow = [threads.submit(work, "slow") for _ in range(2)]
+        entered.wait(5)
+        assert threads.submit(work, "other").result(5) == "other"
+        assert not any(one.done() for one in slow)
+        may_leave.set()
+        entered.wait(5)
+        assert [one.result(5) for one in slow] == ["slow", "slow"]
+
+
+async def _enter(turns: ClientTurns, client: str) -> None:
+    async with turns.turn(client):
+        pass

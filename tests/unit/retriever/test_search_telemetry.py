@@ -1,0 +1,40 @@
+"""Traces of a search."""
+
+import json
+
+from groundline.v1 import passage_pb2
+from groundline_retriever.telemetry import retrieval_attributes
+
+PASSAGES = [
+    passage_pb2.Passage(
+        chunk=passage_pb2.Chunk(
+            chunk_id=chunk_id, document_id="d", collection_id="handbook", text="secret text", title="secret"
+        ),
+        score=score,
+    )
+    for chunk_id, score in (("7", 0.5), ("9", 0.25))
+]
+
+
+def test_texts_and_question_are_not_told_unless_a_setting_says_so() -> None:
+    told = retrieval_attributes("secret question", ["handbook"], PASSAGES, with_texts=False)
+    assert "secret" not in json.dumps(dict(told))
+
+
+def test_documents_are_told_best_first_with_ids_and_scores() -> None:
+    told = retrieval_attributes("q", ["handbook", "faq"], PASSAGES, with_texts=False)
+    assert told["openinference.span.kind"] == "RETRIEVER"
+    assert told["gen_ai.operation.name"] == "retrieval"
+    assert told["gen_ai.data_source.id"] == "handbook,faq"
+    assert [told[f"retrieval.documents.{n}.document.id"] for n in (0, 1)] == ["7", "9"]
+    assert [told[f"retrieval.documents.{n}.document.score"] for n in (0, 1)] == [0.5, 0.25]
+    assert json.loads(str(told["gen_ai.retrieval.documents"])) == [
+        {"id": "7", "score": 0.5},
+        {"id": "9", "score": 0.25},
+    ]
+
+
+def test_with_the_setting_question_and_texts_are_told() -> None:
+    told = retrieval_attributes("secret question", [], PASSAGES, with_texts=True)
+    assert told["input.value"] == told["gen_ai.retrieval.query.text"] == "secret question"
+    assert told["retrieval.documents.1.document.content"] == "secret text"
