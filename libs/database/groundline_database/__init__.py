@@ -32,6 +32,7 @@ from groundline_database.positions import (
     position_text,
 )
 from groundline_database.settings import DatabaseSettings
+from groundline_database.statements import parse_statements, read_statements
 
 __all__ = [
     "REPLAYED_POSITION",
@@ -50,8 +51,10 @@ __all__ = [
     "migrations_of",
     "open_pool",
     "page_token_key",
+    "parse_statements",
     "position_of",
     "position_text",
+    "read_statements",
     "register_codecs",
     "register_vectors",
     "require_schema",
