@@ -415,7 +415,7 @@ async def test_the_reference_shows_a_request_and_tries_it_out(
 
     shown = await module_browser.text("#Search")
     assert "/api/search" in shown
-    assert "What to look for, 1 to 8000 characters" in shown
+    assert "Query, 1 to 8000 characters" in shown
     assert "INVALID_ARGUMENT: a field is wrong" in shown
     await module_browser.js("document.querySelector('#Search a[href=\"#schema-SearchResponse\"]').click()")
     await module_browser.until("document.querySelector('#schema-SearchResponse td')")
