@@ -5,16 +5,26 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
+from cachetools import TTLCache
 from groundline_database import Connection
 from groundline_runtime.errors import UnavailableError
 
-__all__ = ["builds_held_off", "try_lock", "unlock"]
+__all__ = ["FailedBuilds", "builds_held_off", "try_lock", "unlock"]
 
 HOLD_OFF_SECONDS: Final = 30.0
 POLL_SECONDS: Final = 0.05
+RETRY_SECONDS: Final = 60.0
+_REMEMBERED_PARTITIONS: Final = 10_000
 
 _LOCKS: Final = 0x766563
 """First half of the advisory locks' key; the second is the partition's id. The holder may build."""
+
+
+class FailedBuilds(TTLCache[int, None]):
+    """Partitions whose build failed of late; it is tried again later."""
+
+    def __init__(self) -> None:
+        super().__init__(_REMEMBERED_PARTITIONS, RETRY_SECONDS)
 
 
 @asynccontextmanager

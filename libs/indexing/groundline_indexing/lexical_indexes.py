@@ -9,12 +9,10 @@ import structlog
 from groundline_database import Connection, Pool, acquire, session
 from groundline_lexical import LAST_RECOVERY, LexicalIndex
 
-from groundline_indexing.builds import try_lock, unlock
+from groundline_indexing.builds import FailedBuilds, try_lock, unlock
 from groundline_indexing.partitions import chunk_table
 
 __all__ = ["LexicalIndexes"]
-
-RETRY_SECONDS: Final = 60.0
 
 # Small ones first: most collections are complete again soon.
 _DUE: Final = f"""
@@ -38,7 +36,7 @@ class LexicalIndexes:
     def __init__(self, pool: Pool, lexical: LexicalIndex) -> None:
         self._pool = pool
         self._lexical = lexical
-        self._failed: dict[int, float] = {}
+        self._failed = FailedBuilds()
 
     async def rebuild_due(self) -> Sequence[int]:
         """Rebuild, one after the other, the indexes that may have lost chunks in an unclean stop of the
@@ -54,7 +52,7 @@ class LexicalIndexes:
             due = [row["partition_id"] for row in await connection.fetch(_DUE, self._lexical.name)]
         rebuilt = []
         for partition_id in due:
-            if self._failed.get(partition_id, 0.0) > time.monotonic():
+            if partition_id in self._failed:
                 continue
             async with session(self._pool) as connection:
                 try:
@@ -65,7 +63,7 @@ class LexicalIndexes:
                 except (asyncpg.PostgresConnectionError, asyncpg.OperatorInterventionError):
                     raise
                 except asyncpg.PostgresError as error:
-                    self._failed[partition_id] = time.monotonic() + RETRY_SECONDS
+                    self._failed[partition_id] = None
                     _log.error(
                         "lexical_index_rebuild_failed",
                         partition_id=partition_id,

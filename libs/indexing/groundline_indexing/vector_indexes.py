@@ -11,7 +11,7 @@ import structlog
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_database import Connection, Pool, acquire, session
 
-from groundline_indexing.builds import try_lock, unlock
+from groundline_indexing.builds import FailedBuilds, try_lock, unlock
 from groundline_indexing.partitions import PENDING, chunk_table
 
 __all__ = [
@@ -32,7 +32,6 @@ MOST_ROWS: Final = 50_000
 without one."""
 
 BUILD_SECONDS: Final = 6 * 3600.0
-RETRY_SECONDS: Final = 60.0
 
 _ELEMENT_BYTES: Final = 1000
 """Memory of a row in a build beside its vector, in bytes: the element and its neighbours with m = 16."""
@@ -83,7 +82,7 @@ class VectorIndexes:
         self._least_rows = least_rows
         self._most_rows = most_rows
         self._maximum_bytes = maximum_bytes
-        self._failed: dict[int, float] = {}
+        self._failed = FailedBuilds()
 
     async def build_due(self) -> Sequence[int]:
         """Build the missing index of every partition that is large and settled, or very large; return their
@@ -94,7 +93,7 @@ class VectorIndexes:
         """
         built = []
         for partition_id, dimensions in await self._due():
-            if self._failed.get(partition_id, 0.0) > time.monotonic():
+            if partition_id in self._failed:
                 continue
             async with session(self._pool) as connection:
                 try:
@@ -104,7 +103,7 @@ class VectorIndexes:
                     _log.info("vector_index_build_cancelled", partition_id=partition_id)
                 except asyncpg.PostgresError as error:
                     # Searches work without it.
-                    self._failed[partition_id] = time.monotonic() + RETRY_SECONDS
+                    self._failed[partition_id] = None
                     _log.error(
                         "vector_index_build_failed", partition_id=partition_id, error=type(error).__qualname__
                     )

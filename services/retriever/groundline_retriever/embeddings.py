@@ -2,9 +2,10 @@
 
 import asyncio
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable
 
+from cachetools import TTLCache
 from groundline_embedding.ports import Vectors
 
 from groundline_retriever.ports import QueryEmbedder
@@ -28,10 +29,7 @@ class QueryVectors:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._embedder = embedder
-        self._size = size
-        self._ttl_seconds = ttl_seconds
-        self._clock = clock
-        self._kept: OrderedDict[str, tuple[float, Vectors]] = OrderedDict()
+        self._kept: TTLCache[str, Vectors] = TTLCache(size, ttl_seconds, timer=clock)
         self._running: dict[str, asyncio.Task[Vectors]] = {}
         self._waiting: Counter[str] = Counter()
 
@@ -45,9 +43,8 @@ class QueryVectors:
 
     async def embed_query(self, text: str) -> Vectors:
         known = self._kept.get(text)
-        if known is not None and self._clock() < known[0]:
-            self._kept.move_to_end(text)
-            return known[1]
+        if known is not None:
+            return known
         running = self._running.get(text)
         if running is None:
             running = self._running[text] = asyncio.create_task(self._embedder.embed_query(text))
@@ -67,9 +64,5 @@ class QueryVectors:
     def _finished(self, text: str, task: asyncio.Task[Vectors]) -> None:
         if self._running.get(text) is task:
             del self._running[text]
-        if task.cancelled() or task.exception() is not None:
-            return
-        self._kept[text] = (self._clock() + self._ttl_seconds, task.result())
-        self._kept.move_to_end(text)
-        while len(self._kept) > self._size:
-            self._kept.popitem(last=False)
+        if self._kept.maxsize and not task.cancelled() and task.exception() is None:
+            self._kept[text] = task.result()

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from cachetools import LRUCache
 from groundline.v1 import error_pb2, options_pb2, passage_pb2
 from groundline.v1 import retriever_service_pb2 as pb
 from groundline_filters import parse, plain
@@ -60,7 +61,7 @@ class SearchService:
         self._scores = scores
         self._scored_candidates = scored_candidates
         self._trace_texts = trace_texts
-        self._known: dict[tuple[Sequence[str], ...], _Collections] = {}
+        self._known: LRUCache[tuple[Sequence[str], ...], _Collections] = LRUCache(REMEMBERED_SEARCHES)
 
     async def search(self, caller: Caller, request: pb.SearchRequest) -> pb.SearchResponse:
         """Return the best passages for the request's queries.
@@ -129,8 +130,6 @@ class SearchService:
             )
         if named:
             self._known[caller.principals, tuple(named)] = collections
-            while len(self._known) > REMEMBERED_SEARCHES:
-                del self._known[next(iter(self._known))]
         return collections
 
     async def _search(self, caller: Caller, request: pb.SearchRequest, collections: _Collections) -> _Found:

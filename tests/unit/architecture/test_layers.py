@@ -33,6 +33,7 @@ STORES_OF_ALL = "groundline_indexing"
 # All that the others may import beside the standard library and their own package: a new provider's SDK is
 # forbidden without being named.
 CORE_MAY_IMPORT = (
+    "cachetools",
     "google.protobuf",
     "groundline.v1",
     "groundline_contracts",

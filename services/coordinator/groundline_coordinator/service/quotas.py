@@ -5,7 +5,6 @@ threads of a caller that has many left are not counted at each of its answers. E
 answers under way, so that none stays counted when a process is lost.
 """
 
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from cachetools import TTLCache
 from groundline.v1 import chat_pb2, quota_pb2
 from groundline_runtime.context import Caller
 from groundline_runtime.quotas import require_within
@@ -44,10 +44,9 @@ class QuotaLimits:
 
 @dataclass(slots=True)
 class _Uncounted:
-    """Threads that may begin without a count, until an instant of time.monotonic()."""
+    """Threads that may begin without a count."""
 
     left: int
-    until: float
 
 
 class CallerQuotas:
@@ -57,7 +56,7 @@ class CallerQuotas:
         self._store = store
         self._limits = limits
         self._answering: Counter[str] = Counter()
-        self._uncounted: dict[str, _Uncounted] = {}
+        self._uncounted: TTLCache[str, _Uncounted] = TTLCache(_REMEMBERED_CALLERS, _UNCOUNTED_SECONDS)
 
     @contextmanager
     def answering(self, caller: Caller) -> Iterator[None]:
@@ -84,16 +83,14 @@ class CallerQuotas:
         if self._limits.tokens is None and (not new_thread_id or self._needs_no_count(owner)):
             return QuotaUse(threads=0, tokens=0)
         used = await self._store.used(owner, besides=new_thread_id)
-        if len(self._uncounted) >= _REMEMBERED_CALLERS:
-            self._uncounted.clear()
         left = int((self._limits.threads - used.threads) * _UNCOUNTED_SHARE)
-        self._uncounted[owner] = _Uncounted(left, time.monotonic() + _UNCOUNTED_SECONDS)
+        self._uncounted[owner] = _Uncounted(left)
         return used
 
     def _needs_no_count(self, owner: str) -> bool:
         """Tell whether one more thread may begin without a count, and take it."""
         known = self._uncounted.get(owner)
-        if known is None or known.left <= 0 or time.monotonic() >= known.until:
+        if known is None or known.left <= 0:
             return False
         known.left -= 1
         return True

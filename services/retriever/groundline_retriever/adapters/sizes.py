@@ -1,9 +1,9 @@
 """Approximate numbers of chunks in partitions, so that a search can be made for its size."""
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from cachetools import TTLCache
 from groundline_lexical import Connection
 
 __all__ = ["KNOWN_SECONDS", "REMEMBERED_PARTITIONS", "PartitionSizes"]
@@ -26,25 +26,18 @@ class PartitionSizes:
     """Cache of the server's own estimates, so that few searches ask."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[int, float]] = {}
-        """Estimate and the time until when it is used, by partition."""
+        self._known: TTLCache[int, int] = TTLCache(REMEMBERED_PARTITIONS, KNOWN_SECONDS)
 
     def known(self, partition_ids: Sequence[int]) -> Mapping[int, int] | None:
         """Return chunks by partition; None if one has to be read."""
-        now, found = time.monotonic(), {}
-        for partition_id in partition_ids:
-            chunks, until = self._known.get(partition_id, (0, 0.0))
-            if until <= now:
-                return None
-            found[partition_id] = chunks
-        return found
+        try:
+            return {partition_id: self._known[partition_id] for partition_id in partition_ids}
+        except KeyError:
+            return None
 
     async def read(self, connection: Connection, partition_ids: Sequence[int]) -> Mapping[int, int]:
         """Read chunks by partition; 0 for a dropped one."""
         rows = await connection.fetch(_ESTIMATED, partition_ids)
-        if len(self._known) + len(rows) > REMEMBERED_PARTITIONS:
-            self._known.clear()
-        until = time.monotonic() + KNOWN_SECONDS
         found = {row["partition_id"]: row["chunks"] for row in rows}
-        self._known |= {partition_id: (chunks, until) for partition_id, chunks in found.items()}
+        self._known.update(found)
         return found

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
 import structlog
+from cachetools import LRUCache
 from groundline.v1 import options_pb2
 from groundline_embedding.ports import Vectors
 from groundline_ranking import Hit
@@ -76,7 +77,7 @@ class WeaviateSearch:
         self._weaviate = weaviate
         self._store = store
         self._max_lag_seconds = max_lag_seconds
-        self._lags: dict[int, _Lag] = {}
+        self._lags: LRUCache[int, _Lag] = LRUCache(REMEMBERED_PARTITIONS)
 
     async def keyword(
         self, collections: Sequence[IndexedCollection], query: str, *, limit: int, selection: Selection
@@ -149,9 +150,7 @@ class WeaviateSearch:
         if not unsure:
             return []
         lags = await self._store.index_lags(unsure)
-        if len(known) > REMEMBERED_PARTITIONS:
-            known.clear()
-        known |= {partition_id: _Lag(seconds, now) for partition_id, seconds in lags.items()}
+        known.update({partition_id: _Lag(seconds, now) for partition_id, seconds in lags.items()})
         late = {each for each in unsure if each not in lags or lags[each] > allowed}
         return [one.collection_id for one in collections if one.partition_id in late]
 

@@ -1,11 +1,11 @@
 """Embedding with a cache: a text that was embedded before is not embedded again."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+from cachetools import LRUCache
 from groundline_embedding import Embedder
 from groundline_indexing.hashes import content_hash
 from groundline_indexing.texts import Vectors
@@ -28,8 +28,7 @@ class RememberingEmbedder:
         is embedded."""
         self._embedder = embedder
         self._cache = cache
-        self._remembered = remembered
-        self._memory: OrderedDict[bytes, Vectors] = OrderedDict()
+        self._memory: LRUCache[bytes, Vectors] = LRUCache(remembered)
 
     @property
     def embedder(self) -> Embedder:
@@ -54,13 +53,7 @@ class RememberingEmbedder:
             made: dict[bytes, Vectors] = dict(zip(new, vectors, strict=True))
             await self._cache.put(self._embedder.model, made)
             known |= made
-        self._remember(known)
+        if self._memory.maxsize:
+            self._memory.update(known)
         vectors_of_all = np.stack([known[key] for key in hashes]).astype(np.float16, copy=False)
         return vectors_of_all, [new.pop(key, None) is not None for key in hashes]
-
-    def _remember(self, vectors: dict[bytes, Vectors]) -> None:
-        for key, vector in vectors.items():
-            self._memory[key] = vector
-            self._memory.move_to_end(key)
-        while len(self._memory) > self._remembered:
-            self._memory.popitem(last=False)
