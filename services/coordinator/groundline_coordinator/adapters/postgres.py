@@ -1,6 +1,5 @@
 """Collections and threads in PostgreSQL."""
 
-# ruff: noqa: S608 - what is put into SQL here are constants
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -11,7 +10,13 @@ from google.protobuf.json_format import Parse, ParseDict
 from google.protobuf.message import Message
 from groundline.v1 import chat_pb2, collection_pb2, thread_pb2
 from groundline.v1 import coordinator_service_pb2 as pb
-from groundline_database import Pool, database_errors, is_readable_collection, is_readable_document
+from groundline_database import (
+    Pool,
+    database_errors,
+    is_readable_collection,
+    is_readable_document,
+    read_statements,
+)
 from groundline_runtime.errors import AbortedError, FieldViolation, InvalidArgumentError, NotFoundError
 
 from groundline_coordinator.adapters.json_values import json_values
@@ -26,125 +31,29 @@ _FINISH_REASON: Final = "FINISH_REASON_"
 RETRY_SECONDS: Final = 1.0
 """Time after which a request that another process works on may be asked for again, in seconds."""
 
-_CLAIM: Final = """
-    WITH expired AS (
-        DELETE FROM request_replays WHERE (owner, request_id) IN (
-            SELECT owner, request_id FROM request_replays
-            WHERE expire_time <= now() AND (owner, request_id) <> ($1, $2)
-            LIMIT 10 FOR UPDATE SKIP LOCKED)
-    )
-    INSERT INTO request_replays AS replay (owner, request_id, fingerprint, message_id, expire_time)
-    VALUES ($1, $2, $3, $4, now() + $5)
-    ON CONFLICT (owner, request_id) DO UPDATE
-    SET fingerprint = excluded.fingerprint, message_id = excluded.message_id,
-        expire_time = excluded.expire_time, thread_id = NULL, completed = NULL, status = NULL
-    WHERE replay.expire_time <= now() OR replay.message_id = $6
-        OR replay.thread_id IS NULL AND replay.expire_time > now() + $5
-    RETURNING true
-"""
-"""Statement that claims a request_id that nobody holds, or whose answer of this message is to be forgotten. A
-lease that ends later than one of this moment comes from a clock that was set back since. Some expired claims
-are deleted with it."""
+_SQL: Final = read_statements(
+    __name__,
+    is_readable_collection=is_readable_collection("$1"),
+    is_readable_collection_of_document=is_readable_collection("$3", "collection"),
+    is_readable_document=is_readable_document("$3", "document"),
+)
+_CLAIM: Final = _SQL["claim"]
+_READABLE: Final = _SQL["readable"]
+_SOME_READABLE: Final = _SQL["some_readable"]
+_BEGIN_THREAD: Final = _SQL["begin_thread"]
+_TOUCH_THREAD: Final = _SQL["touch_thread"]
+_CONTINUE_THREAD: Final = _SQL["continue_thread"]
+_ANSWER: Final = _SQL["answer"]
+_ANSWER_CLAIM: Final = _SQL["answer_claim"]
+_REPLAY: Final = _SQL["replay"]
+_HISTORY: Final = _SQL["history"]
+_MESSAGES: Final = _SQL["messages"]
+_THREAD: Final = _SQL["thread"]
 
-_READABLE: Final = f"""
-    SELECT collection_id, settings::text
-    FROM collections
-    WHERE {is_readable_collection("$1")}
-"""
-
-_SOME_READABLE: Final = f"""
-    WITH readable AS MATERIALIZED ({_READABLE})
-    SELECT * FROM readable WHERE settings LIKE '%"generationLimits"%'
-    UNION
-    (SELECT * FROM readable LIMIT 2)
-"""
 
 # Fields that are read from the document, or from the message, whenever it is shown.
 _OF_DOCUMENTS: Final = frozenset({"title", "uri", "snippet", "metadata", "supporting_text"})
 _OF_THE_MESSAGE: Final = frozenset({"citations"})
-
-_COLUMNS: Final = "message_id, role, content, sources, citations, usage, finish_reason, model, document_ids"
-_EXCLUDED: Final = ", ".join(f"excluded.{name}" for name in _COLUMNS.split(", "))
-# A question has an even index and the next one belongs to its answer, whenever that comes.
-_BEGIN_THREAD: Final = """
-    WITH thread AS (
-        INSERT INTO threads (thread_id, owner, title) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING
-    )
-    INSERT INTO messages (thread_id, message_index, message_id, role, content)
-    VALUES ($1, 0, $4, 'user', $5)
-    ON CONFLICT DO NOTHING
-"""
-_TOUCH_THREAD: Final = """
-    UPDATE threads SET update_time = greatest(update_time, clock_timestamp())
-    WHERE thread_id = $1 AND owner = $2
-    RETURNING thread_id
-"""
-_CONTINUE_THREAD: Final = """
-    INSERT INTO messages (thread_id, message_index, message_id, role, content)
-    SELECT $1, coalesce(max(message_index) / 2 + 1, 0) * 2, $2, 'user', $3
-    FROM messages WHERE thread_id = $1
-    ON CONFLICT (message_id) DO NOTHING
-"""
-# The documents that it rests on cannot be deleted until the answer exists, to be blanked with them.
-_STORED: Final = f"""
-    WITH thread AS ({_TOUCH_THREAD}),
-    kept AS MATERIALIZED (
-        SELECT document_id FROM documents WHERE document_id = ANY($5::uuid[])
-        ORDER BY document_id FOR KEY SHARE
-    ),
-    given AS (
-        SELECT message_id, role,
-               CASE WHEN is_whole THEN content ELSE '' END AS content,
-               sources,
-               CASE WHEN is_whole THEN citations ELSE '[]' END AS citations,
-               usage, finish_reason, model, $5::uuid[] AS document_ids
-        FROM jsonb_to_record($4) AS given (
-            message_id uuid, role text, content text, sources jsonb, citations jsonb, usage jsonb,
-            finish_reason text, model text
-        ), (SELECT count(*) = cardinality($5::uuid[]) AS is_whole FROM kept)
-    ),
-    stored AS (
-        INSERT INTO messages (thread_id, message_index, {_COLUMNS})
-        SELECT thread_id, question.message_index + 1, given.*
-        FROM thread JOIN messages AS question USING (thread_id), given
-        WHERE question.message_id = $3
-        ON CONFLICT (thread_id, message_index) DO UPDATE
-        SET ({_COLUMNS}, create_time) = ({_EXCLUDED}, now())
-        RETURNING thread_id
-    )
-"""
-_ANSWER: Final = f"{_STORED} SELECT thread_id FROM stored"
-# A claim whose lease ran out may be another's by now; then no answer is kept for replays.
-_ANSWER_CLAIM: Final = f"""
-    {_STORED}, kept_for_replays AS (
-        UPDATE request_replays SET thread_id = $1, completed = $10, status = $11, expire_time = now() + $12
-        WHERE owner = $6 AND request_id = $7 AND fingerprint = $8 AND message_id = $9
-        AND EXISTS (SELECT FROM stored)
-    )
-    SELECT thread_id FROM stored
-"""
-
-
-def _readable_documents(message: str, principals: str) -> str:
-    """Return the SQL expression of a message's existing and readable source documents, by id."""
-    return f"""
-        SELECT coalesce(jsonb_object_agg(document.document_id, jsonb_build_object(
-            'title', document.title, 'uri', document.uri, 'metadata', nullif(document.metadata, '{{}}'),
-            'hasOriginal', document.has_original
-        )), '{{}}')
-        FROM documents AS document JOIN collections AS collection USING (collection_id)
-        WHERE document.document_id IN (
-            SELECT (source ->> 'documentId')::uuid FROM jsonb_array_elements({message}.sources) AS source
-        ) AND {is_readable_collection(principals, "collection")}
-          AND {is_readable_document(principals, "document")}
-    """
-
-
-_THREAD: Final = """
-    SELECT thread_id, title, create_time, update_time,
-           (SELECT count(*) FROM messages WHERE messages.thread_id = threads.thread_id) AS message_count
-    FROM threads
-"""
 
 
 class PostgresCatalog:
@@ -179,18 +88,7 @@ class PostgresThreads:
         with database_errors():
             if await self._pool.fetchval(_CLAIM, *values, lease, None):
                 return None
-            row = await self._pool.fetchrow(
-                f"""
-                SELECT replay.fingerprint, replay.thread_id, replay.completed, replay.status,
-                       messages.message_id, messages.content, messages.sources, messages.citations,
-                       ({_readable_documents("messages", "$3")}) AS documents
-                FROM request_replays AS replay LEFT JOIN messages USING (message_id)
-                WHERE replay.owner = $1 AND replay.request_id = $2
-                """,
-                claim.owner,
-                claim.request_id,
-                list(principals),
-            )
+            row = await self._pool.fetchrow(_REPLAY, claim.owner, claim.request_id, list(principals))
             if (
                 row is not None
                 and row["fingerprint"] == claim.fingerprint
@@ -241,24 +139,7 @@ class PostgresThreads:
         self, owner: str, principals: Sequence[str], thread_id: str, limit: int
     ) -> Sequence[chat_pb2.ChatMessage]:
         with database_errors():
-            rows = await self._pool.fetch(
-                f"""
-                SELECT messages.role, messages.content, messages.document_ids,
-                       ({_readable_documents("messages", "$4")}) AS documents
-                FROM threads LEFT JOIN messages ON messages.thread_id = threads.thread_id
-                    AND (messages.role = 'assistant' OR EXISTS (
-                        SELECT FROM messages AS answer
-                        WHERE answer.thread_id = messages.thread_id
-                        AND answer.message_index = messages.message_index + 1))
-                WHERE threads.thread_id = $1 AND threads.owner = $2
-                ORDER BY messages.message_index DESC
-                LIMIT $3
-                """,
-                thread_id,
-                owner,
-                limit,
-                list(principals),
-            )
+            rows = await self._pool.fetch(_HISTORY, thread_id, owner, list(principals), limit)
         if not rows:
             raise _no_such_thread(thread_id)
         return [
@@ -314,17 +195,7 @@ class PostgresThreads:
     ) -> Sequence[tuple[int, thread_pb2.Message]]:
         await self.get(owner, thread_id)
         with database_errors():
-            rows = await self._pool.fetch(
-                f"""
-                SELECT *, ({_readable_documents("messages", "$4")}) AS documents
-                FROM messages WHERE thread_id = $1 AND message_index > $2
-                ORDER BY message_index LIMIT $3
-                """,
-                thread_id,
-                after,
-                limit,
-                list(principals),
-            )
+            rows = await self._pool.fetch(_MESSAGES, thread_id, after, list(principals), limit)
         return [(row["message_index"], _message(row)) for row in rows]
 
     async def threads(
