@@ -9,7 +9,7 @@ from typing import Final
 import asyncpg
 import structlog
 from groundline.v1 import ingestor_service_pb2 as pb
-from groundline_database import Connection, Pool, acquire, session
+from groundline_database import Connection, Pool, acquire, read_statements, session
 
 from groundline_indexing.builds import FailedBuilds, try_lock, unlock
 from groundline_indexing.partitions import PENDING, chunk_table
@@ -41,25 +41,10 @@ _INDEXES: Final = """
     WHERE x.indrelid = to_regclass('chunks_p' || {partition_id}) AND a.amname = 'hnsw' AND x.indisvalid
 """
 
-# Partitions in use and those a reindex fills, without the index, whose table is large enough at least.
-_CANDIDATES: Final = f"""
-    SELECT p.partition_id, p.dimensions,
-        CASE WHEN j.job_id IS NULL THEN EXISTS (
-            SELECT FROM ingestion_items i
-            JOIN ingestion_jobs k USING (job_id) JOIN collections c ON c.collection_id = i.collection_id
-            WHERE c.partition_id = p.partition_id AND k.kind <> 'reindex' AND i.{PENDING}
-        ) ELSE EXISTS (
-            SELECT FROM ingestion_items i WHERE i.job_id = j.job_id AND i.{PENDING}
-        ) END AS is_loading
-    FROM chunk_partitions p
-    LEFT JOIN collections c ON c.collection_id = p.collection_id
-    LEFT JOIN ingestion_jobs j
-        ON j.partition_id = p.partition_id AND j.kind = 'reindex' AND j.end_time IS NULL
-    WHERE (p.collection_id IS NULL OR c.partition_id = p.partition_id OR j.job_id IS NOT NULL)
-      AND pg_table_size(to_regclass('chunks_p' || p.partition_id)) >= $1::bigint * 2 * p.dimensions
-      AND NOT EXISTS ({_INDEXES.format(partition_id="p.partition_id")})
-    ORDER BY p.partition_id
-"""
+_SQL: Final = read_statements(
+    __name__, is_pending=PENDING, indexes=_INDEXES.format(partition_id="p.partition_id")
+)
+_CANDIDATES: Final = _SQL["candidates"]
 _IS_VALID: Final = f"SELECT EXISTS ({_INDEXES.format(partition_id='$1::bigint')})"
 
 _log = structlog.get_logger(__name__)

@@ -14,7 +14,7 @@ from typing import Final
 from uuid import UUID
 
 import asyncpg
-from groundline_database import Connection, Pool, acquire, session, transaction
+from groundline_database import Connection, Pool, acquire, read_statements, session, transaction
 from groundline_weaviate import IndexedChunk
 
 from groundline_indexing.feed.changes import (
@@ -52,35 +52,16 @@ _CREATE: Final = f"""
 """
 # No existing chunk has an id above this one.
 _LAST_CHUNK_ID: Final = "SELECT last_value FROM chunk_ids"
-# A fill reads all chunks: changes recorded until now would only be delivered twice.
-_ADD_PARTITIONS: Final = f"""
-    WITH added AS (
-        INSERT INTO search_index_partitions (partition_id, embedding_model, dimensions, fill_end)
-        SELECT partition_id, embedding_model, dimensions, ({_LAST_CHUNK_ID}) FROM chunk_partitions AS p
-        WHERE NOT EXISTS (SELECT FROM search_index_partitions AS s WHERE s.partition_id = p.partition_id)
-        ON CONFLICT DO NOTHING RETURNING partition_id
-    )
-    DELETE FROM search_index_changes WHERE partition_id IN (SELECT partition_id FROM added)
-"""
-# Partitions that were created and dropped between two looks never got to the index.
-_DROP_STRAYS: Final = """
-    DELETE FROM search_index_changes AS c
-    WHERE NOT EXISTS (SELECT FROM search_index_partitions AS s WHERE s.partition_id = c.partition_id)
-      AND NOT EXISTS (SELECT FROM chunk_partitions AS p WHERE p.partition_id = c.partition_id)
-"""
-_DUE: Final = """
-    SELECT s.partition_id, s.embedding_model, s.dimensions, p.partition_id IS NULL AS is_gone
-    FROM search_index_partitions AS s LEFT JOIN chunk_partitions AS p USING (partition_id)
-    WHERE p.partition_id IS NULL OR s.fill_position IS NOT NULL OR EXISTS (
-        SELECT FROM search_index_changes AS c
-        WHERE c.partition_id = s.partition_id AND c.available_time <= clock_timestamp()
-    )
-    ORDER BY s.fill_position IS NOT NULL, s.partition_id
-"""
-_CHANGES: Final = """
-    SELECT change_id, chunk_id FROM search_index_changes
-    WHERE partition_id = $1 AND available_time <= clock_timestamp() ORDER BY change_id LIMIT $2
-"""
+_SQL: Final = read_statements(__name__, last_chunk_id=_LAST_CHUNK_ID)
+_ADD_PARTITIONS: Final = _SQL["add_partitions"]
+_DROP_STRAYS: Final = _SQL["drop_strays"]
+_DUE: Final = _SQL["due"]
+_CHANGES: Final = _SQL["changes"]
+_DONE: Final = _SQL["done"]
+_REFUSED: Final = _SQL["refused"]
+_STATE: Final = _SQL["state"]
+_PARTITIONS: Final = _SQL["partitions"]
+_IS_BEHIND: Final = _SQL["is_behind"]
 # A partition's language and, if it is a collection's own, the collection: rows of earlier releases name none.
 # The primary key begins with the partition: unless it is named, each batch reads the whole table.
 _CHUNKS: Final = """
@@ -92,56 +73,6 @@ _CHUNKS: Final = """
 """
 _ABOVE: Final = "c.chunk_id > $1"
 _BETWEEN: Final = "c.chunk_id > $1 AND c.chunk_id <= $2"
-# Chunks that were refused before and are in the index now need no further attempt.
-_DONE: Final = """
-    DELETE FROM search_index_changes WHERE partition_id = $1
-      AND (change_id = ANY($2::bigint[]) OR failure IS NOT NULL AND chunk_id = ANY($3::bigint[]))
-"""
-_REFUSED: Final = """
-    UPDATE search_index_changes AS c
-    SET attempts = attempts + 1, failure = r.failure, available_time = CASE
-        WHEN attempts + 1 >= $4 THEN 'infinity'
-        ELSE clock_timestamp() + make_interval(secs => least($5, 2.0 ^ attempts))
-    END
-    FROM unnest($2::bigint[], $3::text[]) AS r (chunk_id, failure)
-    WHERE c.partition_id = $1 AND c.chunk_id = r.chunk_id AND c.change_id = ANY($6::bigint[])
-"""
-_STATE: Final = """
-    SELECT count(*) AS partitions, count(*) FILTER (WHERE fill_position IS NOT NULL) AS unfilled,
-           (SELECT count(*) FROM search_index_changes WHERE available_time < 'infinity') AS pending,
-           (SELECT count(DISTINCT (partition_id, chunk_id)) FROM search_index_changes
-            WHERE available_time = 'infinity') AS set_aside,
-           (SELECT coalesce(extract(epoch FROM clock_timestamp() - min(behind_since)), 0)
-            FROM search_index_coverage) AS behind_seconds
-    FROM search_index_partitions
-"""
-_PARTITIONS: Final = """
-    SELECT s.*, coalesce(p.collection_id, '') AS collection_id, p.partition_id IS NULL AS is_gone,
-           greatest(coalesce(k.reltuples, 0), 0)::bigint AS chunk_count,
-           c.pending, c.set_aside,
-           coalesce(extract(epoch FROM clock_timestamp() - c.since), 0) AS behind_seconds
-    FROM search_index_partitions AS s LEFT JOIN chunk_partitions AS p USING (partition_id)
-    LEFT JOIN pg_class AS k ON k.oid = to_regclass('chunks_p' || s.partition_id)
-    CROSS JOIN LATERAL (
-        SELECT count(*) FILTER (WHERE available_time < 'infinity') AS pending,
-               count(DISTINCT chunk_id) FILTER (WHERE available_time = 'infinity') AS set_aside,
-               min(change_time) AS since
-        FROM search_index_changes AS c WHERE c.partition_id = s.partition_id
-    ) AS c
-    WHERE $1::text IS NULL OR p.collection_id = $1
-       OR s.partition_id IN (SELECT partition_id FROM collections WHERE collection_id = $1)
-    ORDER BY s.partition_id
-"""
-# Chunks that are set aside keep nobody waiting.
-_IS_BEHIND: Final = """
-    SELECT EXISTS (SELECT FROM search_index_partitions) AND (
-        NOT EXISTS (
-            SELECT FROM search_index_partitions WHERE partition_id = $1 AND fill_position IS NULL
-        ) OR EXISTS (
-            SELECT FROM search_index_changes WHERE partition_id = $1 AND available_time < 'infinity'
-        )
-    )
-"""
 
 
 class IndexFeed:
