@@ -18,6 +18,7 @@ from groundline_database import (
     is_readable_document,
     is_replaceable_document,
     position_text,
+    read_statements,
     transaction,
 )
 from groundline_database.enums import enum_text, read_enum
@@ -33,83 +34,21 @@ from groundline_ingestor.ports import HandedIn
 
 __all__ = ["PostgresJobs", "find_job", "insert_documents", "payload_parts"]
 
-# $1 are the caller's principals; null: no caller, who sees all. A caller sees all items of its own jobs, and
-# in other jobs those that were not handed in for others only, unless their uri holds a document that it may
-# not read.
-_VISIBLE_ITEM: Final = f"""
-    ($1::text[] IS NULL OR j.principals[1] = ($1::text[])[1] OR (
-        (
-            coalesce(i.input -> 'allowedPrincipals', '[]') = '[]'
-            OR i.input -> 'allowedPrincipals' ?| $1::text[]
-        )
-        AND NOT EXISTS (
-            SELECT FROM documents d
-            WHERE d.collection_id = i.collection_id AND d.uri = i.uri
-              AND NOT {is_readable_document("$1", "d")}
-        )
-    ))
-"""
-_SELECT: Final = f"""
-    SELECT j.job_id, j.collection_id, j.kind, j.state, j.create_time, j.end_time,
-           j.cancel_time IS NOT NULL AS is_cancelled, j.deleted_count, j.is_dry_run,
-           {WRITTEN_POSITION} AS position,
-           (
-               SELECT coalesce(jsonb_agg(to_jsonb(t)), '[]') FROM (
-                   SELECT i.state,
-                          num_nonnulls(i.crawl, i.dry_crawl, i.source_id, i.dry_source_id) > 0 AS is_crawl,
-                          i.attempts > 0 AS is_begun,
-                          i.outcome IS NOT DISTINCT FROM 'unchanged' AS is_unchanged,
-                          i.state = 'done' AND i.failure IS NOT NULL AS is_skipped,
-                          {_VISIBLE_ITEM} AS is_visible, count(*) AS count,
-                          min(i.start_time) AS start_time, max(i.end_time) AS end_time,
-                          sum(i.parsed_count) AS parsed_count,
-                          sum(i.contextualized_count) AS contextualized_count,
-                          sum(i.embedded_count) AS embedded_count, sum(i.stored_count) AS stored_count,
-                          sum(i.prompt_tokens) AS prompt_tokens, sum(i.cached_tokens) AS cached_tokens,
-                          sum(i.output_tokens) AS output_tokens,
-                          sum(i.embedding_tokens) AS embedding_tokens
-                   FROM ingestion_items i
-                   WHERE i.job_id = j.job_id GROUP BY 1, 2, 3, 4, 5, 6
-               ) t
-           ) AS tallies
-    FROM ingestion_jobs j
-    JOIN collections c USING (collection_id)
-"""
-# Failed and cancelled documents whose content is kept, unless a later hand-in of their uri is done; and a
-# crawl that ended without its pages.
-_RETRIABLE: Final = """
-    i.job_id = $1::uuid AND (
-        i.state IN ('failed', 'cancelled')
-        AND EXISTS (
-            SELECT FROM ingestion_payloads p WHERE (p.job_id, p.item_index) = (i.job_id, i.item_index)
-        )
-        AND NOT EXISTS (
-            SELECT FROM ingestion_items later
-            WHERE later.collection_id = i.collection_id AND later.uri = i.uri
-              AND later.queue_id > i.queue_id AND later.state = 'done'
-              AND EXISTS (
-                  SELECT FROM ingestion_jobs o WHERE o.job_id = later.job_id AND NOT o.is_dry_run
-              )
-        )
-        OR i.crawl IS NOT NULL AND (
-            i.state IN ('failed', 'cancelled')
-            OR i.state = 'done' AND EXISTS (
-                SELECT FROM ingestion_items page
-                WHERE page.job_id = i.job_id AND page.is_page AND page.state = 'failed'
-                  AND NOT EXISTS (
-                      SELECT FROM ingestion_payloads p
-                      WHERE (p.job_id, p.item_index) = (page.job_id, page.item_index)
-                  )
-            )
-        )
-    )
-"""
-# A deletion of a collection locks it, and then its jobs and their items; a change of a job locks these the
-# other way round, and so has to lock the collection before.
-_HOLD_COLLECTION: Final = """
-    SELECT FROM collections c JOIN ingestion_jobs j USING (collection_id)
-    WHERE j.job_id = $1::uuid FOR KEY SHARE OF c
-"""
+_SQL: Final = read_statements(
+    __name__,
+    is_readable_document=is_readable_document("$1", "d"),
+    is_readable_collection=is_readable_collection("$1", "c"),
+    written_position=WRITTEN_POSITION,
+)
+_SELECT: Final = _SQL["select"]
+_LIST_READABLE: Final = _SQL["list_readable"]
+_ITEMS: Final = _SQL["items"]
+_CHANGED_ITEMS: Final = _SQL["changed_items"]
+_HOLD_COLLECTION: Final = _SQL["hold_collection"]
+_CANCEL: Final = _SQL["cancel"]
+_CANCEL_DOCUMENTS: Final = _SQL["cancel_documents"]
+_RETRIABLE: Final = _SQL["retriable"]
+_INSERT_DOCUMENT: Final = _SQL["insert_document"]
 
 # Bytes of content in one row.
 PAYLOAD_PART: Final = 1 << 20
@@ -198,12 +137,7 @@ class PostgresJobs:
         """
         async with acquire(self._pool) as connection:
             rows = await connection.fetch(
-                f"""
-                SELECT i.* FROM ingestion_items i JOIN ingestion_jobs j USING (job_id)
-                WHERE i.job_id = $2::uuid AND {_VISIBLE_ITEM} AND i.item_index > $3
-                  AND (NOT $5 OR i.state = 'failed')
-                ORDER BY i.item_index LIMIT $4
-                """,
+                _ITEMS,
                 None if principals is None else list(principals),
                 job_id,
                 after,
@@ -218,12 +152,7 @@ class PostgresJobs:
         """Return items that changed within the last `within_seconds`, by index; as `items`."""
         async with acquire(self._pool) as connection:
             rows = await connection.fetch(
-                f"""
-                SELECT i.* FROM ingestion_items i JOIN ingestion_jobs j USING (job_id)
-                WHERE i.job_id = $2::uuid AND {_VISIBLE_ITEM}
-                  AND i.change_time > clock_timestamp() - make_interval(secs => $3)
-                ORDER BY i.item_index LIMIT $4
-                """,
+                _CHANGED_ITEMS,
                 list(principals),
                 job_id,
                 within_seconds,
@@ -243,13 +172,7 @@ class PostgresJobs:
         before_time, before_id = before or (None, None)
         async with acquire(self._pool) as connection:
             rows = await connection.fetch(
-                f"""
-                {_SELECT}
-                WHERE {is_readable_collection("$1", "c")}
-                  AND ($2::text IS NULL OR j.collection_id = $2)
-                  AND ($3::timestamptz IS NULL OR (j.create_time, j.job_id) < ($3, $4::uuid))
-                ORDER BY j.create_time DESC, j.job_id DESC LIMIT $5
-                """,
+                _LIST_READABLE,
                 list(principals),
                 collection_id,
                 before_time,
@@ -268,26 +191,12 @@ class PostgresJobs:
             )
             await change_items(connection, f"job_id = $1::uuid AND {PENDING}", [job_id], cancel)
             await connection.execute(
-                """
-                UPDATE ingestion_jobs
-                SET cancel_time = coalesce(cancel_time, now()),
-                    state = CASE WHEN kind = 'reindex' AND end_time IS NULL THEN 'cancelled' ELSE state END,
-                    end_time = CASE WHEN kind = 'reindex' THEN coalesce(end_time, now()) ELSE end_time END
-                WHERE job_id = $1::uuid AND (kind = 'ingest' OR end_time IS NULL)
-                """,
+                _CANCEL,
                 job_id,
             )
             # Documents being stored are locked; their transactions end by themselves.
             await connection.execute(
-                """
-                UPDATE documents SET state = 'cancelled' WHERE document_id IN (
-                    SELECT d.document_id FROM documents d JOIN ingestion_items i USING (document_id)
-                    JOIN ingestion_jobs j USING (job_id)
-                    WHERE i.job_id = $1::uuid AND i.state = 'cancelled' AND j.kind = 'ingest'
-                      AND d.state NOT IN ('done', 'failed', 'cancelled')
-                    FOR UPDATE OF d SKIP LOCKED
-                )
-                """,
+                _CANCEL_DOCUMENTS,
                 job_id,
             )
 
@@ -371,13 +280,7 @@ async def insert_documents(
     versions = {version.uri: version for _, version in handed_in}
     # An empty ingestion_hash equals no other: there are no chunks yet.
     await connection.executemany(
-        """
-        INSERT INTO documents
-            (collection_id, uri, source_type, title, mime_type, content_hash, input_hash, ingestion_hash,
-             size_bytes, metadata, allowed_principals, container_uri, state)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, ''::bytea, $8, $9, $10, $11, 'queued')
-        ON CONFLICT (collection_id, uri) DO NOTHING
-        """,
+        _INSERT_DOCUMENT,
         [
             (
                 collection.collection_id,

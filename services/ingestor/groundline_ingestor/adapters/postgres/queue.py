@@ -11,7 +11,14 @@ from typing import BinaryIO, Final
 
 import asyncpg
 from groundline.v1 import chat_pb2, document_pb2, job_pb2
-from groundline_database import Connection, Pool, acquire, is_replaceable_document, transaction
+from groundline_database import (
+    Connection,
+    Pool,
+    acquire,
+    is_replaceable_document,
+    read_statements,
+    transaction,
+)
 from groundline_database.enums import enum_text
 from groundline_extraction.documents import GivenDocument
 from groundline_extraction.spooling import open_spool_file
@@ -45,67 +52,24 @@ lost."""
 _CONTAINER: Final = "coalesce(i.input ->> 'containerUri', '')"
 """SQL expression of the document that item `i` is within."""
 
-# Documents wait for an earlier hand-in of their uri, and while a re-index of their collection finishes. While
-# a new model is rolled out there are workers of both; each takes the documents of its own model.
-_AVAILABLE: Final = f"""
-    FROM ingestion_items i
-    JOIN ingestion_jobs j USING (job_id)
-    LEFT JOIN chunk_partitions p ON p.partition_id = j.partition_id
-    WHERE i.{PENDING} AND i.collection_id IS NOT NULL AND i.lease_id IS NULL
-      AND EXISTS (
-          SELECT FROM collections c
-          JOIN chunk_partitions made ON made.partition_id = coalesce(j.partition_id, c.partition_id)
-          WHERE c.collection_id = i.collection_id AND made.embedding_model = $1
-      )
-      AND i.available_time <= clock_timestamp()
-      AND (j.kind = 'reindex' OR NOT EXISTS (
-          SELECT FROM ingestion_items earlier
-          WHERE earlier.collection_id = i.collection_id AND earlier.uri = i.uri
-            AND earlier.queue_id < i.queue_id AND earlier.{PENDING} AND earlier.input IS NOT NULL
-      ) AND NOT EXISTS (
-          SELECT FROM ingestion_jobs r
-          WHERE r.collection_id = i.collection_id AND r.kind = 'reindex' AND r.end_time IS NULL
-            AND r.is_finishing
-      ))
-"""
-_SELECT_AVAILABLE: Final = f"""
-    SELECT i.*, j.kind, j.settings, j.principals, p.partition_id, p.embedding_model, p.dimensions, p.language
-    {_AVAILABLE} AND i.is_suspect = $3
-"""
+_SQL: Final = read_statements(
+    __name__,
+    is_pending=PENDING,
+    is_held=HELD,
+    is_replaceable=is_replaceable_document("j.principals", "d", container=_CONTAINER),
+)
+_HAS_SUSPECTS: Final = _SQL["has_suspects"]
+_LEASE: Final = _SQL["lease"]
+_LEASE_OF_OTHERS: Final = _SQL["lease_of_others"]
+_DETAILS: Final = _SQL["details"]
+_EXTEND: Final = _SQL["extend"]
+_SHOW_PROGRESS: Final = _SQL["show_progress"]
+_SPEND: Final = _SQL["spend"]
+_FAIL_DOCUMENTS: Final = _SQL["fail_documents"]
+_FAIL_DOCUMENT: Final = _SQL["fail_document"]
+_DISCARD: Final = _SQL["discard"]
 SMALL_BYTES: Final = 64 * 1024
 """Maximum size of a content that comes with the lease: one statement for all, not a transaction for each."""
-
-_DETAILS: Final = """
-    SELECT job_id, item_index,
-           (
-               SELECT data FROM ingestion_payloads p
-               WHERE (p.job_id, p.item_index, p.part) = (i.job_id, i.item_index, 0)
-                 AND octet_length(data) <= $3
-           ) AS content,
-           EXISTS (
-               SELECT FROM documents d WHERE d.document_id = i.document_id AND d.ingestion_hash = ''::bytea
-           ) AS is_first
-    FROM ingestion_items i JOIN unnest($1::uuid[], $2::int[]) AS k (job_id, item_index)
-        USING (job_id, item_index)
-    WHERE i.input IS NOT NULL
-"""
-_IN_ORDER: Final = "ORDER BY i.queue_id LIMIT $2 FOR UPDATE OF i SKIP LOCKED"
-_LEASE: Final = f"{_SELECT_AVAILABLE} {_IN_ORDER}"
-# By the jobs, of which there are few: owners that are passed over may have a million items waiting.
-_LEASE_OF_OTHERS: Final = f"""
-    WITH RECURSIVE waiting AS (
-        (SELECT job_id FROM ingestion_items WHERE {PENDING} ORDER BY job_id LIMIT 1)
-        UNION ALL
-        SELECT (
-            SELECT i.job_id FROM ingestion_items i
-            WHERE i.{PENDING} AND i.job_id > waiting.job_id ORDER BY i.job_id LIMIT 1
-        ) FROM waiting WHERE waiting.job_id IS NOT NULL
-    ), of_others AS MATERIALIZED (
-        SELECT job_id FROM waiting JOIN ingestion_jobs j USING (job_id)
-        WHERE coalesce(j.principals[1], '') <> ALL($4::text[])
-    )
-    {_SELECT_AVAILABLE} AND i.job_id IN (SELECT job_id FROM of_others) {_IN_ORDER}
-"""
 
 
 class PostgresQueue:
@@ -154,9 +118,7 @@ class PostgresQueue:
     async def has_suspects(self, model: str) -> bool:
         """Tell whether suspects wait to be worked on."""
         async with acquire(self._pool) as connection:
-            return bool(
-                await connection.fetchval(f"SELECT EXISTS (SELECT {_AVAILABLE} AND i.is_suspect)", model)
-            )
+            return bool(await connection.fetchval(_HAS_SUSPECTS, model))
 
     async def given(self, item: LeasedItem) -> GivenDocument:
         """Return the document as handed in; a file is the caller's to close. Raises ClaimLostError."""
@@ -205,14 +167,7 @@ class PostgresQueue:
         async with acquire(self._pool) as connection:
             # Locked ones are being stored, or cancelled.
             await connection.execute(
-                """
-                UPDATE ingestion_items
-                SET lease_until = clock_timestamp() + make_interval(secs => lease_seconds)
-                WHERE (job_id, item_index) IN (
-                    SELECT job_id, item_index FROM ingestion_items
-                    WHERE lease_id = ANY($1::uuid[]) FOR UPDATE SKIP LOCKED
-                )
-                """,
+                _EXTEND,
                 list(lease_ids),
             )
 
@@ -255,13 +210,7 @@ class PostgresQueue:
             )
             failed = [key for key, item in expired.items() if item.has_ended]
             await connection.execute(
-                f"""
-                UPDATE documents d SET state = 'failed', failure = i.failure
-                FROM ingestion_items i JOIN unnest($1::uuid[], $2::int[]) AS k (job_id, item_index)
-                    USING (job_id, item_index) JOIN ingestion_jobs j USING (job_id)
-                WHERE i.input IS NOT NULL AND d.document_id = i.document_id
-                  AND {is_replaceable_document("j.principals", "d", container=_CONTAINER)}
-                """,
+                _FAIL_DOCUMENTS,
                 [job_id for job_id, _ in failed],
                 [index for _, index in failed],
             )
@@ -306,14 +255,7 @@ class PostgresQueue:
             )
             shown = [(row, come[key]) for key, row in zip(keys, rows, strict=True) if row["input"]]
             await connection.execute(
-                """
-                UPDATE documents d SET state = s.state
-                FROM (
-                    SELECT d.document_id, k.state FROM documents d
-                    JOIN unnest($1::uuid[], $2::text[]) AS k (document_id, state) USING (document_id)
-                    FOR UPDATE OF d SKIP LOCKED
-                ) s WHERE s.document_id = d.document_id
-                """,
+                _SHOW_PROGRESS,
                 [row["document_id"] for row, _ in shown],
                 [enum_text(document_pb2.IngestionState, one.state) for _, one in shown],
             )
@@ -324,18 +266,7 @@ class PostgresQueue:
         spent = sorted(usages, key=lambda each: (each[0].job_id, each[0].item_index))
         async with acquire(self._pool) as connection:
             await connection.execute(
-                """
-                UPDATE ingestion_items i SET
-                    prompt_tokens = i.prompt_tokens + s.prompt_tokens,
-                    cached_tokens = i.cached_tokens + s.cached_tokens,
-                    output_tokens = i.output_tokens + s.output_tokens,
-                    embedding_tokens = i.embedding_tokens + s.embedding_tokens,
-                    change_time = clock_timestamp()
-                FROM unnest($1::uuid[], $2::int[], $3::uuid[], $4::int[], $5::int[], $6::int[], $7::int[])
-                    AS s (job_id, item_index, lease_id, prompt_tokens, cached_tokens, output_tokens,
-                          embedding_tokens)
-                WHERE (i.job_id, i.item_index, i.lease_id) = (s.job_id, s.item_index, s.lease_id)
-                """,
+                _SPEND,
                 [claim.job_id for claim, _ in spent],
                 [claim.item_index for claim, _ in spent],
                 [claim.lease_id for claim, _ in spent],
@@ -351,15 +282,7 @@ class PostgresQueue:
         """End an item and mark its document, which stays searchable as it was. Raises ClaimLostError."""
         async with transaction(self._pool) as connection:
             await connection.execute(
-                f"""
-                UPDATE documents d SET state = 'failed', failure = $4
-                FROM (
-                    SELECT i.document_id, i.input, j.principals
-                    FROM ingestion_items i JOIN ingestion_jobs j USING (job_id)
-                    WHERE {HELD} AND i.input IS NOT NULL
-                ) i WHERE d.document_id = i.document_id
-                  AND {is_replaceable_document("i.principals", "d", container=_CONTAINER)}
-                """,
+                _FAIL_DOCUMENT,
                 *held_by(claim),
                 failure_json(failure),
             )
@@ -434,18 +357,7 @@ class PostgresQueue:
             )
             # A bounded piece of work; the rest follows the next time.
             await connection.execute(
-                """
-                DELETE FROM ingestion_payloads WHERE (job_id, item_index) IN (
-                    SELECT job_id, item_index FROM ingestion_items i
-                    WHERE i.state IN ('failed', 'cancelled')
-                      AND i.end_time < clock_timestamp() - make_interval(secs => $1)
-                      AND EXISTS (
-                          SELECT FROM ingestion_payloads p
-                          WHERE (p.job_id, p.item_index) = (i.job_id, i.item_index)
-                      )
-                    LIMIT 100
-                )
-                """,
+                _DISCARD,
                 older_than_seconds,
             )
 
