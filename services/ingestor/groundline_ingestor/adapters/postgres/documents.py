@@ -16,6 +16,7 @@ from groundline_database import (
     acquire,
     is_readable_document,
     is_replaceable_document,
+    read_statements,
     transaction,
 )
 from groundline_database.enums import read_enum
@@ -47,6 +48,15 @@ __all__ = [
     "hold_collection",
     "not_writable",
 ]
+
+_SQL: Final = read_statements(
+    __name__,
+    is_readable=is_readable_document("$3", "d"),
+    is_replaceable=is_replaceable_document("$15", "documents", container="$12"),
+)
+_TEXT: Final = _SQL["text"]
+_UPSERT: Final = _SQL["upsert"]
+_KEEP_ORIGINALS: Final = _SQL["keep_originals"]
 
 MAX_OFFSET: Final = 2**31 - 1
 # Time that a deletion's request_id is known, as the contract says.
@@ -119,20 +129,7 @@ class PostgresDocuments:
         none of the principals may read."""
         async with acquire(self._pool) as connection:
             row = await connection.fetchrow(
-                f"""
-                WITH parts AS (
-                    SELECT part, text, sum(length(text)) OVER (ORDER BY part)::int AS part_end,
-                           (sum(length(text)) OVER (ORDER BY part) - length(text))::int AS part_start
-                    FROM document_texts JOIN documents d USING (document_id)
-                    WHERE d.collection_id = $1 AND document_id = $2::uuid
-                      AND {is_readable_document("$3", "d")}
-                )
-                SELECT coalesce(max(part_end), 0) AS size, coalesce(string_agg(
-                           substr(text, greatest($4 - part_start, 0) + 1,
-                                  least(part_end, $5) - greatest(part_start, $4)), '' ORDER BY part
-                       ) FILTER (WHERE part_start < $5 AND part_end > $4), '') AS text
-                FROM parts
-                """,
+                _TEXT,
                 collection_id,
                 document_id,
                 list(principals),
@@ -511,29 +508,10 @@ async def _upsert(
     connection: Connection, collection: StoredCollection, versions: Sequence[NewVersion]
 ) -> Sequence[tuple[NewVersion, asyncpg.Record]]:
     """Write the documents' rows, which stay locked until the end: a second call for a uri waits here."""
-    replaceable = is_replaceable_document("$15", "documents", container="$12")
     # Sorted, so that two groups with documents in common wait for each other but never both.
     ordered = sorted(versions, key=lambda new: new.version.uri)
     rows = await connection.fetchmany(
-        f"""
-        WITH earlier AS (SELECT ingestion_hash FROM documents WHERE collection_id = $1 AND uri = $2)
-        INSERT INTO documents
-            (collection_id, uri, source_type, title, mime_type, content_hash, input_hash, ingestion_hash,
-             size_bytes, metadata, allowed_principals, container_uri, state, chunk_count, token_count)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 'done', $13, $14)
-        ON CONFLICT (collection_id, uri) DO UPDATE SET
-            source_type = excluded.source_type, title = excluded.title,
-            mime_type = excluded.mime_type, content_hash = excluded.content_hash,
-            input_hash = excluded.input_hash, ingestion_hash = excluded.ingestion_hash,
-            size_bytes = excluded.size_bytes, metadata = excluded.metadata,
-            allowed_principals = excluded.allowed_principals, container_uri = excluded.container_uri,
-            state = excluded.state,
-            chunk_count = excluded.chunk_count, token_count = excluded.token_count, failure = NULL,
-            version = documents.version + 1, update_time = clock_timestamp(), has_original = false
-        WHERE {replaceable}
-        RETURNING uri, document_id, update_time, xmax = 0 AS is_inserted,
-                  xmax = 0 OR EXISTS (SELECT FROM earlier WHERE ingestion_hash = ''::bytea) AS is_new
-        """,
+        _UPSERT,
         [
             (
                 *document_values(collection.collection_id, new.version),
@@ -556,16 +534,7 @@ async def _keep_originals(connection: Connection, documents: Sequence[tuple[Any,
     """Copy the contents of the claimed items, which are deleted when these end."""
     claimed = [(document_id, claim) for document_id, claim in documents if claim]
     await connection.execute(
-        """
-        WITH kept AS (
-            INSERT INTO document_originals (document_id, part, data)
-            SELECT k.document_id, p.part, p.data
-            FROM unnest($1::uuid[], $2::uuid[], $3::int[]) AS k (document_id, job_id, item_index)
-            JOIN ingestion_payloads p USING (job_id, item_index)
-            RETURNING document_id
-        )
-        UPDATE documents SET has_original = true WHERE document_id IN (SELECT document_id FROM kept)
-        """,
+        _KEEP_ORIGINALS,
         [document_id for document_id, _ in claimed],
         [claim.job_id for _, claim in claimed],
         [claim.item_index for _, claim in claimed],

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import asyncpg
 from groundline.v1 import document_pb2, job_pb2
-from groundline_database import Connection
+from groundline_database import Connection, read_statements
 from groundline_database.enums import enum_text, read_enum
 from groundline_indexing.partitions import PENDING
 
@@ -32,6 +32,9 @@ __all__ = [
     "require_held",
     "save_items",
 ]
+
+_SQL: Final = read_statements(__name__)
+_SAVE: Final = _SQL["save"]
 
 HELD: Final = "job_id = $1::uuid AND item_index = $2 AND lease_id = $3::uuid"
 """Condition on the item of a claim that still holds: an item that has ended has no lease. Its values come
@@ -132,34 +135,7 @@ async def save_items(
     if not items:
         return
     await connection.execute(
-        """
-        UPDATE ingestion_items i SET
-            state = n.state, lease_id = n.lease_id, is_alone = n.is_alone, is_suspect = n.is_suspect,
-            attempts = n.attempts, forgiven_attempts = n.forgiven_attempts, outcome = n.outcome,
-            failure = n.failure,
-            parsed_count = n.parsed, contextualized_count = n.contextualized, embedded_count = n.embedded,
-            stored_count = n.stored,
-            lease_seconds = CASE WHEN n.lease_id IS NOT NULL THEN coalesce($15, i.lease_seconds) END,
-            lease_until = CASE
-                WHEN n.lease_id IS NULL THEN NULL
-                WHEN $15 IS NULL THEN i.lease_until
-                ELSE clock_timestamp() + make_interval(secs => $15)
-            END,
-            available_time = coalesce(clock_timestamp() + make_interval(secs => $16), i.available_time),
-            start_time = CASE
-                WHEN n.attempts > 0 THEN coalesce(i.start_time, clock_timestamp()) ELSE i.start_time
-            END,
-            change_time = clock_timestamp(),
-            end_time = CASE WHEN n.has_ended THEN coalesce(i.end_time, clock_timestamp()) END
-        FROM unnest(
-            $1::uuid[], $2::int[], $3::text[], $4::uuid[], $5::boolean[], $6::boolean[], $7::int[], $8::int[],
-            $9::text[], $10::jsonb[], $11::int[], $12::int[], $13::int[], $14::int[], $17::boolean[]
-        ) AS n (
-            job_id, item_index, state, lease_id, is_alone, is_suspect, attempts, forgiven_attempts,
-            outcome, failure, parsed, contextualized, embedded, stored, has_ended
-        )
-        WHERE (i.job_id, i.item_index) = (n.job_id, n.item_index)
-        """,
+        _SAVE,
         [job_id for job_id, _ in items],
         [index for _, index in items],
         [enum_text(document_pb2.IngestionState, item.state) for item in items.values()],

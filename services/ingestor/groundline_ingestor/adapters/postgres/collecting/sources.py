@@ -8,7 +8,14 @@ from typing import Final
 
 import asyncpg
 from groundline.v1 import document_pb2, source_pb2
-from groundline_database import Connection, Pool, acquire, is_replaceable_document, transaction
+from groundline_database import (
+    Connection,
+    Pool,
+    acquire,
+    is_replaceable_document,
+    read_statements,
+    transaction,
+)
 from groundline_indexing.collections import StoredCollection
 from groundline_indexing.documents import DocumentVersion
 from groundline_indexing.partitions import PENDING
@@ -31,6 +38,10 @@ from groundline_ingestor.domain.work import ItemClaim, LeasedItem
 from groundline_ingestor.ports import HandedIn
 
 __all__ = ["PostgresSources"]
+
+_SQL: Final = read_statements(__name__)
+_SET_NEXT_RUNS: Final = _SQL["set_next_runs"]
+_UPDATE: Final = _SQL["update"]
 
 REMOVED_AT_ONCE: Final = 500
 """Documents deleted in one transaction of a run."""
@@ -127,23 +138,7 @@ class PostgresSources:
             async with transaction(self._pool) as connection:
                 await connection.execute(_HOLD_COLLECTION, before.message.collection_id)
                 updated = await connection.fetchval(
-                    f"""
-                    UPDATE sources SET
-                        name = $3, definition = $4, interval_seconds = $5,
-                        principals = coalesce($6::text[], principals),
-                        cursor = CASE WHEN $6::text[] IS NULL THEN cursor ELSE '' END,
-                        next_run_time = CASE
-                            WHEN $7 THEN NULL
-                            WHEN $6::text[] IS NOT NULL THEN clock_timestamp()
-                            WHEN (definition ->> 'isPaused')::boolean
-                                THEN CASE WHEN $5 > 0 THEN clock_timestamp() END
-                            -- A run that is due already stays so.
-                            WHEN interval_seconds <> $5 AND coalesce(next_run_time > clock_timestamp(), true)
-                                THEN {_next_run("$5")}
-                            ELSE next_run_time
-                        END
-                    WHERE source_id = $1::uuid AND definition = $2 RETURNING true
-                    """,
+                    _UPDATE,
                     source_id,
                     definition_of(before.message),
                     after.name,
@@ -213,10 +208,7 @@ class PostgresSources:
             )
             begun = [await _enqueue(connection, row) for row in rows]
             await connection.execute(
-                f"""
-                UPDATE sources SET next_run_time = {_next_run("interval_seconds")}
-                WHERE source_id = ANY($1::uuid[])
-                """,
+                _SET_NEXT_RUNS,
                 [row["source_id"] for row in rows],
             )
         return begun
@@ -416,14 +408,6 @@ class PostgresSources:
     async def is_held(self, claim: ItemClaim) -> bool:
         """Tell whether the claim still holds; as PostgresCrawls.is_held."""
         return await self._crawls.is_held(claim)
-
-
-def _next_run(interval: str) -> str:
-    """Return the SQL expression of the time of the run after one that begins now."""
-    return (
-        f"CASE WHEN {interval} > 0 THEN "
-        f"clock_timestamp() + make_interval(secs => {interval} * (.9 + .2 * random())) END"
-    )
 
 
 def _name_taken(source: source_pb2.DocumentSource) -> AlreadyExistsError:
