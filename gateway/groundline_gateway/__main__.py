@@ -15,7 +15,8 @@ from groundline_runtime.errors import GroundlineError
 from groundline_runtime.logs import configure_logs
 from groundline_runtime.settings import SettingsError, load_settings
 
-from groundline_gateway.config import arguments, render, write
+from groundline_gateway.envoy.bootstrap import arguments, render
+from groundline_gateway.envoy.files import write
 from groundline_gateway.following import KeyDatabaseSettings, configured, key_set_files
 from groundline_gateway.settings import GatewaySettings
 

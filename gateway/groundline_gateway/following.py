@@ -12,11 +12,12 @@ from groundline_runtime.errors import GroundlineError
 from groundline_runtime.settings import SettingsError
 from pydantic_settings import SettingsConfigDict
 
-from groundline_gateway.config import reflection_socket, write, write_routes, write_tokens
+from groundline_gateway.envoy.bootstrap import reflection_socket
+from groundline_gateway.envoy.files import write, write_routes, write_tokens
+from groundline_gateway.envoy.tokens import key_set
 from groundline_gateway.keys import SCHEMA, Holder, KeyStore
 from groundline_gateway.reflection import reflecting
 from groundline_gateway.settings import GatewaySettings
-from groundline_gateway.tokens import key_set
 
 __all__ = ["KeyDatabaseSettings", "configured", "key_set_files"]
 

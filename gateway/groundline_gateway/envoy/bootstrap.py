@@ -1,0 +1,181 @@
+"""Envoy's complete bootstrap configuration, from the settings."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+import yaml
+
+from groundline_gateway.bridged import BRIDGED
+from groundline_gateway.endpoints import Endpoint, endpoints
+from groundline_gateway.envoy import tokens
+from groundline_gateway.envoy.clusters import (
+    SERVICES,
+    bridge_cluster,
+    collector_cluster,
+    jwks_clusters,
+    reflection_cluster,
+    service_cluster,
+)
+from groundline_gateway.envoy.errors import grpc_replies, local_replies
+from groundline_gateway.envoy.filters import (
+    audit_sink,
+    cors,
+    fill_filters,
+    holders_by_hash,
+    retry_after_seconds,
+)
+from groundline_gateway.envoy.nodes import (
+    EXTENSIONS,
+    Node,
+    http_of,
+    named,
+    override,
+    resource,
+    socket_address,
+)
+from groundline_gateway.envoy.routes import (
+    REFLECTION_PATHS,
+    bridged_route,
+    call_route,
+    fill_own_routes,
+    json_route,
+    reflection_route,
+)
+from groundline_gateway.keys import Holder
+from groundline_gateway.settings import GatewaySettings
+
+# Envoy answers a named origin's question itself, and only where the route leads to a service; what is left of
+# such requests needs a key, and ends at the transcoder.
+_PREFLIGHT: Final = {
+    "name": "preflight",
+    "match": {"prefix": "/", "headers": [{"name": ":method", "string_match": {"exact": "OPTIONS"}}]},
+    "route": {"cluster": "coordinator"},
+}
+# Filters that only JSON, pages and browsers need.
+_NOT_FOR_GRPC: Final = frozenset(
+    f"envoy.filters.http.{name}"
+    for name in ("cors", "compressor", "health_check", "bodies", "events", "grpc_json_transcoder")
+)
+_LUA_PER_ROUTE: Final = f"{EXTENSIONS}.filters.http.lua.v3.LuaPerRoute"
+
+
+def render(
+    settings: GatewaySettings,
+    holders: Mapping[str, Holder] = MappingProxyType({}),
+    path: Path = Path("envoy.json"),
+) -> Node:
+    """Return the bootstrap configuration with the hashes of the keys: those of the settings, and `holders`.
+
+    `path` is where it will be written, since the socket of reflection is beside it.
+    """
+    config: Node = yaml.safe_load(resource("envoy/envoy.yaml"))
+    resources = config["static_resources"]
+    (listener,) = resources["listeners"]
+    listener["address"] = {"socket_address": {"address": settings.host, "port_value": settings.port}}
+    http = http_of(listener)
+    exposed = endpoints()
+    fill_filters(
+        {entry["name"].rpartition(".")[2]: entry["typed_config"] for entry in http["http_filters"]},
+        exposed,
+        settings,
+    )
+    http["local_reply_config"]["mappers"] = local_replies(retry_after_seconds(settings))
+    named(http["access_log"])["audit"]["typed_config"] |= audit_sink(settings)
+    site = http["route_config"]["virtual_hosts"][0]
+    override(
+        site, "identity", {"@type": _LUA_PER_ROUTE, "filter_context": holders_by_hash(settings, holders)}
+    )
+    if settings.cors_origins:
+        override(site, "cors", cors(settings.cors_origins))
+        site["routes"].insert(0, _PREFLIGHT)
+    fill_own_routes(named(site["routes"]))
+    # Before the last route, which matches everything.
+    site["routes"][-1:-1] = [
+        *(bridged_route(bridged, settings) for bridged in BRIDGED),
+        *(json_route(endpoint, settings) for endpoint in exposed),
+    ]
+    heap = named(config["overload_manager"]["resource_monitors"])["envoy.resource_monitors.fixed_heap"]
+    heap["typed_config"]["max_heap_size_bytes"] = settings.max_heap_bytes
+    resources["clusters"] = [
+        *(service_cluster(name, settings) for name in SERVICES),
+        bridge_cluster(settings),
+    ]
+    if settings.jwt_issuers:
+        http["http_filters"].insert(
+            list(named(http["http_filters"])).index("envoy.filters.http.identity"),
+            {"name": tokens.FILTER, "typed_config": tokens.authentication(settings.jwt_issuers)},
+        )
+        resources["clusters"] += jwks_clusters(settings)
+    if settings.otlp_endpoint is not None:
+        resources["clusters"].append(collector_cluster(settings))
+        http["tracing"] = _tracing()
+    if settings.grpc_port is not None:
+        resources["listeners"].append(_grpc_listener(listener, exposed, settings, settings.grpc_port))
+        resources["clusters"].append(reflection_cluster(reflection_socket(path), settings))
+    if settings.admin_address is not None:
+        config["admin"] = {"address": socket_address(settings.admin_address)}
+    return config
+
+
+def _grpc_listener(public: Node, exposed: Sequence[Endpoint], settings: GatewaySettings, port: int) -> Node:
+    """Return the listener that serves the exposed RPCs and reflection over gRPC, behind the same checks."""
+    listener = copy.deepcopy(public)
+    listener["name"] = "grpc"
+    listener["address"]["socket_address"]["port_value"] = port
+    http = http_of(listener)
+    http |= {"stat_prefix": "grpc", "codec_type": "HTTP2"}
+    http["http_filters"] = [each for each in http["http_filters"] if each["name"] not in _NOT_FOR_GRPC]
+    http["local_reply_config"]["mappers"] = grpc_replies(retry_after_seconds(settings))
+    http["route_config"]["name"] = "grpc"
+    (site,) = http["route_config"]["virtual_hosts"]
+    site["name"] = "grpc"
+    site["typed_per_filter_config"] = {
+        name: each for name, each in site["typed_per_filter_config"].items() if name not in _NOT_FOR_GRPC
+    }
+    # An RPC with several addresses counts once.
+    calls = {each.rpc: call_route(each, {"path": each.rpc, "grpc": {}}, settings) for each in exposed}
+    unknown = {"name": "unknown", "match": {"prefix": "/"}, "direct_response": {"status": 404}}
+    reflection = [reflection_route(path, settings) for path in REFLECTION_PATHS]
+    site["routes"] = [*calls.values(), *reflection, unknown]
+    return listener
+
+
+def _tracing() -> Node:
+    # A caller's traceparent is continued: a call from another system is one trace with what it caused.
+    return {
+        "provider": {
+            "name": "envoy.tracers.opentelemetry",
+            "typed_config": {
+                "@type": "type.googleapis.com/envoy.config.trace.v3.OpenTelemetryConfig",
+                "grpc_service": {"envoy_grpc": {"cluster_name": "otel_collector"}, "timeout": "5s"},
+                "service_name": "groundline-gateway",
+            },
+        },
+        "max_path_tag_length": 256,
+    }
+
+
+def reflection_socket(path: Path) -> Path:
+    """Return the path of the socket, beside the configuration in `path`, at which Envoy reaches
+    reflection."""
+    return path.with_suffix(".reflection.sock")
+
+
+def arguments(settings: GatewaySettings, path: Path) -> list[str]:
+    """Return Envoy's command-line arguments for the configuration in `path`, without the program's name."""
+    return [
+        "--config-path",
+        str(path),
+        "--concurrency",
+        str(settings.worker_threads),
+        "--disable-hot-restart",
+        "--file-flush-interval-msec",
+        "1000",
+        "--log-level",
+        "warning",
+        "--log-format",
+        '{"time":"%Y-%m-%dT%T.%fZ","event":"envoy","level":"%l","logger":"%n","message":"%j"}',
+    ]

@@ -1,0 +1,159 @@
+"""Clusters: the replicas of services, and what else the gateway calls."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from pydantic import AnyHttpUrl
+
+from groundline_gateway.endpoints import endpoints
+from groundline_gateway.envoy import tokens
+from groundline_gateway.envoy.nodes import Node, duration, socket_address
+from groundline_gateway.settings import GatewaySettings
+
+SERVICES: Final = ("coordinator", "retriever", "reranker", "generator", "ingestor")
+# Only these get requests; the others' health is only shown by /healthz.
+_ROUTED: Final = frozenset(each.service for each in endpoints())
+BRIDGE: Final = "bridge"
+REFLECTION: Final = "reflection"
+# A service is available if one of its replicas is; they are 100 at most.
+ANY_REPLICA_PERCENT: Final = 1.0
+# Factor by which a healthy service without traffic is checked less often.
+_UNUSED_FACTOR: Final = 2.5
+
+
+def service_cluster(name: str, settings: GatewaySettings) -> Node:
+    service = f"groundline.v1.{name.capitalize()}Service"
+    cluster = _checked_cluster(name, settings, {"grpc_health_check": {"service_name": service}})
+    if name in _ROUTED:
+        # A process that hangs answers no ping: requests that wait for it are retried elsewhere after at most
+        # 4.5 s.
+        (options,) = cluster["typed_extension_protocol_options"].values()
+        http2 = options["explicit_http_config"]["http2_protocol_options"]
+        http2["connection_keepalive"] = {
+            "interval": "2s",
+            "interval_jitter": {"value": 0},
+            "timeout": "2.500s",
+        }
+    return cluster
+
+
+def bridge_cluster(settings: GatewaySettings) -> Node:
+    """Return the one upstream that speaks HTTP/1.1; it keeps idle connections for longer than the gateway
+    does."""
+    cluster = _checked_cluster(BRIDGE, settings, {"http_health_check": {"path": "/readyz"}})
+    (options,) = cluster["typed_extension_protocol_options"].values()
+    options["explicit_http_config"] = {"http_protocol_options": {}}
+    options["common_http_protocol_options"] = {"idle_timeout": "30s"}
+    return cluster
+
+
+def reflection_cluster(socket: Path, settings: GatewaySettings) -> Node:
+    cluster = _cluster(REFLECTION, [], settings) | {"type": "STATIC"}
+    del cluster["dns_lookup_family"]
+    endpoint = {"endpoint": {"address": {"pipe": {"path": str(socket)}}}}
+    cluster["load_assignment"]["endpoints"] = [{"lb_endpoints": [endpoint]}]
+    return cluster
+
+
+def collector_cluster(settings: GatewaySettings) -> Node:
+    assert settings.otlp_endpoint is not None
+    return _url_cluster("otel_collector", settings.otlp_endpoint, settings)
+
+
+def jwks_clusters(settings: GatewaySettings) -> list[Node]:
+    found = []
+    for index, issuer in enumerate(settings.jwt_issuers):
+        if issuer.jwks_url is not None:
+            cluster = _url_cluster(tokens.cluster_name(index), issuer.jwks_url, settings)
+            # Not every issuer speaks HTTP/2.
+            del cluster["typed_extension_protocol_options"]
+            found.append(cluster)
+    return found
+
+
+def _checked_cluster(name: str, settings: GatewaySettings, health_check: Node) -> Node:
+    interval = duration(settings.health_interval_seconds)
+    addresses = getattr(settings, f"{name}_address").split(",")
+    return _cluster(name, addresses, settings) | {
+        # A slow or hanging replica gets fewer requests, since its unanswered ones count.
+        "lb_policy": "LEAST_REQUEST",
+        # When none is healthy, all are tried: a slow one is better than none, and one that is not ready can
+        # say why. One that is down is known at once by its connection.
+        "common_lb_config": {"healthy_panic_threshold": {"value": ANY_REPLICA_PERCENT}},
+        "circuit_breakers": {
+            "thresholds": [
+                {
+                    "max_connections": 1024,
+                    "max_pending_requests": 1024,
+                    "max_requests": 4096,
+                    # Of two replicas, one that is lost holds half of all requests.
+                    "retry_budget": {"budget_percent": {"value": 50.0}, "min_retry_concurrency": 16},
+                }
+            ]
+        },
+        # A replica that drops requests or lets them time out gets none for a while, before its health check
+        # fails.
+        "outlier_detection": {
+            "interval": "1s",
+            "base_ejection_time": "5s",
+            "max_ejection_time": "30s",
+            "max_ejection_percent": 50,
+            "split_external_local_origin_errors": True,
+            "consecutive_local_origin_failure": 3,
+            "enforcing_local_origin_success_rate": 0,
+            "enforcing_success_rate": 0,
+            # Health says that a replica can work; this detects that it does not.
+            "successful_active_health_check_uneject_host": False,
+        },
+        "health_checks": [
+            {
+                "timeout": "3s",
+                "interval": interval,
+                "no_traffic_interval": interval,
+                "no_traffic_healthy_interval": duration(_UNUSED_FACTOR * settings.health_interval_seconds),
+                "unhealthy_threshold": 2,
+                "healthy_threshold": 1,
+                **health_check,
+            }
+        ],
+    }
+
+
+def _url_cluster(name: str, endpoint: AnyHttpUrl, settings: GatewaySettings) -> Node:
+    cluster = _cluster(name, [f"{endpoint.host}:{endpoint.port}"], settings)
+    if endpoint.scheme == "https":
+        cluster["transport_socket"] = {
+            "name": "envoy.transport_sockets.tls",
+            "typed_config": {
+                "@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
+                "sni": endpoint.host,
+                "common_tls_context": {"validation_context": {"system_root_certs": {}}},
+            },
+        }
+    return cluster
+
+
+def _cluster(name: str, addresses: Sequence[str], settings: GatewaySettings) -> Node:
+    http2: Node = {"explicit_http_config": {"http2_protocol_options": {}}}
+    options = "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+    return {
+        "name": name,
+        "type": "STRICT_DNS",
+        "dns_lookup_family": "ALL",
+        "connect_timeout": duration(settings.connect_timeout_seconds),
+        "lb_policy": "ROUND_ROBIN",
+        "typed_extension_protocol_options": {
+            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {"@type": options, **http2}
+        },
+        "load_assignment": {
+            "cluster_name": name,
+            "endpoints": [
+                {
+                    "lb_endpoints": [
+                        {"endpoint": {"address": socket_address(address)}} for address in addresses
+                    ]
+                }
+            ],
+        },
+    }

@@ -1,0 +1,118 @@
+"""Filters: who calls, what a body may hold, how much a client may ask for."""
+
+import base64
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from groundline_runtime.context import Caller, format_principals
+
+from groundline_gateway.bridged import BRIDGED
+from groundline_gateway.descriptors import descriptor_set, exposed_services
+from groundline_gateway.endpoints import Endpoint
+from groundline_gateway.envoy import bodies, lua, tokens
+from groundline_gateway.envoy.clusters import ANY_REPLICA_PERCENT, BRIDGE, SERVICES
+from groundline_gateway.envoy.nodes import EXTENSIONS, Node, duration, resource
+from groundline_gateway.envoy.routes import BRINGS_DOCUMENTS
+from groundline_gateway.keys import Holder, key_hash
+from groundline_gateway.scopes import REQUIRED, Scope
+from groundline_gateway.settings import GatewaySettings
+
+# An upload holds up to 3.5 MiB in the buffers of both sides while its service does not read: of one client
+# that would be 700 MiB in two threads, with the settings' defaults.
+_UPLOAD_WEIGHT: Final = 4
+
+
+def fill_filters(filters: dict[str, Node], exposed: Sequence[Endpoint], settings: GatewaySettings) -> None:
+    filters["health_check"]["cluster_min_healthy_percentages"] = {
+        name: {"value": ANY_REPLICA_PERCENT} for name in (*SERVICES, BRIDGE)
+    }
+    weight = math.ceil(settings.max_document_request_bytes / settings.max_request_bytes)
+    filters["identity"]["default_source_code"]["inline_string"] = (
+        resource("envoy/sha256.lua")
+        + lua.constants(
+            CLAIMS=tokens.claims(settings.jwt_issuers),
+            SCOPES={
+                name: dict.fromkeys(sorted(scopes), True)
+                for name, scopes in (
+                    *((each.name, REQUIRED[each.name]) for each in exposed),
+                    *((each.name, each.scopes) for each in BRIDGED),
+                    ("Reflection", frozenset(Scope)),
+                )
+            },
+            MAX_UNDER_WAY=settings.max_concurrent_requests,
+            WEIGHTS={
+                **dict.fromkeys(sorted(BRINGS_DOCUMENTS), weight),
+                **{each.name: _UPLOAD_WEIGHT for each in exposed if each.is_upload},
+            },
+            MAX_WRONG_KEYS=settings.max_wrong_keys_per_minute,
+        )
+        + resource("envoy/identity.lua")
+    )
+    filters["bodies"]["default_source_code"]["inline_string"] = bodies.script(exposed)
+    filters["events"]["default_source_code"]["inline_string"] = resource("envoy/events.lua")
+    limit = filters["local_ratelimit"]
+    # A bucket for each client that comes, and for none longer than it takes to forget the least used of them.
+    limit["descriptors"] = [{"entries": [{"key": "client"}], "token_bucket": _bucket(settings)}]
+    limit["response_headers_to_add"] = [
+        {"header": {"key": "retry-after", "value": str(retry_after_seconds(settings))}}
+    ]
+    filters["buffer"]["max_request_bytes"] = settings.max_request_bytes
+    transcoder = filters["grpc_json_transcoder"]
+    transcoder["proto_descriptor_bin"] = base64.b64encode(descriptor_set().SerializeToString()).decode()
+    transcoder["services"] = sorted(service.full_name for service in exposed_services())
+
+
+def holders_by_hash(settings: GatewaySettings, holders: Mapping[str, Holder]) -> Node:
+    """Return the holders by the hashes of their keys, as identity.lua reads them."""
+    own = {
+        key_hash(entry.key.get_secret_value()): Holder(entry.client, entry.principals, entry.scopes)
+        for entry in settings.api_keys
+    }
+    return {
+        hashed: {
+            "client": holder.client,
+            "credential": f"key:{holder.key_id}" if holder.key_id else "key",
+            "principals": format_principals(Caller(tuple(holder.principals))),
+            "scopes": list(holder.scopes),
+            **({"expires": holder.expire_time.timestamp()} if holder.expire_time else {}),
+        }
+        for hashed, holder in {**holders, **own}.items()
+    }
+
+
+def cors(origins: Sequence[str]) -> Node:
+    """Return the CORS policy for pages of these origins. They send keys themselves, so credentials are not
+    allowed."""
+    matches = [{"safe_regex": {"regex": ".*"}} if origin == "*" else {"exact": origin} for origin in origins]
+    return {
+        "@type": f"{EXTENSIONS}.filters.http.cors.v3.CorsPolicy",
+        "allow_origin_string_match": matches,
+        "allow_methods": "GET, POST, PATCH, DELETE",
+        "allow_headers": "authorization, x-api-key, content-type, last-event-id, traceparent, tracestate",
+        "expose_headers": "x-request-id, retry-after",
+        "max_age": "600",
+    }
+
+
+def audit_sink(settings: GatewaySettings) -> Node:
+    if settings.audit_log_file is None:
+        return {"@type": f"{EXTENSIONS}.access_loggers.stream.v3.StderrAccessLog"}
+    path = str(settings.audit_log_file)
+    return {"@type": f"{EXTENSIONS}.access_loggers.file.v3.FileAccessLog", "path": path}
+
+
+def retry_after_seconds(settings: GatewaySettings) -> int:
+    """Return the time until the next token, in whole seconds as Retry-After requires."""
+    return math.ceil(60 / settings.rate_limit_per_minute)
+
+
+def _bucket(settings: GatewaySettings) -> Node:
+    # Envoy fills no bucket more often than every 50 ms.
+    interval = max(60 / settings.rate_limit_per_minute, 0.05)
+    tokens = max(1, round(settings.rate_limit_per_minute * interval / 60))
+    return {
+        "max_tokens": max(settings.rate_limit_burst, tokens),
+        "tokens_per_fill": tokens,
+        "fill_interval": duration(tokens * 60 / settings.rate_limit_per_minute),
+    }

@@ -1,0 +1,194 @@
+"""Routes: from an address to an RPC, to the bridge, or to what the gateway answers itself."""
+
+import base64
+import hashlib
+import math
+import re
+from typing import Final
+
+from groundline_runtime.context import TRANSCODED_KEY
+
+from groundline_gateway.bridged import Bridged
+from groundline_gateway.endpoints import Endpoint
+from groundline_gateway.envoy.clusters import BRIDGE, REFLECTION
+from groundline_gateway.envoy.nodes import (
+    EXTENSIONS,
+    FILTER_CONFIG,
+    Node,
+    duration,
+    override,
+    resource,
+    set_headers,
+)
+from groundline_gateway.settings import GatewaySettings
+
+# A service's own deadline error says more than the gateway's, so the gateway waits this much longer.
+_GRACE_SECONDS: Final = 2.0
+# Time for a JSON request to arrive.
+_ARRIVAL_SECONDS: Final = 60.0
+# Retried when a service closes the connection or hangs without an answer; on another replica if there is one.
+_RETRY_LOST: Final = {
+    "retry_on": "connect-failure,refused-stream,reset-before-request,reset",
+    "num_retries": 1,
+    "retry_host_predicate": [
+        {
+            "name": "envoy.retry_host_predicates.previous_hosts",
+            "typed_config": {"@type": f"{EXTENSIONS}.retry.host.previous_hosts.v3.PreviousHostsPredicate"},
+        }
+    ],
+    # Of two replicas the same one is chosen every other time: 3 attempts left one retry in 16 where it was.
+    "host_selection_retry_max_attempts": 12,
+}
+# RPCs by the settings of their deadline and size; the others take request_timeout_seconds.
+_ANSWERS: Final = frozenset({"Answer", "Chat", "Search"})
+_WATCHES: Final = frozenset({"WatchJob"})
+BRINGS_DOCUMENTS: Final = frozenset({"IngestDocuments"})
+_TAKES_WHOLE_DOCUMENTS: Final = BRINGS_DOCUMENTS | {
+    "UploadDocument",
+    "DownloadDocument",
+    "DeleteDocument",
+    "DeleteDocuments",
+    "DeleteSource",
+}
+# Originals come from anyone: they must not be rendered on the gateway's own origin.
+_DOWNLOAD_HEADERS: Final = {"content-security-policy": "default-src 'none'; sandbox"}
+# Both versions of reflection have the same messages.
+REFLECTION_PATHS: Final = (
+    "/grpc.reflection.v1.ServerReflection/",
+    "/grpc.reflection.v1alpha.ServerReflection/",
+)
+# Routes that need no key.
+_PUBLIC_ROUTES: Final = ("page", "docs", "openapi", "healthz", "unknown")
+_BUFFER_PER_ROUTE: Final = f"{EXTENSIONS}.filters.http.buffer.v3.BufferPerRoute"
+
+
+def fill_own_routes(routes: dict[str, Node]) -> None:
+    """Fill the routes that the gateway answers itself."""
+    for name in _PUBLIC_ROUTES:
+        for filter_name in ("identity", "rbac", "bodies", "grpc_json_transcoder"):
+            override(routes[name], filter_name, {"@type": FILTER_CONFIG, "disabled": True})
+    for route in routes.values():
+        route["tracing"] = {"overall_sampling": {"numerator": 0}}
+    for name, file in (("page", "index.html"), ("docs", "docs.html")):
+        page = resource(f"page/{file}")
+        routes[name]["direct_response"]["body"]["inline_string"] = page
+        routes[name]["response_headers_to_add"] = _page_headers(page)
+    document = routes["openapi"]
+    document["direct_response"]["body"]["inline_string"] = resource("page/openapi.json")
+    document["response_headers_to_add"] = set_headers({"content-type": "application/json"})
+
+
+def json_route(endpoint: Endpoint, settings: GatewaySettings) -> Node:
+    """Return the route from the endpoint's address to its RPC."""
+    path = {"path": endpoint.template} if endpoint.is_fixed else {"safe_regex": {"regex": endpoint.pattern}}
+    verb = {"name": ":method", "string_match": {"exact": endpoint.verb}}
+    route = call_route(endpoint, {**path, "headers": [verb]}, settings)
+    route["request_headers_to_add"] += set_headers({TRANSCODED_KEY: "true"})
+    if endpoint.is_stream:
+        override(route, "events", {"@type": FILTER_CONFIG, "config": {}})
+    if endpoint.is_download:
+        route["response_headers_to_add"] = set_headers(_DOWNLOAD_HEADERS)
+    return route
+
+
+def call_route(endpoint: Endpoint, match: Node, settings: GatewaySettings) -> Node:
+    """Return the route to the endpoint's RPC, however it is addressed."""
+    route: Node = {
+        "name": endpoint.name,
+        "match": match,
+        "route": {"cluster": endpoint.service},
+        "decorator": {"operation": endpoint.name, "propagate": False},
+    }
+    seconds = _deadline_seconds(endpoint, settings)
+    _deadline(route, seconds, is_stream=endpoint.is_stream, is_upload=endpoint.is_upload)
+    # An answer of which nothing has been sent may be started again; at worst its question is stored twice.
+    if (endpoint.is_idempotent or endpoint.name in _ANSWERS) and not endpoint.is_upload:
+        route["route"]["retry_policy"] = _RETRY_LOST | (
+            # RPCs that take little time are retried before the whole deadline has passed.
+            {"per_try_timeout": duration(seconds / 3)}
+            if endpoint.has_no_side_effects
+            and not (endpoint.is_stream or endpoint.is_download or endpoint.name in _ANSWERS)
+            else {}
+        )
+    if endpoint.is_upload:
+        # A body is passed on as it arrives, and the service refuses one that is too large.
+        override(route, "buffer", {"@type": _BUFFER_PER_ROUTE, "disabled": True})
+    elif endpoint.name in BRINGS_DOCUMENTS:
+        limit = {"max_request_bytes": settings.max_document_request_bytes}
+        override(route, "buffer", {"@type": _BUFFER_PER_ROUTE, "buffer": limit})
+    return route
+
+
+def bridged_route(bridged: Bridged, settings: GatewaySettings) -> Node:
+    path = {"path": bridged.path} if bridged.is_fixed else {"safe_regex": {"regex": bridged.path}}
+    verbs = [{"name": ":method", "string_match": {"exact": bridged.verb}}] if bridged.verb else []
+    route: Node = {
+        "name": bridged.name,
+        "match": {**path, "headers": verbs},
+        "route": {"cluster": BRIDGE},
+        "decorator": {"operation": bridged.name, "propagate": False},
+    }
+    seconds = settings.answer_timeout_seconds if bridged.answers else settings.request_timeout_seconds
+    _deadline(route, seconds, is_stream=bridged.answers, is_upload=False)
+    # The bridge checks the bodies that no contract describes.
+    for filter_name in ("bodies", "grpc_json_transcoder"):
+        override(route, filter_name, {"@type": FILTER_CONFIG, "disabled": True})
+    return route
+
+
+def reflection_route(path: str, settings: GatewaySettings) -> Node:
+    route: Node = {
+        "name": "Reflection",
+        "match": {"prefix": path, "grpc": {}},
+        "route": {"cluster": REFLECTION, "prefix_rewrite": REFLECTION_PATHS[-1]},
+        "tracing": {"overall_sampling": {"numerator": 0}},
+    }
+    _deadline(route, settings.request_timeout_seconds, is_stream=True, is_upload=False)
+    # Reflection requests come one at a time, each after the answer to the one before.
+    override(route, "buffer", {"@type": _BUFFER_PER_ROUTE, "disabled": True})
+    return route
+
+
+def _deadline_seconds(endpoint: Endpoint, settings: GatewaySettings) -> float:
+    if endpoint.name in _ANSWERS:
+        return settings.answer_timeout_seconds
+    if endpoint.name in _WATCHES:
+        return settings.watch_timeout_seconds
+    if endpoint.name in _TAKES_WHOLE_DOCUMENTS:
+        return settings.document_timeout_seconds
+    return settings.request_timeout_seconds
+
+
+def _deadline(route: Node, seconds: float, *, is_stream: bool, is_upload: bool) -> None:
+    """Tell the service its deadline, and end the request a little later if the service does not keep it."""
+    backstop = seconds + _GRACE_SECONDS
+    end = duration(backstop)
+    limits: Node = {"idle_timeout": end, "timeout": "0s" if is_stream else end}
+    if not is_upload:
+        # The timeout above begins when the request has arrived, so its arrival has to be bounded too.
+        whole = backstop if is_stream else backstop + _ARRIVAL_SECONDS
+        limits["max_stream_duration"] = {"max_stream_duration": duration(whole)}
+    route["route"] |= limits
+    route.setdefault("request_headers_to_add", []).extend(
+        set_headers({"grpc-timeout": f"{math.ceil(seconds * 1000)}m"})
+    )
+
+
+def _page_headers(page: str) -> list[Node]:
+    def hashes(tag: str) -> str:
+        blocks = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
+        digests = (hashlib.sha256(block.encode()).digest() for block in blocks)
+        return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
+
+    policy = (
+        f"default-src 'none'; script-src {hashes('script')}; style-src {hashes('style')}; "
+        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    headers = {
+        "content-type": "text/html; charset=utf-8",
+        "content-security-policy": policy,
+        "referrer-policy": "no-referrer",
+        "cross-origin-opener-policy": "same-origin",
+        "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    }
+    return set_headers(headers)
