@@ -11,14 +11,14 @@ from typing import Any, Final, NamedTuple
 
 import grpc
 import httpx
-from google.protobuf.struct_pb2 import Struct
 from groundline_embedding.ports import Vectors
 from groundline_runtime.channels import open_channel
 from groundline_runtime.errors import FailedPreconditionError, GroundlineError, UnavailableError
 
 from groundline_weaviate import wire_pb2 as wire
 from groundline_weaviate import wire_pb2_grpc
-from groundline_weaviate.chunks import Entry, IndexedChunk, Space, key_of, microseconds, object_id
+from groundline_weaviate.chunks import Entry, IndexedChunk, Space, key_of, object_id
+from groundline_weaviate.classes import class_definition, object_of
 from groundline_weaviate.conditions import contains_any
 from groundline_weaviate.settings import WeaviateSettings
 
@@ -52,14 +52,6 @@ _MAJORITY_SECONDS: Final = 30.0
 
 _QUEUE_SECONDS: Final = 0.05
 """Between two looks at what the nodes have yet to take into their vector indexes."""
-
-_EXACT_OBJECTS: Final = 15_000
-"""Where a filter leaves fewer of a class of one shard, each is compared, and HNSW is left. The server's own
-40,000 of a shard made a search of all of 100,000 chunks take 240 ms in place of 40."""
-
-_EXACT_SHARD_OBJECTS: Final = 10_000
-"""The same of one of several shards. To compare 6,700 of each of three (2 % of a million) took nodes 23 ms
-of processor time, and HNSW, which found .93, 45; 33,000 of each took 68, and HNSW, which found .996, 34."""
 
 _SERVICE: Final = "weaviate.v1.Weaviate"
 _MAX_MESSAGE_BYTES: Final = 100 * 1024**2
@@ -143,7 +135,8 @@ class Weaviate:
         with _http_errors():
             found = await self._http.get(f"/v1/schema/{name}")
             if found.status_code == httpx.codes.NOT_FOUND:
-                definition = self._definition(name, await self._shards())
+                copies = self._settings.replication_factor
+                definition = class_definition(name, await self._shards(), copies)
                 created = await self._http.post("/v1/schema", json=definition)
                 if (
                     created.status_code == httpx.codes.UNPROCESSABLE_ENTITY
@@ -172,7 +165,7 @@ class Weaviate:
 
         async def calls() -> None:
             for batch in batches:
-                objects = [self._object(space, chunk) for chunk in batch]
+                objects = [object_of(chunk, self._class(space)) for chunk in batch]
                 for error in (await self._written(objects)).errors:
                     failed = batch[error.index]
                     failures.append(WriteFailure(failed.partition_id, failed.chunk_id, error.error))
@@ -359,35 +352,6 @@ class Weaviate:
         except grpc.aio.AioRpcError as error:
             raise _error_of(error) from error
 
-    def _object(self, space: Space, chunk: IndexedChunk) -> wire.BatchObject:
-        plain = Struct()
-        plain.update(
-            {
-                "partition_id": chunk.partition_id,
-                "collection_id": chunk.collection_id,
-                "document_id": str(chunk.document_id),
-                "words": chunk.words,
-                "source_type": chunk.source_type,
-                "update_microseconds": microseconds(chunk.update_time),
-                "content_hash": chunk.content_hash,
-            }
-        )
-        lists = {"readers": chunk.readers, "metadata": chunk.metadata_tokens}
-        return wire.BatchObject(
-            uuid=str(object_id(chunk.partition_id, chunk.chunk_id)),
-            collection=self._class(space),
-            vector_bytes=chunk.vector_bytes,
-            properties=wire.BatchObject.Properties(
-                non_ref_properties=plain,
-                text_array_properties=[
-                    wire.TextArrayProperties(prop_name=name, values=values)
-                    for name, values in lists.items()
-                    if values
-                ],
-                empty_list_props=[name for name, values in lists.items() if not values],
-            ),
-        )
-
     def _class(self, space: Space) -> str:
         return space.class_name(self._settings.class_prefix)
 
@@ -401,46 +365,6 @@ class Weaviate:
         # Each shard counts only its own words, so that scores of several compare less well; and where every
         # node holds everything, several spread nothing.
         return 1 if self._settings.replication_factor >= nodes else nodes
-
-    def _definition(self, name: str, shards: int) -> dict[str, object]:
-        return {
-            "class": name,
-            "vectorizer": "none",
-            "vectorIndexType": "hnsw",
-            "vectorIndexConfig": {
-                "distance": "cosine",
-                # Quantization of the server's choice would cost recall.
-                "skipDefaultQuantization": True,
-                # Every search has a filter, if only that on its partition.
-                "filterStrategy": "acorn",
-                "flatSearchCutoff": _EXACT_OBJECTS if shards == 1 else _EXACT_SHARD_OBJECTS,
-            },
-            # Words come without stop words, in many languages; the default would take English ones out.
-            "invertedIndexConfig": {
-                "bm25": {"k1": 1.2, "b": 0.75},
-                "stopwords": {"preset": "none"},
-                "usingBlockMaxWAND": True,
-            },
-            "replicationConfig": {
-                "factor": self._settings.replication_factor,
-                "asyncEnabled": self._settings.replication_factor > 1,
-                # Repair chooses the later of two states of an object, a deletion included.
-                "deletionStrategy": "TimeBasedResolution",
-            },
-            "shardingConfig": {"desiredCount": shards},
-            "properties": [
-                _property("partition_id", "int"),
-                _property("collection_id", "text"),
-                _property("document_id", "text"),
-                _property("source_type", "text"),
-                _property("update_microseconds", "int", in_order=True),
-                _property("readers", "text[]"),
-                _property("metadata", "text[]"),
-                {**_property("words", "text"), "tokenization": "whitespace", "indexSearchable": True}
-                | {"indexFilterable": False},
-                {**_property("content_hash", "text"), "indexFilterable": False},
-            ],
-        }
 
 
 class _NoClassError(GroundlineError):
@@ -462,21 +386,6 @@ async def _known[T](call: Callable[[], Awaitable[T]]) -> T:
 
 def _is_no_class(message: str) -> bool:
     return any(text in message for text in _NOT_FOUND)
-
-
-def _property(name: str, kind: str, *, in_order: bool = False) -> dict[str, object]:
-    """Return a property for filters, matched exactly; `in_order` for those that are compared."""
-    definition: dict[str, object] = {
-        "name": name,
-        "dataType": [kind],
-        "indexFilterable": True,
-        "indexSearchable": False,
-    }
-    if kind.startswith("text"):
-        definition["tokenization"] = "field"
-    if in_order:
-        definition["indexRangeFilters"] = True
-    return definition
 
 
 def _unavailable(message: str) -> UnavailableError:
