@@ -14,7 +14,7 @@ import grpc
 import pytest
 from groundline_cli.stack.postgres import EmbeddedPostgres
 from groundline_cli.stack.suite import MIGRATIONS
-from groundline_runtime.server import Application
+from groundline_runtime.serving.server import Application
 from groundline_tests.programs import INSTALL, missing
 from groundline_tests.runtime import serve
 

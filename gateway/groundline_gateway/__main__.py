@@ -12,8 +12,8 @@ from pathlib import Path
 
 from groundline_database import migrate
 from groundline_runtime.errors import GroundlineError
-from groundline_runtime.logs import configure_logs
 from groundline_runtime.settings import SettingsError, load_settings
+from groundline_runtime.telemetry.logs import configure_logs
 
 from groundline_gateway.envoy.bootstrap import arguments, render
 from groundline_gateway.envoy.files import write

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 
-from groundline_runtime.server import Application, run, run_command
+from groundline_runtime.serving.server import Application, run, run_command
 from groundline_runtime.settings import ServiceSettings
 
 __all__ = ["serve_or_migrate"]
@@ -19,7 +19,7 @@ def serve_or_migrate[S: ServiceSettings, M: ServiceSettings](
     *,
     epilog: str | None = None,
 ) -> None:
-    """Run `groundline-SERVICE [serve|migrate] [--settings FILE]`; exit as groundline_runtime.server.run does.
+    """Run `groundline-SERVICE [serve|migrate] [--settings FILE]`; exit as `run` of groundline_runtime does.
 
     `epilog` ends the help.
     """

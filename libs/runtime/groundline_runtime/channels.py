@@ -21,7 +21,7 @@ from groundline_runtime.context import (
     remaining_seconds,
 )
 from groundline_runtime.grpc_settings import CONNECTION_OPTIONS
-from groundline_runtime.telemetry import is_recording
+from groundline_runtime.telemetry.recording import is_recording
 
 __all__ = ["cancelled_on_exit", "idempotent_methods", "open_channel"]
 
@@ -76,7 +76,7 @@ async def open_channel(
         ]
     interceptors: list[grpc.aio.ClientInterceptor] = []
     if is_recording():
-        from groundline_runtime.tracing import client_interceptors
+        from groundline_runtime.telemetry.tracing import client_interceptors
 
         interceptors = client_interceptors()
     async with grpc.aio.insecure_channel(_uri(target), options=options, interceptors=interceptors) as channel:

@@ -71,7 +71,7 @@ class Caller:
 
 
 class Place:
-    """Right of a request to be worked on by its server (groundline_runtime.admission)."""
+    """Right of a request to be worked on by its server (groundline_runtime.serving.admission)."""
 
     def __init__(self, leave: Callable[[bool], None]) -> None:
         """Take the function that frees the place. It is called once, with whether the work was done."""

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import grpc
 from groundline_runtime.channels import open_channel
-from groundline_runtime.server import Serving, run_server
+from groundline_runtime.serving.server import Serving, run_server
 
 from groundline_bridge.adapters.coordinator import SERVICE as COORDINATOR
 from groundline_bridge.adapters.coordinator import GrpcCoordinator

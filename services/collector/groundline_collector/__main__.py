@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from groundline.v1 import collector_service_pb2_grpc
 from groundline_extraction.readers.common import ReaderLimits
 from groundline_extraction.sandbox import Sandbox
-from groundline_runtime.server import Application, run
+from groundline_runtime.serving.server import Application, run
 
 from groundline_collector.adapters.registry import SourceRegistry
 from groundline_collector.adapters.secrets import Secrets

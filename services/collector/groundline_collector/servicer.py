@@ -9,7 +9,7 @@ import grpc
 from groundline.v1 import collector_service_pb2 as pb
 from groundline.v1 import collector_service_pb2_grpc
 from groundline_runtime.context import give_place_back
-from groundline_runtime.interceptors import write_response
+from groundline_runtime.serving.interceptors import write_response
 from groundline_validation import validate
 
 from groundline_collector.ports import Sources, UndeliveredError, WebhookSender

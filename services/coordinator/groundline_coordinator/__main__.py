@@ -18,7 +18,7 @@ from groundline_database import (
 from groundline_database.commands import serve_or_migrate
 from groundline_runtime.channels import open_channel
 from groundline_runtime.paging import PageTokens
-from groundline_runtime.server import Application
+from groundline_runtime.serving.server import Application
 
 from groundline_coordinator.adapters import generator, retriever
 from groundline_coordinator.adapters.postgres import PostgresCatalog, PostgresThreads

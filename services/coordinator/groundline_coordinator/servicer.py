@@ -14,9 +14,9 @@ from groundline.v1 import coordinator_service_pb2 as pb
 from groundline_runtime.coalescing import coalesced
 from groundline_runtime.context import current_caller, last_event_id
 from groundline_runtime.errors import Code, GroundlineError, InternalError
-from groundline_runtime.interceptors import INTERNAL_MESSAGE
-from groundline_runtime.json_names import as_sent
 from groundline_runtime.reasons import reason_value
+from groundline_runtime.serving.interceptors import INTERNAL_MESSAGE
+from groundline_runtime.serving.json_names import as_sent
 from groundline_validation import validate
 from opentelemetry import trace
 

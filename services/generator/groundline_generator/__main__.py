@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 from typing import Final
 
 from groundline.v1 import generator_service_pb2_grpc
-from groundline_runtime.server import Application, run
+from groundline_runtime.serving.server import Application, run
 
 from groundline_generator.adapters.extractive import ExtractiveModel
 from groundline_generator.domain.calls import ModelChoice

@@ -27,7 +27,7 @@ from groundline_lexical import LexicalIndexError, detect_lexical_index
 from groundline_runtime.channels import open_channel
 from groundline_runtime.errors import FailedPreconditionError
 from groundline_runtime.paging import PageTokens
-from groundline_runtime.server import Application
+from groundline_runtime.serving.server import Application
 from groundline_weaviate import open_weaviate
 
 from groundline_ingestor import index_command

@@ -18,7 +18,7 @@ from groundline_indexing.feed.feeding import Comparison, Feeding, compare
 from groundline_indexing.feed.state import IndexFeed
 from groundline_indexing.feed.weaviate import WeaviateIndex
 from groundline_runtime.errors import FailedPreconditionError, NotFoundError
-from groundline_runtime.server import run_command
+from groundline_runtime.serving.server import run_command
 from groundline_weaviate import open_weaviate
 
 from groundline_ingestor.migrate import SCHEMA

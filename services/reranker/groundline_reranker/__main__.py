@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from groundline.v1 import options_pb2, reranker_service_pb2_grpc
 from groundline_runtime.channels import open_channel
-from groundline_runtime.server import Application, run
+from groundline_runtime.serving.server import Application, run
 
 from groundline_reranker.adapters.cross_encoder import CrossEncoderScorer
 from groundline_reranker.adapters.generator import SERVICE as GENERATOR

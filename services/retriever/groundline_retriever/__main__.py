@@ -9,8 +9,8 @@ from groundline_embedding import ModelError, create_embedder
 from groundline_lexical import LexicalIndexError
 from groundline_runtime.channels import open_channel
 from groundline_runtime.errors import FailedPreconditionError
-from groundline_runtime.health import ReadinessCheck
-from groundline_runtime.server import Application, run
+from groundline_runtime.serving.health import ReadinessCheck
+from groundline_runtime.serving.server import Application, run
 
 from groundline_retriever.adapters.postgres import PostgresChunkStore, open_chunk_store
 from groundline_retriever.adapters.reranker import SERVICE as RERANKER

@@ -26,7 +26,7 @@ from groundline_bridge.__main__ import wire
 from groundline_bridge.settings import BridgeSettings
 from groundline_runtime.context import current_caller, remaining_seconds
 from groundline_runtime.errors import GroundlineError, NotFoundError
-from groundline_runtime.server import Application
+from groundline_runtime.serving.server import Application
 from groundline_tests.runtime import serve
 
 COORDINATOR, INGESTOR = "groundline.v1.CoordinatorService", "groundline.v1.IngestorService"

@@ -21,7 +21,7 @@ from groundline_coordinator.servicer import SERVICE
 from groundline_coordinator.settings import CoordinatorSettings
 from groundline_database import DatabaseSettings, Pool, open_pool
 from groundline_runtime.channels import open_channel
-from groundline_runtime.server import Application
+from groundline_runtime.serving.server import Application
 from groundline_tests.coordinator import DOCUMENT_ID
 from groundline_tests.runtime import serve
 from pydantic import SecretStr

@@ -27,7 +27,7 @@ from groundline_runtime.channels import open_channel
 from groundline_runtime.context import LAST_EVENT_ID_KEY, TRANSCODED_KEY, Caller, acting_as
 from groundline_runtime.errors import UnavailableError, UnimplementedError
 from groundline_runtime.paging import PageTokens
-from groundline_runtime.server import Application
+from groundline_runtime.serving.server import Application
 from groundline_runtime.status import from_rpc_error
 from groundline_tests.coordinator import (
     DOCUMENT_ID,

@@ -12,7 +12,7 @@ from groundline_generator.service.judging import TermJudge
 from groundline_generator.service.rewriting import RuleRewriter
 from groundline_generator.servicer import SERVICE, GeneratorServicer, UseCases
 from groundline_runtime.channels import open_channel
-from groundline_runtime.server import Application
+from groundline_runtime.serving.server import Application
 from groundline_tests.runtime import serve
 
 PIECE = "word " * 200

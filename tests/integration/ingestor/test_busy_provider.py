@@ -31,7 +31,7 @@ from groundline_ingestor.settings import IngestorSettings
 from groundline_runtime.channels import open_channel
 from groundline_runtime.context import Caller
 from groundline_runtime.paging import PageTokens
-from groundline_runtime.server import Application
+from groundline_runtime.serving.server import Application
 from groundline_tests.embedding import FakeEmbedder
 from groundline_tests.generator.providers import GeminiWire, OpenAIWire, ProviderServer, Reply, Request, Wire
 from groundline_tests.ingestor.messages import a_collection

@@ -17,7 +17,7 @@ from groundline_ingestor.adapters.contextualizing import (
 )
 from groundline_runtime.channels import open_channel
 from groundline_runtime.errors import InvalidArgumentError, ResourceExhaustedError
-from groundline_runtime.server import Application
+from groundline_runtime.serving.server import Application
 from groundline_tests.runtime import serve
 
 

@@ -18,7 +18,7 @@ from groundline_retriever.ports import QueryEmbedder
 from groundline_retriever.scoring import ModelScores
 from groundline_retriever.service import SearchService
 from groundline_retriever.servicer import SERVICE, RetrieverServicer
-from groundline_runtime.server import Application
+from groundline_runtime.serving.server import Application
 from groundline_runtime.settings import ServiceSettings
 from groundline_tests.corpus import Corpus
 from groundline_tests.runtime import serve

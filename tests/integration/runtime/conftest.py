@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from groundline_runtime.channels import open_channel
-from groundline_runtime.server import Application
+from groundline_runtime.serving.server import Application
 from groundline_runtime.settings import ServiceSettings
 from groundline_tests.runtime import serve
 

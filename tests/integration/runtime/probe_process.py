@@ -20,7 +20,7 @@ import probe_pb2  # type: ignore[import-not-found]  # noqa: E402
 import probe_pb2_grpc  # type: ignore[import-not-found]  # noqa: E402
 from groundline_database import DatabaseSettings, open_pool, require_schema  # noqa: E402
 from groundline_runtime.channels import cancelled_on_exit, open_channel  # noqa: E402
-from groundline_runtime.server import Application, run  # noqa: E402
+from groundline_runtime.serving.server import Application, run  # noqa: E402
 from groundline_runtime.settings import ServiceSettings  # noqa: E402
 from groundline_runtime.status import translated_rpc_errors  # noqa: E402
 from probe_servicer import (  # type: ignore[import-not-found]  # noqa: E402

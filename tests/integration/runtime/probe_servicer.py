@@ -7,7 +7,7 @@ from typing import Any
 
 import probe_pb2  # type: ignore[import-not-found]
 import probe_pb2_grpc  # type: ignore[import-not-found]
-from groundline_runtime.server import Application
+from groundline_runtime.serving.server import Application
 
 SERVICE = "probe.v1.ProbeService"
 

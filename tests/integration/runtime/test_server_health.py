@@ -9,7 +9,7 @@ import pytest
 import structlog
 from google.protobuf.message import Message
 from groundline_runtime.errors import FailedPreconditionError
-from groundline_runtime.health import OVERALL, HealthMonitor
+from groundline_runtime.serving.health import OVERALL, HealthMonitor
 from groundline_runtime.settings import ServiceSettings
 from groundline_tests.runtime import serve
 from grpc_health.v1 import health_pb2, health_pb2_grpc

@@ -8,11 +8,11 @@ from typing import Any
 
 import grpc
 import pytest
-from groundline_runtime.admission import Admission
 from groundline_runtime.channels import open_channel
 from groundline_runtime.context import BEGUN_KEY, begun, has_begun
-from groundline_runtime.interceptors import server_interceptors
-from groundline_runtime.server import Application
+from groundline_runtime.serving.admission import Admission
+from groundline_runtime.serving.interceptors import server_interceptors
+from groundline_runtime.serving.server import Application
 from groundline_runtime.status import from_rpc_error
 from groundline_tests.runtime import serve
 

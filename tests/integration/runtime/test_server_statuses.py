@@ -16,7 +16,7 @@ from groundline_runtime.errors import (
     NotFoundError,
     ResourceExhaustedError,
 )
-from groundline_runtime.interceptors import INTERNAL_MESSAGE
+from groundline_runtime.serving.interceptors import INTERNAL_MESSAGE
 from groundline_runtime.status import from_rpc_error
 from groundline_tests.runtime import serve
 

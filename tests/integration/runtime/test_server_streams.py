@@ -9,7 +9,7 @@ import grpc
 import pytest
 from groundline_runtime.context import TRANSCODED_KEY
 from groundline_runtime.errors import NotFoundError
-from groundline_runtime.interceptors import server_interceptors
+from groundline_runtime.serving.interceptors import server_interceptors
 
 TRANSCODED = ((TRANSCODED_KEY, "true"),)
 HEARTBEAT_SECONDS = 0.01

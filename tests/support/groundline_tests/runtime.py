@@ -9,7 +9,7 @@ from typing import Any, Final
 import grpc
 import pytest
 from groundline_runtime.errors import GroundlineError
-from groundline_runtime.server import Application, serving
+from groundline_runtime.serving.server import Application, serving
 from groundline_runtime.settings import ServiceSettings
 from groundline_runtime.status import from_rpc_error
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2, metrics_service_pb2_grpc

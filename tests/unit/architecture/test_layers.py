@@ -162,7 +162,7 @@ def test_core_modules_know_no_transport_database_or_provider(service: Path) -> N
         "google.genai",
         "an_sdk_of_tomorrow",
         "groundline_database",
-        "groundline_runtime.server",
+        "groundline_runtime.serving.server",
         "groundline.v1.chat_pb2_grpc",
         "groundline_ours.adapters.openai",
         "groundline_ours.servicer",

@@ -15,7 +15,6 @@ from groundline_coordinator.service.chats import LEASE_SECONDS, ChatLimits, Chat
 from groundline_coordinator.service.quotas import CallerQuotas, QuotaLimits
 from groundline_coordinator.service.searching import Event
 from groundline_coordinator.service.threads import ThreadService
-from groundline_runtime.admission import Admission
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import (
     AbortedError,
@@ -28,6 +27,7 @@ from groundline_runtime.errors import (
     UnimplementedError,
 )
 from groundline_runtime.paging import PageTokens
+from groundline_runtime.serving.admission import Admission
 from groundline_tests.coordinator import (
     FakeCatalog,
     FakeGenerator,

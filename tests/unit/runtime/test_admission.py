@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 
 import pytest
-from groundline_runtime.admission import MAX_WAITING, Admission, ConcurrencyLimit
 from groundline_runtime.context import begun, deadline_at, give_place_back
 from groundline_runtime.errors import ResourceExhaustedError
+from groundline_runtime.serving.admission import MAX_WAITING, Admission, ConcurrencyLimit
 
 LEAST = 32
 

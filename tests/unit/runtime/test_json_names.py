@@ -4,7 +4,7 @@ import pytest
 from groundline.v1 import coordinator_service_pb2, ingestor_service_pb2
 from groundline_runtime.context import arrived
 from groundline_runtime.errors import FieldViolation, InvalidArgumentError, NotFoundError
-from groundline_runtime.json_names import as_sent, json_violation
+from groundline_runtime.serving.json_names import as_sent, json_violation
 
 CHAT = coordinator_service_pb2.ChatRequest.DESCRIPTOR
 INGEST = ingestor_service_pb2.IngestDocumentsRequest.DESCRIPTOR

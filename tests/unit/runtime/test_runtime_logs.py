@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import structlog
-from groundline_runtime.logs import configure_logs
+from groundline_runtime.telemetry.logs import configure_logs
 
 
 @pytest.fixture

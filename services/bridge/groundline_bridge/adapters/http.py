@@ -28,8 +28,8 @@ from groundline_runtime.errors import (
     InvalidArgumentError,
     UnavailableError,
 )
-from groundline_runtime.interceptors import INTERNAL_MESSAGE
-from groundline_runtime.telemetry import is_recording
+from groundline_runtime.serving.interceptors import INTERNAL_MESSAGE
+from groundline_runtime.telemetry.recording import is_recording
 from opentelemetry import metrics, propagate, trace
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, PlainTextResponse

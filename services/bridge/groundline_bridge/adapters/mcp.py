@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import structlog
 from groundline_runtime.errors import Code, FieldViolation, GroundlineError, InvalidArgumentError
-from groundline_runtime.interceptors import INTERNAL_MESSAGE
+from groundline_runtime.serving.interceptors import INTERNAL_MESSAGE
 from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server

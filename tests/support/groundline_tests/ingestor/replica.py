@@ -20,7 +20,7 @@ from groundline_ingestor.servicer import SERVICE_NAME
 from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import detect_lexical_index
 from groundline_runtime.paging import PageTokens
-from groundline_runtime.server import Application
+from groundline_runtime.serving.server import Application
 from pydantic import SecretStr
 
 from groundline_tests.embedding import FakeEmbedder

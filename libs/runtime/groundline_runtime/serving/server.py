@@ -14,14 +14,14 @@ import uvloop
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from groundline_runtime.admission import Admission
 from groundline_runtime.errors import FailedPreconditionError, GroundlineError
 from groundline_runtime.grpc_settings import CONNECTION_OPTIONS
-from groundline_runtime.health import HealthMonitor, ReadinessCheck
-from groundline_runtime.interceptors import server_interceptors
-from groundline_runtime.logs import configure_logs
+from groundline_runtime.serving.admission import Admission
+from groundline_runtime.serving.health import HealthMonitor, ReadinessCheck
+from groundline_runtime.serving.interceptors import server_interceptors
 from groundline_runtime.settings import ServiceSettings, settings_from_command_line
-from groundline_runtime.telemetry import telemetry
+from groundline_runtime.telemetry.logs import configure_logs
+from groundline_runtime.telemetry.recording import telemetry
 
 __all__ = ["Application", "Serving", "run", "run_command", "run_server", "serving"]
 

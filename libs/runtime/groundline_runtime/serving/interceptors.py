@@ -26,7 +26,6 @@ from google.protobuf.message_factory import GetMessageClass
 from opentelemetry import metrics, trace
 
 from groundline_runtime import context as request_context
-from groundline_runtime.admission import Admission
 from groundline_runtime.errors import (
     Code,
     DeadlineExceededError,
@@ -35,9 +34,10 @@ from groundline_runtime.errors import (
     InvalidArgumentError,
     UnimplementedError,
 )
-from groundline_runtime.json_names import as_sent
+from groundline_runtime.serving.admission import Admission
+from groundline_runtime.serving.json_names import as_sent
 from groundline_runtime.status import abort
-from groundline_runtime.telemetry import is_recording
+from groundline_runtime.telemetry.recording import is_recording
 
 __all__ = ["INTERNAL_MESSAGE", "server_interceptors", "write_response"]
 
@@ -76,7 +76,7 @@ def server_interceptors(
     requests = _Requests(default_timeout_seconds, admission, heartbeat_seconds)
     if not is_recording():
         return [requests]
-    from groundline_runtime.tracing import ServerTracing
+    from groundline_runtime.telemetry.tracing import ServerTracing
 
     return [ServerTracing(is_infrastructure), requests]
 

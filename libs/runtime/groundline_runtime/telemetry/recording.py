@@ -21,7 +21,7 @@ def telemetry(service: str, otlp_endpoint: str | None) -> Iterator[None]:
     if otlp_endpoint is None:
         yield
         return
-    from groundline_runtime.exporting import exporting
+    from groundline_runtime.telemetry.exporting import exporting
 
     with exporting(service, otlp_endpoint):
         yield

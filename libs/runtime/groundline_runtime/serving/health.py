@@ -9,7 +9,7 @@ import structlog
 from grpc_health.v1 import health_pb2
 from grpc_health.v1.health import aio as health_aio
 
-from groundline_runtime.telemetry import is_recording
+from groundline_runtime.telemetry.recording import is_recording
 
 __all__ = ["LIVENESS", "OVERALL", "HealthMonitor"]
 
