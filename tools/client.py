@@ -86,7 +86,7 @@ def contract_files() -> Mapping[Path, str]:
     waiting = (CLIENT / "async_client.py").read_text(encoding="utf-8")
     return {
         CLIENT / "models.py": formatted(contract.models()),
-        CLIENT / "rpcs.py": formatted(contract.rpcs()),
+        CLIENT / "transport/rpcs.py": formatted(contract.rpcs()),
         CLIENT / "sync_client.py": formatted(synchronous(waiting)),
         TYPESCRIPT / "models.d.ts": contract.typescript_models(),
         TYPESCRIPT / "rpcs.js": contract.javascript_rpcs(),
@@ -140,7 +140,7 @@ class Contract:
             HEAD.format(purpose="The methods that the gateway offers."),
             "from typing import Final\n",
             f"from groundline_client.models import {', '.join(sorted(models))}",
-            "from groundline_client.rpc import Rpc\n",
+            "from groundline_client.transport.rpc import Rpc\n",
             f"__all__ = {sorted(constants)!r}\n",
         ]
         for name, method in constants.items():

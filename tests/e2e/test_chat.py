@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import httpx
 import pytest
-from groundline_client.sse import EventParser
+from groundline_client.transport.sse import EventParser
 from groundline_tests.suite import EXAMPLES, Stack
 
 QUESTIONS: Final = json.loads((EXAMPLES / "questions.json").read_text())["questions"]

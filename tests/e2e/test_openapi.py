@@ -9,7 +9,7 @@ import httpx
 import openapi
 import pytest
 import schemathesis
-from groundline_client.sse import EventParser
+from groundline_client.transport.sse import EventParser
 from groundline_tests.suite import Stack, ended_job
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st

@@ -14,8 +14,8 @@ from groundline_client.errors import (
     UnreachableError,
 )
 from groundline_client.json_form import JsonObject, from_json, to_json
-from groundline_client.messages import ChatEvent, has_ended, is_loopback
 from groundline_client.sync_client import Client
+from groundline_client.transport.messages import ChatEvent, has_ended, is_loopback
 
 __all__ = [
     "ApiError",

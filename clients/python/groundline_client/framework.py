@@ -9,9 +9,9 @@ from weakref import WeakKeyDictionary
 
 from groundline_client.async_client import AsyncClient
 from groundline_client.json_form import JsonObject, to_json
-from groundline_client.messages import present
 from groundline_client.models import Chunk, Passage, SearchOptions
 from groundline_client.sync_client import Client
+from groundline_client.transport.messages import present
 
 __all__ = ["Connection", "chunk_of", "metadata_of", "options_json", "search_options"]
 

@@ -36,7 +36,6 @@ from groundline_client.framework import (
     search_options,
 )
 from groundline_client.json_form import JsonObject, to_json
-from groundline_client.messages import ChatEvent, present
 from groundline_client.models import (
     ChatCompleted,
     ChatDelta,
@@ -51,6 +50,7 @@ from groundline_client.models import (
     Source,
     Usage,
 )
+from groundline_client.transport.messages import ChatEvent, present
 
 __all__ = ["ChatGroundline", "GroundlineRetriever"]
 

@@ -9,23 +9,8 @@ from typing import Any, BinaryIO, Final, Self
 
 import httpx
 
-from groundline_client import rpcs
-from groundline_client.deadline import Deadline
 from groundline_client.errors import ApiError, DeadlineExceededError, ProtocolError, UnreachableError
 from groundline_client.json_form import JsonObject
-from groundline_client.messages import (
-    ChatEvent,
-    HasNextPage,
-    compact_json,
-    has_ended,
-    is_loopback,
-    new_request_id,
-    opened,
-    parsed,
-    present,
-    request_json,
-    unreachable,
-)
 from groundline_client.models import (
     AnswerResponse,
     ChatMessage,
@@ -50,9 +35,24 @@ from groundline_client.models import (
     WatchJobResponse,
     WebCrawl,
 )
-from groundline_client.rpc import Rpc
-from groundline_client.sse import EventParser
-from groundline_client.sync_waiting import parts, pause
+from groundline_client.transport import rpcs
+from groundline_client.transport.deadline import Deadline
+from groundline_client.transport.messages import (
+    ChatEvent,
+    HasNextPage,
+    compact_json,
+    has_ended,
+    is_loopback,
+    new_request_id,
+    opened,
+    parsed,
+    present,
+    request_json,
+    unreachable,
+)
+from groundline_client.transport.rpc import Rpc
+from groundline_client.transport.sse import EventParser
+from groundline_client.transport.sync_waiting import parts, pause
 
 __all__ = ["Client"]
 

@@ -1,7 +1,7 @@
 """Server-sent events, cut at any byte."""
 
 import pytest
-from groundline_client.sse import EventParser, ServerSentEvent
+from groundline_client.transport.sse import EventParser, ServerSentEvent
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -40,7 +40,7 @@ from groundline_client.models import (
     UploadDocumentResponse,
     WatchJobResponse,
 )
-from groundline_client.rpc import Rpc
+from groundline_client.transport.rpc import Rpc
 
 __all__ = [
     "ANSWER",
