@@ -24,10 +24,10 @@ from google.protobuf.descriptor_pb2 import (
 )
 from groundline.v1 import limits_pb2
 from groundline_validation.rules import rules_of
+from project import ROOT, SERVICES
 
 import protos
 
-ROOT: Final = Path(__file__).resolve().parent.parent
 REFERENCE: Final = ROOT / "docs/reference/api.md"
 PACKAGE: Final = "groundline.v1"
 
@@ -44,7 +44,6 @@ A request that is beyond a limit is refused with `INVALID_ARGUMENT`, and every w
 must be finite, enum values known, and texts free of U+0000 unless it is said otherwise.
 """
 
-_SERVICES: Final = ("coordinator", "ingestor", "retriever", "reranker", "generator", "collector")
 # Messages that describe the contract itself, or have a section of their own.
 _NOT_LISTED: Final = ("limits.proto", "error.proto")
 
@@ -74,8 +73,7 @@ def reference() -> str:
     files = read_files()
     listed = [file for name, file in files.items() if name not in _NOT_LISTED]
     parts = [HEAD]
-    for name in _SERVICES:
-        file = files[f"{name}_service.proto"]
+    for file in filter(None, (files.get(f"{name}_service.proto") for name in SERVICES)):
         parts.extend(service(file, index) for index in range(len(file.service)))
     parts.append("## Messages\n")
     for file in listed:

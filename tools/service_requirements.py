@@ -23,16 +23,6 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 CONSTRAINTS: Final = ROOT / "requirements/constraints.txt"
 CLOSURES: Final = ROOT / "requirements/closures.toml"
 HEADER: Final = "# What each image and `make run` install of constraints.txt. Made by `make lock-closures`.\n"
-PROGRAMS: Final = (
-    "coordinator",
-    "retriever",
-    "reranker",
-    "generator",
-    "ingestor",
-    "collector",
-    "bridge",
-    "gateway",
-)
 BUILD: Final = "build"
 BUILD_REQUIREMENTS: Final = ("hatchling",)
 RUN: Final = "run"
@@ -148,7 +138,9 @@ def directory(program: str) -> Path:
 
 def fresh() -> str:
     """Return the text that closures.toml should have."""
-    closures = {program: closure(needs(directory(program))[1]) for program in PROGRAMS}
+    from project import SERVICES  # the build of an image has only this file
+
+    closures = {program: closure(needs(directory(program))[1]) for program in SERVICES}
     closures[RUN] = closure([*needs(RUN_PACKAGE, RUN_EXTRAS)[1], *RUN_BUILD_REQUIREMENTS])
     closures[BUILD] = closure(BUILD_REQUIREMENTS)
     tables = []

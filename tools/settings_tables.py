@@ -5,26 +5,19 @@ settings_tables.py check    fail when it is stale
 """
 
 import sys
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from types import UnionType
 from typing import Any, Final, get_args
 
 from generated import write_or_check
-from groundline_bridge.settings import BridgeSettings
-from groundline_collector.settings import CollectorSettings
-from groundline_coordinator.settings import CoordinatorSettings
-from groundline_gateway.settings import GatewaySettings
-from groundline_generator.settings import GeneratorSettings
-from groundline_ingestor.settings import IngestorSettings
-from groundline_reranker.settings import RerankerSettings
-from groundline_retriever.settings import RetrieverSettings
 from groundline_runtime.settings import ServiceSettings, Settings
+from project import ROOT, SERVICES
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-REFERENCE: Final = Path(__file__).resolve().parent.parent / "docs/reference/settings.md"
+REFERENCE: Final = ROOT / "docs/reference/settings.md"
 
 HEAD: Final = """\
 # Settings
@@ -37,16 +30,10 @@ the start with one line that names it. `groundline up` passes the variables of i
 services.
 
 """
-CLASSES: Final[tuple[tuple[str, type[Settings]], ...]] = (
-    ("coordinator", CoordinatorSettings),
-    ("retriever", RetrieverSettings),
-    ("reranker", RerankerSettings),
-    ("generator", GeneratorSettings),
-    ("ingestor", IngestorSettings),
-    ("collector", CollectorSettings),
-    ("bridge", BridgeSettings),
-    ("gateway", GatewaySettings),
-)
+CLASSES: Final[Mapping[str, type[Settings]]] = {
+    name: getattr(import_module(f"groundline_{name}.settings"), f"{name.capitalize()}Settings")
+    for name in SERVICES
+}
 
 
 def rows(model: type[BaseModel], prefix: str, leave_out: frozenset[str] = frozenset()) -> Iterator[str]:
@@ -86,7 +73,7 @@ def table(title: str, body: list[str]) -> str:
 def tables() -> str:
     shared = table("Every service", list(rows(ServiceSettings, "GROUNDLINE_")))
     own = []
-    for name, settings in CLASSES:
+    for name, settings in CLASSES.items():
         # A class with a default of its own gets a row again.
         same = frozenset(
             field

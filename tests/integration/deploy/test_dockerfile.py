@@ -19,7 +19,8 @@ from groundline_tests.images import Container, Images, installed, running, size_
 from groundline_tests.programs import needs_program
 from groundline_tests.relay import over_tcp
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from service_requirements import PROGRAMS, closure_of, directory, needs
+from project import SERVICES
+from service_requirements import closure_of, directory, needs
 
 START_SECONDS = 120
 DEFAULT = "gateway,reranker"
@@ -29,7 +30,7 @@ BUILDING = {"ml-dtypes", "onnx", "pip", "safetensors"}
 """Packages that only building an image needs."""
 
 asked = os.environ.get("GROUNDLINE_TEST_IMAGES", DEFAULT)
-CHOSEN = set(PROGRAMS) if asked == "all" else set(asked.split(","))
+CHOSEN = set(SERVICES) if asked == "all" else set(asked.split(","))
 DEBIAN = "ingestor" in CHOSEN
 
 pytestmark = [
@@ -52,7 +53,7 @@ programs = pytest.mark.parametrize(
                 reason=f"{program}'s image takes a minute to build: set GROUNDLINE_TEST_IMAGES=all",
             ),
         )
-        for program in PROGRAMS
+        for program in SERVICES
     ],
 )
 

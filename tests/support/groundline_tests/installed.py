@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Final
 
 import grpc
+import project
 from groundline_embedding import EmbeddingSettings, prepare_model
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from service_requirements import ROOT, closure_of, directory, hashed, needs, pins
 
-SERVICES: Final = ("collector", "coordinator", "generator", "ingestor", "reranker", "retriever")
+PROGRAMS: Final = tuple(name for name in project.SERVICES if name != "gateway")
+SERVICES: Final = tuple(name for name in PROGRAMS if name != "bridge")
 """Services that speak gRPC."""
-PROGRAMS: Final = (*SERVICES, "bridge")
 START_SECONDS: Final = 120
 
 

@@ -94,7 +94,7 @@ def settings() -> frozenset[str]:
     """Return the names of all settings: a service's own, and those that services share."""
     shared = {row.split("`")[1] for row in settings_tables.rows(ServiceSettings, "GROUNDLINE_")}
     found = VARIABLES | shared | set(variables_of(cli, click.Context(cli)))
-    for service, one in settings_tables.CLASSES:
+    for service, one in settings_tables.CLASSES.items():
         for row in settings_tables.rows(one, ""):
             name = row.split("`")[1]
             found |= {f"GROUNDLINE_{service.upper()}_{name}", f"GROUNDLINE_{name}"}
