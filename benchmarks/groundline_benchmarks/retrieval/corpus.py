@@ -21,7 +21,7 @@ from groundline_indexing.chunks import CHUNK_COLUMNS
 from groundline_indexing.partitions import move_collection
 from groundline_indexing.vector_indexes import vector_index_on
 from groundline_lexical import Connection, detect_lexical_index, lexical_text
-from groundline_retriever.adapters.postgres import open_chunk_store
+from groundline_retriever.adapters.postgres.store import open_chunk_store
 from groundline_retriever.domain import Parameters, Selection
 from groundline_signatures import signature
 from groundline_weaviate import Extent, Space, Weaviate, condition_of

@@ -9,7 +9,7 @@ from typing import Any, Final
 import asyncpg
 from groundline_database import register_vectors
 from groundline_lexical import LexicalIndex, detect_lexical_index
-from groundline_retriever.adapters.postgres import SERVER_SETTINGS
+from groundline_retriever.adapters.postgres.store import SERVER_SETTINGS
 from pgvector import HalfVector
 
 from groundline_benchmarks.retrieval.cases import CLIENTS, Case

@@ -12,7 +12,7 @@ from groundline_runtime.errors import FailedPreconditionError
 from groundline_runtime.serving.health import ReadinessCheck
 from groundline_runtime.serving.server import Application, run
 
-from groundline_retriever.adapters.postgres import PostgresChunkStore, open_chunk_store
+from groundline_retriever.adapters.postgres.store import PostgresChunkStore, open_chunk_store
 from groundline_retriever.adapters.reranker import SERVICE as RERANKER
 from groundline_retriever.adapters.reranker import GrpcReranker
 from groundline_retriever.adapters.weaviate import open_weaviate_search
@@ -94,7 +94,7 @@ async def _search_index(settings: RetrieverSettings, store: PostgresChunkStore) 
         yield store
         return
     async with open_weaviate_search(
-        settings.weaviate, store, max_lag_seconds=settings.max_index_lag_seconds
+        settings.weaviate, store.proposals, max_lag_seconds=settings.max_index_lag_seconds
     ) as index:
         yield index
 

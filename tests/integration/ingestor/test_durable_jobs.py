@@ -33,7 +33,7 @@ from groundline_ingestor.__main__ import wire_on, working
 from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_ingestor.domain.documents import DocumentOrder
 from groundline_ingestor.settings import IngestorSettings
-from groundline_retriever.adapters.postgres import open_chunk_store
+from groundline_retriever.adapters.postgres.store import open_chunk_store
 from groundline_retriever.arms import Arms, Stopwatch
 from groundline_retriever.domain import Selection
 from groundline_retriever.ports import QueryEmbedder

@@ -11,7 +11,7 @@ from groundline.v1 import options_pb2, reranker_service_pb2, retriever_service_p
 from groundline_database import DatabaseSettings, register_vectors
 from groundline_lexical import detect_lexical_index
 from groundline_ranking import ArmHits
-from groundline_retriever.adapters.postgres import open_chunk_store
+from groundline_retriever.adapters.postgres.store import open_chunk_store
 from groundline_retriever.arms import Arms, Stopwatch
 from groundline_retriever.domain import Selection
 from groundline_retriever.ports import QueryEmbedder

@@ -10,8 +10,11 @@ from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Struct
 from groundline.v1 import error_pb2, options_pb2, passage_pb2
 from groundline.v1 import retriever_service_pb2 as pb
-from groundline_database import DatabaseSettings, is_readable_document
-from groundline_retriever.adapters import postgres
+from groundline_database import DatabaseSettings
+from groundline_retriever.adapters.postgres.indexes import Index, RowCondition
+from groundline_retriever.adapters.postgres.semantic import _nearest_sql
+from groundline_retriever.adapters.postgres.store import SERVER_SETTINGS, open_chunk_store
+from groundline_retriever.domain import Selection
 from groundline_retriever.passages import Wanted
 from groundline_runtime.context import PRINCIPALS_KEY
 from groundline_runtime.errors import (
@@ -532,7 +535,7 @@ async def test_chunks_are_read_with_the_versions_of_their_collections(corpus: An
         )
         return found
 
-    async with postgres.open_chunk_store(DatabaseSettings(database_url=SecretStr(database_url))) as store:
+    async with open_chunk_store(DatabaseSettings(database_url=SecretStr(database_url))) as store:
 
         async def told() -> int:
             [fetched] = await store.fetch([Wanted("versions", [chunk_id])], ())
@@ -549,11 +552,12 @@ async def test_chunks_are_read_with_the_versions_of_their_collections(corpus: An
 async def test_both_indexes_are_used(corpus: Any, database_url: str) -> None:
     """On a few thousand chunks, where PostgreSQL's default costs would choose a full scan."""
     await corpus.collection("many", [f"{BREAD} Loaf number {n} of {n % 97}." for n in range(3000)])
-    table = f"chunks_p{await corpus.partition('many')}"
+    index = Index(await corpus.partition("many"), False, corpus.embedder.dimensions, "english", ["many"])
+    table = index.table
     await corpus.connection.execute(f"ANALYZE {table}")
-    connection = await asyncpg.connect(database_url, server_settings=dict(postgres.SERVER_SETTINGS))
+    connection = await asyncpg.connect(database_url, server_settings=dict(SERVER_SETTINGS))
     try:
-        plans = await _plans(connection, corpus, table)
+        plans = await _plans(connection, corpus, index)
     finally:
         await connection.close()
     assert f"Index Scan using {table}_hnsw" in plans["semantic"]
@@ -561,23 +565,13 @@ async def test_both_indexes_are_used(corpus: Any, database_url: str) -> None:
     assert all("Seq Scan" not in plan for plan in plans.values())
 
 
-async def _plans(connection: Any, corpus: Any, table: str) -> dict[str, str]:
+async def _plans(connection: Any, corpus: Any, index: Index) -> dict[str, str]:
     vector = await corpus.embedder.embed_query("bread")
     literal = "[" + ",".join(f"{value:.3f}" for value in vector) + "]"
-    dimensions = corpus.embedder.dimensions
-    visible = is_readable_document("$2")
-    distance = f"(embedding::halfvec({dimensions})) <=> $1::halfvec({dimensions})"
-    semantic = postgres._NEAREST.format(
-        partition_id=0,
-        table=table,
-        distance=distance,
-        selected=visible,
-        scanned=50,
-        limit=50,
-        features=postgres._FEATURE_NAMES,
-        features_sql=f"collection_id, {postgres._FEATURES}",
-    )
-    keyword = corpus.lexical.search_sql(table, "english", limit=50, columns=f"{visible} AS selected")
+    condition = RowCondition.of(Selection(["user:eve"]), first_parameter=2)
+    semantic = _nearest_sql(index, condition, 50, 50)
+    columns = f"{condition.text} AS selected"
+    keyword = corpus.lexical.search_sql(index.table, "english", limit=50, columns=columns)
     found = {}
     for name, hits, argument in (("semantic", semantic, literal), ("keyword", keyword, "loaf 42")):
         rows = await connection.fetch(f"EXPLAIN (ANALYZE, COSTS OFF) {hits}", argument, ["user:eve"])

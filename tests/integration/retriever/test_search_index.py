@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from groundline_database import DatabaseSettings
-from groundline_retriever.adapters.postgres import open_chunk_store
+from groundline_retriever.adapters.postgres.store import open_chunk_store
 from groundline_tests.corpus import Corpus
 from groundline_tests.search_index import KeywordContract, SearchedIndex, SearchIndexContract
 from pydantic import SecretStr

@@ -7,7 +7,8 @@ import pytest
 from groundline.v1 import reranker_service_pb2
 from groundline.v1 import retriever_service_pb2 as pb
 from groundline_ranking import ArmHits
-from groundline_retriever.adapters import postgres
+from groundline_retriever.adapters.postgres import semantic
+from groundline_retriever.adapters.postgres.indexes import EXACT_COLLECTIONS, Index, RowCondition
 
 LEASES = "A replica that lost its lease stops serving reads."
 LEADER = "The leader renews the lease of every replica."
@@ -112,14 +113,14 @@ async def test_many_collections_are_searched_by_hnsw_and_few_by_their_rows(corpu
         await corpus.connection.execute(
             "SET LOCAL enable_seqscan = off; SET LOCAL plan_cache_mode = 'force_generic_plan'"
         )
-        for count in (1, postgres.EXACT_COLLECTIONS + 1):
+        for count in (1, EXACT_COLLECTIONS + 1):
             names = [f"small-{number}" for number in range(count)]
-            index = postgres._Index(partition_id, True, dimensions, "english", names)
-            condition = postgres._Condition("true", (), 2)
+            index = Index(partition_id, True, dimensions, "english", names)
+            condition = RowCondition("true", (), 2)
             for scan in (
-                postgres._nearest_sql(index, condition, 5, 10),
-                postgres._filtered_sql(index, condition, 5),
-                postgres._exact_sql(index, condition, 5),
+                semantic._nearest_sql(index, condition, 5, 10),
+                semantic._filtered_sql(index, condition, 5),
+                semantic._exact_sql(index, condition, 5),
             ):
                 rows = await corpus.connection.fetch(f"EXPLAIN {scan}", vector, names)
                 plans.setdefault(count, []).append("\n".join(row[0] for row in rows))

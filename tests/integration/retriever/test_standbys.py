@@ -15,7 +15,7 @@ from groundline.v1 import retriever_service_pb2 as pb
 from groundline_database import DatabaseSettings, migrate, position_text, register_vectors
 from groundline_lexical import LexicalIndexError, detect_lexical_index
 from groundline_lexical.pg_search import PgSearchIndex
-from groundline_retriever.adapters.standbys import urls_of_hosts
+from groundline_retriever.adapters.postgres.standbys import urls_of_hosts
 from groundline_runtime.errors import FailedPreconditionError
 from groundline_tests.lexical import lexical_server_settings
 from groundline_tests.postgres import PostgresServer

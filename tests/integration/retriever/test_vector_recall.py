@@ -12,8 +12,13 @@ from groundline_embedding.ports import Vectors
 from groundline_filters import parse
 from groundline_lexical import detect_lexical_index
 from groundline_retriever import domain
-from groundline_retriever.adapters import postgres
-from groundline_retriever.adapters.postgres import EXACT_COLLECTIONS, PostgresChunkStore, open_chunk_store
+from groundline_retriever.adapters.postgres import semantic
+from groundline_retriever.adapters.postgres.indexes import EXACT_COLLECTIONS, Index, RowCondition, indexes_of
+from groundline_retriever.adapters.postgres.store import (
+    SERVER_SETTINGS,
+    PostgresChunkStore,
+    open_chunk_store,
+)
 from groundline_retriever.domain import Parameters, Selection
 from groundline_tests.corpus import Corpus
 from pydantic import SecretStr
@@ -222,11 +227,11 @@ async def test_an_index_finds_what_a_principal_may_read_for_the_exact_search(
 ) -> None:
     store, embedder, _ = library
     [shared] = await store.collections(["clustered-0"], [MEMBER])
-    own = postgres._Index(shared.partition_id, False, DIMENSIONS, "english", ["clustered-0"])
-    condition = postgres._Condition.of(Selection([MEMBER]), first_parameter=2)
-    statement = postgres._exact_sql(own, condition, LIMIT)
+    own = Index(shared.partition_id, False, DIMENSIONS, "english", ["clustered-0"])
+    condition = RowCondition.of(Selection([MEMBER]), first_parameter=2)
+    statement = semantic._exact_sql(own, condition, LIMIT)
     connection = await asyncpg.connect(
-        database_url, server_settings={**postgres.SERVER_SETTINGS, "enable_seqscan": "off"}
+        database_url, server_settings={**SERVER_SETTINGS, "enable_seqscan": "off"}
     )
     await register_vectors(connection)
     rows = await connection.fetch(f"EXPLAIN {statement}", embedder.of_queries[0], *condition.arguments([own]))
@@ -242,14 +247,14 @@ async def test_the_planner_cannot_pass_hnsw_by_whatever_is_selected(
     store, embedder, _ = library
     names = [f"clustered-{number}" for number in range(COLLECTIONS)]
     [first, *_] = collections = await store.collections(names, [MEMBER])
-    [index] = postgres._indexes(collections)
+    [index] = indexes_of(collections)
     connection = await asyncpg.connect(database_url)
     await register_vectors(connection)
     for filtered in ({"topic": 3}, {"half": 1}, {"topic": {"$lt": 6}}):
-        condition = postgres._Condition.of(Selection([MEMBER], parse(filtered)), first_parameter=2)
+        condition = RowCondition.of(Selection([MEMBER], parse(filtered)), first_parameter=2)
         for statement in (
-            postgres._nearest_sql(index, condition, LIMIT, 2 * LIMIT),
-            postgres._filtered_sql(index, condition, LIMIT),
+            semantic._nearest_sql(index, condition, LIMIT, 2 * LIMIT),
+            semantic._filtered_sql(index, condition, LIMIT),
         ):
             arguments = condition.arguments([index])
             rows = await connection.fetch(f"EXPLAIN {statement}", embedder.of_queries[0], *arguments)

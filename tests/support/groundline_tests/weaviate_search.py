@@ -8,7 +8,7 @@ from typing import Final
 import asyncpg
 from groundline_database import DatabaseSettings, register_vectors
 from groundline_lexical import detect_lexical_index
-from groundline_retriever.adapters.postgres import open_chunk_store
+from groundline_retriever.adapters.postgres.store import open_chunk_store
 from groundline_retriever.adapters.weaviate import open_weaviate_search
 from groundline_weaviate import IndexedChunk, Space, WeaviateSettings, open_weaviate
 from pydantic import SecretStr
@@ -31,7 +31,7 @@ async def searched_weaviate(database_url: str, weaviate: WeaviateSettings) -> As
         async with (
             open_chunk_store(settings) as store,
             open_weaviate(weaviate) as client,
-            open_weaviate_search(weaviate, store, max_lag_seconds=LAG_SECONDS) as searched,
+            open_weaviate_search(weaviate, store.proposals, max_lag_seconds=LAG_SECONDS) as searched,
         ):
             fed: set[tuple[int, int]] = set()
 

@@ -45,7 +45,6 @@ EXCEPTIONS: Final[Mapping[str, str]] = {
     "services/ingestor/groundline_ingestor/adapters/postgres/members.py::_queue": OLDER,
     "libs/indexing/groundline_indexing/preparation.py::Preparation.chunk": OLDER,
     "services/ingestor/groundline_ingestor/servicer.py::IngestorServicer.__init__": OLDER,
-    "services/retriever/groundline_retriever/adapters/postgres.py": OLDER,
 }
 
 

@@ -310,8 +310,8 @@ def test_every_place_that_connects_to_the_database_is_in_the_sum_of_connections(
         # To the databases that sources read; never the suite's own.
         ("services/collector/groundline_collector/adapters/sources/postgres.py", "asyncpg.connect"),
         ("services/retriever/groundline_retriever/__main__.py", "open_chunk_store"),
-        ("services/retriever/groundline_retriever/adapters/postgres.py", "open_chunk_store"),
-        ("services/retriever/groundline_retriever/adapters/postgres.py", "open_pool"),
+        ("services/retriever/groundline_retriever/adapters/postgres/store.py", "open_chunk_store"),
+        ("services/retriever/groundline_retriever/adapters/postgres/store.py", "open_pool"),
         # Commands that an operator runs by hand, beside what the sum counts.
         ("services/ingestor/groundline_ingestor/index_command.py", "open_pool"),
     }

@@ -30,8 +30,8 @@ from groundline_weaviate import (
 )
 from groundline_weaviate.wire_pb2 import Filters
 
-from groundline_retriever.adapters.postgres import PostgresChunkStore
-from groundline_retriever.adapters.sizes import REMEMBERED_PARTITIONS
+from groundline_retriever.adapters.postgres.proposals import Proposals
+from groundline_retriever.adapters.postgres.sizes import REMEMBERED_PARTITIONS
 from groundline_retriever.domain import Hits, IndexedCollection, Selection
 
 __all__ = ["WeaviateSearch", "open_weaviate_search"]
@@ -48,7 +48,7 @@ _log = structlog.get_logger(__name__)
 
 @asynccontextmanager
 async def open_weaviate_search(
-    settings: WeaviateSettings, store: PostgresChunkStore, *, max_lag_seconds: float
+    settings: WeaviateSettings, proposals: Proposals, *, max_lag_seconds: float
 ) -> AsyncIterator["WeaviateSearch"]:
     """Open the index on a client of its own. Weaviate need not be up yet: searches fail until it is.
 
@@ -59,7 +59,7 @@ async def open_weaviate_search(
             await weaviate.require_access()
         except UnavailableError as error:
             _log.warning("search_index_unavailable", error=error.message)
-        yield WeaviateSearch(weaviate, store, max_lag_seconds=max_lag_seconds)
+        yield WeaviateSearch(weaviate, proposals, max_lag_seconds=max_lag_seconds)
 
 
 class _Lag(NamedTuple):
@@ -73,9 +73,9 @@ class _Lag(NamedTuple):
 class WeaviateSearch:
     """SearchIndex that finds changes older than `max_lag_seconds`, or names their collection as behind."""
 
-    def __init__(self, weaviate: Weaviate, store: PostgresChunkStore, *, max_lag_seconds: float) -> None:
+    def __init__(self, weaviate: Weaviate, proposals: Proposals, *, max_lag_seconds: float) -> None:
         self._weaviate = weaviate
-        self._store = store
+        self._proposals = proposals
         self._max_lag_seconds = max_lag_seconds
         self._lags: LRUCache[int, _Lag] = LRUCache(REMEMBERED_PARTITIONS)
 
@@ -149,7 +149,7 @@ class WeaviateSearch:
         }
         if not unsure:
             return []
-        lags = await self._store.index_lags(unsure)
+        lags = await self._proposals.index_lags(unsure)
         known.update({partition_id: _Lag(seconds, now) for partition_id, seconds in lags.items()})
         late = {each for each in unsure if each not in lags or lags[each] > allowed}
         return [one.collection_id for one in collections if one.partition_id in late]
@@ -166,7 +166,7 @@ class WeaviateSearch:
             new = {(one.partition_id, one.chunk_id): one.score for one in proposals}
             new = {key: score for key, score in new.items() if key not in seen}
             seen.update(new)
-            hits += await self._store.decided(collections, new, selection)
+            hits += await self._proposals.decided(collections, new, selection)
             hits.sort(key=lambda hit: (-hit.score, hit.chunk_id))
             if len(hits) >= limit or len(proposals) < number:
                 return hits[:limit], False

@@ -1,0 +1,84 @@
+"""Checks that keyword indexes find known chunks, for readiness."""
+
+import asyncio
+import time
+from typing import Final
+
+import asyncpg
+from groundline_lexical import Connection, LexicalIndex
+from groundline_runtime.errors import FailedPreconditionError, UnavailableError
+
+from groundline_retriever.adapters.postgres.reads import Reads
+from groundline_retriever.adapters.postgres.soundness import SoundIndexes
+
+__all__ = ["IndexChecks"]
+
+PROBED_PARTITIONS: Final = 4
+"""Partitions whose keyword indexes are checked together; the next check continues with the next ones."""
+
+PROBE_SECONDS: Final = 5.0
+"""Time between two checks, in seconds."""
+
+_PATIENCE_SECONDS: Final = 1.0
+"""Maximum wait for a check, in seconds; shorter than a readiness check may take."""
+
+_PROBED: Final = """
+    SELECT p.partition_id, p.lexical_backend FROM chunk_partitions p
+    WHERE p.partition_id > $1
+        AND EXISTS (SELECT FROM collections c WHERE c.partition_id = p.partition_id)
+    ORDER BY p.partition_id LIMIT $2
+"""
+
+
+class IndexChecks:
+    """Checks of a few partitions at a time."""
+
+    def __init__(self, reads: Reads, lexical: LexicalIndex, sound: SoundIndexes) -> None:
+        self._reads = reads
+        self._lexical = lexical
+        self._sound = sound
+        self._probed_up_to = 0
+        self._probed_until = 0.0
+
+    async def require_sound_indexes(self) -> None:
+        """Raise FailedPreconditionError if BM25 cannot be searched, or does not find known chunks in one of
+        the next few partitions.
+
+        Indexes that await a rebuild after an unclean stop are not probed: searches say that they left them
+        out. An index that could not be checked does not count as unsound; `require_schema` tells whether the
+        database answers. After a success, the next check is PROBE_SECONDS later.
+        """
+        if time.monotonic() < self._probed_until:
+            return
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                await self._probe_indexes()
+        except (TimeoutError, UnavailableError):
+            return
+        self._probed_until = time.monotonic() + PROBE_SECONDS
+
+    async def _probe_indexes(self) -> None:
+        async with self._reads.connection() as connection:
+            await self._sound.refresh(connection)
+            if self._sound.is_on_standby and not self._lexical.capabilities.answers_on_standby:
+                raise FailedPreconditionError(
+                    "LEXICAL_INDEX_UNAVAILABLE",
+                    f"{self._lexical.name} cannot be searched on a standby: connect to the primary",
+                )
+            partitions = await connection.fetch(_PROBED, self._probed_up_to, PROBED_PARTITIONS)
+            unsound = await self._sound.unsound(connection, [row["partition_id"] for row in partitions])
+            for row in partitions:
+                if row["lexical_backend"] != self._lexical.name or row["partition_id"] in unsound:
+                    continue
+                if not await self._finds_known(connection, f"chunks_p{row['partition_id']}"):
+                    raise FailedPreconditionError(
+                        "LEXICAL_INDEX_UNSOUND",
+                        f"the BM25 index of partition {row['partition_id']} lacks chunks: REINDEX it",
+                    )
+        self._probed_up_to = partitions[-1]["partition_id"] if partitions else 0
+
+    async def _finds_known(self, connection: Connection, table: str) -> bool:
+        try:
+            return await self._lexical.probe(connection, table)
+        except asyncpg.UndefinedTableError:
+            return True  # its collection was deleted or rebuilt a moment ago

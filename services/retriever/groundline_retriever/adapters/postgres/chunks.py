@@ -1,0 +1,201 @@
+"""Texts of chunks, and what decides whether they may be read."""
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Final
+
+import asyncpg
+from google.protobuf.struct_pb2 import Struct
+from google.protobuf.timestamp_pb2 import Timestamp
+from groundline.v1 import passage_pb2
+from groundline_database import Connection, is_readable_collection, is_readable_document
+
+from groundline_retriever.adapters.postgres.indexes import SOURCE_TYPES
+from groundline_retriever.adapters.postgres.reads import Reads
+from groundline_retriever.adapters.postgres.sizes import REMEMBERED_PARTITIONS
+from groundline_retriever.passages import FetchedChunk, Wanted, with_adjacent
+
+__all__ = ["ReadableChunks"]
+
+KEPT_METADATA: Final = 1000
+"""Cached metadata. Documents have many chunks, and popular ones are found again: their metadata is parsed
+once."""
+
+# Adjacent chunks come with the wanted ones; `wanted_id` names the chunk that each is next to. The same
+# statement decides whether the collection may be read, and its partition is the one in use.
+_FETCH: Final = """
+    SELECT wanted.chunk_id AS wanted_id, k.xmin AS version,
+        c.chunk_id, d.collection_id, c.document_id, c.chunk_index, c.original_text, c.context_annotation,
+        d.title, d.uri, c.source_type, d.mime_type, c.start_offset, c.end_offset,
+        c.metadata::text, c.update_time, d.has_original
+    FROM {table} wanted
+    JOIN {table} c ON c.partition_id = wanted.partition_id AND {place}
+    JOIN documents d ON d.document_id = c.document_id
+    JOIN collections k ON k.collection_id = d.collection_id AND k.partition_id = c.partition_id
+    WHERE wanted.partition_id = {partition_id:d} AND wanted.chunk_id = ANY ($2::bigint[])
+        AND d.collection_id = ANY ($3::text[]) AND {visible} AND {readable}
+"""
+
+_ITSELF: Final = "c.chunk_id = wanted.chunk_id"
+
+_NEARBY: Final = """c.document_id = wanted.document_id
+        AND c.chunk_index BETWEEN wanted.chunk_index - {before} AND wanted.chunk_index + {after}"""
+
+_PARTITIONS: Final = (
+    "SELECT collection_id, partition_id FROM collections WHERE collection_id = ANY ($1::text[])"
+)
+
+
+class ReadableChunks:
+    """Chunks that exist and may be read, from the partitions in which their collections were found last."""
+
+    def __init__(self, reads: Reads) -> None:
+        self._reads = reads
+        self._partitions: dict[str, int] = {}
+
+    async def fetch(self, wanted: Sequence[Wanted], principals: Sequence[str]) -> Sequence[FetchedChunk]:
+        """See ChunkStore.fetch."""
+        known = {
+            each.collection_id: self._partitions[each.collection_id]
+            for each in wanted
+            if each.collection_id in self._partitions
+        }
+        async with self._reads.connection() as connection:
+            fetched = await _fetched_from(connection, known, wanted, principals)
+            found = {one.chunk.collection_id for one in fetched}
+            missed = [each for each in wanted if each.collection_id not in found]
+            if not missed:
+                return fetched
+            # The statement finds nothing in a partition that no longer belongs to the collection.
+            rows = await connection.fetch(_PARTITIONS, [each.collection_id for each in missed])
+            current = {row["collection_id"]: row["partition_id"] for row in rows}
+            if len(self._partitions) + len(current) > REMEMBERED_PARTITIONS:
+                self._partitions.clear()
+            self._partitions |= current
+            elsewhere = {name: place for name, place in current.items() if known.get(name) != place}
+            return [*fetched, *await _fetched_from(connection, elsewhere, missed, principals)]
+
+
+async def _fetched_from(
+    connection: Connection,
+    partitions: Mapping[str, int],
+    wanted: Iterable[Wanted],
+    principals: Sequence[str],
+) -> list[FetchedChunk]:
+    """Read the wanted chunks of the collections whose partition is given; one statement for each
+    partition."""
+    groups: dict[tuple[int, str], list[Wanted]] = defaultdict(list)
+    for each in wanted:
+        if each.collection_id in partitions:
+            groups[partitions[each.collection_id], _place(each)].append(each)
+    fetched: list[FetchedChunk] = []
+    for (partition_id, place), group in groups.items():
+        fetched += await _fetched(connection, partition_id, place, group, principals)
+    return fetched
+
+
+def _place(wanted: Wanted) -> str:
+    """Return the SQL condition of the chunks of its document that come with a wanted one."""
+    distance = wanted.adjacent_chunks
+    if wanted.with_parents:
+        return _NEARBY.format(
+            before=f"greatest(wanted.siblings_before, {distance:d})",
+            after=f"greatest(wanted.siblings_after, {distance:d})",
+        )
+    return _NEARBY.format(before=f"{distance:d}", after=f"{distance:d}") if distance else _ITSELF
+
+
+async def _fetched(
+    connection: Connection,
+    partition_id: int,
+    place: str,
+    wanted: Sequence[Wanted],
+    principals: Sequence[str],
+) -> Sequence[FetchedChunk]:
+    """Read the wanted chunks, each with those next to it; none in a dropped table."""
+    statement = _FETCH.format(
+        table=f"chunks_p{partition_id:d}",
+        partition_id=partition_id,
+        place=place,
+        visible=is_readable_document("$1", "c"),
+        readable=is_readable_collection("$1", "k"),
+    )
+    try:
+        rows = await connection.fetch(
+            statement,
+            principals,
+            [chunk_id for each in wanted for chunk_id in each.chunk_ids],
+            [each.collection_id for each in wanted],
+        )
+    except asyncpg.UndefinedTableError:
+        return ()
+    found: dict[int, tuple[passage_pb2.Chunk, int]] = {}
+    adjacent: dict[int, list[passage_pb2.Chunk]] = defaultdict(list)
+    for wanted_id, version, *columns in rows:
+        chunk = _chunk(*columns)
+        if columns[0] == wanted_id:
+            found[wanted_id] = chunk, version
+        else:
+            adjacent[wanted_id].append(chunk)
+    return [
+        FetchedChunk(
+            chunk_id,
+            chunk,
+            version,
+            with_adjacent(chunk, adjacent[chunk_id]) if chunk_id in adjacent else (),
+        )
+        for chunk_id, (chunk, version) in found.items()
+    ]
+
+
+def _chunk(
+    chunk_id: int,
+    collection_id: str,
+    document_id: str,
+    chunk_index: int,
+    text: str,
+    context: str,
+    title: str,
+    uri: str,
+    source_type: str,
+    mime_type: str,
+    start_offset: int,
+    end_offset: int,
+    metadata: str,
+    update_time: datetime,
+    has_original: bool,
+) -> passage_pb2.Chunk:
+    """Build a chunk from the columns of _FETCH except the first two, in their order: reading them by name
+    takes longer."""
+    return passage_pb2.Chunk(
+        chunk_id=str(chunk_id),
+        document_id=document_id,
+        collection_id=collection_id,
+        chunk_index=chunk_index,
+        text=text,
+        context=context,
+        title=title,
+        uri=uri,
+        source_type=SOURCE_TYPES.get(source_type, passage_pb2.SOURCE_TYPE_UNSPECIFIED),
+        mime_type=mime_type,
+        start_offset=start_offset,
+        end_offset=end_offset,
+        metadata=_struct(metadata),
+        update_time=Timestamp(
+            seconds=math.floor(update_time.timestamp()), nanos=update_time.microsecond * 1000
+        ),
+        has_original=has_original,
+    )
+
+
+@lru_cache(maxsize=KEPT_METADATA)
+def _struct(metadata: str) -> Struct | None:
+    if metadata == "{}":
+        return None
+    struct = Struct()
+    struct.update(json.loads(metadata))
+    return struct

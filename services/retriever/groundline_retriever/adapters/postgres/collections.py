@@ -1,0 +1,78 @@
+"""Collections that a caller may read, as a search needs them."""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+import asyncpg
+from google.protobuf import json_format
+from groundline.v1 import collection_pb2
+from groundline_database import WRITTEN_POSITION, Connection, is_readable_collection, read_statements
+
+from groundline_retriever.adapters.postgres.reads import Reads
+from groundline_retriever.adapters.postgres.sizes import REMEMBERED_PARTITIONS
+from groundline_retriever.domain import IndexedCollection
+
+__all__ = ["ReadableCollections"]
+
+_SQL: Final = read_statements(__name__, is_readable=is_readable_collection("$1", "c"))
+_READABLE_NAMED: Final = _SQL["readable_named"]
+_READABLE_ALL: Final = _SQL["readable_all"]
+_WRITTEN: Final = f"SELECT {WRITTEN_POSITION}"
+
+
+class ReadableCollections:
+    """Readable collections; with standbys, each with a position of the primary at which it was as read."""
+
+    def __init__(self, reads: Reads) -> None:
+        self._reads = reads
+        self._seen: dict[str, tuple[int, int]] = {}
+        """Last version of a collection, and the primary's position when it was first read."""
+
+    async def readable(
+        self, collection_ids: Sequence[str], principals: Sequence[str]
+    ) -> Sequence[IndexedCollection]:
+        """See ChunkStore.collections."""
+        async with self._reads.connection() as connection:
+            if collection_ids:
+                rows = await connection.fetch(_READABLE_NAMED, principals, collection_ids)
+            else:
+                rows = await connection.fetch(_READABLE_ALL, principals)
+            positions = await self._positions_of(connection, rows)
+        return [
+            IndexedCollection(
+                collection_id=row["collection_id"],
+                version=row["xmin"],
+                partition_id=row["partition_id"],
+                is_shared=row["is_shared"],
+                embedding_model=row["embedding_model"],
+                dimensions=row["dimensions"],
+                language=row["language"],
+                lexical_backend=row["lexical_backend"],
+                settings=_settings(row["settings"]),
+                position=positions.get(row["collection_id"], 0),
+            )
+            for row in rows
+        ]
+
+    async def _positions_of(
+        self, connection: Connection, rows: Sequence["asyncpg.Record"]
+    ) -> Mapping[str, int]:
+        """Return, by collection, a position at which it is as its row says; empty if nobody needs it."""
+        if not self._reads.has_standbys:
+            return {}
+        if any(self._seen.get(row["collection_id"], (None, 0))[0] != row["xmin"] for row in rows):
+            written = await connection.fetchval(_WRITTEN)
+            if len(self._seen) + len(rows) > REMEMBERED_PARTITIONS:
+                self._seen.clear()
+            for row in rows:
+                version, _ = self._seen.get(row["collection_id"], (None, 0))
+                if version != row["xmin"]:
+                    self._seen[row["collection_id"]] = row["xmin"], written
+        return {row["collection_id"]: self._seen[row["collection_id"]][1] for row in rows}
+
+
+@lru_cache(maxsize=256)
+def _settings(stored: str) -> collection_pb2.CollectionSettings:
+    """Read a collection's defaults and limits; what a newer release added is not for this one."""
+    return json_format.Parse(stored, collection_pb2.CollectionSettings(), ignore_unknown_fields=True)

@@ -1,0 +1,195 @@
+"""Indexes that a search reads, each a partition of chunks, and what the arms' statements have in common."""
+
+import asyncio
+import itertools
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import asyncpg
+from groundline.v1 import passage_pb2
+from groundline_database import is_readable_document, position_of
+from groundline_filters import Columns, compile_sql
+from groundline_ranking import Hit
+
+from groundline_retriever.domain import IndexedCollection, Selection
+
+__all__ = [
+    "EXACT_COLLECTIONS",
+    "FEATURE_NAMES",
+    "SOURCE_TYPES",
+    "Index",
+    "RowCondition",
+    "by_index",
+    "in_groups",
+    "indexes_of",
+    "position_for",
+    "union",
+]
+
+EXACT_COLLECTIONS: Final = 100
+"""Maximum collections of a shared partition that are searched exactly by their rows; for more, HNSW is
+faster."""
+
+PARTITIONS_PER_STATEMENT: Final = 50
+
+STATEMENTS_AT_ONCE: Final = 4
+"""Maximum concurrent statements of one arm that searches many partitions."""
+
+# Columns that ranking needs, in the order of Hit's fields after the score and the collection.
+_FEATURES: Final = (
+    "chunk_index, floor(extract(epoch FROM update_time))::bigint AS update_seconds, source_type, signature"
+)
+FEATURE_NAMES: Final = "collection_id, chunk_index, update_seconds, source_type, signature"
+
+SOURCE_TYPES: Final[Mapping[str, passage_pb2.SourceType.ValueType]] = {
+    "file": passage_pb2.SOURCE_TYPE_FILE,
+    "object": passage_pb2.SOURCE_TYPE_OBJECT,
+    "web": passage_pb2.SOURCE_TYPE_WEB,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """A partition, and those of its collections that are searched."""
+
+    partition_id: int
+    is_shared: bool
+    dimensions: int
+    language: str
+    collection_ids: Sequence[str]
+
+    @property
+    def table(self) -> str:
+        return f"chunks_p{self.partition_id:d}"
+
+    @property
+    def features(self) -> str:
+        """Columns that ranking needs. A partition of one collection need not name it."""
+        return f"{'' if self.is_shared else 'NULL::text AS '}collection_id, {_FEATURES}"
+
+    @property
+    def distance(self) -> str:
+        """SQL expression of the distance to the query's vector, $1; the embedding is spelled as the HNSW
+        index spells it."""
+        return f"(embedding::halfvec({self.dimensions})) <=> $1::halfvec({self.dimensions})"
+
+    @property
+    def is_searched_exactly(self) -> bool:
+        return self.is_shared and len(self.collection_ids) <= EXACT_COLLECTIONS
+
+
+def indexes_of(collections: Sequence[IndexedCollection]) -> Sequence[Index]:
+    """Return the partitions of collections; small ones share one, and one search of it covers all of them."""
+    of: dict[int, list[IndexedCollection]] = defaultdict(list)
+    for collection in collections:
+        of[collection.partition_id].append(collection)
+    return [
+        Index(
+            partition_id,
+            group[0].is_shared,
+            group[0].dimensions,
+            group[0].language,
+            [collection.collection_id for collection in group],
+        )
+        for partition_id, group in of.items()
+    ]
+
+
+def position_for(collections: Sequence[IndexedCollection], selection: Selection) -> int:
+    """Return the position that a standby must have reached, so that its partitions are those of the
+    collections as they were read."""
+    return max([position_of(selection.min_position), *(one.position for one in collections)])
+
+
+@dataclass(frozen=True, slots=True)
+class RowCondition:
+    """Condition on the rows of a search: SQL with parameters from `first_parameter` on."""
+
+    text: str
+    values: Sequence[object]
+    first_parameter: int
+
+    @classmethod
+    def of(cls, selection: Selection, *, first_parameter: int) -> "RowCondition":
+        visible = is_readable_document(f"${first_parameter}")
+        if selection.filter is None:
+            return cls(visible, (selection.principals,), first_parameter)
+        condition = compile_sql(
+            selection.filter, Columns(documents="documents"), first_parameter=first_parameter + 1
+        )
+        values = (selection.principals, *condition.arguments)
+        return cls(f"({visible} AND {condition.text})", values, first_parameter)
+
+    @property
+    def collections(self) -> str:
+        """Parameter with the collections of the shared partitions."""
+        return f"${len(self.values) + self.first_parameter}"
+
+    def within(self, index: Index) -> str:
+        """Return the condition; in a shared partition, also on the searched collections."""
+        if not index.is_shared:
+            return self.text
+        return f"({self.text} AND collection_id = ANY ({self.collections}::text[]))"
+
+    def arguments(self, indexes: Sequence[Index]) -> Sequence[object]:
+        """Return the values for a statement over these; a collection is in one of them only."""
+        shared = [index for index in indexes if index.is_shared]
+        if not shared:
+            return self.values
+        return (*self.values, [one for index in shared for one in index.collection_ids])
+
+
+def union(statements: Sequence[str]) -> str:
+    return statements[0] if len(statements) == 1 else " UNION ALL ".join(f"({one})" for one in statements)
+
+
+def by_index(rows: Sequence["asyncpg.Record"], indexes: Sequence[Index]) -> list[tuple[list[Hit], int]]:
+    """Return the selected hits of each index, and the number of its rows."""
+    owners = {index.partition_id: index.collection_ids[0] for index in indexes}
+    hits: dict[int, list[Hit]] = {partition_id: [] for partition_id in owners}
+    seen = dict.fromkeys(owners, 0)
+    for (
+        partition_id,
+        chunk_id,
+        score,
+        selected,
+        collection_id,
+        chunk_index,
+        seconds,
+        source,
+        signature,
+    ) in rows:
+        seen[partition_id] += 1
+        if selected:
+            hits[partition_id].append(
+                Hit(
+                    chunk_id,
+                    score,
+                    collection_id or owners[partition_id],
+                    chunk_index,
+                    seconds,
+                    SOURCE_TYPES.get(source, passage_pb2.SOURCE_TYPE_UNSPECIFIED),
+                    signature,
+                )
+            )
+    return [(hits[partition_id], seen[partition_id]) for partition_id in owners]
+
+
+async def in_groups(
+    indexes: Sequence[Index],
+    search: Callable[[Sequence[Index]], Awaitable[list[list[Hit]]]],
+) -> list[list[Hit]]:
+    """Search a number of partitions in each statement, in concurrent statements."""
+    groups = list(itertools.batched(indexes, PARTITIONS_PER_STATEMENT))
+    if len(groups) == 1:
+        return await search(groups[0])
+    turns = asyncio.Semaphore(STATEMENTS_AT_ONCE)
+
+    async def in_turn(group: Sequence[Index]) -> list[list[Hit]]:
+        async with turns:
+            return await search(group)
+
+    found = await asyncio.gather(*(in_turn(group) for group in groups))
+    return [hits for of_group in found for hits in of_group]
