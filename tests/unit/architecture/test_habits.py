@@ -14,7 +14,6 @@ HAND_MADE_CACHE: Final = re.compile(
 )
 CACHES: Final[Mapping[str, str]] = {
     "services/generator/groundline_generator/domain/language.py": "a hit takes 30 ns, of lru_cache 130",
-    "services/retriever/groundline_retriever/adapters/postgres.py": "older than the rule",
 }
 
 

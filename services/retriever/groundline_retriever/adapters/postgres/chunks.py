@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Final
 
 import asyncpg
+from cachetools import LRUCache
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 from groundline.v1 import passage_pb2
@@ -55,7 +56,7 @@ class ReadableChunks:
 
     def __init__(self, reads: Reads) -> None:
         self._reads = reads
-        self._partitions: dict[str, int] = {}
+        self._partitions: LRUCache[str, int] = LRUCache(REMEMBERED_PARTITIONS)
 
     async def fetch(self, wanted: Sequence[Wanted], principals: Sequence[str]) -> Sequence[FetchedChunk]:
         """See ChunkStore.fetch."""
@@ -73,9 +74,7 @@ class ReadableChunks:
             # The statement finds nothing in a partition that no longer belongs to the collection.
             rows = await connection.fetch(_PARTITIONS, [each.collection_id for each in missed])
             current = {row["collection_id"]: row["partition_id"] for row in rows}
-            if len(self._partitions) + len(current) > REMEMBERED_PARTITIONS:
-                self._partitions.clear()
-            self._partitions |= current
+            self._partitions.update(current)
             elsewhere = {name: place for name, place in current.items() if known.get(name) != place}
             return [*fetched, *await _fetched_from(connection, elsewhere, missed, principals)]
 

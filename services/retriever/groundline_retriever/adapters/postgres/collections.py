@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import Final
 
 import asyncpg
+from cachetools import LRUCache
 from google.protobuf import json_format
 from groundline.v1 import collection_pb2
 from groundline_database import WRITTEN_POSITION, Connection, is_readable_collection, read_statements
@@ -26,7 +27,7 @@ class ReadableCollections:
 
     def __init__(self, reads: Reads) -> None:
         self._reads = reads
-        self._seen: dict[str, tuple[int, int]] = {}
+        self._seen: LRUCache[str, tuple[int, int]] = LRUCache(REMEMBERED_PARTITIONS)
         """Last version of a collection, and the primary's position when it was first read."""
 
     async def readable(
@@ -61,15 +62,17 @@ class ReadableCollections:
         """Return, by collection, a position at which it is as its row says; empty if nobody needs it."""
         if not self._reads.has_standbys:
             return {}
-        if any(self._seen.get(row["collection_id"], (None, 0))[0] != row["xmin"] for row in rows):
+        found: dict[str, int] = {}
+        for row in rows:
+            version, position = self._seen.get(row["collection_id"], (None, 0))
+            if version == row["xmin"]:
+                found[row["collection_id"]] = position
+        if len(found) < len(rows):
             written = await connection.fetchval(_WRITTEN)
-            if len(self._seen) + len(rows) > REMEMBERED_PARTITIONS:
-                self._seen.clear()
-            for row in rows:
-                version, _ = self._seen.get(row["collection_id"], (None, 0))
-                if version != row["xmin"]:
-                    self._seen[row["collection_id"]] = row["xmin"], written
-        return {row["collection_id"]: self._seen[row["collection_id"]][1] for row in rows}
+            new = {row["collection_id"]: row["xmin"] for row in rows if row["collection_id"] not in found}
+            self._seen.update({name: (version, written) for name, version in new.items()})
+            found |= dict.fromkeys(new, written)
+        return found
 
 
 @lru_cache(maxsize=256)
