@@ -12,7 +12,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 import asyncpg
 import numpy as np
-from groundline.v1.options_pb2 import RetrievalOptions
+from groundline.v1 import options_pb2
 from groundline_client import AsyncClient, JsonObject
 from groundline_database import DatabaseSettings, register_vectors
 from groundline_filters import parse
@@ -274,7 +274,7 @@ async def recall(
     where = f"WHERE {filter_sql(one_in)}" if one_in is not None else ""
     tree = parse(filter_of(one_in)) if one_in is not None else None
     queries = clustered(np.random.default_rng(_SEED + 1), RECALL_QUERIES)
-    parameters = Parameters.of(RetrievalOptions())
+    parameters = Parameters.of(options_pb2.RetrievalOptions())
     settings = DatabaseSettings(database_url=SecretStr(database_url), pool_min_size=1)
     found = expected = 0
     async with _connected(database_url) as connection, open_chunk_store(settings) as store:

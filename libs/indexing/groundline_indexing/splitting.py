@@ -16,7 +16,6 @@ import tree_sitter_python
 import tree_sitter_rust
 import tree_sitter_typescript
 from groundline.v1 import collection_pb2
-from groundline.v1.collection_pb2 import ChunkingSettings
 from groundline_extraction.formats import is_markdown
 from groundline_extraction.texts import ExtractedText
 from semantic_text_splitter import CodeSplitter, MarkdownSplitter, TextSplitter
@@ -95,7 +94,7 @@ class DocumentSplitter:
         self._count_tokens = count_tokens
 
     def split(
-        self, extraction: ExtractedText, chunking: ChunkingSettings, language: str
+        self, extraction: ExtractedText, chunking: collection_pb2.ChunkingSettings, language: str
     ) -> Sequence[Section]:
         """Cut a text into sections of at most `chunk_size` units, in order, stripped, none of them blank.
 
@@ -119,10 +118,12 @@ class DocumentSplitter:
             ]
         return [Section(text[start:end], start, end) for start, end in spans]
 
-    def _parents(self, extraction: ExtractedText, chunking: ChunkingSettings) -> Iterator[Sequence[Section]]:
+    def _parents(
+        self, extraction: ExtractedText, chunking: collection_pb2.ChunkingSettings
+    ) -> Iterator[Sequence[Section]]:
         """Yield the chunks of each parent, which is a section, or a part of one that is too long."""
         text = extraction.text
-        whole = ChunkingSettings(
+        whole = collection_pb2.ChunkingSettings(
             strategy=collection_pb2.CHUNKING_STRATEGY_SECTIONS,
             chunk_size=chunking.parent_size,
             chunk_overlap=0,
@@ -143,7 +144,9 @@ class DocumentSplitter:
                 for position, (first, last) in enumerate(spans)
             ]
 
-    def _start_of_overlap(self, text: str, before: Span, span: Span, chunking: ChunkingSettings) -> int:
+    def _start_of_overlap(
+        self, text: str, before: Span, span: Span, chunking: collection_pb2.ChunkingSettings
+    ) -> int:
         """Return where a chunk begins that is to repeat the end of the one before: at its own beginning if it
         overlaps already, or has no room."""
         start, end = span
@@ -164,7 +167,9 @@ class DocumentSplitter:
         beginning = _BEGINNING.search(text, fitting[0], before[1])
         return beginning.start() if beginning else fitting[0]
 
-    def _spans(self, extraction: ExtractedText, chunking: ChunkingSettings, language: str) -> Iterator[Span]:
+    def _spans(
+        self, extraction: ExtractedText, chunking: collection_pb2.ChunkingSettings, language: str
+    ) -> Iterator[Span]:
         text = extraction.text
         whole = (0, len(text))
         match chunking.strategy:
@@ -179,7 +184,7 @@ class DocumentSplitter:
             case _:
                 return self._cut(text, *whole, self._splitter(extraction.mime_type, chunking))
 
-    def _code(self, extraction: ExtractedText, chunking: ChunkingSettings) -> Iterator[Span]:
+    def _code(self, extraction: ExtractedText, chunking: collection_pb2.ChunkingSettings) -> Iterator[Span]:
         text, splitter = extraction.text, self._splitter(extraction.mime_type, chunking)
         most = max(CODE_CHARACTERS, chunking.chunk_size)
         start = 0
@@ -188,7 +193,7 @@ class DocumentSplitter:
             yield from self._cut(text, start, end, splitter)
             start = end
 
-    def _splitter(self, mime_type: str, chunking: ChunkingSettings) -> _Splitter:
+    def _splitter(self, mime_type: str, chunking: collection_pb2.ChunkingSettings) -> _Splitter:
         size, overlap = chunking.chunk_size, chunking.chunk_overlap
         grammar = _GRAMMARS.get(mime_type)
         kind: Any = MarkdownSplitter if is_markdown(mime_type) else TextSplitter
@@ -206,7 +211,9 @@ class DocumentSplitter:
             for start, cut in splitter.chunk_indices(text[first:last]):
                 yield _trimmed(text, first + start, first + start + len(cut))
 
-    def _sections(self, extraction: ExtractedText, chunking: ChunkingSettings) -> Iterator[Span]:
+    def _sections(
+        self, extraction: ExtractedText, chunking: collection_pb2.ChunkingSettings
+    ) -> Iterator[Span]:
         """Yield the spans from heading to heading; one without a text of its own stays with the next."""
         text = extraction.text
         splitter = self._splitter(extraction.mime_type, chunking)
@@ -219,7 +226,7 @@ class DocumentSplitter:
             yield from self._fitting(text, first, end, chunking, splitter)
 
     def _fitting(
-        self, text: str, start: int, end: int, chunking: ChunkingSettings, splitter: _Splitter
+        self, text: str, start: int, end: int, chunking: collection_pb2.ChunkingSettings, splitter: _Splitter
     ) -> Iterator[Span]:
         start, end = _trimmed(text, start, end)
         if self._size(text[start:end], chunking) <= chunking.chunk_size:
@@ -227,7 +234,9 @@ class DocumentSplitter:
         else:
             yield from self._cut(text, start, end, splitter)
 
-    def _packed(self, text: str, units: Sequence[Span], chunking: ChunkingSettings) -> Iterator[Span]:
+    def _packed(
+        self, text: str, units: Sequence[Span], chunking: collection_pb2.ChunkingSettings
+    ) -> Iterator[Span]:
         """Pack as many whole units as fit, then again from the first that lies within the overlap.
 
         A unit that is too long alone is cut as the recursive strategy would.
@@ -247,7 +256,9 @@ class DocumentSplitter:
                 return
             first = self._first_of_overlap(text, units, first, past, chunking)
 
-    def _last_fitting(self, text: str, units: Sequence[Span], first: int, chunking: ChunkingSettings) -> int:
+    def _last_fitting(
+        self, text: str, units: Sequence[Span], first: int, chunking: collection_pb2.ChunkingSettings
+    ) -> int:
         """Return the index of the last unit that still fits behind `first`, which fits alone."""
         start = units[first][0]
 
@@ -263,7 +274,12 @@ class DocumentSplitter:
         return low
 
     def _first_of_overlap(
-        self, text: str, units: Sequence[Span], first: int, past: int, chunking: ChunkingSettings
+        self,
+        text: str,
+        units: Sequence[Span],
+        first: int,
+        past: int,
+        chunking: collection_pb2.ChunkingSettings,
     ) -> int:
         """Return where the next chunk begins: after `first`, no further back than the overlap allows, and so
         that the unit at `past` fits with what is repeated before it."""
@@ -277,14 +293,14 @@ class DocumentSplitter:
             begin -= 1
         return begin
 
-    def _size(self, text: str, chunking: ChunkingSettings) -> int:
+    def _size(self, text: str, chunking: collection_pb2.ChunkingSettings) -> int:
         return len(text) if chunking.unit == collection_pb2.CHUNK_SIZE_UNIT_CHARACTERS else self._tokens(text)
 
     def _tokens(self, text: str) -> int:
         return self._count_tokens([text])[0]
 
 
-def _bounded(text: str, spans: Iterable[Span], chunking: ChunkingSettings) -> Iterator[Span]:
+def _bounded(text: str, spans: Iterable[Span], chunking: collection_pb2.ChunkingSettings) -> Iterator[Span]:
     """Yield the spans that are not blank, in pieces no longer in characters than a chunk may be."""
     is_in_tokens = chunking.unit == collection_pb2.CHUNK_SIZE_UNIT_TOKENS
     most = chunking.chunk_size * (MAX_CHARACTERS_PER_TOKEN if is_in_tokens else 1)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from groundline.v1.chat_pb2 import Usage
+from groundline.v1 import chat_pb2
 
 from groundline_runtime.errors import GroundlineError
 
@@ -11,7 +11,7 @@ __all__ = ["charged", "total", "usage_of"]
 
 
 @contextmanager
-def charged(paid: Sequence[Usage]) -> Iterator[None]:
+def charged(paid: Sequence[chat_pb2.Usage]) -> Iterator[None]:
     """Put the usage so far into the metadata of a GroundlineError of the block."""
     try:
         yield
@@ -21,15 +21,15 @@ def charged(paid: Sequence[Usage]) -> Iterator[None]:
         raise
 
 
-def usage_of(error: GroundlineError) -> Usage:
+def usage_of(error: GroundlineError) -> chat_pb2.Usage:
     """Return the usage that `charged` put into an error."""
-    names = Usage.DESCRIPTOR.fields_by_name
-    return Usage(**{name: int(error.metadata[name]) for name in names if name in error.metadata})
+    names = chat_pb2.Usage.DESCRIPTOR.fields_by_name
+    return chat_pb2.Usage(**{name: int(error.metadata[name]) for name in names if name in error.metadata})
 
 
-def total(usages: Iterable[Usage]) -> Usage:
+def total(usages: Iterable[chat_pb2.Usage]) -> chat_pb2.Usage:
     """Add up the usage of several calls."""
-    used = Usage()
+    used = chat_pb2.Usage()
     for usage in usages:
         used.prompt_tokens += usage.prompt_tokens
         used.cached_tokens += usage.cached_tokens

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from groundline.v1.generator_service_pb2 import GenerateRequest, NumberedPassage
+from groundline.v1 import generator_service_pb2 as pb
 
 from groundline_generator.domain.calls import ModelCall, ModelFinished, OnWait
 
@@ -14,19 +14,19 @@ __all__ = ["AnswerModel", "ChatModel"]
 class AnswerModel(Protocol):
     """A writer of answers from passages."""
 
-    def check(self, request: GenerateRequest) -> str:
+    def check(self, request: pb.GenerateRequest) -> str:
         """Return the name of the model that will answer.
 
         Raises FailedPreconditionError if the request asks for an unknown model or template.
         """
         ...
 
-    def served(self, request: GenerateRequest) -> Sequence[NumberedPassage]:
+    def served(self, request: pb.GenerateRequest) -> Sequence[pb.NumberedPassage]:
         """Return the request's passages that the model will see, best first."""
         ...
 
     def stream(
-        self, request: GenerateRequest, served: Sequence[NumberedPassage], on_wait: OnWait
+        self, request: pb.GenerateRequest, served: Sequence[pb.NumberedPassage], on_wait: OnWait
     ) -> AsyncGenerator[str | ModelFinished]:
         """Answer from the served passages, citing them as `[n]`: any number of texts, then one ModelFinished.
 

@@ -13,8 +13,7 @@ from typing import Any
 import grpc
 import httpx
 import pytest
-from groundline.v1 import coordinator_service_pb2_grpc
-from groundline.v1.coordinator_service_pb2 import ListThreadsRequest
+from groundline.v1 import coordinator_service_pb2, coordinator_service_pb2_grpc
 from groundline_database import Pool, open_pool
 from groundline_gateway.following import KeyDatabaseSettings
 from groundline_gateway.keys import KeyStore, key_hash
@@ -124,7 +123,9 @@ async def answers_over_grpc(port: int, code: grpc.StatusCode, key: str) -> None:
         stub = coordinator_service_pb2_grpc.CoordinatorServiceStub(channel)
         answered = None
         while answered is not code:
-            call = stub.ListThreads(ListThreadsRequest(), metadata=(("x-api-key", key),))
+            call = stub.ListThreads(
+                coordinator_service_pb2.ListThreadsRequest(), metadata=(("x-api-key", key),)
+            )
             answered = await call.code()
 
 

@@ -19,7 +19,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from groundline.v1.coordinator_service_pb2 import AnswerRequest
+from groundline.v1 import coordinator_service_pb2
 from groundline.v1.coordinator_service_pb2_grpc import CoordinatorServiceStub
 from groundline_tests.gateway_program import gateway_program
 
@@ -312,9 +312,13 @@ async def test_a_token_is_for_the_port_for_grpc_too(
         await gateway.becomes(200)
         answer = CoordinatorServiceStub(channel).Answer
         right, forged = server.token(), server.token(sign=SigningKey("first").sign)
-        await answer(AnswerRequest(), metadata=(("authorization", f"Bearer {right}"),))
+        await answer(
+            coordinator_service_pb2.AnswerRequest(), metadata=(("authorization", f"Bearer {right}"),)
+        )
         with pytest.raises(grpc.aio.AioRpcError) as refused:
-            await answer(AnswerRequest(), metadata=(("authorization", f"Bearer {forged}"),))
+            await answer(
+                coordinator_service_pb2.AnswerRequest(), metadata=(("authorization", f"Bearer {forged}"),)
+            )
 
     (call,) = upstream.calls
     assert call.values("x-groundline-principals") == ["user:alice,group:staff"]

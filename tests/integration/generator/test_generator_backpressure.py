@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, Sequence
 
 from groundline.v1 import generator_service_pb2 as pb
 from groundline.v1 import generator_service_pb2_grpc
-from groundline.v1.generator_service_pb2 import GenerateRequest, NumberedPassage
 from groundline_generator.domain.calls import ModelFinished, OnWait
 from groundline_generator.service.answering import AnswerService
 from groundline_generator.service.judging import TermJudge
@@ -27,14 +26,14 @@ class EndlessModel:
         self.written = 0
         self.closed = asyncio.Event()
 
-    def check(self, request: GenerateRequest) -> str:
+    def check(self, request: pb.GenerateRequest) -> str:
         return "endless"
 
-    def served(self, request: GenerateRequest) -> Sequence[NumberedPassage]:
+    def served(self, request: pb.GenerateRequest) -> Sequence[pb.NumberedPassage]:
         return request.passages
 
     async def stream(
-        self, request: GenerateRequest, served: Sequence[NumberedPassage], on_wait: OnWait
+        self, request: pb.GenerateRequest, served: Sequence[pb.NumberedPassage], on_wait: OnWait
     ) -> AsyncGenerator[str | ModelFinished]:
         try:
             while self.written < BOUND_BYTES:

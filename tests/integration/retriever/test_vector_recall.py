@@ -6,7 +6,7 @@ from typing import Any
 import asyncpg
 import numpy as np
 import pytest
-from groundline.v1.options_pb2 import ITERATIVE_SCAN_OFF, ITERATIVE_SCAN_RELAXED_ORDER, RetrievalOptions
+from groundline.v1 import options_pb2
 from groundline_database import DatabaseSettings, register_vectors
 from groundline_embedding.ports import Vectors
 from groundline_filters import parse
@@ -133,7 +133,7 @@ async def test_the_nearest_of_what_is_selected_are_found(
     assert len(names) > EXACT_COLLECTIONS, "else none is searched by HNSW"
     collections = await store.collections(names, [principal])
     selection = Selection([principal], None if filtered is None else parse(dict(filtered)))
-    parameters = Parameters.of(RetrievalOptions(semantic_limit=LIMIT))
+    parameters = Parameters.of(options_pb2.RetrievalOptions(semantic_limit=LIMIT))
     takes_part = np.array([selected(place // CHUNKS_OF_EACH) for place in range(len(chunk_ids))])
     found = 0
     for query in embedder.of_queries:
@@ -166,7 +166,7 @@ async def _found_by_one_scan(database_url: str, embedder: Clustered, ef_search: 
             embedder.of_queries[0],
             limit=100,
             ef_search=ef_search,
-            iterative_scan=ITERATIVE_SCAN_OFF,
+            iterative_scan=options_pb2.ITERATIVE_SCAN_OFF,
             selection=Selection([MEMBER], parse({"half": 1})),
         )
         return sum(len(found) for found in hits.lists)
@@ -210,7 +210,7 @@ async def test_searches_of_a_small_partition_are_one_statement_each(
                 query,
                 limit=LIMIT,
                 ef_search=None,
-                iterative_scan=ITERATIVE_SCAN_RELAXED_ORDER,
+                iterative_scan=options_pb2.ITERATIVE_SCAN_RELAXED_ORDER,
                 selection=Selection([MEMBER]),
             )
 

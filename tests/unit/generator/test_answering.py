@@ -2,10 +2,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 
 import pytest
-from groundline.v1 import chat_pb2, error_pb2
-from groundline.v1.chat_pb2 import ModelWait
-from groundline.v1.generator_service_pb2 import GenerateCompleted, GenerateRequest, NumberedPassage
-from groundline.v1.options_pb2 import GenerationOptions
+from groundline.v1 import chat_pb2, error_pb2, options_pb2
+from groundline.v1 import generator_service_pb2 as pb
 from groundline_generator.adapters.extractive import ExtractiveModel
 from groundline_generator.domain.calls import ModelFinished, OnWait
 from groundline_generator.ports import AnswerModel
@@ -24,14 +22,14 @@ class ScriptedModel:
         self._events = events
         self.closed = False
 
-    def check(self, request: GenerateRequest) -> str:
+    def check(self, request: pb.GenerateRequest) -> str:
         return "scripted"
 
-    def served(self, request: GenerateRequest) -> Sequence[NumberedPassage]:
+    def served(self, request: pb.GenerateRequest) -> Sequence[pb.NumberedPassage]:
         return request.passages
 
     async def stream(
-        self, request: GenerateRequest, served: Sequence[NumberedPassage], on_wait: OnWait
+        self, request: pb.GenerateRequest, served: Sequence[pb.NumberedPassage], on_wait: OnWait
     ) -> AsyncGenerator[str | ModelFinished]:
         try:
             for event in self._events:
@@ -42,7 +40,7 @@ class ScriptedModel:
             self.closed = True
 
 
-async def not_expected(wait: ModelWait) -> None:
+async def not_expected(wait: chat_pb2.ModelWait) -> None:
     raise AssertionError(wait)
 
 
@@ -56,7 +54,7 @@ def extractive() -> AnswerModel:
     return ExtractiveModel(min_relevance=0.4, max_sentences=3)
 
 
-async def answered(model: AnswerModel, question: GenerateRequest) -> tuple[str, GenerateCompleted]:
+async def answered(model: AnswerModel, question: pb.GenerateRequest) -> tuple[str, pb.GenerateCompleted]:
     events = [event async for event in AnswerService(model).answer(question)]
     assert [event.WhichOneof("event") for event in events] == ["delta"] * (len(events) - 1) + ["completed"]
     return "".join(event.delta.text for event in events), events[-1].completed
@@ -70,11 +68,11 @@ async def test_every_model_streams_deltas_and_one_end(make: Callable[[], AnswerM
 
 
 async def test_a_wait_for_the_model_is_told_before_its_first_text() -> None:
-    wait = ModelWait(reason=error_pb2.PROVIDER_QUOTA_EXHAUSTED, duration_seconds=7)
+    wait = chat_pb2.ModelWait(reason=error_pb2.PROVIDER_QUOTA_EXHAUSTED, duration_seconds=7)
 
     class Busy(ScriptedModel):
         async def stream(
-            self, request: GenerateRequest, served: Sequence[NumberedPassage], on_wait: OnWait
+            self, request: pb.GenerateRequest, served: Sequence[pb.NumberedPassage], on_wait: OnWait
         ) -> AsyncGenerator[str | ModelFinished]:
             await on_wait(wait)
             async for event in super().stream(request, served, on_wait):
@@ -99,7 +97,7 @@ async def test_every_model_has_its_answers_cited_and_checked(make: Callable[[], 
 
 
 async def test_a_model_that_is_not_here_is_refused_by_name() -> None:
-    question = ask("q", (CAPITAL,), options=GenerationOptions(model="gemini-9"))
+    question = ask("q", (CAPITAL,), options=options_pb2.GenerationOptions(model="gemini-9"))
     with pytest.raises(FailedPreconditionError) as failure:
         await answered(extractive(), question)
     assert failure.value.reason == "MODEL_NOT_AVAILABLE"
@@ -135,7 +133,7 @@ async def test_invented_sources_never_reach_the_stream() -> None:
 
 
 @pytest.mark.parametrize("passages", [(), (numbered(1, "Whales sing."),)])
-async def test_what_the_passages_do_not_hold_is_refused(passages: tuple[NumberedPassage, ...]) -> None:
+async def test_what_the_passages_do_not_hold_is_refused(passages: tuple[pb.NumberedPassage, ...]) -> None:
     text, completed = await answered(extractive(), ask("What is the capital of France?", passages))
     assert text == "I cannot answer this from the documents."
     assert completed.finish_reason == chat_pb2.FINISH_REASON_NO_ANSWER
@@ -143,13 +141,15 @@ async def test_what_the_passages_do_not_hold_is_refused(passages: tuple[Numbered
 
 
 async def test_a_request_may_set_its_own_threshold() -> None:
-    strict = ask("capital of France today", (CAPITAL,), options=GenerationOptions(min_relevance=1.0))
+    strict = ask(
+        "capital of France today", (CAPITAL,), options=options_pb2.GenerationOptions(min_relevance=1.0)
+    )
     _, completed = await answered(extractive(), strict)
     assert completed.finish_reason == chat_pb2.FINISH_REASON_NO_ANSWER
 
 
 async def test_the_token_limit_ends_the_answer() -> None:
-    question = ask(QUESTION.query, (CAPITAL,), options=GenerationOptions(max_output_tokens=3))
+    question = ask(QUESTION.query, (CAPITAL,), options=options_pb2.GenerationOptions(max_output_tokens=3))
     text, completed = await answered(extractive(), question)
     assert text == "Paris is the [3]"
     assert completed.finish_reason == chat_pb2.FINISH_REASON_MAX_TOKENS
@@ -159,7 +159,7 @@ async def test_instructions_that_only_a_language_model_follows_are_named_as_unus
     question = ask(
         QUESTION.query,
         (CAPITAL,),
-        options=GenerationOptions(system_prompt="Be brief.", prompt_template="formal"),
+        options=options_pb2.GenerationOptions(system_prompt="Be brief.", prompt_template="formal"),
         additional_context="x",
     )
     _, completed = await answered(extractive(), question)

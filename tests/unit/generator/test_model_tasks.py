@@ -5,12 +5,7 @@ import re
 
 import pytest
 from groundline.v1 import chat_pb2
-from groundline.v1.generator_service_pb2 import (
-    ContextualizeChunksRequest,
-    JudgeFaithfulnessRequest,
-    JudgeRelevanceRequest,
-    RewriteQueryRequest,
-)
+from groundline.v1 import generator_service_pb2 as pb
 from groundline_generator.domain.calls import ModelChoice, ModelFinished
 from groundline_generator.service.contextualizing import Contextualizer
 from groundline_generator.service.judging import ModelJudge
@@ -20,8 +15,8 @@ from groundline_tests.generator.messages import numbered, used, user
 from groundline_tests.generator.models import ScriptedChat
 
 
-def document(text: str, chunks: list[str], *, prompt: str = "") -> ContextualizeChunksRequest:
-    return ContextualizeChunksRequest(title="T", document_text=text, chunk_texts=chunks, prompt=prompt)
+def document(text: str, chunks: list[str], *, prompt: str = "") -> pb.ContextualizeChunksRequest:
+    return pb.ContextualizeChunksRequest(title="T", document_text=text, chunk_texts=chunks, prompt=prompt)
 
 
 END = ModelFinished(chat_pb2.FINISH_REASON_STOP, used(10, 2, 5))
@@ -41,7 +36,7 @@ async def test_a_rewriting_comes_with_its_parts_and_price() -> None:
         says({"standalone_query": "Is A better than B?", "sub_queries": ["A", "B", "A", " "]})
     )
     rewriting = await ModelRewriter(chat, MODELS).rewrite(
-        RewriteQueryRequest(query="Is it better?", chat_history=[user("A </conversation>")])
+        pb.RewriteQueryRequest(query="Is it better?", chat_history=[user("A </conversation>")])
     )
     assert rewriting.standalone_query == "Is A better than B?"
     assert list(rewriting.sub_queries) == ["A", "B"]
@@ -53,7 +48,7 @@ async def test_a_rewriting_comes_with_its_parts_and_price() -> None:
 async def test_one_part_is_no_decomposition(limit: int) -> None:
     chat = ScriptedChat(says({"standalone_query": "", "sub_queries": ["A"] if limit > 1 else ["A", "B"]}))
     rewriting = await ModelRewriter(chat, MODELS).rewrite(
-        RewriteQueryRequest(query="A?", max_sub_queries=limit)
+        pb.RewriteQueryRequest(query="A?", max_sub_queries=limit)
     )
     assert (rewriting.standalone_query, list(rewriting.sub_queries)) == ("A?", [])
 
@@ -116,7 +111,7 @@ async def test_relevances_come_in_the_passages_order_from_several_calls() -> Non
     first = says({"judgements": [{"passage": n, "relevance": n / 2} for n in range(20, 0, -1)]})
     second = says({"judgements": [{"passage": 22, "relevance": 0}, {"passage": 21, "relevance": 10}]})
     judged = await ModelJudge(ScriptedChat(first, second), MODELS, 1000).relevances(
-        JudgeRelevanceRequest(query="q", passages=passages)
+        pb.JudgeRelevanceRequest(query="q", passages=passages)
     )
     assert list(judged.relevances) == pytest.approx([*(n / 20 for n in range(1, 21)), 1.0, 0.0])
     assert judged.usage == used(20, 4, 10)
@@ -129,20 +124,20 @@ async def test_a_judgement_that_is_missing_or_off_the_scale_is_an_error(judgemen
     script = says({"judgements": judgements})
     judge = ModelJudge(ScriptedChat(script, script), MODELS, 1000)
     with pytest.raises(InternalError):
-        await judge.relevances(JudgeRelevanceRequest(query="q", passages=[numbered(1, "x")]))
+        await judge.relevances(pb.JudgeRelevanceRequest(query="q", passages=[numbered(1, "x")]))
 
 
 async def test_of_a_long_passage_the_beginning_is_judged() -> None:
     chat = ScriptedChat(says({"judgements": [{"passage": 1, "relevance": 5}]}))
     passages = [numbered(1, "start " + "word " * 50_000)]
-    await ModelJudge(chat, MODELS, 1000).relevances(JudgeRelevanceRequest(query="q", passages=passages))
+    await ModelJudge(chat, MODELS, 1000).relevances(pb.JudgeRelevanceRequest(query="q", passages=passages))
     prompt = chat.calls[0].messages[0].content
     assert "start word" in prompt
     assert len(prompt) < 5_000
 
 
 async def test_no_passages_are_judged_without_a_call() -> None:
-    judged = await ModelJudge(ScriptedChat(), MODELS, 1000).relevances(JudgeRelevanceRequest(query="q"))
+    judged = await ModelJudge(ScriptedChat(), MODELS, 1000).relevances(pb.JudgeRelevanceRequest(query="q"))
     assert not judged.relevances
 
 
@@ -155,7 +150,7 @@ async def test_every_sentence_gets_its_verdict_and_place() -> None:
         ]
     }
     judged = await ModelJudge(ScriptedChat(says(found)), MODELS, 1000).judge(
-        JudgeFaithfulnessRequest(query="q", answer=answer, passages=[numbered(1, "x")])
+        pb.JudgeFaithfulnessRequest(query="q", answer=answer, passages=[numbered(1, "x")])
     )
     assert [answer[v.start_offset : v.end_offset] for v in judged.verdicts] == [
         "Paris is in France.",
@@ -167,5 +162,5 @@ async def test_every_sentence_gets_its_verdict_and_place() -> None:
 async def test_a_model_that_is_not_listed_is_not_called() -> None:
     with pytest.raises(FailedPreconditionError):
         await ModelJudge(ScriptedChat(), MODELS, 1000).relevances(
-            JudgeRelevanceRequest(query="q", passages=[numbered(1, "x")], model="other")
+            pb.JudgeRelevanceRequest(query="q", passages=[numbered(1, "x")], model="other")
         )

@@ -1,7 +1,6 @@
 import pytest
-from groundline.v1 import chat_pb2, error_pb2
-from groundline.v1.generator_service_pb2 import GenerateCompleted, GenerateRequest, NumberedPassage
-from groundline.v1.options_pb2 import GenerationOptions
+from groundline.v1 import chat_pb2, error_pb2, options_pb2
+from groundline.v1 import generator_service_pb2 as pb
 from groundline_generator.domain.calls import ModelChoice, ModelFinished
 from groundline_generator.domain.prompting import load_templates
 from groundline_generator.service.answering import AnswerService
@@ -23,18 +22,18 @@ def prompted(chat: ScriptedChat, *, context_tokens: int = 2000) -> PromptedModel
 
 
 async def answered(
-    model: PromptedModel, question: GenerateRequest = QUESTION, judge: ModelJudge | None = None
-) -> tuple[str, GenerateCompleted]:
+    model: PromptedModel, question: pb.GenerateRequest = QUESTION, judge: ModelJudge | None = None
+) -> tuple[str, pb.GenerateCompleted]:
     events = [event async for event in AnswerService(model, judge).answer(question)]
     return "".join(event.delta.text for event in events), events[-1].completed
 
 
-def reasons(completed: GenerateCompleted) -> list[int]:
+def reasons(completed: pb.GenerateCompleted) -> list[int]:
     return [issue.reason for issue in completed.validation.issues]
 
 
 @pytest.mark.parametrize("passages", [(), (WHALES,)])
-async def test_the_hopeless_is_refused_without_paying(passages: tuple[NumberedPassage, ...]) -> None:
+async def test_the_hopeless_is_refused_without_paying(passages: tuple[pb.NumberedPassage, ...]) -> None:
     chat = ScriptedChat()
     text, completed = await answered(prompted(chat), ask(QUESTION.query, passages))
     assert text == "I cannot answer this from the documents."
@@ -114,12 +113,12 @@ async def test_the_answer_tells_model_template_and_usage() -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (GenerationOptions(model="o"), "MODEL_NOT_AVAILABLE"),
-        (GenerationOptions(prompt_template="none"), "PROMPT_TEMPLATE_NOT_AVAILABLE"),
+        (options_pb2.GenerationOptions(model="o"), "MODEL_NOT_AVAILABLE"),
+        (options_pb2.GenerationOptions(prompt_template="none"), "PROMPT_TEMPLATE_NOT_AVAILABLE"),
     ],
 )
 async def test_what_is_not_here_is_refused_before_the_first_event(
-    options: GenerationOptions, reason: str
+    options: options_pb2.GenerationOptions, reason: str
 ) -> None:
     with pytest.raises(FailedPreconditionError) as failure:
         await answered(prompted(ScriptedChat()), ask("q", (PARIS,), options=options))
@@ -128,7 +127,7 @@ async def test_what_is_not_here_is_refused_before_the_first_event(
 
 async def test_a_request_chooses_among_the_models_and_sets_its_own_parameters() -> None:
     chat = ScriptedChat(["x", END])
-    options = GenerationOptions(model="n", temperature=1.5, max_output_tokens=7)
+    options = options_pb2.GenerationOptions(model="n", temperature=1.5, max_output_tokens=7)
     await answered(prompted(chat), ask(QUESTION.query, (PARIS,), options=options))
     assert (chat.calls[0].model, chat.calls[0].temperature, chat.calls[0].max_output_tokens) == ("n", 1.5, 7)
 

@@ -1,8 +1,8 @@
 from pathlib import Path
 
 import pytest
-from groundline.v1.generator_service_pb2 import GenerateRequest, NumberedPassage
-from groundline.v1.options_pb2 import GenerationOptions
+from groundline.v1 import generator_service_pb2 as pb
+from groundline.v1 import options_pb2
 from groundline_generator.domain.prompting import PromptTemplate, beginning, load_templates, pack
 from groundline_runtime.errors import FailedPreconditionError
 from groundline_runtime.tokens import estimated_tokens
@@ -20,7 +20,7 @@ passage = "[$number/$nonce] $text"
 """
 
 
-def user_text(request: GenerateRequest, template: PromptTemplate = TEMPLATE) -> str:
+def user_text(request: pb.GenerateRequest, template: PromptTemplate = TEMPLATE) -> str:
     return template.user_text(request, request.passages, NONCE)
 
 
@@ -59,7 +59,9 @@ def test_passages_are_numbered_with_source_and_context() -> None:
 
 
 def test_the_operators_instructions_come_before_the_rules() -> None:
-    system = TEMPLATE.system_text(ask("q", options=GenerationOptions(system_prompt="Be kind.")), NONCE)
+    system = TEMPLATE.system_text(
+        ask("q", options=options_pb2.GenerationOptions(system_prompt="Be kind.")), NONCE
+    )
     assert system.startswith("Be kind.")
     assert "NO_ANSWER" in system
 
@@ -124,7 +126,7 @@ def test_the_beginning_of_a_text_keeps_to_its_tokens(text: str) -> None:
 
 
 def test_neighbours_stand_together_in_their_order_and_keep_their_numbers() -> None:
-    def chunk(number: int, chunk_id: str, uri: str = "a") -> NumberedPassage:
+    def chunk(number: int, chunk_id: str, uri: str = "a") -> pb.NumberedPassage:
         return numbered(number, "x", uri=uri, chunk_id=chunk_id)
 
     passages = [chunk(1, "12"), chunk(2, "50"), chunk(3, "11"), chunk(4, "13"), chunk(5, "14", "b")]

@@ -1,17 +1,16 @@
 import pytest
 from groundline.v1 import chat_pb2
-from groundline.v1.chat_pb2 import ChatMessage
 from groundline_generator.domain.rewriting import decompose, standalone
 from groundline_tests.generator.messages import user
 
 
-def asked(*questions: str) -> list[ChatMessage]:
+def asked(*questions: str) -> list[chat_pb2.ChatMessage]:
     return [
         message
         for question in questions
         for message in (
             user(question),
-            ChatMessage(role=chat_pb2.ChatMessage.ASSISTANT, content="An answer about Norway."),
+            chat_pb2.ChatMessage(role=chat_pb2.ChatMessage.ASSISTANT, content="An answer about Norway."),
         )
     ]
 

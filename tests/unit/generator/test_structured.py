@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 from groundline.v1 import chat_pb2
-from groundline.v1.chat_pb2 import Usage
-from groundline.v1.generator_service_pb2 import ContextualizeChunksRequest
+from groundline.v1 import generator_service_pb2 as pb
 from groundline_generator.domain.calls import ModelCall, ModelChoice, ModelFinished
 from groundline_generator.service.contextualizing import Contextualizer
 from groundline_generator.service.structured import structured
@@ -25,21 +24,21 @@ class Answer(BaseModel):
 
 @pytest.mark.parametrize("text", ['{"a": 1}', '```json\n{"a": 1}\n```', 'Sure: {"a": 1}.'])
 async def test_the_object_may_be_wrapped(text: str) -> None:
-    paid: list[Usage] = []
+    paid: list[chat_pb2.Usage] = []
     assert await structured(ScriptedChat([text, END]), CALL, Answer, paid) == Answer(a=1)
     assert paid == [used(5, 1, 2)]
 
 
 @pytest.mark.parametrize("text", ["", "no", '{"a": "x"}', '{"a": 1'])
 async def test_a_reply_of_another_form_is_asked_for_once_more_and_paid_for(text: str) -> None:
-    paid: list[Usage] = []
+    paid: list[chat_pb2.Usage] = []
     chat = ScriptedChat([text, END], ['{"a": 1}', END])
     assert await structured(chat, CALL, Answer, paid) == Answer(a=1)
     assert paid == [used(5, 1, 2)] * 2
 
 
 async def test_a_second_such_reply_is_an_error() -> None:
-    paid: list[Usage] = []
+    paid: list[chat_pb2.Usage] = []
     with pytest.raises(InternalError) as failure:
         await structured(ScriptedChat(["no", END], ["no", END]), CALL, Answer, paid)
     assert failure.value.reason == "MODEL_OUTPUT_INVALID"
@@ -77,7 +76,7 @@ async def test_what_a_failed_request_had_used_is_told() -> None:
         ["no", END],
     ]
     contextualizer = Contextualizer(ScriptedChat(*scripts), ModelChoice("m"), 1000)
-    request = ContextualizeChunksRequest(document_text="d", chunk_texts=["x"] * 11)
+    request = pb.ContextualizeChunksRequest(document_text="d", chunk_texts=["x"] * 11)
     with pytest.raises(InternalError) as failure:
         await contextualizer.contextualize(request)
     assert usage_of(failure.value) == used(15, 3, 6)

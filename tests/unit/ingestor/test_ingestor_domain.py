@@ -8,7 +8,6 @@ from google.protobuf import json_format
 from google.protobuf.field_mask_pb2 import FieldMask
 from groundline.v1 import collection_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
-from groundline.v1.collection_pb2 import AccessSettings
 from groundline_extraction.documents import GivenDocument
 from groundline_extraction.texts import Heading, last_part
 from groundline_indexing.collections import effective_chunking
@@ -44,7 +43,7 @@ def test_who_may_do_more_may_do_less(
 ) -> None:
     collection = collection_pb2.Collection()
     collection.settings.access.CopyFrom(
-        AccessSettings(readers=["reader"], writers=["writer"], admins=["admin"])
+        collection_pb2.AccessSettings(readers=["reader"], writers=["writer"], admins=["admin"])
     )
     assert is_readable(collection, principals) is reads
     assert is_writable(collection, principals) is writes
@@ -62,7 +61,9 @@ def test_who_may_do_more_may_do_less(
 def test_access_that_is_not_said_is_the_owners(
     given: tuple[list[str], ...], complete: tuple[list[str], ...]
 ) -> None:
-    access = complete_access(AccessSettings(readers=given[0], writers=given[1], admins=given[2]), "ann")
+    access = complete_access(
+        collection_pb2.AccessSettings(readers=given[0], writers=given[1], admins=given[2]), "ann"
+    )
     assert (list(access.readers), list(access.writers), list(access.admins)) == complete
 
 

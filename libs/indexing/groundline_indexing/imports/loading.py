@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import asyncpg
-from groundline.v1.quota_pb2 import QUOTA_BYTES, QUOTA_DOCUMENTS
+from groundline.v1 import quota_pb2
 from groundline_database import (
     Connection,
     Pool,
@@ -198,8 +198,8 @@ async def _load_all(
             batch, result = await next_one
             done, chunks = done + batch.size, chunks + result.chunk_count
             added, grown = added + result.added_count, grown + result.byte_count
-            require_within(QUOTA_DOCUMENTS, documents, added, settings.max_documents_per_collection)
-            require_within(QUOTA_BYTES, size_bytes, grown, settings.max_bytes_per_collection)
+            require_within(quota_pb2.QUOTA_DOCUMENTS, documents, added, settings.max_documents_per_collection)
+            require_within(quota_pb2.QUOTA_BYTES, size_bytes, grown, settings.max_bytes_per_collection)
             on_progress(ImportProgress("loading", done, size, chunks))
     except BrokenProcessPool as error:
         raise ImportFailedError(

@@ -7,8 +7,7 @@ from functools import partial
 from typing import Final
 
 from groundline.v1 import chat_pb2, error_pb2
-from groundline.v1.chat_pb2 import ValidationIssue
-from groundline.v1.generator_service_pb2 import GenerateRequest, NumberedPassage
+from groundline.v1 import generator_service_pb2 as pb
 
 from groundline_generator.domain.calls import ModelChoice, ModelFinished, OnWait
 from groundline_generator.domain.extraction import Extract, Extraction, extract
@@ -29,14 +28,14 @@ class ExtractiveModel:
         self._min_relevance = min_relevance
         self._max_sentences = max_sentences
 
-    def check(self, request: GenerateRequest) -> str:
+    def check(self, request: pb.GenerateRequest) -> str:
         return _MODELS.of(request.options.model)
 
-    def served(self, request: GenerateRequest) -> Sequence[NumberedPassage]:
+    def served(self, request: pb.GenerateRequest) -> Sequence[pb.NumberedPassage]:
         return request.passages
 
     async def stream(
-        self, request: GenerateRequest, served: Sequence[NumberedPassage], on_wait: OnWait
+        self, request: pb.GenerateRequest, served: Sequence[pb.NumberedPassage], on_wait: OnWait
     ) -> AsyncGenerator[str | ModelFinished]:
         """Answer sentence by sentence; see AnswerModel."""
         issues = _unused(request)
@@ -52,7 +51,7 @@ class ExtractiveModel:
             chat_pb2.FINISH_REASON_STOP if complete else chat_pb2.FINISH_REASON_MAX_TOKENS, issues=issues
         )
 
-    async def _extract(self, request: GenerateRequest, served: Sequence[NumberedPassage]) -> Extraction:
+    async def _extract(self, request: pb.GenerateRequest, served: Sequence[pb.NumberedPassage]) -> Extraction:
         """Extract in a thread, which ends soon after this call is cancelled."""
         cancelled = threading.Event()
 
@@ -112,7 +111,7 @@ def _quoted(piece: Extract) -> str:
     return f"{text} [{piece.number}]"
 
 
-def _unused(request: GenerateRequest) -> list[ValidationIssue]:
+def _unused(request: pb.GenerateRequest) -> list[chat_pb2.ValidationIssue]:
     """Return an issue that names the options that only a language model follows."""
     names = [
         name
@@ -126,4 +125,4 @@ def _unused(request: GenerateRequest) -> list[ValidationIssue]:
     if not names:
         return []
     message = f"the extractive provider calls no language model; not used: {', '.join(names)}"
-    return [ValidationIssue(reason=error_pb2.INPUT_NOT_USED, message=message)]
+    return [chat_pb2.ValidationIssue(reason=error_pb2.INPUT_NOT_USED, message=message)]

@@ -12,7 +12,6 @@ from google import genai
 from google.auth.credentials import Credentials
 from google.genai import errors, types
 from groundline.v1 import chat_pb2, error_pb2
-from groundline.v1.chat_pb2 import ChatMessage, FinishReason, Usage, ValidationIssue
 from groundline_runtime.errors import GroundlineError
 from groundline_runtime.tokens import estimated_tokens
 from pydantic import SecretStr
@@ -118,7 +117,9 @@ class GeminiModel:
                     model=model,
                     config=types.CreateCachedContentConfig(
                         system_instruction=system or None,
-                        contents=[_content(ChatMessage(role=ChatMessage.USER, content=prefix))],
+                        contents=[
+                            _content(chat_pb2.ChatMessage(role=chat_pb2.ChatMessage.USER, content=prefix))
+                        ],
                         ttl=f"{LIFE_SECONDS}s",
                     ),
                 )
@@ -137,9 +138,9 @@ class GeminiModel:
 
     async def stream(self, call: ModelCall) -> AsyncGenerator[str | ModelFinished]:
         """Stream the answer; see ChatModel."""
-        finish: FinishReason.ValueType | None = None
-        issues: tuple[ValidationIssue, ...] = ()
-        usage = Usage()
+        finish: chat_pb2.FinishReason.ValueType | None = None
+        issues: tuple[chat_pb2.ValidationIssue, ...] = ()
+        usage = chat_pb2.Usage()
         model = ""
         opened: list[httpx2.Response] = []
         _opened.set(opened)
@@ -174,12 +175,14 @@ class GeminiModel:
 
 def _contents(call: ModelCall) -> list[types.Content]:
     has_prefix = call.prefix and not call.cached
-    opening = [ChatMessage(role=ChatMessage.USER, content=call.prefix)] if has_prefix else []
+    opening = (
+        [chat_pb2.ChatMessage(role=chat_pb2.ChatMessage.USER, content=call.prefix)] if has_prefix else []
+    )
     return [_content(message) for message in (*opening, *call.messages)]
 
 
-def _content(message: ChatMessage) -> types.Content:
-    role = "model" if message.role == ChatMessage.ASSISTANT else "user"
+def _content(message: chat_pb2.ChatMessage) -> types.Content:
+    role = "model" if message.role == chat_pb2.ChatMessage.ASSISTANT else "user"
     return types.Content(role=role, parts=[types.Part(text=message.content)])
 
 
@@ -201,23 +204,23 @@ def _texts(candidate: types.Candidate) -> list[str]:
     return [part.text for part in parts if part.text and not part.thought]
 
 
-def _finish(reason: types.FinishReason) -> FinishReason.ValueType:
+def _finish(reason: types.FinishReason) -> chat_pb2.FinishReason.ValueType:
     if reason in (types.FinishReason.MAX_TOKENS, types.FinishReason.CONTINUATION):
         return chat_pb2.FINISH_REASON_MAX_TOKENS
     return chat_pb2.FINISH_REASON_SAFETY if reason in _SAFETY else chat_pb2.FINISH_REASON_STOP
 
 
-def _withheld(reason: str) -> ValidationIssue:
-    return ValidationIssue(
+def _withheld(reason: str) -> chat_pb2.ValidationIssue:
+    return chat_pb2.ValidationIssue(
         reason=error_pb2.WITHHELD_FOR_SAFETY, message=f"the provider withheld the answer: {reason}"
     )
 
 
-def _usage(response: types.GenerateContentResponse) -> Usage | None:
+def _usage(response: types.GenerateContentResponse) -> chat_pb2.Usage | None:
     usage = response.usage_metadata
     if usage is None:
         return None
-    return Usage(
+    return chat_pb2.Usage(
         prompt_tokens=usage.prompt_token_count or 0,
         cached_tokens=usage.cached_content_token_count or 0,
         # Thinking is billed like the answer.

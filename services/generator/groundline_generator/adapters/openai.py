@@ -8,7 +8,6 @@ from typing import Any, Final
 import httpx2
 import openai
 from groundline.v1 import chat_pb2
-from groundline.v1.chat_pb2 import FinishReason, Usage
 from groundline_runtime.errors import GroundlineError
 from pydantic import SecretStr
 
@@ -60,8 +59,8 @@ class OpenAIModel:
 
     async def stream(self, call: ModelCall) -> AsyncGenerator[str | ModelFinished]:
         """Stream the answer; see ChatModel."""
-        finish: FinishReason.ValueType | None = None
-        usage = Usage()
+        finish: chat_pb2.FinishReason.ValueType | None = None
+        usage = chat_pb2.Usage()
         model = ""
         with translated(_meaning, call.model):
             chunks = await self._opened(call)
@@ -141,11 +140,11 @@ def _named_parameters(error: openai.APIStatusError, call: ModelCall) -> frozense
     return frozenset(named)
 
 
-def _usage(usage: dict[str, Any] | None) -> Usage | None:
+def _usage(usage: dict[str, Any] | None) -> chat_pb2.Usage | None:
     if usage is None:
         return None
     details = usage.get("prompt_tokens_details") or {}
-    return Usage(
+    return chat_pb2.Usage(
         prompt_tokens=usage.get("prompt_tokens") or 0,
         cached_tokens=details.get("cached_tokens") or 0,
         output_tokens=usage.get("completion_tokens") or 0,

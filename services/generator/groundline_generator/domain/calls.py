@@ -3,12 +3,12 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from groundline.v1.chat_pb2 import ChatMessage, FinishReason, ModelWait, Usage, ValidationIssue
+from groundline.v1 import chat_pb2
 from groundline_runtime.errors import FailedPreconditionError
 
 __all__ = ["ModelCall", "ModelChoice", "ModelFinished", "OnWait"]
 
-type OnWait = Callable[[ModelWait], Awaitable[None]]
+type OnWait = Callable[[chat_pb2.ModelWait], Awaitable[None]]
 """Told of a pause before it begins."""
 
 
@@ -23,7 +23,7 @@ class ModelCall:
 
     model: str
     system: str
-    messages: Sequence[ChatMessage]
+    messages: Sequence[chat_pb2.ChatMessage]
     prefix: str = ""
     cached: str | None = None
     temperature: float | None = None
@@ -39,9 +39,9 @@ class ModelFinished:
     `model` is the name that the provider reports, if it does; `prompt_version` names the template used.
     """
 
-    finish_reason: FinishReason.ValueType
-    usage: Usage = field(default_factory=Usage)
-    issues: Sequence[ValidationIssue] = ()
+    finish_reason: chat_pb2.FinishReason.ValueType
+    usage: chat_pb2.Usage = field(default_factory=chat_pb2.Usage)
+    issues: Sequence[chat_pb2.ValidationIssue] = ()
     model: str = ""
     prompt_version: str = ""
 

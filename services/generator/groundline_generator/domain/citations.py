@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from groundline.v1.chat_pb2 import Citation
-from groundline.v1.generator_service_pb2 import NumberedPassage
+from groundline.v1 import chat_pb2
+from groundline.v1 import generator_service_pb2 as pb
 
 from groundline_generator.domain.language import content_terms, guess_language
 from groundline_generator.domain.markers import masked
@@ -49,7 +49,7 @@ class Claim:
 class CitedAnswer:
     """A finished answer with markers such as `[1]`, and the passages it was written from, by number."""
 
-    def __init__(self, text: str, passages: Mapping[int, NumberedPassage]) -> None:
+    def __init__(self, text: str, passages: Mapping[int, pb.NumberedPassage]) -> None:
         self.text = text
         self.passages = passages
         self._evidence = {number: _Evidence(passage) for number, passage in passages.items()}
@@ -59,11 +59,11 @@ class CitedAnswer:
         """Sentences and blocks of code, with the markers in them or right behind them."""
         return tuple(_claims(self.text))
 
-    def citations(self) -> list[Citation]:
+    def citations(self) -> list[chat_pb2.Citation]:
         """Return one citation for each marker, in order, with the sentence of its passage that supports it
         best."""
         return [
-            Citation(
+            chat_pb2.Citation(
                 source_number=number,
                 start_offset=reference.start,
                 end_offset=reference.end,
@@ -122,7 +122,7 @@ def _references(bare: str, start: int, end: int, markers: Sequence[re.Match[str]
 class _Evidence:
     """A passage to compare claims with."""
 
-    def __init__(self, passage: NumberedPassage) -> None:
+    def __init__(self, passage: pb.NumberedPassage) -> None:
         self._passage = passage
         self._terms: dict[str | None, frozenset[str]] = {}
 

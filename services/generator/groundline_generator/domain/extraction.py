@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
-from groundline.v1.generator_service_pb2 import NumberedPassage
+from groundline.v1 import generator_service_pb2 as pb
 
 from groundline_generator.domain.language import content_terms, guess_language
 from groundline_generator.domain.markers import without_markers
@@ -135,7 +135,7 @@ class _Query:
 
 def extract(
     query: str,
-    passages: Sequence[NumberedPassage],
+    passages: Sequence[pb.NumberedPassage],
     *,
     min_relevance: float,
     max_sentences: int,
@@ -176,7 +176,7 @@ def extract(
 
 
 def _candidates(
-    index: int, passage: NumberedPassage, reading: Reading, language: str | None, wanted: frozenset[str]
+    index: int, passage: pb.NumberedPassage, reading: Reading, language: str | None, wanted: frozenset[str]
 ) -> list[_Candidate]:
     above = wanted.intersection(content_terms(f"{passage.title} {passage.context}", language))
     in_headings: dict[str, frozenset[str]] = {}
@@ -252,7 +252,7 @@ def _asked_for(query: str) -> re.Pattern[str] | None:
 
 
 def _score(
-    asked: _Query, passage: NumberedPassage, rank: int, members: Sequence[_Candidate], average: float
+    asked: _Query, passage: pb.NumberedPassage, rank: int, members: Sequence[_Candidate], average: float
 ) -> None:
     in_passage = frozenset(chain.from_iterable(member.hits for member in members))
     known = passage.HasField("similarity")

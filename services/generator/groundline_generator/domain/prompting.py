@@ -10,8 +10,8 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
-from groundline.v1.chat_pb2 import ChatMessage
-from groundline.v1.generator_service_pb2 import GenerateRequest, NumberedPassage
+from groundline.v1 import chat_pb2
+from groundline.v1 import generator_service_pb2 as pb
 from groundline_runtime.errors import FailedPreconditionError
 from groundline_runtime.tokens import estimated_tokens
 
@@ -56,13 +56,15 @@ class PromptTemplate:
     user: Template
     passage: Template
 
-    def system_text(self, request: GenerateRequest, nonce: str) -> str:
+    def system_text(self, request: pb.GenerateRequest, nonce: str) -> str:
         """Return the operator's own instructions and then the rules, so that these have the last word."""
         return self.system.substitute(
             system_prompt=request.options.system_prompt, no_answer_marker=NO_ANSWER_MARKER, nonce=nonce
         ).strip()
 
-    def user_text(self, request: GenerateRequest, passages: Sequence[NumberedPassage], nonce: str) -> str:
+    def user_text(
+        self, request: pb.GenerateRequest, passages: Sequence[pb.NumberedPassage], nonce: str
+    ) -> str:
         context = request.additional_context
         text = self.user.substitute(
             passages="\n".join(self.passage_text(passage, nonce) for passage in passages),
@@ -73,7 +75,7 @@ class PromptTemplate:
         )
         return _BLANK_LINES.sub("\n\n", text).strip()
 
-    def passage_text(self, passage: NumberedPassage, nonce: str) -> str:
+    def passage_text(self, passage: pb.NumberedPassage, nonce: str) -> str:
         return self.passage.substitute(
             number=passage.number,
             title=attribute(passage.title),
@@ -102,14 +104,14 @@ def load_templates(directory: Path | None = None) -> Mapping[str, PromptTemplate
 
 
 def pack(
-    template: PromptTemplate, passages: Sequence[NumberedPassage], budget_tokens: int
-) -> Sequence[NumberedPassage]:
+    template: PromptTemplate, passages: Sequence[pb.NumberedPassage], budget_tokens: int
+) -> Sequence[pb.NumberedPassage]:
     """Return the best passages that fit into a budget.
 
     The first passage is cut if it alone is too long. Neighbouring chunks of one document are put together in
     their order, at the rank of the better one; numbers stay.
     """
-    kept: list[NumberedPassage] = []
+    kept: list[pb.NumberedPassage] = []
     remaining = budget_tokens
     for passage in passages:
         cost = estimated_tokens(template.passage_text(passage, _ANY_NONCE))
@@ -131,12 +133,12 @@ def beginning(text: str, max_tokens: int) -> str:
     return (head.rsplit(None, 1)[0] if " " in head else head) + " …"
 
 
-def role_name(message: ChatMessage) -> str:
+def role_name(message: chat_pb2.ChatMessage) -> str:
     """Return the role as prompts and providers write it: "user" or "assistant"."""
-    return ChatMessage.Role.Name(message.role).lower()
+    return chat_pb2.ChatMessage.Role.Name(message.role).lower()
 
 
-def conversation(messages: Sequence[ChatMessage], nonce: str) -> str:
+def conversation(messages: Sequence[chat_pb2.ChatMessage], nonce: str) -> str:
     """Return the conversation so far as a part of a prompt; "" for an empty one."""
     if not messages:
         return ""
@@ -144,19 +146,19 @@ def conversation(messages: Sequence[ChatMessage], nonce: str) -> str:
     return f"\n{fenced('conversation', nonce, lines)}\n"
 
 
-def _cut(passage: NumberedPassage, cost: int, budget: int) -> NumberedPassage:
+def _cut(passage: pb.NumberedPassage, cost: int, budget: int) -> pb.NumberedPassage:
     """Cut the text of a passage of `cost` tokens so that it takes `budget`."""
     text = passage.text
     around = cost - estimated_tokens(text)
-    cut = NumberedPassage()
+    cut = pb.NumberedPassage()
     cut.CopyFrom(passage)
     # A margin, since some parts of a text have more tokens than others.
     cut.text = beginning(text, max(1, (budget - around) * 9 // 10))
     return cut
 
 
-def _neighbours_together(passages: Iterable[NumberedPassage]) -> list[NumberedPassage]:
-    runs: list[list[NumberedPassage]] = []
+def _neighbours_together(passages: Iterable[pb.NumberedPassage]) -> list[pb.NumberedPassage]:
+    runs: list[list[pb.NumberedPassage]] = []
     for passage in passages:
         joined = [run for run in runs if _adjoins(run[-1], passage) or _adjoins(passage, run[0])]
         if not joined:
@@ -170,7 +172,7 @@ def _neighbours_together(passages: Iterable[NumberedPassage]) -> list[NumberedPa
     return [passage for run in runs for passage in run]
 
 
-def _adjoins(first: NumberedPassage, second: NumberedPassage) -> bool:
+def _adjoins(first: pb.NumberedPassage, second: pb.NumberedPassage) -> bool:
     """Tell whether two chunks follow each other: those of one document have consecutive ids, since the
     ingestor writes them at once."""
     if (first.uri, first.title) != (second.uri, second.title):

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from groundline.v1.generator_service_pb2 import NumberedPassage
+from groundline.v1 import generator_service_pb2 as pb
 
 from groundline_generator.domain.extraction import extract
 
 __all__ = ["reaches"]
 
 
-def reaches(query: str, passages: Sequence[NumberedPassage], threshold: float) -> bool:
+def reaches(query: str, passages: Sequence[pb.NumberedPassage], threshold: float) -> bool:
     """Tell whether some passage has at least this relevance to the question, 0 to 1.
 
     A passage's relevance is the larger of its cosine similarity, if known, and the weighted share of the

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from groundline.v1.chat_pb2 import ChatMessage
+from groundline.v1 import chat_pb2
 
 from groundline_generator.domain.language import content_terms, guess_language
 
@@ -80,9 +80,9 @@ _ARTICLE: Final = re.compile(r"^(?:the|an?|der|die|das|dem|den|des|eine[rnms]?|e
 _TOPIC_TERMS: Final = 6
 
 
-def standalone(query: str, history: Sequence[ChatMessage]) -> str:
+def standalone(query: str, history: Sequence[chat_pb2.ChatMessage]) -> str:
     """Return the question, with the topic that it leaves out behind it in parentheses."""
-    asked = [message.content for message in history if message.role == ChatMessage.USER]
+    asked = [message.content for message in history if message.role == chat_pb2.ChatMessage.USER]
     if not _points_back(query) or not asked:
         return query
     topic = _topic(asked)
@@ -114,7 +114,7 @@ def decompose(query: str, max_sub_queries: int) -> tuple[str, ...]:
         return ()
     asked: list[str] = []
     for part in parts[:max_sub_queries]:
-        history = [ChatMessage(role=ChatMessage.USER, content=earlier) for earlier in asked]
+        history = [chat_pb2.ChatMessage(role=chat_pb2.ChatMessage.USER, content=earlier) for earlier in asked]
         asked.append(standalone(part if part.endswith("?") else f"{part}?", history))
     return tuple(asked)
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from groundline.v1 import chat_pb2, error_pb2
-from groundline.v1.chat_pb2 import FinishReason, Validation, ValidationIssue
 
 from groundline_generator.domain.citations import CitedAnswer
 from groundline_generator.domain.language import content_terms, guess_language
@@ -15,10 +14,10 @@ _LOW_RELEVANCE: Final = 0.4
 """Share of the question's terms below which an answer gets an issue; most such answers were wrong."""
 
 _ENDINGS: Final = {
-    chat_pb2.FINISH_REASON_MAX_TOKENS: ValidationIssue(
+    chat_pb2.FINISH_REASON_MAX_TOKENS: chat_pb2.ValidationIssue(
         reason=error_pb2.ANSWER_CUT_OFF, message="the answer ended at its limit of tokens"
     ),
-    chat_pb2.FINISH_REASON_SAFETY: ValidationIssue(
+    chat_pb2.FINISH_REASON_SAFETY: chat_pb2.ValidationIssue(
         reason=error_pb2.ANSWER_WITHHELD, message="the provider withheld the rest of the answer"
     ),
 }
@@ -27,10 +26,10 @@ _ENDINGS: Final = {
 def validate(
     query: str,
     answer: CitedAnswer,
-    finish_reason: FinishReason.ValueType,
-    found: Sequence[ValidationIssue] = (),
+    finish_reason: chat_pb2.FinishReason.ValueType,
+    found: Sequence[chat_pb2.ValidationIssue] = (),
     verdicts: Sequence[bool] | None = None,
-) -> Validation:
+) -> chat_pb2.Validation:
     """Check a finished answer against its passages by the terms they share.
 
     `verdicts`, one for each of the answer's claims, replace that comparison if a judge has given them. An
@@ -43,12 +42,14 @@ def validate(
             issues.append(_issue(error_pb2.NO_SUPPORTING_PASSAGE, "no passage supports an answer"))
         else:
             issues.append(_issue(error_pb2.NO_PASSAGES, "no passage was given"))
-        return Validation(issues=issues)
+        return chat_pb2.Validation(issues=issues)
     if (ending := _ENDINGS.get(finish_reason)) is not None:
         issues.append(ending)
     claims = answer.claims
     if not claims:
-        return Validation(issues=[*issues, _issue(error_pb2.EMPTY_ANSWER, "the answer has no content")])
+        return chat_pb2.Validation(
+            issues=[*issues, _issue(error_pb2.EMPTY_ANSWER, "the answer has no content")]
+        )
     cited = supported = 0
     for index, claim in enumerate(claims):
         if not answer.cites(claim):
@@ -66,7 +67,7 @@ def validate(
     if relevance < _LOW_RELEVANCE:
         issues.append(_issue(error_pb2.LOW_RELEVANCE, "the answer says little of what was asked for"))
     cited_share, supported_share = cited / len(claims), supported / len(claims)
-    return Validation(
+    return chat_pb2.Validation(
         grounded=supported == len(claims),
         confidence=cited_share * supported_share * relevance,
         cited_share=cited_share,
@@ -88,8 +89,8 @@ def _query_relevance(query: str, answer: CitedAnswer) -> float:
     return len(held) / len(wanted) if wanted else 1.0
 
 
-def _issue(reason: error_pb2.ErrorReason.ValueType, message: str) -> ValidationIssue:
-    return ValidationIssue(reason=reason, message=message)
+def _issue(reason: error_pb2.ErrorReason.ValueType, message: str) -> chat_pb2.ValidationIssue:
+    return chat_pb2.ValidationIssue(reason=reason, message=message)
 
 
 def _shortened(text: str) -> str:

@@ -6,15 +6,7 @@ from functools import partial
 from typing import Final
 
 from groundline.v1 import chat_pb2, error_pb2
-from groundline.v1.chat_pb2 import Citation, ModelWait, Usage, Validation, ValidationIssue
-from groundline.v1.generator_service_pb2 import (
-    GenerateCompleted,
-    GenerateDelta,
-    GenerateRequest,
-    GenerateResponse,
-    JudgeFaithfulnessRequest,
-    NumberedPassage,
-)
+from groundline.v1 import generator_service_pb2 as pb
 from groundline_runtime.charges import total, usage_of
 from groundline_runtime.coalescing import Emit, Pace, coalesced
 from groundline_runtime.context import span
@@ -50,7 +42,7 @@ class AnswerService:
         self._judge = judge
         self._pace = Pace(_DELTAS_PER_SECOND, _MAXIMUM_GAP_SECONDS)
 
-    async def answer(self, request: GenerateRequest) -> AsyncGenerator[GenerateResponse]:
+    async def answer(self, request: pb.GenerateRequest) -> AsyncGenerator[pb.GenerateResponse]:
         """Yield notices of waits for the model, any number of deltas, then one completion. Markers of unknown
         passages are removed.
 
@@ -67,14 +59,14 @@ class AnswerService:
         ) as events:
             async for event in events:
                 if isinstance(event, str):
-                    yield GenerateResponse(delta=GenerateDelta(text=event))
-                elif isinstance(event, ModelWait):
-                    yield GenerateResponse(waiting=event)
+                    yield pb.GenerateResponse(delta=pb.GenerateDelta(text=event))
+                elif isinstance(event, chat_pb2.ModelWait):
+                    yield pb.GenerateResponse(waiting=event)
                 else:
-                    yield GenerateResponse(completed=event)
+                    yield pb.GenerateResponse(completed=event)
 
     async def _answer(
-        self, request: GenerateRequest, name: str, emit: Emit[GenerateCompleted | ModelWait]
+        self, request: pb.GenerateRequest, name: str, emit: Emit[pb.GenerateCompleted | chat_pb2.ModelWait]
     ) -> None:
         served = {passage.number: passage for passage in self._model.served(request)}
         markers = MarkerFilter(frozenset(served))
@@ -109,13 +101,13 @@ class AnswerService:
 
     async def _completed(
         self,
-        request: GenerateRequest,
-        served: dict[int, NumberedPassage],
+        request: pb.GenerateRequest,
+        served: dict[int, pb.NumberedPassage],
         answer: str,
         finished: ModelFinished,
-        issues: list[ValidationIssue],
+        issues: list[chat_pb2.ValidationIssue],
         name: str,
-    ) -> GenerateCompleted:
+    ) -> pb.GenerateCompleted:
         refused = finished.finish_reason == chat_pb2.FINISH_REASON_NO_ANSWER
         verdicts: list[bool] | None = None
         usage = finished.usage
@@ -125,7 +117,7 @@ class AnswerService:
             )
             usage = total((usage, paid))
 
-        def checked() -> tuple[Sequence[Citation], Validation]:
+        def checked() -> tuple[Sequence[chat_pb2.Citation], chat_pb2.Validation]:
             cited = CitedAnswer(answer, served)
             return (
                 () if refused else cited.citations(),
@@ -133,7 +125,7 @@ class AnswerService:
             )
 
         citations, validation = await computed(checked, tuple(served.values()))
-        return GenerateCompleted(
+        return pb.GenerateCompleted(
             finish_reason=finished.finish_reason,
             usage=usage,
             citations=citations,
@@ -147,15 +139,17 @@ class AnswerService:
         judge: FaithfulnessJudge,
         query: str,
         answer: str,
-        served: Sequence[NumberedPassage],
-        issues: list[ValidationIssue],
-    ) -> tuple[list[bool] | None, Usage]:
+        served: Sequence[pb.NumberedPassage],
+        issues: list[chat_pb2.ValidationIssue],
+    ) -> tuple[list[bool] | None, chat_pb2.Usage]:
         """Return the judge's verdicts; if it fails, None, and an issue says so."""
         try:
-            judged = await judge.judge(JudgeFaithfulnessRequest(query=query, answer=answer, passages=served))
+            judged = await judge.judge(
+                pb.JudgeFaithfulnessRequest(query=query, answer=answer, passages=served)
+            )
         except GroundlineError as error:
             issues.append(
-                ValidationIssue(
+                chat_pb2.ValidationIssue(
                     reason=error_pb2.JUDGE_UNAVAILABLE, message=f"checked by terms alone: {error.reason}"
                 )
             )
@@ -163,17 +157,19 @@ class AnswerService:
         return [verdict.supported for verdict in judged.verdicts], judged.usage
 
 
-def _omitted(request: GenerateRequest, served: dict[int, NumberedPassage]) -> list[ValidationIssue]:
+def _omitted(
+    request: pb.GenerateRequest, served: dict[int, pb.NumberedPassage]
+) -> list[chat_pb2.ValidationIssue]:
     left_out = [str(passage.number) for passage in request.passages if passage.number not in served]
     if not left_out:
         return []
     message = f"the prompt's budget had no room for: {', '.join(left_out)}"
-    return [ValidationIssue(reason=error_pb2.PASSAGES_OMITTED, message=message)]
+    return [chat_pb2.ValidationIssue(reason=error_pb2.PASSAGES_OMITTED, message=message)]
 
 
-def _unknown(numbers: set[int]) -> list[ValidationIssue]:
+def _unknown(numbers: set[int]) -> list[chat_pb2.ValidationIssue]:
     return [
-        ValidationIssue(
+        chat_pb2.ValidationIssue(
             reason=error_pb2.UNKNOWN_CITATION, message=f"[{number}] names no passage and was removed"
         )
         for number in sorted(numbers)

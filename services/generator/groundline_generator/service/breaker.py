@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
-from groundline.v1.chat_pb2 import ModelWait
+from groundline.v1 import chat_pb2
 from groundline_runtime.context import remaining_seconds
 from groundline_runtime.errors import GroundlineError, ResourceExhaustedError, UnavailableError
 from groundline_runtime.reasons import reason_value
@@ -53,7 +53,7 @@ class Patience:
     async def tell(self, reason: str, seconds: float = 0.0) -> None:
         """Report that a wait begins; 0 seconds if its length is unknown."""
         if self._on_wait is not None and not 0 < seconds < _TOLD_SECONDS:
-            await self._on_wait(ModelWait(reason=reason_value(reason), duration_seconds=seconds))
+            await self._on_wait(chat_pb2.ModelWait(reason=reason_value(reason), duration_seconds=seconds))
 
 
 class Breaker:

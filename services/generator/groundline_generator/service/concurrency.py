@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Final
 
-from groundline.v1.generator_service_pb2 import NumberedPassage
+from groundline.v1 import generator_service_pb2 as pb
 
 __all__ = ["computed", "side_by_side"]
 
@@ -23,7 +23,7 @@ async def side_by_side[T](calls: Iterable[Coroutine[None, None, T]]) -> list[T]:
     return [task.result() for task in tasks]
 
 
-async def computed[T](compute: Callable[[], T], passages: Sequence[NumberedPassage]) -> T:
+async def computed[T](compute: Callable[[], T], passages: Sequence[pb.NumberedPassage]) -> T:
     """Return the result of `compute` on passages: at once if they are short, else from a thread."""
     if sum(len(passage.text) for passage in passages) <= _INLINE_CHARACTERS:
         return compute()

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from groundline.v1.chat_pb2 import ChatMessage, Usage
-from groundline.v1.generator_service_pb2 import ContextualizeChunksRequest, ContextualizeChunksResponse
+from groundline.v1 import chat_pb2
+from groundline.v1 import generator_service_pb2 as pb
 from groundline_runtime.charges import charged, total
 from groundline_runtime.errors import InternalError
 from pydantic import BaseModel
@@ -56,7 +56,7 @@ class Contextualizer:
     models: ModelChoice
     document_tokens: int
 
-    async def contextualize(self, request: ContextualizeChunksRequest) -> ContextualizeChunksResponse:
+    async def contextualize(self, request: pb.ContextualizeChunksRequest) -> pb.ContextualizeChunksResponse:
         """Return one context for each chunk, in order; no chunks take no call.
 
         Raises InternalError if the model skips a chunk twice.
@@ -64,7 +64,7 @@ class Contextualizer:
         name = self.models.of(request.model)
         prompt = request.prompt or _PROMPT
         digest = hashlib.sha256(f"{prompt}\n\n{_RULES}".encode()).hexdigest()[:12]
-        response = ContextualizeChunksResponse(
+        response = pb.ContextualizeChunksResponse(
             model=name, prompt_version=f"{'custom' if request.prompt else 'default'}@{digest}"
         )
         if not request.chunk_texts:
@@ -78,7 +78,7 @@ class Contextualizer:
             numbered[start : start + _CHUNKS_PER_CALL] for start in range(0, len(numbered), _CHUNKS_PER_CALL)
         ]
         found: dict[int, str] = {}
-        paid: list[Usage] = []
+        paid: list[chat_pb2.Usage] = []
         several = len(batches) > 1
         with charged(paid):
             async with self.chat.cache(name, system, prefix if several else "") as cached:
@@ -106,7 +106,7 @@ class Contextualizer:
         nonce: str,
         batch: Sequence[tuple[int, str]],
         slots: asyncio.Semaphore,
-        paid: list[Usage],
+        paid: list[chat_pb2.Usage],
     ) -> dict[int, str]:
         """Ask for the contexts of a batch, and a second time for those that the model left out."""
         found: dict[int, str] = {}
@@ -114,7 +114,7 @@ class Contextualizer:
             for _ in range(2):
                 wanted = [(number, text) for number, text in batch if number not in found]
                 asked = {number for number, _ in wanted}
-                message = ChatMessage(role=ChatMessage.USER, content=_listed(wanted, nonce))
+                message = chat_pb2.ChatMessage(role=chat_pb2.ChatMessage.USER, content=_listed(wanted, nonce))
                 answer = await structured(self.chat, replace(opening, messages=(message,)), _Contexts, paid)
                 found |= {
                     each.chunk: " ".join(each.context.split())

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Final
 
-from groundline.v1.chat_pb2 import Usage
+from groundline.v1 import chat_pb2
 from groundline_runtime.errors import (
     GroundlineError,
     ResourceExhaustedError,
@@ -130,7 +130,7 @@ class GuardedModel:
     ) -> AsyncGenerator[str | ModelFinished]:
         async with aclosing(self._model.stream(call)) as events:
             async for event in events:
-                if isinstance(event, ModelFinished) and event.usage != Usage():
+                if isinstance(event, ModelFinished) and event.usage != chat_pb2.Usage():
                     reservation.settle(event.usage.prompt_tokens + event.usage.output_tokens)
                 yield event
 

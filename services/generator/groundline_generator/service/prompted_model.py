@@ -5,10 +5,8 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
 
-from groundline.v1 import chat_pb2
-from groundline.v1.chat_pb2 import ChatMessage
-from groundline.v1.generator_service_pb2 import GenerateRequest, NumberedPassage
-from groundline.v1.options_pb2 import GenerationOptions
+from groundline.v1 import chat_pb2, options_pb2
+from groundline.v1 import generator_service_pb2 as pb
 from groundline_runtime.errors import FailedPreconditionError
 
 from groundline_generator.domain.calls import ModelCall, ModelChoice, ModelFinished, OnWait
@@ -38,17 +36,17 @@ class PromptedModel:
 
     def __post_init__(self) -> None:
         """Raise FailedPreconditionError if the default template is missing."""
-        self._template(GenerationOptions())
+        self._template(options_pb2.GenerationOptions())
 
-    def check(self, request: GenerateRequest) -> str:
+    def check(self, request: pb.GenerateRequest) -> str:
         self._template(request.options)
         return self.models.of(request.options.model)
 
-    def served(self, request: GenerateRequest) -> Sequence[NumberedPassage]:
+    def served(self, request: pb.GenerateRequest) -> Sequence[pb.NumberedPassage]:
         return pack(self._template(request.options), request.passages, self.context_tokens)
 
     async def stream(
-        self, request: GenerateRequest, served: Sequence[NumberedPassage], on_wait: OnWait
+        self, request: pb.GenerateRequest, served: Sequence[pb.NumberedPassage], on_wait: OnWait
     ) -> AsyncGenerator[str | ModelFinished]:
         """Stream the answer; see AnswerModel. If no passage reaches the threshold, the model is not
         called."""
@@ -87,7 +85,7 @@ class PromptedModel:
                 )
 
     def _call(
-        self, request: GenerateRequest, served: Sequence[NumberedPassage], template: PromptTemplate
+        self, request: pb.GenerateRequest, served: Sequence[pb.NumberedPassage], template: PromptTemplate
     ) -> ModelCall:
         options = request.options
         nonce = new_nonce()
@@ -95,13 +93,15 @@ class PromptedModel:
             model=self.models.of(options.model),
             system=template.system_text(request, nonce),
             messages=(
-                ChatMessage(role=ChatMessage.USER, content=template.user_text(request, served, nonce)),
+                chat_pb2.ChatMessage(
+                    role=chat_pb2.ChatMessage.USER, content=template.user_text(request, served, nonce)
+                ),
             ),
             temperature=options.temperature if options.HasField("temperature") else self.temperature,
             max_output_tokens=options.max_output_tokens or self.max_output_tokens,
         )
 
-    def _template(self, options: GenerationOptions) -> PromptTemplate:
+    def _template(self, options: options_pb2.GenerationOptions) -> PromptTemplate:
         name = options.prompt_template or self.template
         if name not in self.templates:
             raise FailedPreconditionError(
@@ -112,5 +112,5 @@ class PromptedModel:
         return self.templates[name]
 
 
-def _reads_like_refusal(answer: str, served: Sequence[NumberedPassage]) -> bool:
+def _reads_like_refusal(answer: str, served: Sequence[pb.NumberedPassage]) -> bool:
     return reads_like_refusal(answer, cited=cites(answer, frozenset(passage.number for passage in served)))

@@ -5,7 +5,6 @@ from contextlib import aclosing
 from typing import Final
 
 from groundline.v1 import chat_pb2
-from groundline.v1.chat_pb2 import FinishReason, Usage
 from groundline_runtime.errors import InternalError
 from pydantic import BaseModel, ValidationError
 
@@ -14,14 +13,14 @@ from groundline_generator.ports import ChatModel
 
 __all__ = ["schema_of", "structured"]
 
-_WHY_UNUSABLE: Final[Mapping[FinishReason.ValueType, str]] = {
+_WHY_UNUSABLE: Final[Mapping[chat_pb2.FinishReason.ValueType, str]] = {
     chat_pb2.FINISH_REASON_MAX_TOKENS: "its limit on tokens was too low",
     chat_pb2.FINISH_REASON_SAFETY: "the provider withheld it for safety",
 }
 
 
 async def structured[T: BaseModel](
-    model: ChatModel, call: ModelCall, answer: type[T], paid: list[Usage]
+    model: ChatModel, call: ModelCall, answer: type[T], paid: list[chat_pb2.Usage]
 ) -> T:
     """Call for one JSON object of the given class, and once more if the reply is not one.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
-from groundline.v1.chat_pb2 import FinishReason
+from groundline.v1 import chat_pb2
 from groundline_runtime.errors import GroundlineError
 from opentelemetry import metrics, trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
@@ -126,4 +126,4 @@ def _attributes(provider: str, call: ModelCall) -> dict[str, AttributeValue]:
 
 
 def _finish_reason(finished: ModelFinished) -> str:
-    return FinishReason.Name(finished.finish_reason).removeprefix("FINISH_REASON_").lower()
+    return chat_pb2.FinishReason.Name(finished.finish_reason).removeprefix("FINISH_REASON_").lower()

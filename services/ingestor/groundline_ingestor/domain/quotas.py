@@ -3,14 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from groundline.v1.quota_pb2 import (
-    QUOTA_BYTES,
-    QUOTA_COLLECTIONS,
-    QUOTA_DOCUMENTS,
-    QUOTA_JOBS,
-    QUOTA_SOURCES,
-    QuotaUsage,
-)
+from groundline.v1 import quota_pb2
 
 __all__ = ["CallerUse", "CollectionUse", "Limits", "quota_usages"]
 
@@ -43,10 +36,16 @@ class CollectionUse:
     sources: int = 0
 
 
-def quota_usages(limits: Limits, caller: CallerUse, collection: CollectionUse) -> Iterator[QuotaUsage]:
+def quota_usages(
+    limits: Limits, caller: CallerUse, collection: CollectionUse
+) -> Iterator[quota_pb2.QuotaUsage]:
     """Yield the usage of each quota."""
-    yield QuotaUsage(quota=QUOTA_COLLECTIONS, used=caller.collections, limit=limits.collections)
-    yield QuotaUsage(quota=QUOTA_JOBS, used=caller.jobs, limit=limits.jobs)
-    yield QuotaUsage(quota=QUOTA_DOCUMENTS, used=collection.documents, limit=limits.documents)
-    yield QuotaUsage(quota=QUOTA_BYTES, used=collection.bytes, limit=limits.bytes)
-    yield QuotaUsage(quota=QUOTA_SOURCES, used=collection.sources, limit=limits.sources)
+    yield quota_pb2.QuotaUsage(
+        quota=quota_pb2.QUOTA_COLLECTIONS, used=caller.collections, limit=limits.collections
+    )
+    yield quota_pb2.QuotaUsage(quota=quota_pb2.QUOTA_JOBS, used=caller.jobs, limit=limits.jobs)
+    yield quota_pb2.QuotaUsage(
+        quota=quota_pb2.QUOTA_DOCUMENTS, used=collection.documents, limit=limits.documents
+    )
+    yield quota_pb2.QuotaUsage(quota=quota_pb2.QUOTA_BYTES, used=collection.bytes, limit=limits.bytes)
+    yield quota_pb2.QuotaUsage(quota=quota_pb2.QUOTA_SOURCES, used=collection.sources, limit=limits.sources)

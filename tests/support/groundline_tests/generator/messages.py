@@ -2,10 +2,8 @@
 
 from collections.abc import Sequence
 
-from groundline.v1 import chat_pb2
-from groundline.v1.chat_pb2 import ChatMessage, Usage
-from groundline.v1.generator_service_pb2 import GenerateRequest, NumberedPassage
-from groundline.v1.options_pb2 import GenerationOptions
+from groundline.v1 import chat_pb2, options_pb2
+from groundline.v1 import generator_service_pb2 as pb
 
 __all__ = ["ask", "numbered", "used", "user"]
 
@@ -19,8 +17,8 @@ def numbered(
     uri: str = "",
     chunk_id: str = "",
     similarity: float | None = None,
-) -> NumberedPassage:
-    return NumberedPassage(
+) -> pb.NumberedPassage:
+    return pb.NumberedPassage(
         number=number,
         text=text,
         context=context,
@@ -33,13 +31,13 @@ def numbered(
 
 def ask(
     query: str,
-    passages: Sequence[NumberedPassage] = (),
-    chat_history: Sequence[ChatMessage] = (),
+    passages: Sequence[pb.NumberedPassage] = (),
+    chat_history: Sequence[chat_pb2.ChatMessage] = (),
     *,
-    options: GenerationOptions | None = None,
+    options: options_pb2.GenerationOptions | None = None,
     additional_context: str = "",
-) -> GenerateRequest:
-    return GenerateRequest(
+) -> pb.GenerateRequest:
+    return pb.GenerateRequest(
         query=query,
         passages=passages,
         chat_history=chat_history,
@@ -48,9 +46,9 @@ def ask(
     )
 
 
-def user(content: str) -> ChatMessage:
-    return ChatMessage(role=chat_pb2.ChatMessage.USER, content=content)
+def user(content: str) -> chat_pb2.ChatMessage:
+    return chat_pb2.ChatMessage(role=chat_pb2.ChatMessage.USER, content=content)
 
 
-def used(prompt: int = 0, cached: int = 0, output: int = 0) -> Usage:
-    return Usage(prompt_tokens=prompt, cached_tokens=cached, output_tokens=output)
+def used(prompt: int = 0, cached: int = 0, output: int = 0) -> chat_pb2.Usage:
+    return chat_pb2.Usage(prompt_tokens=prompt, cached_tokens=cached, output_tokens=output)
