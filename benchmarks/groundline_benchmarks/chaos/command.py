@@ -14,6 +14,7 @@ from groundline_benchmarks.chaos.gateway import second_gateway
 from groundline_benchmarks.chaos.load import Outcome
 from groundline_benchmarks.chat.provider import Provider, serving_provider
 from groundline_benchmarks.measuring.goals import Goal, goals_as_json, print_goals
+from groundline_benchmarks.measuring.options import number
 from groundline_benchmarks.measuring.running import MeasurementError, Report, run
 from groundline_benchmarks.measuring.suite import started_suite, working_directory
 
@@ -33,13 +34,7 @@ _TOKENS: Final = 20
     multiple=True,
     help="Only this one; may be given several times.",
 )
-@click.option(
-    "--seconds",
-    type=click.FloatRange(min=1),
-    default=12.0,
-    show_default=True,
-    help="How long each fault lasts.",
-)
+@number("--seconds", 12.0, "How long each fault lasts.")
 @json_option
 def chaos(names: Sequence[str], seconds: float, as_json: bool) -> None:
     """Measure faults, one after the other, in a suite of its own under load: two gateways, two of each

@@ -10,6 +10,7 @@ from groundline_cli.terminal import print_columns, print_json
 from groundline_benchmarks.chat.benchmark import ChatBench, ChatFigures, EvaluationInput
 from groundline_benchmarks.chat.latency import OVERHEAD
 from groundline_benchmarks.measuring.goals import print_goals
+from groundline_benchmarks.measuring.options import number
 from groundline_benchmarks.measuring.running import Report, run
 from groundline_benchmarks.measuring.suite import PROCESSES
 
@@ -18,33 +19,13 @@ __all__ = ["chat"]
 
 @click.command(short_help="Measure answers: speed, streams, memory, quality.")
 @click.argument("sets", nargs=-1, required=True, metavar="SET[:LANGUAGE]...")
-@click.option(
-    "--questions", type=click.IntRange(1), default=300, show_default=True, help="Questions of each set."
-)
-@click.option(
-    "--latency-chats", type=click.IntRange(0), default=100, show_default=True, help="Chats that are timed."
-)
-@click.option(
-    "--streams", type=click.IntRange(0), default=256, show_default=True, help="Maximum streams at a time."
-)
-@click.option(
-    "--cancelled-chats",
-    type=click.IntRange(0),
-    default=20,
-    show_default=True,
-    help="Chats left in the middle.",
-)
-@click.option(
-    "--memory-chats",
-    type=click.IntRange(0),
-    default=2000,
-    show_default=True,
-    help="Chats between the two looks at the memory.",
-)
-@click.option("--tokens", type=click.IntRange(1), default=200, show_default=True, help="Tokens of an answer.")
-@click.option(
-    "--tokens-per-second", type=click.FloatRange(1), default=100, show_default=True, help="The model's speed."
-)
+@number("--questions", 300, "Questions of each set.")
+@number("--latency-chats", 100, "Chats that are timed.", minimum=0)
+@number("--streams", 256, "Maximum streams at a time.", minimum=0)
+@number("--cancelled-chats", 20, "Chats left in the middle.", minimum=0)
+@number("--memory-chats", 2000, "Chats between the two looks at the memory.", minimum=0)
+@number("--tokens", 200, "Tokens of an answer.")
+@number("--tokens-per-second", 100.0, "The model's speed.")
 @json_option
 def chat(
     sets: tuple[str, ...],

@@ -9,6 +9,7 @@ from groundline_cli.terminal import print_columns, print_json
 from groundline_benchmarks.extract.benchmark import ExtractFigures, measure_extraction
 from groundline_benchmarks.ingest.corpus import only_warnings
 from groundline_benchmarks.measuring.goals import goals_as_json, print_goals
+from groundline_benchmarks.measuring.options import number
 from groundline_benchmarks.measuring.running import Report, run
 
 __all__ = ["extract"]
@@ -16,9 +17,7 @@ __all__ = ["extract"]
 
 @click.command()
 @click.option("--seed", default=1, show_default=True, help="Of the documents; another makes others.")
-@click.option(
-    "--pages", type=click.IntRange(min=1), default=300, show_default=True, help="Of the PDF that is timed."
-)
+@number("--pages", 300, "Of the PDF that is timed.")
 @click.option("--scans/--no-scans", "with_scans", default=True, show_default=True, help="They take a minute.")
 @json_option
 def extract(seed: int, pages: int, with_scans: bool, as_json: bool) -> None:

@@ -11,6 +11,7 @@ from pydantic import AnyHttpUrl, SecretStr
 
 from groundline_benchmarks.feed.benchmark import Sizes, measure
 from groundline_benchmarks.ingest.corpus import only_warnings
+from groundline_benchmarks.measuring.options import number
 from groundline_benchmarks.measuring.running import run
 
 __all__ = ["feed"]
@@ -30,12 +31,8 @@ __all__ = ["feed"]
     envvar="GROUNDLINE_WEAVIATE__REPLICATION_FACTOR",
     help="Nodes that hold each object.",
 )
-@click.option(
-    "--chunks", type=click.IntRange(1), default=5_000, show_default=True, help="Chunks to store, three times."
-)
-@click.option(
-    "--documents", type=click.IntRange(1), default=100, show_default=True, help="Documents to look for."
-)
+@number("--chunks", 5_000, "Chunks to store, three times.")
+@number("--documents", 100, "Documents to look for.")
 @click.option(
     "--data-dir", type=click.Path(path_type=Path), help="Directory of the database. Default: temporary."
 )

@@ -6,6 +6,7 @@ from groundline_cli.terminal import print_columns, print_json
 
 from groundline_benchmarks.idle.benchmark import IdleFigures, measure_idle
 from groundline_benchmarks.measuring.goals import goals_as_json, print_goals
+from groundline_benchmarks.measuring.options import number
 from groundline_benchmarks.measuring.running import Report, run
 from groundline_benchmarks.measuring.suite import PROCESSES, started_suite, working_directory
 
@@ -13,13 +14,7 @@ __all__ = ["idle"]
 
 
 @click.command()
-@click.option(
-    "--seconds",
-    type=click.FloatRange(min=0, min_open=True),
-    default=60.0,
-    show_default=True,
-    help="How long to watch; the system counts in steps of 10 ms.",
-)
+@number("--seconds", 60.0, "How long to watch; the system counts in steps of 10 ms.", minimum=0)
 @json_option
 def idle(seconds: float, as_json: bool) -> None:
     """Measure the processor time of a suite that nobody uses.

@@ -9,33 +9,16 @@ from groundline_cli.terminal import print_columns, print_json
 
 from groundline_benchmarks.ingest.benchmark import Measure, Sizes, measure
 from groundline_benchmarks.ingest.corpus import only_warnings
+from groundline_benchmarks.measuring.options import number
 from groundline_benchmarks.measuring.running import run
 
 __all__ = ["ingest"]
 
 
 @click.command()
-@click.option(
-    "--chunks",
-    type=click.IntRange(0),
-    default=20_000,
-    show_default=True,
-    help="Chunks to store with vectors given; 0: none.",
-)
-@click.option(
-    "--texts",
-    type=click.IntRange(0),
-    default=1_000,
-    show_default=True,
-    help="Texts to ingest with the local model; 0: none.",
-)
-@click.option(
-    "--document-mib",
-    type=click.IntRange(0),
-    default=200,
-    show_default=True,
-    help="Size of the large text; 0: none.",
-)
+@number("--chunks", 20_000, "Chunks to store with vectors given; 0: none.", minimum=0)
+@number("--texts", 1_000, "Texts to ingest with the local model; 0: none.", minimum=0)
+@number("--document-mib", 200, "Size of the large text; 0: none.", minimum=0)
 @click.option(
     "--data-dir", type=click.Path(path_type=Path), help="Directory of the database. Default: temporary."
 )

@@ -15,6 +15,7 @@ from groundline_benchmarks.lexical.benchmark import (
     databases_on,
     measure_engines,
 )
+from groundline_benchmarks.measuring.options import number
 from groundline_benchmarks.measuring.running import Report, run
 from groundline_benchmarks.measuring.suite import working_directory
 
@@ -28,13 +29,7 @@ __all__ = ["lexical"]
     envvar="GROUNDLINE_BENCH_POSTGRES_URL",
     help="A PostgreSQL server, with the right to create databases and extensions. Default: an embedded one.",
 )
-@click.option(
-    "--chunks",
-    type=click.IntRange(min=100),
-    default=20_000,
-    show_default=True,
-    help="Chunks of 150 words to index.",
-)
+@number("--chunks", 20_000, "Chunks of 150 words to index.", minimum=100)
 @json_option
 def lexical(url: str | None, chunks: int, as_json: bool) -> None:
     """Measure the keyword engines of a server: latency, throughput, inserts and size of the index.

@@ -11,6 +11,7 @@ from groundline_cli.terminal import print_columns, print_json
 
 from groundline_benchmarks.measuring.goals import goals_as_json, print_goals
 from groundline_benchmarks.measuring.load import Figures, services_to_postgres
+from groundline_benchmarks.measuring.options import number
 from groundline_benchmarks.measuring.running import Report, run
 from groundline_benchmarks.measuring.suite import PROCESSES, started_suite, working_directory
 from groundline_benchmarks.retrieval.benchmark import Result, goals, load, measure_collection
@@ -65,16 +66,8 @@ _PROCESSOR_HEADINGS: Final = (
     help="With weaviate, measure it beside PostgreSQL: GROUNDLINE_WEAVIATE__HTTP_URL and "
     "GROUNDLINE_WEAVIATE__GRPC_TARGET say where it runs.",
 )
-@click.option(
-    "--queries", type=click.IntRange(min=1), default=100, show_default=True, help="Serial searches."
-)
-@click.option(
-    "--seconds",
-    type=click.FloatRange(min=0, min_open=True),
-    default=3.0,
-    show_default=True,
-    help=f"How long {CLIENTS} clients search at once, for each way and case.",
-)
+@number("--queries", 100, "Serial searches.")
+@number("--seconds", 3.0, f"How long {CLIENTS} clients search at once, for each way and case.", minimum=0)
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),

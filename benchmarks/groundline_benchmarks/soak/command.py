@@ -10,6 +10,7 @@ from groundline_cli.terminal import print_columns, print_json
 
 from groundline_benchmarks.chaos.benchmark import prepared_load
 from groundline_benchmarks.measuring.goals import goals_as_json, print_goals
+from groundline_benchmarks.measuring.options import number
 from groundline_benchmarks.measuring.running import MeasurementError, Report, run
 from groundline_benchmarks.measuring.suite import started_suite, working_directory
 from groundline_benchmarks.soak.benchmark import SoakFigures, measure_soak
@@ -20,13 +21,7 @@ _MISSED_EXIT_CODE: Final = 1
 
 
 @click.command()
-@click.option(
-    "--minutes",
-    type=click.FloatRange(min=0, min_open=True),
-    default=10.0,
-    show_default=True,
-    help="How long it is used, after half a minute to warm up.",
-)
+@number("--minutes", 10.0, "How long it is used, after half a minute to warm up.", minimum=0)
 @json_option
 def soak(minutes: float, as_json: bool) -> None:
     """Measure the growth of memory, descriptors, connections and threads of each process under a steady load.
