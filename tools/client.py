@@ -23,9 +23,9 @@ from google.protobuf.descriptor_pb2 import (
     MethodDescriptorProto,
     MethodOptions,
 )
+from project import ROOT
 from reference import PACKAGE, Comments, Path_, read_files
 
-ROOT: Final = Path(__file__).resolve().parent.parent
 CLIENT: Final = ROOT / "clients/python/groundline_client"
 TYPESCRIPT: Final = ROOT / "clients/typescript/src"
 BIN: Final = Path(sys.executable).parent

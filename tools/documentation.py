@@ -8,15 +8,14 @@ not exist fails `make docs`.
 
 import posixpath
 import re
-from pathlib import Path
 from typing import Final
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.plugins import get_plugin_logger
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from project import ROOT
 
-ROOT: Final = Path(__file__).resolve().parent.parent
 FOLDER: Final = "docs/"
 INCLUDED: Final = (
     "README.md",

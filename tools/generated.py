@@ -3,11 +3,10 @@
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+
+from project import ROOT
 
 __all__ = ["write_or_check"]
-
-ROOT: Final = Path(__file__).resolve().parent.parent
 
 
 def write_or_check(arguments: Sequence[str], fresh: Mapping[Path, str], remake: str, usage: str) -> int:

@@ -22,8 +22,8 @@ import yaml
 from kubernetes_validate import utils as kubernetes_validate
 from manifest_rules import Manifests, Node, all_problems
 from npm import NpmError, npm
+from project import ROOT
 
-ROOT: Final = Path(__file__).resolve().parent.parent
 DEPLOY: Final = ROOT / "deploy"
 
 SUPPORTED_MINORS: Final = 3

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).resolve().parent.parent
+from project import ROOT
+
 INSTALLED: Final = Path(sys.prefix) / "node"
 
 

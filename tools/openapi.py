@@ -11,7 +11,6 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from generated import write_or_check
@@ -30,9 +29,9 @@ from groundline_runtime.errors import Code
 from groundline_runtime.status import DOMAIN
 from groundline_validation.rules import rules_of
 from openapi_examples import EXAMPLES
+from project import ROOT
 from reference import PACKAGE, read_files
 
-ROOT: Final = Path(__file__).resolve().parent.parent
 DOCUMENT: Final = ROOT / "gateway/groundline_gateway/page/openapi.json"
 """File in the gateway's package, which serves it; docs/reference has a link to it."""
 

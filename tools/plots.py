@@ -12,15 +12,14 @@ import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import matplotlib as mpl
 from generated import write_or_check
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, StrMethodFormatter
+from project import ROOT
 
-ROOT: Final = Path(__file__).resolve().parent.parent
 DRAWINGS: Final = ROOT / "docs/images"
 RETRIEVER: Final = "services/retriever/README.md"
 RERANKER: Final = "libs/ranking/README.md"

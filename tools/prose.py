@@ -10,10 +10,10 @@ import subprocess
 import sys
 import tokenize
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).parent.parent
+from project import ROOT
+
 LEFT_OUT: Final = re.compile(r"_pb2|^examples/|^CHANGELOG|^docs/reference/|tools/prose|test_prose")
 """Files that are generated, samples, or about these rules."""
 

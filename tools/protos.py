@@ -21,8 +21,8 @@ from typing import Final
 
 from google.protobuf import descriptor_pb2
 from grpc_tools import protoc
+from project import ROOT
 
-ROOT: Final = Path(__file__).resolve().parent.parent
 STUBS: Final = ROOT / "libs/contracts/groundline/v1"
 # Protos of Weaviate: the server's contract, so neither linted nor compared.
 WIRE: Final = ROOT / "libs/weaviate"
