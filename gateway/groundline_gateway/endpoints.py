@@ -1,7 +1,7 @@
 """Addresses that the contracts give their RPCs: one endpoint for each google.api.http rule."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -50,6 +50,11 @@ class Endpoint:
     def pattern(self) -> str:
         """Regular expression that matches its paths."""
         return "[^/]+".join(re.escape(part) for part in _VARIABLE.split(self.template))
+
+    @property
+    def variables(self) -> Sequence[str]:
+        """Fields that its paths hold."""
+        return [variable[1:-1].partition("=")[0] for variable in _VARIABLE.findall(self.template)]
 
     @property
     def is_fixed(self) -> bool:

@@ -192,6 +192,8 @@ class Fuzzer:
             content = json.dumps(body).encode() if endpoint.body_field else b""
         if self.random.random() < 0.3:
             path += "?" + quote(self.random.choice(TEXTS)[:200], safe="=&") + "=" + quote(self._text()[:200])
+            if self.random.random() < 0.3:
+                path += "&" + path.partition("?")[2]
         if self.random.random() < 0.3:
             content = self._mutated(content)
         if self.random.random() < 0.1:

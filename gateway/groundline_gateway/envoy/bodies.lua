@@ -1,8 +1,9 @@
--- Refuses what would go on as something else: a JSON body that holds what its message has no field for, or that says
--- something twice (Envoy's transcoder drops the one and takes the last of the other, silently), and an address that is
--- no text, which no service could decode. Before this text stand MESSAGES (for each message its
--- fields by every spelling, and the messages that they hold; a map has the message of its values instead), ROUTES (what the body of each route is), MAX_DEPTH
--- and MAX_VALUES.
+-- Refuses what would go on as something else: a JSON body that holds what its message has no field for, or a body or
+-- query that says something twice (Envoy's transcoder drops the one and takes the last of the other, silently), and an
+-- address that is no text, which no service could decode. Before this text stand MESSAGES (for each message its
+-- fields by every spelling, those that are lists, and the messages that they hold; a map has the message of its values
+-- instead), ROUTES (the message of each route's body and that of its request, and the fields in its path), MAX_DEPTH and
+-- MAX_VALUES.
 -- It is strict about JSON, since Envoy is not: what only Envoy could read would pass unseen. Values are Envoy's to
 -- check. Every byte is read once, in loops that LuaJIT compiles; plain searches for quotes and backslashes are memchr.
 local byte, find, sub, concat = string.byte, string.find, string.sub, table.concat
@@ -197,14 +198,47 @@ local function refuse(request, wrong, description)
   request:respond({[":status"] = "400"}, description or "")
 end
 
+local function unescaped(address)
+  return (address:gsub("%%(%x%x)", function(digits)
+    return string.char(tonumber(digits, 16))
+  end))
+end
+
+-- The violations of a query that says again what it or the path has said; nil where there are none. What is no field
+-- is for the transcoder to refuse.
+local function repeated_parameters(address, route)
+  local query = address:match("%?([^#]*)")
+  local seen, found = {}, {}
+  for field in pairs(query and route.path or {}) do
+    seen[field] = true
+  end
+  for parameter in (query or ""):gmatch("[^&]+") do
+    local name = unescaped(parameter:match("^[^=]*"))
+    local message, field, is_list = MESSAGES[route.request], "", false
+    for step in name:gmatch("[^.]+") do
+      local known = message and message.fields and message.fields[step]
+      if not known then
+        field = nil
+        break
+      end
+      field = field .. "." .. known
+      is_list = message.lists[known]
+      message = MESSAGES[message.inner[known]]
+    end
+    if field and seen[field] and not is_list and #found < MAX_VIOLATIONS then
+      found[#found + 1] = {field = name, description = "is given more than once"}
+    end
+    seen[field or name] = true
+  end
+  return found[1] and found
+end
+
 -- Whether the bytes that a path stands for are UTF-8, as every text of a message has to be.
 local function is_text(address)
   if not find(address, "%%[89a-fA-F]") and not find(address, "[\128-\255]") then
     return true
   end
-  local bytes = address:gsub("%%(%x%x)", function(digits)
-    return string.char(tonumber(digits, 16))
-  end)
+  local bytes = unescaped(address)
   local at = 1
   while at <= #bytes do
     local first, second = byte(bytes, at, at + 1)
@@ -231,10 +265,15 @@ local function is_text(address)
 end
 
 function envoy_on_request(request)
-  if not is_text(request:headers():get(":path")) then
+  local address = request:headers():get(":path")
+  if not is_text(address) then
     return refuse(request, nil, "the address holds bytes that are no UTF-8")
   end
   local route = ROUTES[request:streamInfo():routeName()]
+  local twice = repeated_parameters(address, route)
+  if twice then
+    return refuse(request, twice)
+  end
   if route.raw then
     return
   end

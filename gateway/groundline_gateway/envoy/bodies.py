@@ -1,4 +1,4 @@
-"""Fields that a JSON body may have, from the contracts, in the form that bodies.lua reads."""
+"""Fields that a JSON body or a query may have, from the contracts, in the form that bodies.lua reads."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -22,12 +22,18 @@ _WELL_KNOWN: Final = "google.protobuf."
 
 
 def script(endpoints: Iterable[Endpoint]) -> str:
-    """Return bodies.lua with the messages of the endpoints' bodies."""
+    """Return bodies.lua with the messages of the endpoints' requests."""
     messages: dict[str, Any] = {}
     routes: dict[str, Any] = {}
     for endpoint in endpoints:
-        body = endpoint.json_body
-        routes[endpoint.name] = {"raw": True} if endpoint.is_upload else {"message": body and body.full_name}
+        body, request = endpoint.json_body, endpoint.method.input_type
+        routes[endpoint.name] = {
+            "raw": endpoint.is_upload,
+            "message": body and body.full_name,
+            "request": request.full_name,
+            "path": {f".{name}": True for name in endpoint.variables},
+        }
+        _add(messages, request)
         if body is not None:
             _add(messages, body)
     return lua.constants(
@@ -43,7 +49,8 @@ def _add(messages: dict[str, Any], message: Descriptor) -> None:
         return
     fields: dict[str, str] = {}
     inner: dict[str, str] = {}
-    messages[message.full_name] = {"fields": fields, "inner": inner}
+    lists = {field.name: True for field in message.fields if field.is_repeated}
+    messages[message.full_name] = {"fields": fields, "lists": lists, "inner": inner}
     for field in message.fields:
         # A client may use either spelling of a field.
         fields[field.name] = fields[field.json_name] = field.name

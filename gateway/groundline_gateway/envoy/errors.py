@@ -130,12 +130,12 @@ def _in_openais_words(mapper: dict[str, Any]) -> dict[str, Any]:
 
 
 def _violations() -> dict[str, Any]:
-    """Return the mapper for a body whose fields bodies.lua has refused by name."""
+    """Return the mapper for a request whose fields bodies.lua has refused by name."""
     details = [
         {"@type": f"{_TYPE}ErrorInfo", "reason": "INVALID_REQUEST", "domain": _DOMAIN},
         {"@type": f"{_TYPE}BadRequest", "fieldViolations": "%DYNAMIC_METADATA(groundline:violations)%"},
     ]
-    body = {"code": 3, "message": "the body has fields that are not allowed", "details": details}
+    body = {"code": 3, "message": "the request has fields that are not allowed", "details": details}
     return {"filter": _told("violations"), "body_format_override": {"json_format": body}}
 
 

@@ -98,6 +98,25 @@ async def test_what_is_said_twice_is_refused(
     assert upstream.calls == []
 
 
+@pytest.mark.parametrize(
+    ("path", "named"),
+    [
+        ("/api/threads?pageSize=1&pageSize=2", "pageSize"),
+        ("/api/threads?pageSize=1&page_size=2", "page_size"),
+        ("/api/threads?pageSize=1&page%53ize=2", "pageSize"),
+        ("/api/collections/a?collectionId=b", "collectionId"),
+        ("/api/collections/a?collection_id=a", "collection_id"),
+    ],
+)
+async def test_a_query_parameter_that_is_said_twice_is_refused(
+    upstream: Any, alice: httpx.AsyncClient, path: str, named: str
+) -> None:
+    response = await alice.get(path)
+
+    assert violations(response) == {named: "is given more than once"}
+    assert upstream.calls == []
+
+
 async def test_many_wrong_fields_are_not_all_listed(upstream: Any, alice: httpx.AsyncClient) -> None:
     response = await alice.post("/api/search", json={f"field{n}": n for n in range(1000)})
 
