@@ -47,12 +47,12 @@ from groundline_gateway.envoy.routes import (
 from groundline_gateway.keys import Holder
 from groundline_gateway.settings import GatewaySettings
 
-# Envoy answers a named origin's question itself, and only where the route leads to a service; what is left of
-# such requests needs a key, and ends at the transcoder.
+# Envoy answers a named origin's question itself, and only where the route leads to a cluster. There is none
+# of this name: what is left of such requests ends here.
 _PREFLIGHT: Final = {
     "name": "preflight",
     "match": {"prefix": "/", "headers": [{"name": ":method", "string_match": {"exact": "OPTIONS"}}]},
-    "route": {"cluster": "coordinator"},
+    "route": {"cluster": "none", "cluster_not_found_response_code": "NOT_FOUND"},
 }
 # Filters that only JSON, pages and browsers need.
 _NOT_FOR_GRPC: Final = frozenset(
@@ -90,7 +90,7 @@ def render(
     )
     if settings.cors_origins:
         override(site, "cors", cors(settings.cors_origins))
-        site["routes"].insert(0, _PREFLIGHT)
+        site["routes"].insert(0, copy.deepcopy(_PREFLIGHT))
     fill_own_routes(named(site["routes"]))
     # Before the last route, which matches everything.
     site["routes"][-1:-1] = [

@@ -58,13 +58,13 @@ REFLECTION_PATHS: Final = (
     "/grpc.reflection.v1alpha.ServerReflection/",
 )
 # Routes that need no key.
-_PUBLIC_ROUTES: Final = ("page", "docs", "openapi", "healthz", "unknown")
+_PUBLIC_ROUTES: Final = ("preflight", "page", "docs", "openapi", "healthz", "unknown")
 _BUFFER_PER_ROUTE: Final = f"{EXTENSIONS}.filters.http.buffer.v3.BufferPerRoute"
 
 
 def fill_own_routes(routes: dict[str, Node]) -> None:
     """Fill the routes that the gateway answers itself."""
-    for name in _PUBLIC_ROUTES:
+    for name in routes.keys() & _PUBLIC_ROUTES:
         for filter_name in ("identity", "rbac", "bodies", "grpc_json_transcoder"):
             override(routes[name], filter_name, {"@type": FILTER_CONFIG, "disabled": True})
     for route in routes.values():

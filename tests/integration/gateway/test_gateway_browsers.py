@@ -69,6 +69,19 @@ async def test_every_origin_may_be_named(upstream: Any, launch: Any) -> None:
     assert asked.headers["access-control-allow-origin"] in ("*", "http://localhost:3000")
 
 
+@pytest.mark.parametrize("kind", ["application/json", "application/grpc", "application/grpc-web+proto"])
+@pytest.mark.parametrize("path", ["/api/answer", "/groundline.v1.CoordinatorService/Answer", "/v1/models"])
+async def test_a_question_about_origins_leads_to_no_service(
+    upstream: Any, launch: Any, path: str, kind: str
+) -> None:
+    async with launch(cors_origins=[APP]) as gateway, gateway.client() as client:
+        asked = await client.options(path, headers={"content-type": kind, "te": "trailers"})
+
+    # Envoy answers gRPC in its own words.
+    assert asked.status_code == 404 or asked.headers["grpc-status"] == "12"
+    assert '"upstream"' not in gateway.log.read_text()
+
+
 async def raw(client: httpx.AsyncClient, path: str, encodings: str) -> tuple[httpx.Response, bytes]:
     """Return the response with its raw body."""
     headers = {"accept-encoding": encodings}
