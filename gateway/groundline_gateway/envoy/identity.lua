@@ -103,13 +103,17 @@ local function escape(text)
   end))
 end
 
--- Who a checked token stands for; nil where none has come. What no principal may hold is escaped in it, so that no
--- value of a claim can read as another, or as several.
+-- Who a checked token stands for; nil where none has come, or nil and what is wrong with it. What no principal may hold
+-- is escaped in it, so that no value of a claim can read as another, or as several.
 local function token_holder(info)
   local checked = info:dynamicMetadata():get("envoy.filters.http.jwt_authn")
   for issuer, take in pairs(CLAIMS) do
     local claims = checked and checked[issuer]
     if claims then
+      -- Envoy passes over extensions that a recipient must understand (RFC 7515, section 4.1.11).
+      if checked[issuer .. "_header"].crit ~= nil then
+        return nil, "its header has crit"
+      end
       local principals, scopes = {}, {unpack(take.scopes)}
       for place, each in ipairs(take.principals) do
         for _, value in ipairs(strings(claims, each.claim)) do
@@ -144,8 +148,11 @@ function envoy_on_request(request)
   if key == nil then
     key = (headers:get("authorization") or ""):match("^[Bb][Ee][Aa][Rr][Ee][Rr] +(%S+)$")
   end
-  local holder = token_holder(info)
-  if holder then
+  local holder, wrong = token_holder(info)
+  if wrong then
+    info:dynamicMetadata():set("envoy.filters.http.jwt_authn", "failed", wrong)
+    return request:respond({[":status"] = "401"}, wrong)
+  elseif holder then
     -- One says who calls, not two.
     if headers:get("x-api-key") then
       return refuse(request, "401")

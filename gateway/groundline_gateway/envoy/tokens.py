@@ -1,6 +1,7 @@
 """JWTs of the configured issuers: how Envoy checks them, and the claims that identity.lua reads."""
 
 import json
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +18,9 @@ AUTHENTICATION: Final = f"{EXTENSIONS}.filters.http.jwt_authn.v3.JwtAuthenticati
 _FETCH_TIMEOUT: Final = "5s"
 # The three parts of a token. Any other value of Authorization: Bearer is an API key.
 _BEARER_JWT: Final = r"(?i:bearer) +[^.\s]*\.[^.\s]*\.[^.\s]*"
+
+# Envoy keeps the keys that it had when it is given an empty set. This one holds a key that nobody knows.
+_NO_KEYS: Final = json.dumps({"keys": [{"kty": "oct", "alg": "HS512", "k": secrets.token_urlsafe(64)}]})
 
 
 def authentication(issuers: Sequence[JwtIssuer]) -> dict[str, Any]:
@@ -50,12 +54,12 @@ def key_set(file: Path) -> str:
     """Read a file that holds a JSON Web Key Set. Raises SettingsError."""
     try:
         text = file.read_text(encoding="utf-8")
-        is_one = isinstance(json.loads(text)["keys"], list)
+        keys = json.loads(text)["keys"]
     except (OSError, ValueError, KeyError, TypeError):
-        is_one = False
-    if not is_one:
+        keys = None
+    if not isinstance(keys, list):
         raise SettingsError(f"jwks_file: {file} cannot be read as a JSON Web Key Set")
-    return text
+    return text if keys else _NO_KEYS
 
 
 def cluster_name(index: int) -> str:
@@ -88,6 +92,7 @@ def _provider(index: int, issuer: JwtIssuer) -> dict[str, Any]:
         "require_expiration": True,
         "from_headers": [{"name": "authorization", "value_prefix": "Bearer "}],
         "payload_in_metadata": _name(index),
+        "header_in_metadata": f"{_name(index)}_header",
         "failed_status_in_metadata": "failed",
         **keys,
     }

@@ -179,6 +179,7 @@ def attacks(server: TokenServer) -> dict[str, str]:
         "a stranger's key in the header": server.token(header={"jwk": stranger.jwk}, sign=stranger.sign),
         "no signature": f"{head}.{payload}.",
         "another payload": f"{head}.{base64url(base64.urlsafe_b64decode(payload + '==') + b' ')}.{signature}",
+        "an extension that must be understood": server.token(header={"crit": ["exp"], "exp": now + 600}),
         "not a token": "a.b.c",
         "empty parts": "..",
     }
@@ -348,6 +349,8 @@ async def test_a_file_of_keys_is_followed(
             file.write_text(json.dumps({"keys": [second.jwk]}))
             await comes_to_ask(client, new, 200)
             assert (await ask(client, old)).status_code == 401
+            file.write_text('{"keys": []}')
+            await comes_to_ask(client, new, 401)
         finally:
             server.signing = first
 
