@@ -57,7 +57,7 @@ def _principals(_context: click.Context, _option: click.Parameter, value: tuple[
     for principal in value:
         if not re.fullmatch(PRINCIPAL_PATTERN, principal):
             raise click.BadParameter(
-                f"{principal!r}: 1 to 128 visible ASCII characters without a comma, such as user:alice"
+                f"{principal!r}: 1 to 128 visible ASCII characters without a comma, not *, such as user:alice"
             )
     if len(value) > 64:
         raise click.BadParameter("64 at most")

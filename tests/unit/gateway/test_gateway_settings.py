@@ -55,6 +55,7 @@ def test_a_wrong_value_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, name:
         ({"client": 'a"b'}, "client"),
         ({"principals": []}, "principals"),
         ({"principals": ["user:a,group:admin"]}, "principals"),
+        ({"principals": ["user:a", "*"]}, "principals"),
         ({"principals": ["user:a\r\nx: y"]}, "principals"),
         ({"role": "admin"}, "role"),
     ],
