@@ -98,6 +98,15 @@ async def test_the_key_leaves_the_address_bar_and_is_asked_for_once(tab: Tab) ->
     assert await tab.js("document.querySelector('#sign-in').hidden")
 
 
+async def test_a_link_with_another_key_does_not_replace_the_tabs_key(tab: Tab) -> None:
+    address = await tab.js("location.href")
+    await tab.command("Page.navigate", url="about:blank")
+    await tab.command("Page.navigate", url=f"{address}#key=bob-key-0123456789")
+    await tab.until("document.readyState === 'complete' && location.protocol === 'http:'")
+    assert await tab.js("location.hash") == ""
+    assert await tab.js("sessionStorage.getItem('groundline.key')") == KEY
+
+
 async def test_an_answer_is_shown_with_its_sources_and_documents_stay_data(upstream: Any, tab: Tab) -> None:
     upstream.on("Chat", full_answer)
     await tab.ask("How do keys work?")
