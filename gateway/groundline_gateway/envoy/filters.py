@@ -21,6 +21,9 @@ from groundline_gateway.settings import GatewaySettings
 # An upload holds up to 3.5 MiB in the buffers of both sides while its service does not read: of one client
 # that would be 700 MiB in two threads, with the settings' defaults.
 _UPLOAD_WEIGHT: Final = 4
+# A stream of reflection holds one of 100 places of all clients: it counts as an eighth of a client's requests,
+# and ends when it asks nothing.
+_REFLECTION_SHARE: Final = 1 / 8
 
 
 def fill_filters(filters: dict[str, Node], exposed: Sequence[Endpoint], settings: GatewaySettings) -> None:
@@ -44,6 +47,7 @@ def fill_filters(filters: dict[str, Node], exposed: Sequence[Endpoint], settings
             WEIGHTS={
                 **dict.fromkeys(sorted(BRINGS_DOCUMENTS), weight),
                 **{each.name: _UPLOAD_WEIGHT for each in exposed if each.is_upload},
+                "Reflection": math.ceil(settings.max_concurrent_requests * _REFLECTION_SHARE),
             },
             MAX_WRONG_KEYS=settings.max_wrong_keys_per_minute,
         )

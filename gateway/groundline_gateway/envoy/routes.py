@@ -26,6 +26,8 @@ from groundline_gateway.settings import GatewaySettings
 _GRACE_SECONDS: Final = 2.0
 # Time for a JSON request to arrive.
 _ARRIVAL_SECONDS: Final = 60.0
+# Maximum time in which a stream of reflection asks nothing.
+_REFLECTION_IDLE_SECONDS: Final = 5.0
 # Retried when a service closes the connection or hangs without an answer; on another replica if there is one.
 _RETRY_LOST: Final = {
     "retry_on": "connect-failure,refused-stream,reset-before-request,reset",
@@ -144,6 +146,7 @@ def reflection_route(path: str, settings: GatewaySettings) -> Node:
         "tracing": {"overall_sampling": {"numerator": 0}},
     }
     _deadline(route, settings.request_timeout_seconds, is_stream=True, is_upload=False)
+    route["route"]["idle_timeout"] = duration(_REFLECTION_IDLE_SECONDS)
     # Reflection requests come one at a time, each after the answer to the one before.
     override(route, "buffer", {"@type": _BUFFER_PER_ROUTE, "disabled": True})
     return route

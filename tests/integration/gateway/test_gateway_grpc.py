@@ -297,6 +297,21 @@ async def test_reflection_describes_the_rpcs_that_are_served_and_nothing_else(
         assert reranker.error_response.error_code == grpc.StatusCode.NOT_FOUND.value[0]
 
 
+async def test_streams_of_reflection_that_ask_nothing_hold_no_place_for_long(
+    program: grpc.aio.Channel,
+) -> None:
+    idle = [
+        program.stream_stream(REFLECTION[0])(metadata=(("x-api-key", str(SEARCHER["key"])),), timeout=30)
+        for _ in range(50)
+    ]
+    async with asyncio.timeout(25):
+        codes = await asyncio.gather(*(stream.code() for stream in idle))
+    # Beyond the client's share streams are refused at once; the others end when nothing is asked.
+    assert codes.count(grpc.StatusCode.RESOURCE_EXHAUSTED) >= 40
+    (answer,) = await reflect(program, REFLECTION[0], ServerReflectionRequest(list_services=""))
+    assert answer.list_services_response.service
+
+
 async def test_a_place_where_no_socket_can_be_is_a_wrong_setting(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="GRPC_PORT"):
         async with reflecting(tmp_path / ("x" * 200)):
