@@ -130,6 +130,23 @@ async def test_the_callers_deadline_cancels_the_handler_and_is_logged_as_such(
     assert [entry["code"] for entry in logs if entry["event"] == "rpc_finished"] == ["DEADLINE_EXCEEDED"]
 
 
+@pytest.mark.parametrize("compression", [grpc.Compression.Gzip, grpc.Compression.Deflate])
+async def test_nothing_is_unpacked(probe: SimpleNamespace, compression: grpc.Compression) -> None:
+    """The gateway's limits count what arrives; it could unpack to a thousand times that."""
+    seen: list[str] = []
+
+    async def look(text: str) -> str:
+        seen.append(text)
+        return text
+
+    async with serve(probe.application(probe.Servicer(look=look))) as target:
+        async with grpc.aio.insecure_channel(target) as channel:
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await probe.Stub(channel).Look(probe.Ask(text="x" * (8 << 20)), compression=compression)
+    assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
+    assert seen == []
+
+
 async def test_a_cancelled_call_cancels_its_handler(reach: Any, probe: SimpleNamespace) -> None:
     begun, ended = asyncio.Event(), asyncio.Event()
 
