@@ -37,8 +37,8 @@ Addresses = Annotated[str, StringConstraints(pattern=rf"^{_ADDRESS}(,{_ADDRESS})
 Origin = Annotated[str, StringConstraints(pattern=r"^(\*|https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?)$")]
 """Scheme, host and port as browsers send them, or "*" for every origin."""
 
-# Visible ASCII without the comma, which separates principals and headers of the same name. Not "*", which stands for
-# everyone in lists of access: what its caller created would be everyone's.
+# Visible ASCII without the comma, which separates principals and headers of the same name. Not "*", which
+# stands for everyone in lists of access: what its caller created would be everyone's.
 PRINCIPAL_PATTERN: Final = r"^([!-)+\--~]|[!-+\--~]{2,128})$"
 CLIENT_PATTERN: Final = r"^[A-Za-z0-9._-]{1,64}$"
 _KEY: Final = re.compile(r"[!-+\--~]{16,256}")

@@ -47,8 +47,8 @@ from groundline_gateway.envoy.routes import (
 from groundline_gateway.keys import Holder
 from groundline_gateway.settings import GatewaySettings
 
-# Envoy answers a named origin's question itself, and only where the route leads to a cluster. There is none
-# of this name: what is left of such requests ends here.
+# Envoy answers a named origin's question itself, and only where the route leads to a cluster. No cluster
+# has this name: other such requests end here.
 _PREFLIGHT: Final = {
     "name": "preflight",
     "match": {"prefix": "/", "headers": [{"name": ":method", "string_match": {"exact": "OPTIONS"}}]},

@@ -21,8 +21,8 @@ from groundline_gateway.settings import GatewaySettings
 # An upload holds up to 3.5 MiB in the buffers of both sides while its service does not read: of one client
 # that would be 700 MiB in two threads, with the settings' defaults.
 _UPLOAD_WEIGHT: Final = 4
-# A stream of reflection holds one of 100 places of all clients: it counts as an eighth of a client's requests,
-# and ends when it asks nothing.
+# A stream of reflection holds one of 100 places of all clients: it counts as an eighth of a client's
+# requests, and ends when it asks nothing.
 _REFLECTION_SHARE: Final = 1 / 8
 
 

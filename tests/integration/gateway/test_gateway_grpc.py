@@ -300,7 +300,7 @@ async def test_reflection_describes_the_rpcs_that_are_served_and_nothing_else(
 async def test_streams_of_reflection_that_ask_nothing_hold_no_place_for_long(
     program: grpc.aio.Channel,
 ) -> None:
-    idle = [
+    idle: list[Any] = [
         program.stream_stream(REFLECTION[0])(metadata=(("x-api-key", str(SEARCHER["key"])),), timeout=30)
         for _ in range(50)
     ]

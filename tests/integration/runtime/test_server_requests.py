@@ -139,10 +139,12 @@ async def test_nothing_is_unpacked(probe: SimpleNamespace, compression: grpc.Com
         seen.append(text)
         return text
 
-    async with serve(probe.application(probe.Servicer(look=look))) as target:
-        async with grpc.aio.insecure_channel(target) as channel:
-            with pytest.raises(grpc.aio.AioRpcError) as refused:
-                await probe.Stub(channel).Look(probe.Ask(text="x" * (8 << 20)), compression=compression)
+    async with (
+        serve(probe.application(probe.Servicer(look=look))) as target,
+        grpc.aio.insecure_channel(target) as channel,
+    ):
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await probe.Stub(channel).Look(probe.Ask(text="x" * (8 << 20)), compression=compression)
     assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
     assert seen == []
 

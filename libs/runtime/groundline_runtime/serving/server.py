@@ -236,7 +236,7 @@ def _options(settings: ServiceSettings) -> list[tuple[str, int]]:
         ("grpc.so_reuseport", int(settings.reuse_port)),
         ("grpc.max_send_message_length", settings.max_message_bytes),
         ("grpc.max_receive_message_length", settings.max_message_bytes),
-        # No compression: the gateway's limits count what arrives, and a thousandth of it may be what it unpacks to.
+        # No compression: the gateway's limits count what arrives, and it could unpack to a thousandfold.
         ("grpc.compression_enabled_algorithms_bitset", 1),
         *CONNECTION_OPTIONS,
         ("grpc.keepalive_time_ms", 60_000),
