@@ -101,7 +101,7 @@ async def store(stores: Stores, collection: StoredCollection, uri: str, rows: in
     version = DocumentVersion(uri, kind, uri, "text/plain", b"c", b"i", uri.encode(), len(text), {}, ())
     chunks = [PreparedChunk(Section(text, 0, len(text)), "", text, b"")] * rows
     vectors = np.ones((rows, DIMENSIONS), np.float16)
-    await stores.documents.store(collection, [NewVersion(version, chunks, vectors, [TextSegment(text)])])
+    await stores.versions.store(collection, [NewVersion(version, chunks, vectors, [TextSegment(text)])])
 
 
 async def drain(feeding: Feeding) -> None:

@@ -174,7 +174,7 @@ async def _store(stores: Stores, collection: StoredCollection, rows: Sequence[Ne
 
     async def connection() -> None:
         for batch in batches:
-            await stores.documents.store(collection, batch)
+            await stores.versions.store(collection, batch)
 
     begun = time.perf_counter()
     async with asyncio.TaskGroup() as tasks:
@@ -221,7 +221,7 @@ async def _seconds_until_found(
 ) -> float:
     """Measure from the commit of a document until the index proposes its last chunk, by the chunk's own
     vector."""
-    [(document_id, _)] = await stores.documents.store(collection, [new])
+    [(document_id, _)] = await stores.versions.store(collection, [new])
     begun = time.perf_counter()
     async with acquire(pool) as connection:
         wanted = await connection.fetchval(

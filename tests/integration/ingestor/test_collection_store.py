@@ -81,7 +81,7 @@ async def test_counts_are_of_what_the_caller_may_read(stores: Stores) -> None:
     collection = await create(stores, "counted-for")
     await store(stores, collection, "a.md", "one", "two")
     secret = replace(a_version("b.md", "three"), allowed_principals=("user:ann",))
-    await stores.documents.store(collection, [a_new(secret, "three")])
+    await stores.versions.store(collection, [a_new(secret, "three")])
 
     async def seen(*principals: str) -> list[tuple[int, int]]:
         found = await stores.collections.find("counted-for", principals)

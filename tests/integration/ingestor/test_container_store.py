@@ -133,14 +133,14 @@ async def test_a_container_is_refreshed_only_while_all_within_it_is_done(stores:
     item = await lease_alone(stores, collection, "a.zip")
     await store_container(stores, collection, item, [a_member("a.zip!/b.txt", "inside")])
     version = a_version("a.zip", "a.zip")
-    assert await stores.documents.refresh(collection, version, []) is None
+    assert await stores.versions.refresh(collection, version, []) is None
     [member] = await lease(stores)
     await store_container(stores, collection, member, None)
-    refreshed = await stores.documents.refresh(collection, version, [])
+    refreshed = await stores.versions.refresh(collection, version, [])
     assert refreshed is not None
     assert refreshed[1] == job_pb2.INGESTION_OUTCOME_UNCHANGED
     changed = replace(version, metadata={"year": 2026})
-    assert await stores.documents.refresh(collection, changed, []) is None, "so would what is within"
+    assert await stores.versions.refresh(collection, changed, []) is None, "so would what is within"
 
 
 async def test_documents_are_listed_by_what_they_are_within(stores: Stores) -> None:

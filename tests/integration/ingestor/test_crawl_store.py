@@ -59,7 +59,7 @@ async def test_a_dry_crawl_notes_what_would_become_of_pages_and_takes_none_in(st
     for uri, principals in ((known, ()), (changed, ()), (refused, ("user:bob",))):
         version = replace(a_version(uri, "text"), allowed_principals=principals)
         new = replace(a_new(version, "text"), principals=principals)
-        await stores.documents.store(collection, [new])
+        await stores.versions.store(collection, [new])
     ordered = OrderedCrawl(pb.WebCrawl(start_url="https://a.test/"), is_dry_run=True)
     job_id = await stores.crawls.enqueue(collection, ordered, ("user:ann",), "")
     leased = await next_crawl(stores)
@@ -107,7 +107,7 @@ async def test_a_job_is_under_way_until_its_crawl_and_its_pages_have_ended(store
     await stores.crawls.add_page(item.claim, collection, a_hand_in("https://a.test/one"))
     [page] = await lease(stores)
     new = replace(a_new(a_version(page.uri, "text"), "text"), claim=page.claim)
-    await stores.documents.store(collection, [new])
+    await stores.versions.store(collection, [new])
     assert (await seen())[0] == job_pb2.JOB_STATE_RUNNING
     await stores.crawls.add_failure(item.claim, "https://a.test/two", FAILURE)
     await stores.crawls.finish(item.claim)

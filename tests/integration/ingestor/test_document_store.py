@@ -47,7 +47,7 @@ async def test_a_document_of_a_collection_that_is_gone_is_refused(stores: Stores
     await stores.collections.delete("gone")
     for call in (
         store(stores, collection, "a.md", "text"),
-        stores.documents.refresh(collection, a_version("a.md", "text"), ()),
+        stores.versions.refresh(collection, a_version("a.md", "text"), ()),
         stores.documents.delete(collection, str(uuid.uuid4())),
         stores.jobs.enqueue(collection, [a_hand_in("a.md")], (), ""),
         stores.crawls.enqueue(collection, CRAWL, (), ""),
@@ -88,22 +88,22 @@ async def test_the_same_uri_stored_at_once_holds_one_of_the_texts(stores: Stores
 
 async def test_nothing_is_refreshed_of_another_content(stores: Stores) -> None:
     collection = await create(stores, "other")
-    assert await stores.documents.refresh(collection, a_version("a.md", "old"), ()) is None
+    assert await stores.versions.refresh(collection, a_version("a.md", "old"), ()) is None
     await store(stores, collection, "a.md", "old")
-    assert await stores.documents.refresh(collection, a_version("a.md", "new"), ()) is None
+    assert await stores.versions.refresh(collection, a_version("a.md", "new"), ()) is None
 
 
 async def test_a_document_that_the_caller_may_not_read_is_not_replaced(stores: Stores, pool: Pool) -> None:
     collection = await create(stores, "restricted")
     secret = replace(a_version("a.md", "secret"), allowed_principals=("user:ann",))
-    [(document_id, _)] = await stores.documents.store(collection, [a_new(secret, "secret")])
+    [(document_id, _)] = await stores.versions.store(collection, [a_new(secret, "secret")])
     before = await stores.documents.find("restricted", document_id)
     for principals in ((), ("user:bob",)):
         other = replace(a_new(a_version("a.md", "mine"), "mine"), principals=principals)
         for call in (
-            stores.documents.store(collection, [a_new(a_version("b.md", "b"), "b"), other]),
-            stores.documents.refresh(collection, a_version("a.md", "mine"), principals),
-            stores.documents.refresh(collection, a_version("a.md", "secret"), principals),
+            stores.versions.store(collection, [a_new(a_version("b.md", "b"), "b"), other]),
+            stores.versions.refresh(collection, a_version("a.md", "mine"), principals),
+            stores.versions.refresh(collection, a_version("a.md", "secret"), principals),
         ):
             assert await refusal(call) is PermissionDeniedError
     assert await stores.documents.find("restricted", document_id) == before
@@ -111,7 +111,7 @@ async def test_a_document_that_the_caller_may_not_read_is_not_replaced(stores: S
     assert [one.uri for one in await listed(stores, collection.collection_id)] == []
 
     own = replace(a_new(a_version("a.md", "open"), "open"), principals=("user:ann",))
-    assert await stores.documents.store(collection, [own]) == [
+    assert await stores.versions.store(collection, [own]) == [
         (document_id, job_pb2.INGESTION_OUTCOME_UPDATED)
     ]
 
@@ -139,7 +139,7 @@ async def test_what_a_filter_selects_is_deleted_and_nothing_else(stores: Stores)
     for into in (collection, other):
         for uri, values in metadata.items():
             version = replace(a_version(uri, uri), metadata=values)
-            await stores.documents.store(into, [a_new(version, uri)])
+            await stores.versions.store(into, [a_new(version, uri)])
 
     async def selected(condition: dict[str, Any]) -> int:
         return await stores.documents.count_selected(collection, parse(condition), ())
@@ -165,7 +165,7 @@ async def test_what_a_filter_selects_is_deleted_and_nothing_else(stores: Stores)
 async def test_a_filter_selects_only_what_the_caller_may_read(stores: Stores) -> None:
     collection = await create(stores, "private-selecting")
     version = replace(a_version("a", "a"), allowed_principals=("user:ann",))
-    await stores.documents.store(collection, [a_new(version, "a")])
+    await stores.versions.store(collection, [a_new(version, "a")])
     everything = parse({"$source_type": "file"})
     for principals, count in (((), 0), (("user:bob",), 0), (("user:ann",), 1)):
         assert await stores.documents.count_selected(collection, everything, principals) == count
@@ -188,7 +188,7 @@ async def test_documents_are_listed_by_uri_to_those_who_may_read_them(stores: St
     collection = await create(stores, "listed")
     for uri, principals in (("c", ()), ("a", ("user:ann",)), ("b", ())):
         version = replace(a_version(uri, uri), allowed_principals=principals)
-        await stores.documents.store(collection, [a_new(version, uri)])
+        await stores.versions.store(collection, [a_new(version, uri)])
 
     async def seen(*principals: str, after: DocumentKey | None = None, limit: int = 10) -> list[str]:
         found = await listed(stores, "listed", *principals, after=after, limit=limit)
@@ -203,7 +203,7 @@ async def test_documents_are_listed_in_the_order_asked_for_page_by_page(stores: 
     collection = await create(stores, "ordered")
     for uri, title, content in (("1", "b", "xx"), ("2", "a", "xxx"), ("3", "b", "x")):
         version = replace(a_version(uri, content), title=title)
-        await stores.documents.store(collection, [a_new(version, content)])
+        await stores.versions.store(collection, [a_new(version, content)])
 
     async def seen(order_by: str) -> str:
         order, place, uris = DocumentOrder.of(order_by), None, ""
@@ -227,7 +227,7 @@ async def test_documents_are_listed_by_what_names_them(stores: Stores) -> None:
         ("leave_old.pdf", "Annual", "application/pdf"),
     ):
         version = replace(a_version(uri, uri), title=title, mime_type=mime_type)
-        await stores.documents.store(collection, [a_new(version, uri)])
+        await stores.versions.store(collection, [a_new(version, uri)])
 
     async def seen(**conditions: Any) -> list[str]:
         selection = parse({f"${name}": condition for name, condition in conditions.items()})
@@ -248,7 +248,7 @@ async def test_a_part_of_a_text_is_counted_in_code_points(stores: Stores) -> Non
     collection = await create(stores, "texts")
     parts = [TextSegment("ä😀b"), TextSegment("cd", 3), TextSegment("é", 5)]
     new = replace(a_new(a_version("a", "a"), "ä😀b"), segments=parts)
-    [(document_id, _)] = await stores.documents.store(collection, [new])
+    [(document_id, _)] = await stores.versions.store(collection, [new])
 
     async def read(start: int, limit: int, *principals: str) -> tuple[str, int]:
         part = await stores.documents.text("texts", document_id, principals, start=start, limit=limit)
@@ -272,10 +272,10 @@ async def test_an_original_is_kept_where_the_collection_says_so(stores: Stores) 
     async def ingested(into: StoredCollection) -> document_pb2.Document:
         await stores.jobs.enqueue(into, [(GivenDocument("a.md", uri="a.md"), version)], ("user:ann",), "")
         [item] = await lease(stores)
-        stored = await stores.documents.refresh(into, version, ("user:ann",), item.claim)
+        stored = await stores.versions.refresh(into, version, ("user:ann",), item.claim)
         if stored is None:
             new = replace(a_new(version, "text"), claim=item.claim, principals=("user:ann",))
-            [stored] = await stores.documents.store(into, [new])
+            [stored] = await stores.versions.store(into, [new])
         found = await stores.documents.find("originals", stored[0])
         assert found is not None
         return found
@@ -291,7 +291,7 @@ async def test_an_original_is_kept_where_the_collection_says_so(stores: Stores) 
     assert await part(document, "user:ann") == b"a.md"
     assert await part(document, "user:ann", number=1) is None
     replaced = a_new(replace(version, content_hash=b"b", ingestion_hash=b"b"), "b")
-    await stores.documents.store(collection, [replace(replaced, principals=("user:ann",))])
+    await stores.versions.store(collection, [replace(replaced, principals=("user:ann",))])
     assert await part(document, "user:ann") is None
     found = await stores.documents.find("originals", document.document_id)
     assert found is not None
@@ -301,7 +301,7 @@ async def test_an_original_is_kept_where_the_collection_says_so(stores: Stores) 
 async def test_texts_and_chunks_are_read_by_those_who_may_read_the_document(stores: Stores) -> None:
     collection = await create(stores, "private")
     version = replace(a_version("a", "a"), allowed_principals=("user:ann",), metadata={"year": 2024})
-    [(document_id, _)] = await stores.documents.store(collection, [a_new(version, "one", "two", "three")])
+    [(document_id, _)] = await stores.versions.store(collection, [a_new(version, "one", "two", "three")])
 
     async def chunks(*principals: str, after: int = -1) -> list[tuple[int, str]]:
         found = await stores.documents.chunks(collection, document_id, principals, after=after, limit=2)
@@ -340,13 +340,13 @@ async def test_the_page_of_a_chunk_is_metadata_of_its_own_unless_the_document_ha
         return [row["metadata"] for row in rows]
 
     vectors = np.ones((2, DIMENSIONS), np.float16)
-    await stores.documents.store(collection, [NewVersion(version, chunks, vectors, [TextSegment("text")])])
+    await stores.versions.store(collection, [NewVersion(version, chunks, vectors, [TextSegment("text")])])
     assert await stored_metadata() == [{"page": 1}, {"page": 2}]
-    await stores.documents.refresh(collection, replace(version, metadata={"team": "ops"}), ())
+    await stores.versions.refresh(collection, replace(version, metadata={"team": "ops"}), ())
     assert await stored_metadata() == [{"page": 1, "team": "ops"}, {"page": 2, "team": "ops"}]
-    await stores.documents.refresh(collection, replace(version, metadata={"page": "cover"}), ())
+    await stores.versions.refresh(collection, replace(version, metadata={"page": "cover"}), ())
     assert await stored_metadata() == [{"page": "cover"}] * 2
-    await stores.documents.refresh(collection, version, ())
+    await stores.versions.refresh(collection, version, ())
     assert await stored_metadata() == [{}] * 2
 
 

@@ -143,7 +143,7 @@ async def test_a_text_without_a_vector_becomes_what_ingesting_makes_of_it(
     after = await stores.collections.find("docs")
     assert after is not None
     handed_in = GivenDocument(given["text"], uri=given["uri"], mime_type=given["mimeType"])
-    refreshed = await stores.documents.refresh(after, identify(handed_in, after)[1], ())
+    refreshed = await stores.versions.refresh(after, identify(handed_in, after)[1], ())
     assert refreshed is not None
     assert refreshed[1] == job_pb2.INGESTION_OUTCOME_UNCHANGED
     assert await texts(pool) == {"mill.md": [given["text"].rstrip()]}
@@ -152,7 +152,7 @@ async def test_a_text_without_a_vector_becomes_what_ingesting_makes_of_it(
 async def test_others_stay_and_a_replaced_document_keeps_its_id(
     settings: IngestorSettings, stores: Stores, collection: StoredCollection, pool: Pool, tmp_path: Path
 ) -> None:
-    before = await stores.documents.store(
+    before = await stores.versions.store(
         collection, [version(record(uri, "As it was."), collection) for uri in ("a", "b")]
     )
     result = await imported(settings, written(tmp_path / "new.jsonl", [record("b"), record("c")]))
@@ -180,7 +180,7 @@ async def test_what_is_written_or_deleted_meanwhile_counts_more_than_the_import(
     stores: Stores, collection: StoredCollection, pool: Pool, lexical: LexicalIndex, tmp_path: Path
 ) -> None:
     for uri in ("kept", "changed", "deleted", "replaced", "overtaken"):
-        await stores.documents.store(collection, [version(record(uri, "Before."), collection)])
+        await stores.versions.store(collection, [version(record(uri, "Before."), collection)])
     path = written(tmp_path / "new.jsonl", [])
     async with acquire(pool) as connection:
         running = OpenImport(connection, lexical, await open_import(connection, "docs", fingerprints([path])))
@@ -188,13 +188,13 @@ async def test_what_is_written_or_deleted_meanwhile_counts_more_than_the_import(
         await running.store(0, new, 0, ())
         await running.copy_others()
         for uri in ("changed", "overtaken"):
-            await stores.documents.store(collection, [version(record(uri, "Since."), collection)])
+            await stores.versions.store(collection, [version(record(uri, "Since."), collection)])
         await running.build_keys()
         await running.build_keyword_index()
         await running.build_vector_index()
         await running.attach()
         for uri in ("taken", "new"):
-            await stores.documents.store(collection, [version(record(uri, "Since."), collection)])
+            await stores.versions.store(collection, [version(record(uri, "Since."), collection)])
         async with acquire(pool) as other:
             deleted = await other.fetchval("SELECT document_id FROM documents WHERE uri = 'deleted'")
         assert await stores.documents.delete(collection, deleted)
@@ -305,7 +305,7 @@ async def test_a_fed_index_has_all_of_an_import_before_searches_look_there(
 ) -> None:
     feed, index = IndexFeed(pool), MemoryIndex()
     feeding = Feeding(feed, index)
-    await stores.documents.store(collection, [version(record("old"), collection)])
+    await stores.versions.store(collection, [version(record("old"), collection)])
     await drain(feeding)
     waiting = asyncio.Event()
     importing = asyncio.create_task(waiting_import(settings, tmp_path, waiting))

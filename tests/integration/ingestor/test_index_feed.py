@@ -66,7 +66,7 @@ async def store(stores: Stores, collection: StoredCollection, uri: str, rows: in
     text = f"An old mill of {uri} by the river."
     chunks = [PreparedChunk(Section(text, 0, len(text)), "", text, b"")] * rows
     new = NewVersion(version(uri, rows), chunks, np.ones((rows, DIMENSIONS), np.float16), [TextSegment(text)])
-    [(document_id, _)] = await stores.documents.store(collection, [new])
+    [(document_id, _)] = await stores.versions.store(collection, [new])
     return document_id
 
 
@@ -160,7 +160,7 @@ async def test_changed_principals_reach_the_index_without_other_chunks(
     await drain(feeding)
     before, index.written = dict(index.objects), []
 
-    await stores.documents.refresh(collection, version("a.txt", 2, allowed_principals=("group:millers",)), ())
+    await stores.versions.refresh(collection, version("a.txt", 2, allowed_principals=("group:millers",)), ())
     await drain(feeding)
 
     assert index.objects.keys() == before.keys()
@@ -331,7 +331,7 @@ async def test_a_chunk_that_was_refused_is_done_when_a_later_change_of_it_is_tak
     assert await count_changes(pool) == 1
 
     index.refused = {}
-    await stores.documents.refresh(collection, version("a.txt", 1, metadata={"year": 1848}), ())
+    await stores.versions.refresh(collection, version("a.txt", 1, metadata={"year": 1848}), ())
     await drain(feeding)
 
     assert await count_changes(pool) == 0

@@ -54,7 +54,7 @@ async def test_an_item_is_leased_once_and_ends_with_its_document(stores: Stores)
     assert first.given == await stores.queue.given(first)
     await stores.queue.require(first.claim)
     new = replace(a_new(a_version("a.md", "text"), "one", "two"), claim=first.claim)
-    [(document_id, outcome)] = await stores.documents.store(collection, [new])
+    [(document_id, outcome)] = await stores.versions.store(collection, [new])
     assert outcome == job_pb2.INGESTION_OUTCOME_CREATED
     await stores.queue.fail(second.claim, FAILURE, job_pb2.ChunkCounts(parsed=1))
     found = await job_of(stores, job.job_id)
@@ -76,7 +76,7 @@ async def test_a_lease_tells_whether_a_version_of_the_document_is_stored(stores:
     assert first.is_first
     assert second.is_first
     new = replace(a_new(a_version("a.md", "text"), "one"), claim=first.claim)
-    await stores.documents.store(collection, [new])
+    await stores.versions.store(collection, [new])
     await stores.queue.fail(second.claim, FAILURE, job_pb2.ChunkCounts())
     await stores.jobs.enqueue(collection, [a_hand_in("a.md"), a_hand_in("b.md")], (), "")
     assert [(item.uri, item.is_first) for item in await lease(stores)] == [
@@ -107,7 +107,7 @@ async def test_a_lost_claim_changes_nothing(stores: Stores, pool: Pool) -> None:
     await stores.jobs.cancel(job.job_id)
     new = replace(a_new(a_version("a.md", "text"), "text"), claim=item.claim)
     for call in (
-        stores.documents.store(collection, [new]),
+        stores.versions.store(collection, [new]),
         stores.queue.given(item),
         stores.queue.fail(item.claim, FAILURE, job_pb2.ChunkCounts()),
     ):
@@ -248,7 +248,7 @@ async def test_jobs_are_listed_newest_first(stores: Stores) -> None:
 async def test_a_failed_attempt_to_replace_marks_nothing(stores: Stores) -> None:
     collection = await create(stores, "unmarked")
     secret = replace(a_version("a.md", "secret"), allowed_principals=("user:ann",))
-    [(document_id, _)] = await stores.documents.store(collection, [a_new(secret, "secret")])
+    [(document_id, _)] = await stores.versions.store(collection, [a_new(secret, "secret")])
     before = await stores.documents.find("unmarked", document_id)
     job = await stores.jobs.enqueue(collection, [a_hand_in("a.md")], ("user:bob",), "")
     crawl_id = await stores.crawls.enqueue(collection, CRAWL, ("user:bob",), "")
@@ -275,5 +275,5 @@ async def test_a_writer_may_hand_in_what_only_others_may_read(stores: Stores) ->
     [item] = await lease(stores)
     assert list(item.principals) == ["user:bob"]
     new = replace(a_new(version, "text"), claim=item.claim, principals=item.principals)
-    [(_, outcome)] = await stores.documents.store(collection, [new])
+    [(_, outcome)] = await stores.versions.store(collection, [new])
     assert outcome == job_pb2.INGESTION_OUTCOME_CREATED

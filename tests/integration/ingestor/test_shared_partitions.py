@@ -52,7 +52,7 @@ def version(uri: str, rows: int) -> NewVersion:
 
 
 async def store(stores: Stores, collection: StoredCollection, uri: str, rows: int) -> str:
-    [(document_id, _)] = await stores.documents.store(collection, [version(uri, rows)])
+    [(document_id, _)] = await stores.versions.store(collection, [version(uri, rows)])
     return document_id
 
 
@@ -124,7 +124,7 @@ async def test_a_writer_that_looked_the_collection_up_before_the_move_writes_whe
     before = await created(stores, "moving")
     await asyncio.gather(*(store(stores, before, f"d{number}", 4) for number in range(6)))
     assert len(await chunk_ids(pool, await found(stores, "moving"))) == 24
-    assert await stores.documents.refresh(before, version("d1", 4).version, ()) is not None
+    assert await stores.versions.refresh(before, version("d1", 4).version, ()) is not None
     await store(stores, before, "d1", 3)
     assert len(await chunk_ids(pool, await found(stores, "moving"))) == 23
 

@@ -51,7 +51,7 @@ def indexes(pool: Pool) -> VectorIndexes:
 async def filled(stores: Stores, rows: int, name: str = "docs") -> StoredCollection:
     """Create a collection of one document with a number of chunks."""
     collection = await stores.collections.create(a_collection(name, dimensions=DIMENSIONS), "", "")
-    await stores.documents.store(collection, [version(f"{name}.txt", rows)])
+    await stores.versions.store(collection, [version(f"{name}.txt", rows)])
     moved = await stores.collections.find(name)
     assert moved is not None
     return moved
@@ -222,7 +222,7 @@ async def test_what_is_still_loaded_is_indexed_only_when_it_is_large(
     await stores.jobs.cancel(job.job_id)
     assert await indexes.build_due() == [small.partition_id]
     # Writes go on with it.
-    [stored] = await stores.documents.store(small, [version("more.txt", 3)])
+    [stored] = await stores.versions.store(small, [version("more.txt", 3)])
     assert stored[1] == job_pb2.INGESTION_OUTCOME_CREATED
 
 

@@ -38,8 +38,6 @@ EXCEPTIONS: Final[Mapping[str, str]] = {
     "libs/extraction/groundline_extraction/readers/pdf/layout.py": ALGORITHM,
     "libs/runtime/groundline_runtime/coalescing.py::coalesced": CLOSURES,
     "services/bridge/groundline_bridge/tools.py::Tools.__init__": "the table of the tools",
-    "services/ingestor/groundline_ingestor/adapters/postgres/documents.py": OLDER,
-    "services/ingestor/groundline_ingestor/adapters/postgres/documents.py::PostgresDocuments._stats": OLDER,
     "libs/indexing/groundline_indexing/imports/tables.py": OLDER,
     "libs/indexing/groundline_indexing/imports/tables.py::OpenImport.store": OLDER,
     "services/ingestor/groundline_ingestor/adapters/postgres/members.py::_queue": OLDER,

@@ -164,7 +164,7 @@ async def store_container(
         a_version(item.uri, item.uri), container_uri=item.container_uri, allowed_principals=readers
     )
     new = replace(a_new(version, "text"), claim=item.claim, principals=item.principals, members=members)
-    await stores.documents.store(collection, [new])
+    await stores.versions.store(collection, [new])
 
 
 async def uris(stores: Stores, collection: StoredCollection, *principals: str) -> list[str]:
@@ -193,7 +193,7 @@ async def create(
 
 
 async def store(stores: Stores, collection: StoredCollection, uri: str, *texts: str) -> StoredOutcome:
-    [stored] = await stores.documents.store(collection, [a_new(a_version(uri, " ".join(texts)), *texts)])
+    [stored] = await stores.versions.store(collection, [a_new(a_version(uri, " ".join(texts)), *texts)])
     return stored
 
 

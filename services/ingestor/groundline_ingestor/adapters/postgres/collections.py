@@ -23,16 +23,17 @@ from groundline_indexing.erasure import forget_cached_chunks
 from groundline_indexing.partitions import (
     PartitionKind,
     find_partition,
+    has_moved,
     partitions_with,
     read_settings,
 )
 from groundline_lexical import LexicalIndex
-from groundline_runtime.errors import AlreadyExistsError
+from groundline_runtime.errors import AbortedError, AlreadyExistsError, NotFoundError
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
 
 from groundline_ingestor.domain.times import moment, timestamp
 
-__all__ = ["PostgresCollections", "settings_json"]
+__all__ = ["PostgresCollections", "collection_changed", "hold_collection", "settings_json"]
 
 DELETION_ATTEMPTS: Final = 3
 
@@ -239,3 +240,26 @@ def _collection(row: asyncpg.Record) -> StoredCollection:
         update_time=timestamp(row["update_time"]),
     )
     return StoredCollection(message, row["partition_id"])
+
+
+async def hold_collection(connection: Connection, collection: StoredCollection) -> int:
+    """Keep the collection in its partition until the transaction ends; return the partition's id.
+
+    It may have moved since it was looked up, which changes no chunk. Raises NotFoundError, and AbortedError
+    when it was indexed again.
+    """
+    partition_id: int | None = await connection.fetchval(
+        "SELECT partition_id FROM collections WHERE collection_id = $1 FOR SHARE", collection.collection_id
+    )
+    if partition_id is None:
+        raise NotFoundError("COLLECTION_NOT_FOUND", f"no collection {collection.collection_id!r}")
+    if partition_id != collection.partition_id and not await has_moved(
+        connection, collection.collection_id, collection.partition_id, partition_id
+    ):
+        raise collection_changed()
+    return partition_id
+
+
+def collection_changed() -> AbortedError:
+    """Return the error of a caller whose partition was left or dropped."""
+    return AbortedError("COLLECTION_CHANGED", "the collection was indexed again meanwhile; try again")

@@ -35,8 +35,7 @@ from groundline_indexing.vector_indexes import is_vector_index_due
 from groundline_lexical import LexicalIndex
 from groundline_runtime.errors import FailedPreconditionError
 
-from groundline_ingestor.adapters.postgres.collections import settings_json
-from groundline_ingestor.adapters.postgres.documents import hold_collection
+from groundline_ingestor.adapters.postgres.collections import hold_collection, settings_json
 from groundline_ingestor.adapters.postgres.items import finish_items
 from groundline_ingestor.domain.documents import StoredText
 from groundline_ingestor.domain.jobs import ReindexStep, next_reindex_step

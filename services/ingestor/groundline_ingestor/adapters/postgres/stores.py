@@ -21,6 +21,7 @@ from groundline_ingestor.adapters.postgres.jobs import PostgresJobs
 from groundline_ingestor.adapters.postgres.queue import PostgresQueue
 from groundline_ingestor.adapters.postgres.quotas import PostgresQuotas
 from groundline_ingestor.adapters.postgres.reindex import PostgresReindex
+from groundline_ingestor.adapters.postgres.versions import PostgresVersions
 from groundline_ingestor.adapters.postgres.webhooks import PostgresWebhooks
 from groundline_ingestor.ports import ContextCache, SeenPages
 
@@ -33,6 +34,7 @@ class Stores:
 
     collections: PostgresCollections
     documents: PostgresDocuments
+    versions: PostgresVersions
     jobs: PostgresJobs
     queue: PostgresQueue
     crawls: PostgresCrawls
@@ -57,7 +59,8 @@ def stores_on(
     """Return the stores over a pool; data that is too large for memory is put into a directory."""
     return Stores(
         PostgresCollections(pool, lexical),
-        PostgresDocuments(pool, lexical),
+        PostgresDocuments(pool),
+        PostgresVersions(pool, lexical),
         PostgresJobs(pool),
         PostgresQueue(pool, spool_directory=spool_directory),
         PostgresCrawls(pool),

@@ -106,7 +106,7 @@ class ItemWork:
         options: WorkerOptions,
     ) -> None:
         self._queue = stores.queue
-        self._documents = stores.documents
+        self._versions = stores.versions
         self._reindex = stores.reindex
         self._preparation = stages.preparation
         self._contextualization = stages.contextualization
@@ -151,9 +151,7 @@ class ItemWork:
                     )
                 else:
                     version = version_of(given, collection)
-                    refreshed = await self._documents.refresh(
-                        collection, version, item.principals, item.claim
-                    )
+                    refreshed = await self._versions.refresh(collection, version, item.principals, item.claim)
                     if refreshed is not None:
                         self._outcomes.ended(item, _OUTCOMES[refreshed[1]])
                         return None
@@ -352,7 +350,7 @@ class ItemWork:
             [version] = versions
             await self._reindex.store(item, version_number, version)
         else:
-            await self._documents.store(collection, versions)
+            await self._versions.store(collection, versions)
 
 
 def _counts(parsed: int, contextualized: int, embedded: int) -> job_pb2.ChunkCounts:

@@ -17,7 +17,6 @@ from groundline_indexing.documents import DocumentVersion
 from groundline_runtime.errors import NotFoundError
 from groundline_runtime.reasons import reason_value
 
-from groundline_ingestor.adapters.postgres.documents import not_writable
 from groundline_ingestor.adapters.postgres.items import (
     HELD,
     begin_item,
@@ -28,6 +27,7 @@ from groundline_ingestor.adapters.postgres.items import (
 )
 from groundline_ingestor.adapters.postgres.jobs import PostgresJobs, insert_documents, payload_parts
 from groundline_ingestor.adapters.postgres.records import failure_json, input_json
+from groundline_ingestor.adapters.postgres.versions import not_writable
 from groundline_ingestor.domain.jobs import finish
 from groundline_ingestor.domain.work import ItemClaim, LeasedItem, OrderedCrawl
 from groundline_ingestor.ports import HandedIn

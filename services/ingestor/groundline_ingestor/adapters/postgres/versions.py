@@ -1,0 +1,252 @@
+"""New versions of documents in PostgreSQL: stored with their chunks in place of earlier ones."""
+
+# ruff: noqa: S608 - what is put into SQL here are constants and names that chunk_table() makes of numbers
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import asyncpg
+from groundline.v1 import job_pb2
+from groundline_database import (
+    Connection,
+    Pool,
+    acquire,
+    is_replaceable_document,
+    read_statements,
+    transaction,
+)
+from groundline_indexing.chunks import copy_chunks, document_values, text_parts
+from groundline_indexing.collections import StoredCollection
+from groundline_indexing.documents import DocumentVersion
+from groundline_indexing.partitions import chunk_table, is_outgrown, move_collection
+from groundline_lexical import LexicalIndex
+from groundline_runtime.errors import PermissionDeniedError
+
+from groundline_ingestor.adapters.postgres.collections import hold_collection
+from groundline_ingestor.adapters.postgres.deletion import WITHIN
+from groundline_ingestor.adapters.postgres.items import finish_items
+from groundline_ingestor.adapters.postgres.members import replace_members
+from groundline_ingestor.domain.work import ItemClaim, NewVersion
+from groundline_ingestor.ports import StoredOutcome
+
+__all__ = ["PostgresVersions", "not_writable"]
+
+_SQL: Final = read_statements(
+    __name__,
+    is_replaceable=is_replaceable_document("$15", "documents", container="$12"),
+    is_refreshable=is_replaceable_document("$3", "d", container="$4"),
+)
+_UPSERT: Final = _SQL["upsert"]
+_KEEP_ORIGINALS: Final = _SQL["keep_originals"]
+_HOLD: Final = _SQL["hold"]
+_UPDATE: Final = _SQL["update"]
+
+_CREATED: Final = job_pb2.INGESTION_OUTCOME_CREATED
+_UPDATED: Final = job_pb2.INGESTION_OUTCOME_UPDATED
+_UNCHANGED: Final = job_pb2.INGESTION_OUTCOME_UNCHANGED
+
+
+class PostgresVersions:
+    """Writer of documents and their chunks. Any method raises UnavailableError while the store is down."""
+
+    def __init__(self, pool: Pool, lexical: LexicalIndex) -> None:
+        self._pool = pool
+        self._lexical = lexical
+
+    async def store(
+        self, collection: StoredCollection, versions: Sequence[NewVersion]
+    ) -> Sequence[StoredOutcome]:
+        """Store documents of different uris and their chunks in place of earlier ones, and end their items,
+        all in one transaction.
+
+        Returns of each whether it is new. Two calls for one uri happen one after the other. Files found
+        within a document become items of its job; those that it no longer has are deleted, and all others get
+        its principals at once. Raises ClaimLostError, NotFoundError when the collection was deleted,
+        AbortedError when its partition is no longer the one given, PermissionDeniedError
+        (DOCUMENT_NOT_WRITABLE) when a uri holds a document that none of its new version's principals may
+        read.
+        """
+        await self._make_room(collection.collection_id, [len(new.chunks) for new in versions])
+        async with transaction(self._pool) as connection:
+            partition_id = await hold_collection(connection, collection)
+            rows = await _upsert(connection, collection, versions)
+            stored: dict[str, StoredOutcome] = {
+                new.version.uri: (str(row["document_id"]), _CREATED if row["is_new"] else _UPDATED)
+                for new, row in rows
+            }
+            replaced = [row["document_id"] for _, row in rows if not row["is_inserted"]]
+            if replaced:
+                await connection.execute(
+                    f"""
+                    WITH chunks AS (
+                        DELETE FROM {chunk_table(partition_id)} WHERE document_id = ANY($1::uuid[])
+                    ), texts AS (
+                        DELETE FROM document_texts WHERE document_id = ANY($1::uuid[])
+                    )
+                    DELETE FROM document_originals WHERE document_id = ANY($1::uuid[])
+                    """,
+                    replaced,
+                )
+            await copy_chunks(connection, partition_id, collection.collection_id, rows)
+            # COPY sends one segment after the other, executemany() would hold all of them.
+            await connection.copy_records_to_table(
+                "document_texts",
+                records=(part for new, row in rows for part in text_parts(row["document_id"], new.segments)),
+                columns=("document_id", "part", "text", "headings"),
+            )
+            if collection.settings.keep_originals:
+                await _keep_originals(connection, [(row["document_id"], new.claim) for new, row in rows])
+            await replace_members(
+                connection,
+                collection,
+                partition_id,
+                versions,
+                replaced=[new.version.uri for new, row in rows if not row["is_new"]],
+            )
+            await finish_items(
+                connection,
+                [(new.claim, stored[new.version.uri], len(new.chunks)) for new, _ in rows if new.claim],
+            )
+        return [stored[new.version.uri] for new in versions]
+
+    async def refresh(
+        self,
+        collection: StoredCollection,
+        version: DocumentVersion,
+        principals: Sequence[str],
+        claim: ItemClaim | None = None,
+    ) -> StoredOutcome | None:
+        """Update metadata and principals if the stored chunks are already those of the version, and end the
+        item.
+
+        Its outcome is updated or unchanged; None, with nothing done, when the stored document has another
+        ingestion_hash, or documents within it are unfinished or would have to change as well. Raises as
+        `store` does.
+        """
+        async with transaction(self._pool) as connection:
+            partition_id = await hold_collection(connection, collection)
+            row = await connection.fetchrow(
+                _HOLD,
+                collection.collection_id,
+                version.uri,
+                list(principals),
+                version.container_uri,
+            )
+            if row is None:
+                return None
+            if not row["is_replaceable"]:
+                raise not_writable(version)
+            if row["ingestion_hash"] != version.ingestion_hash:
+                return None
+            document_id = str(row["document_id"])
+            unchanged = (row["metadata"], row["allowed_principals"], row["container_uri"]) == (
+                version.metadata,
+                list(version.allowed_principals),
+                version.container_uri,
+            )
+            # Those within one that is itself within another are examined with that.
+            if not version.container_uri and not await _are_members_done(
+                connection, collection.collection_id, version.uri, unchanged=unchanged
+            ):
+                return None
+            if not unchanged:
+                await _update_in_place(connection, partition_id, document_id, version)
+            elif row["state"] != "done":
+                await connection.execute(
+                    "UPDATE documents SET state = 'done', failure = NULL WHERE document_id = $1::uuid",
+                    document_id,
+                )
+            if collection.settings.keep_originals and not row["has_original"]:
+                await _keep_originals(connection, [(row["document_id"], claim)])
+            outcome = _UNCHANGED if unchanged else _UPDATED
+            if claim:
+                await finish_items(connection, [(claim, (document_id, outcome), 0)])
+        return document_id, outcome
+
+    async def _make_room(self, collection_id: str, added: Sequence[int]) -> None:
+        """Move a collection before it outgrows a shared partition."""
+        async with acquire(self._pool) as connection:
+            if await is_outgrown(connection, collection_id, added):
+                async with connection.transaction():
+                    await move_collection(connection, self._lexical, collection_id)
+
+
+async def _are_members_done(connection: Connection, collection_id: str, uri: str, *, unchanged: bool) -> bool:
+    """Tell whether a document has none within it, or all of them are done and it is unchanged."""
+    undone: bool | None = await connection.fetchval(
+        f"{WITHIN} SELECT bool_or(state <> 'done') FROM within", collection_id, [uri]
+    )
+    return undone is None or (unchanged and not undone)
+
+
+async def _upsert(
+    connection: Connection, collection: StoredCollection, versions: Sequence[NewVersion]
+) -> Sequence[tuple[NewVersion, asyncpg.Record]]:
+    """Write the documents' rows, which stay locked until the end: a second call for a uri waits here."""
+    # Sorted, so that two groups with documents in common wait for each other but never both.
+    ordered = sorted(versions, key=lambda new: new.version.uri)
+    rows = await connection.fetchmany(
+        _UPSERT,
+        [
+            (
+                *document_values(collection.collection_id, new.version),
+                new.version.container_uri,
+                len(new.chunks),
+                new.token_count,
+                list(new.principals),
+            )
+            for new in ordered
+        ],
+    )
+    written = {row["uri"]: row for row in rows}
+    for new in ordered:
+        if new.version.uri not in written:
+            raise not_writable(new.version)
+    return [(new, written[new.version.uri]) for new in ordered]
+
+
+async def _keep_originals(connection: Connection, documents: Sequence[tuple[Any, ItemClaim | None]]) -> None:
+    """Copy the contents of the claimed items, which are deleted when these end."""
+    claimed = [(document_id, claim) for document_id, claim in documents if claim]
+    await connection.execute(
+        _KEEP_ORIGINALS,
+        [document_id for document_id, _ in claimed],
+        [claim.job_id for _, claim in claimed],
+        [claim.item_index for _, claim in claimed],
+    )
+
+
+def not_writable(version: DocumentVersion) -> PermissionDeniedError:
+    """Return the error of a caller that must not replace the document of a uri."""
+    return PermissionDeniedError(
+        "DOCUMENT_NOT_WRITABLE",
+        f"there is a document {version.uri!r} that the caller may not read, so it cannot be replaced",
+    )
+
+
+async def _update_in_place(
+    connection: Connection, partition_id: int, document_id: str, version: DocumentVersion
+) -> None:
+    updated = await connection.fetchrow(
+        _UPDATE,
+        document_id,
+        version.metadata,
+        list(version.allowed_principals),
+        version.container_uri,
+    )
+    assert updated is not None, "the document is locked"
+    # The page of a chunk is its own, unless the document has metadata of that name.
+    await connection.execute(
+        f"""
+        UPDATE {chunk_table(partition_id)}
+        SET metadata = CASE WHEN $5 OR NOT metadata ? 'page' THEN $2
+                            ELSE jsonb_build_object('page', metadata -> 'page') || $2 END,
+            allowed_principals = $3, update_time = $4
+        WHERE document_id = $1::uuid
+        """,
+        document_id,
+        version.metadata,
+        list(version.allowed_principals),
+        updated["update_time"],
+        updated["page_was_given"],
+    )
