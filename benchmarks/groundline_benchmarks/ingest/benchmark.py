@@ -196,7 +196,7 @@ class _Bench:
 
         async def connection() -> None:
             for batch in batches:
-                await self._stores.documents.store(collection, batch)
+                await self._stores.versions.store(collection, batch)
 
         async with asyncio.TaskGroup() as tasks:
             for _ in range(STORING_CONNECTIONS):

@@ -10,7 +10,7 @@ from groundline_extraction.texts import TextSegment
 
 from groundline_indexing.texts import PreparedChunk, Series, Vectors
 
-__all__ = ["NOTHING_TO_READ", "DocumentVersion", "Member", "ReadyDocument"]
+__all__ = ["NOTHING_TO_READ", "DocumentVersion", "HandedIn", "ReadyDocument"]
 
 NOTHING_TO_READ: Final = frozenset(
     {
@@ -46,13 +46,14 @@ class DocumentVersion:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
-    """A file within a document, such as an attachment of a mail. `failure`: why it is not read; it then has
-    no content."""
+class HandedIn:
+    """A document with a uri, as it was handed in or found within another, such as an attachment of a mail,
+    and what is known of it before its text is read."""
 
     given: GivenDocument
     version: DocumentVersion
     failure: document_pb2.IngestionFailure | None = None
+    """Reason why a file within a document is not read; it then has no content."""
 
     @property
     def is_skipped(self) -> bool:

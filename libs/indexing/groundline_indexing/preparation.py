@@ -32,7 +32,7 @@ from groundline_lexical import lexical_text
 from groundline_signatures import signature
 
 from groundline_indexing.collections import StoredCollection, effective_chunking, effective_mode
-from groundline_indexing.documents import DocumentVersion, Member
+from groundline_indexing.documents import DocumentVersion, HandedIn
 from groundline_indexing.hashes import content_hash, ingestion_hash, input_hash
 from groundline_indexing.settings import IndexingSettings
 from groundline_indexing.splitting import DocumentSplitter
@@ -90,7 +90,7 @@ class DocumentLimits:
     max_chunks: int = 400_000
 
 
-def identify(given: GivenDocument, collection: StoredCollection) -> tuple[GivenDocument, DocumentVersion]:
+def identify(given: GivenDocument, collection: StoredCollection) -> HandedIn:
     """Return the document with uri, hash and front matter, and its version."""
     digest = given.content_hash or content_hash(given.content)
     own = front_matter(given)
@@ -102,7 +102,7 @@ def identify(given: GivenDocument, collection: StoredCollection) -> tuple[GivenD
         title=given.title or (title[:MAX_TITLE_CHARACTERS] if isinstance(title, str) else ""),
         metadata={**own, **given.metadata},
     )
-    return given, version_of(given, collection)
+    return HandedIn(given, version_of(given, collection))
 
 
 def version_of(given: GivenDocument, collection: StoredCollection) -> DocumentVersion:
@@ -126,24 +126,22 @@ def version_of(given: GivenDocument, collection: StoredCollection) -> DocumentVe
 
 def members_of(
     container: DocumentVersion, found: Sequence[FoundMember], collection: StoredCollection
-) -> Sequence[Member]:
+) -> Sequence[HandedIn]:
     """Return the files within a document as documents of its job, with its metadata and principals."""
-    members: list[Member] = []
-    for one in found:
-        member, version = identify(
-            GivenDocument(
-                one.content,
-                uri=member_uri(container.uri, one.path),
-                mime_type=one.mime_type,
-                source_type=container.source_type,
-                metadata=container.metadata,
-                allowed_principals=container.allowed_principals,
-                container_uri=member_uri(container.uri, one.container),
-            ),
-            collection,
+
+    def member(one: FoundMember) -> HandedIn:
+        given = GivenDocument(
+            one.content,
+            uri=member_uri(container.uri, one.path),
+            mime_type=one.mime_type,
+            source_type=container.source_type,
+            metadata=container.metadata,
+            allowed_principals=container.allowed_principals,
+            container_uri=member_uri(container.uri, one.container),
         )
-        members.append(Member(member, version, one.failure))
-    return members
+        return replace(identify(given, collection), failure=one.failure)
+
+    return [member(one) for one in found]
 
 
 def member_uri(uri: str, path: str) -> str:

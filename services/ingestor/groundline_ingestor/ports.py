@@ -6,7 +6,6 @@ from typing import Protocol
 
 from groundline.v1 import chat_pb2, collector_service_pb2, document_pb2, job_pb2, source_pb2
 from groundline_extraction.documents import GivenDocument
-from groundline_indexing.documents import DocumentVersion
 from groundline_runtime.errors import UnavailableError
 
 from groundline_ingestor.domain.webhooks import Delivery
@@ -19,15 +18,11 @@ __all__ = [
     "CollectorLostError",
     "ContextCache",
     "ContextWriter",
-    "HandedIn",
     "NotDeliveredError",
     "SeenPages",
     "StoredOutcome",
     "WrittenContexts",
 ]
-
-type HandedIn = tuple[GivenDocument, DocumentVersion]
-"""A document with a uri, and what is known of it before its text is read."""
 
 type StoredOutcome = tuple[str, job_pb2.IngestionOutcome.ValueType]
 """A document's id, and what storing it changed."""

@@ -8,6 +8,7 @@ from groundline.v1 import source_pb2
 from groundline_database import Connection, Pool, acquire
 from groundline_extraction.documents import GivenDocument
 from groundline_indexing.collections import StoredCollection
+from groundline_indexing.documents import HandedIn
 from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_tests.ingestor.messages import a_collection, a_version
 
@@ -24,7 +25,7 @@ async def collection(stores: Stores) -> StoredCollection:
 
 async def queued_job(stores: Stores, collection: StoredCollection) -> str:
     version = a_version("a.md", "1")
-    handed_in = GivenDocument("a", uri="a.md"), version
+    handed_in = HandedIn(GivenDocument("a", uri="a.md"), version)
     return (await stores.jobs.enqueue(collection, [handed_in], (), "")).job_id
 
 

@@ -15,6 +15,7 @@ from groundline_extraction.documents import GivenDocument
 from groundline_extraction.texts import TextSegment
 from groundline_filters import parse
 from groundline_indexing.collections import StoredCollection
+from groundline_indexing.documents import HandedIn
 from groundline_indexing.partitions import chunk_table
 from groundline_indexing.texts import PreparedChunk, Section
 from groundline_ingestor.adapters.postgres.stores import Stores
@@ -270,7 +271,9 @@ async def test_an_original_is_kept_where_the_collection_says_so(stores: Stores) 
     version = replace(a_version("a.md", "a.md"), allowed_principals=("user:ann",))
 
     async def ingested(into: StoredCollection) -> document_pb2.Document:
-        await stores.jobs.enqueue(into, [(GivenDocument("a.md", uri="a.md"), version)], ("user:ann",), "")
+        await stores.jobs.enqueue(
+            into, [HandedIn(GivenDocument("a.md", uri="a.md"), version)], ("user:ann",), ""
+        )
         [item] = await lease(stores)
         stored = await stores.versions.refresh(into, version, ("user:ann",), item.claim)
         if stored is None:

@@ -63,7 +63,7 @@ def record(uri: str, text: str = "An old mill by the river.", **fields: Any) -> 
 
 def version(given: Record, collection: StoredCollection) -> NewVersion:
     of = given_record(given, DIMENSIONS)
-    ready = with_vectors(of, *identified(of, collection), collection)
+    ready = with_vectors(of, identified(of, collection), collection)
     return NewVersion(ready.version, ready.chunks, ready.vectors, ready.segments)
 
 
@@ -143,7 +143,7 @@ async def test_a_text_without_a_vector_becomes_what_ingesting_makes_of_it(
     after = await stores.collections.find("docs")
     assert after is not None
     handed_in = GivenDocument(given["text"], uri=given["uri"], mime_type=given["mimeType"])
-    refreshed = await stores.versions.refresh(after, identify(handed_in, after)[1], ())
+    refreshed = await stores.versions.refresh(after, identify(handed_in, after).version, ())
     assert refreshed is not None
     assert refreshed[1] == job_pb2.INGESTION_OUTCOME_UNCHANGED
     assert await texts(pool) == {"mill.md": [given["text"].rstrip()]}

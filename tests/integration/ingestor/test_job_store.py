@@ -6,6 +6,7 @@ from typing import Any
 
 from groundline.v1 import chat_pb2, document_pb2, error_pb2, job_pb2
 from groundline_database import Pool
+from groundline_indexing.documents import HandedIn
 from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_ingestor.domain.times import moment
 from groundline_tests.ingestor.messages import a_version
@@ -188,13 +189,17 @@ async def test_a_forgiven_postponement_does_not_count(stores: Stores) -> None:
     assert counted == [1, 1, 2]
 
 
+def _for_ann(handed_in: HandedIn) -> HandedIn:
+    names = ("user:ann",)
+    return HandedIn(
+        replace(handed_in.given, allowed_principals=names),
+        replace(handed_in.version, allowed_principals=names),
+    )
+
+
 async def test_items_of_unreadable_documents_are_neither_shown_nor_counted(stores: Stores) -> None:
     collection = await create(stores, "private")
-    given, version = a_hand_in("a.md")
-    secret = (
-        replace(given, allowed_principals=("user:ann",)),
-        replace(version, allowed_principals=("user:ann",)),
-    )
+    secret = _for_ann(a_hand_in("a.md"))
     handed_in = [secret, a_hand_in("b.md")]
     job = await stores.jobs.enqueue(collection, handed_in, ("user:bob", "group:staff"), "")
 
@@ -268,12 +273,10 @@ async def test_a_failed_attempt_to_replace_marks_nothing(stores: Stores) -> None
 
 async def test_a_writer_may_hand_in_what_only_others_may_read(stores: Stores) -> None:
     collection = await create(stores, "for-others")
-    given, version = a_hand_in("a.md")
-    given = replace(given, allowed_principals=("user:ann",))
-    version = replace(version, allowed_principals=("user:ann",))
-    await stores.jobs.enqueue(collection, [(given, version)], ("user:bob",), "")
+    handed_in = _for_ann(a_hand_in("a.md"))
+    await stores.jobs.enqueue(collection, [handed_in], ("user:bob",), "")
     [item] = await lease(stores)
     assert list(item.principals) == ["user:bob"]
-    new = replace(a_new(version, "text"), claim=item.claim, principals=item.principals)
+    new = replace(a_new(handed_in.version, "text"), claim=item.claim, principals=item.principals)
     [(_, outcome)] = await stores.versions.store(collection, [new])
     assert outcome == job_pb2.INGESTION_OUTCOME_CREATED

@@ -20,7 +20,7 @@ from groundline_extraction.texts import TextSegment
 from groundline_indexing import partitions, vector_indexes
 from groundline_indexing.builds import builds_held_off
 from groundline_indexing.collections import StoredCollection
-from groundline_indexing.documents import DocumentVersion
+from groundline_indexing.documents import DocumentVersion, HandedIn
 from groundline_indexing.partitions import chunk_table
 from groundline_indexing.texts import PreparedChunk, Section
 from groundline_indexing.vector_indexes import (
@@ -69,7 +69,7 @@ def version(uri: str, rows: int) -> NewVersion:
 
 async def hand_in(stores: Stores, collection: StoredCollection, uri: str) -> None:
     await stores.jobs.enqueue(
-        collection, [(GivenDocument("later", uri=uri), version(uri, 1).version)], (), ""
+        collection, [HandedIn(GivenDocument("later", uri=uri), version(uri, 1).version)], (), ""
     )
 
 

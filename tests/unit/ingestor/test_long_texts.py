@@ -65,8 +65,8 @@ def chunks_of(
 ) -> tuple[KeptSeries[TextSegment], list[list[PreparedChunk]]]:
     splitter = DocumentSplitter(FakeEmbedder().count_tokens)
     preparation = Preparation(extractor, splitter, DocumentLimits(**limits))
-    given, version = identify(given, into)
-    segments, version = preparation.read(given, version)
+    handed_in = identify(given, into)
+    segments, version = preparation.read(handed_in.given, handed_in.version)
     with closing(segments):
         return segments, [list(part.chunks) for part in preparation.chunk(segments, version, into)]
 

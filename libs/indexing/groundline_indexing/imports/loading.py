@@ -33,7 +33,7 @@ from groundline_database import (
     require_schema,
 )
 from groundline_embedding import create_embedder
-from groundline_extraction.documents import GivenDocument, IngestionError
+from groundline_extraction.documents import IngestionError
 from groundline_lexical import LexicalIndex, detect_lexical_index
 from groundline_runtime.errors import GroundlineError, InvalidArgumentError
 from groundline_runtime.quotas import require_within
@@ -44,7 +44,7 @@ from groundline_indexing.collections import (
     llm_contextualization,
     require_running_model,
 )
-from groundline_indexing.documents import DocumentVersion, ReadyDocument
+from groundline_indexing.documents import HandedIn, ReadyDocument
 from groundline_indexing.imports.files import (
     Batch,
     batches_of,
@@ -269,10 +269,10 @@ class _Loader:
         connection, lexical, collection = await self._ready()
         target = OpenImport(connection, lexical, self._import)
         records, failures = _records(batch, collection)
-        unchanged = await target.unchanged([record.version for record in records])
+        unchanged = await target.unchanged([record.handed_in.version for record in records])
         versions: list[ReadyDocument] = []
         for record in records:
-            if record.version.uri not in unchanged:
+            if record.handed_in.version.uri not in unchanged:
                 try:
                     versions.append(await self._prepared(record, collection))
                 except IngestionError as error:
@@ -296,7 +296,7 @@ class _Loader:
 
     async def _prepared(self, record: "_Record", collection: StoredCollection) -> ReadyDocument:
         if record.record.vectors is not None:
-            return with_vectors(record.record, record.given, record.version, collection)
+            return with_vectors(record.record, record.handed_in, collection)
         if self._cutting is None:
             settings = self._settings
             embedder = await self._stack.enter_async_context(create_embedder(settings.embedding))
@@ -304,7 +304,7 @@ class _Loader:
             sandbox = await self._stack.enter_async_context(open_sandbox(settings))
             preparation = preparation_by(settings, sandbox, embedder.count_tokens)
             self._cutting = RecordPreparation(preparation, embedder)
-        return await self._cutting.prepare(record.given, record.version, collection)
+        return await self._cutting.prepare(record.handed_in, collection)
 
 
 class _Record(NamedTuple):
@@ -312,8 +312,7 @@ class _Record(NamedTuple):
 
     line: int
     record: GivenRecord
-    given: GivenDocument
-    version: DocumentVersion
+    handed_in: HandedIn
 
 
 def _records(batch: Batch, collection: StoredCollection) -> tuple[list[_Record], list[RecordFailure]]:
@@ -329,8 +328,8 @@ def _records(batch: Batch, collection: StoredCollection) -> tuple[list[_Record],
         except InvalidArgumentError as error:
             failures += [_failure(batch, line, wrong.field, wrong.description) for wrong in error.violations]
         else:
-            given, version = identified(record, collection)
-            records[version.uri] = _Record(line, record, given, version)
+            handed_in = identified(record, collection)
+            records[handed_in.version.uri] = _Record(line, record, handed_in)
     return list(records.values()), failures
 
 

@@ -5,12 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 from groundline_embedding import Embedder
-from groundline_extraction.documents import GivenDocument
 from groundline_extraction.segments import HeadedCutter
 from groundline_extraction.texts import ExtractedText, TextSegment
 
 from groundline_indexing.collections import StoredCollection
-from groundline_indexing.documents import DocumentVersion, ReadyDocument
+from groundline_indexing.documents import HandedIn, ReadyDocument
 from groundline_indexing.hashes import ingestion_hash, passages_hash
 from groundline_indexing.imports.records import PASSAGE_BREAK, GivenRecord
 from groundline_indexing.preparation import Preparation, identify, prepared_chunks
@@ -19,15 +18,16 @@ from groundline_indexing.texts import PreparedChunk, Section
 __all__ = ["RecordPreparation", "identified", "with_vectors"]
 
 
-def identified(record: GivenRecord, collection: StoredCollection) -> tuple[GivenDocument, DocumentVersion]:
+def identified(record: GivenRecord, collection: StoredCollection) -> HandedIn:
     """Return the record's document with its hashes, by which one that is unchanged is known."""
-    given, version = identify(record.given, collection)
+    handed_in = identify(record.given, collection)
     if record.vectors is None:
-        return given, version
-    hashed = passages_hash(version.input_hash, record.passages, record.vectors.tobytes())
-    return given, replace(
-        version, input_hash=hashed, ingestion_hash=ingestion_hash(hashed, collection.settings)
+        return handed_in
+    hashed = passages_hash(handed_in.version.input_hash, record.passages, record.vectors.tobytes())
+    version = replace(
+        handed_in.version, input_hash=hashed, ingestion_hash=ingestion_hash(hashed, collection.settings)
     )
+    return replace(handed_in, version=version)
 
 
 class RecordPreparation:
@@ -37,11 +37,9 @@ class RecordPreparation:
         self._preparation = preparation
         self._embedder = embedder
 
-    async def prepare(
-        self, given: GivenDocument, version: DocumentVersion, collection: StoredCollection
-    ) -> ReadyDocument:
+    async def prepare(self, handed_in: HandedIn, collection: StoredCollection) -> ReadyDocument:
         """Cut and embed what `identified` returned of a record. Raises IngestionError."""
-        kept, version = self._preparation.read(given, version)
+        kept, version = self._preparation.read(handed_in.given, handed_in.version)
         with closing(kept):
             parts = self._preparation.chunk(kept, version, collection)
             chunks = [chunk for prepared in parts for chunk in prepared.chunks]
@@ -52,20 +50,19 @@ class RecordPreparation:
         return ReadyDocument(version, chunks, vectors, segments, tokens)
 
 
-def with_vectors(
-    record: GivenRecord, given: GivenDocument, version: DocumentVersion, collection: StoredCollection
-) -> ReadyDocument:
+def with_vectors(record: GivenRecord, handed_in: HandedIn, collection: StoredCollection) -> ReadyDocument:
     """Return the document of a record whose passages have vectors, from what `identified` returned."""
-    assert isinstance(given.content, str), "passages are text"
+    text, version = handed_in.given.content, handed_in.version
+    assert isinstance(text, str), "passages are text"
     assert record.vectors is not None, "each passage has a vector"
     version = replace(version, mime_type=version.mime_type or "text/plain")
     sections, start = [], 0
     for passage in record.passages:
         sections.append(Section(passage, start, start + len(passage)))
         start += len(passage) + len(PASSAGE_BREAK)
-    extraction = ExtractedText(given.content, version.mime_type)
+    extraction = ExtractedText(text, version.mime_type)
     chunks: list[PreparedChunk] = prepared_chunks(extraction, sections, version, collection)
     cutter = HeadedCutter(is_markdown=False, read_headings=lambda text, start: ())
-    segments: list[TextSegment] = [*cutter.feed(given.content), *cutter.end()]
+    segments: list[TextSegment] = [*cutter.feed(text), *cutter.end()]
     # No tokens: nothing was embedded here.
     return ReadyDocument(version, chunks, record.vectors, segments)

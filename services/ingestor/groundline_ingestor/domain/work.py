@@ -7,7 +7,7 @@ from typing import Any
 from groundline.v1 import collection_pb2, document_pb2, job_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_extraction.documents import GivenDocument
-from groundline_indexing.documents import Member, ReadyDocument
+from groundline_indexing.documents import HandedIn, ReadyDocument
 
 __all__ = ["ItemClaim", "LeasedItem", "NewVersion", "OrderedCrawl", "Progress", "ReindexTarget"]
 
@@ -82,5 +82,5 @@ class NewVersion(ReadyDocument):
     claim: ItemClaim | None = None
     principals: Sequence[str] = ()
     """Principals of the caller that handed it in: a document that none of them may read is not replaced."""
-    members: Sequence[Member] | None = None
+    members: Sequence[HandedIn] | None = None
     """All files found within it, a container before its own; None if none were looked for."""

@@ -94,7 +94,7 @@ class Crawling:
             allowed_principals=restriction(crawl.request.allowed_principals),
         )
         page = await asyncio.to_thread(identify, given, collection)
-        _, version = page
+        version = page.version
         if crawl.is_dry_run:
             await self._crawls.add_preview(claim, version)
             return

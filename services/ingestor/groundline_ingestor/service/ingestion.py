@@ -24,7 +24,6 @@ from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_ingestor.domain.jobs import plus
 from groundline_ingestor.domain.times import timestamp
 from groundline_ingestor.domain.work import OrderedCrawl
-from groundline_ingestor.ports import HandedIn
 from groundline_ingestor.service.access import collection_not_found, writable_collection
 from groundline_ingestor.service.quotas import Quotas
 from groundline_ingestor.service.worker.stages import Stages
@@ -78,13 +77,9 @@ class IngestionService:
         if job is None:
             require_running_model(collection, self._embedder)
             self._contextualization.require(collection)
-
-            def identified() -> list[HandedIn]:
-                return [identify(given, collection) for given in inputs]
-
             await self._quotas.require_job(caller)
-            handed_in = await asyncio.to_thread(identified)
-            sizes = {version.uri: version.size_bytes for _, version in handed_in}
+            handed_in = await asyncio.to_thread(lambda: [identify(given, collection) for given in inputs])
+            sizes = {one.version.uri: one.version.size_bytes for one in handed_in}
             await self._quotas.require_documents(collection_id, sizes)
             job = await self._jobs.enqueue(collection, handed_in, caller.principals, request_id)
             _log.info(
@@ -157,7 +152,7 @@ class IngestionService:
                 content = FileContent(file, size) if size else b""
                 given = replace(described, content=content, content_hash=digest.digest())
                 identified = await asyncio.to_thread(identify, given, collection)
-                await self._quotas.require_documents(collection_id, {identified[1].uri: size})
+                await self._quotas.require_documents(collection_id, {identified.version.uri: size})
                 job = await self._jobs.enqueue(collection, [identified], caller.principals, request_id)
             _log.info("job_enqueued", job_id=job.job_id, collection_id=collection_id, documents=1)
             self._on_enqueued()
@@ -197,10 +192,12 @@ class IngestionService:
     async def _estimate(
         self, index: int, given: GivenDocument, collection: StoredCollection, client: str
     ) -> job_pb2.IngestionItem:
-        given, version = await asyncio.to_thread(identify, given, collection)
-        item = job_pb2.IngestionItem(item_index=index, uri=version.uri)
+        handed_in = await asyncio.to_thread(identify, given, collection)
+        item = job_pb2.IngestionItem(item_index=index, uri=handed_in.version.uri)
         try:
-            segments, version = await asyncio.to_thread(self._preparation.read, given, version, client=client)
+            segments, version = await asyncio.to_thread(
+                self._preparation.read, handed_in.given, handed_in.version, client=client
+            )
             usages = []
             with closing(segments):
                 parts = self._preparation.chunk(segments, version, collection)

@@ -24,7 +24,6 @@ from groundline_ingestor.ports import (
     ClaimLostError,
     Collected,
     Collector,
-    HandedIn,
     SeenPages,
 )
 from groundline_ingestor.service.quotas import Quotas
@@ -110,8 +109,8 @@ class SourceRuns:
                 seen.update(map(_digest, _versions(batch)))
                 known = await self._sources.known(source, _versions(batch))
                 async for given in self._documents(claim, source, batch, known):
-                    _, version = await asyncio.to_thread(identify, given, collection)
-                    await self._sources.add_preview(claim, version)
+                    handed_in = await asyncio.to_thread(identify, given, collection)
+                    await self._sources.add_preview(claim, handed_in.version)
                 for one in batch.changes:
                     match one.WhichOneof("kind"):
                         case "gone" if await self._sources.known(source, {one.gone: None}):
@@ -137,8 +136,8 @@ class SourceRuns:
         unchanged = await self._sources.unchanged(claim, source, _versions(batch))
         versions = {one.found.uri: one.found.version for one in batch.changes if one.HasField("found")}
         async for given in self._documents(claim, source, batch, unchanged):
-            handed_in: HandedIn = await asyncio.to_thread(identify, given, collection)
-            size_bytes = handed_in[1].size_bytes
+            handed_in = await asyncio.to_thread(identify, given, collection)
+            size_bytes = handed_in.version.size_bytes
             await self._quotas.require_room(collection.collection_id, given.uri, size_bytes)
             await self._sources.add(claim, source, collection, handed_in, versions[given.uri])
         if gone := [one.gone for one in batch.changes if one.HasField("gone")]:

@@ -14,13 +14,13 @@ from groundline_extraction.documents import GivenDocument
 from groundline_extraction.texts import TextSegment
 from groundline_filters import Filter, parse
 from groundline_indexing.collections import StoredCollection
-from groundline_indexing.documents import DocumentVersion, Member
+from groundline_indexing.documents import DocumentVersion, HandedIn
 from groundline_indexing.partitions import chunk_table
 from groundline_indexing.texts import PreparedChunk, Section, Vectors
 from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_ingestor.domain.documents import DocumentKey, DocumentOrder
 from groundline_ingestor.domain.work import LeasedItem, NewVersion, OrderedCrawl
-from groundline_ingestor.ports import ClaimLostError, HandedIn, StoredOutcome
+from groundline_ingestor.ports import ClaimLostError, StoredOutcome
 from groundline_runtime.errors import (
     GroundlineError,
 )
@@ -124,7 +124,7 @@ async def lease(stores: Stores, *, seconds: float = 60, suspect: bool = False) -
 
 
 def a_hand_in(uri: str) -> HandedIn:
-    return GivenDocument(uri, uri=uri), a_version(uri, uri)
+    return HandedIn(GivenDocument(uri, uri=uri), a_version(uri, uri))
 
 
 def a_new(version: DocumentVersion, *texts: str) -> NewVersion:
@@ -146,16 +146,16 @@ def a_member(
     *,
     container: str = "a.zip",
     failure: document_pb2.IngestionFailure | None = None,
-) -> Member:
+) -> HandedIn:
     version = replace(a_version(uri, content), container_uri=container)
-    return Member(GivenDocument(content.encode(), uri=uri, container_uri=container), version, failure)
+    return HandedIn(GivenDocument(content.encode(), uri=uri, container_uri=container), version, failure)
 
 
 async def store_container(
     stores: Stores,
     collection: StoredCollection,
     item: LeasedItem,
-    members: Sequence[Member] | None,
+    members: Sequence[HandedIn] | None,
     *,
     readers: tuple[str, ...] = (),
 ) -> None:

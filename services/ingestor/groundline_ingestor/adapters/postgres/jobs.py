@@ -1,10 +1,10 @@
 """Ingestion jobs in PostgreSQL."""
 
-# ruff: noqa: S608 - what is put into SQL here are constants
-
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
+from itertools import batched
 from typing import Any, Final
 
 import asyncpg
@@ -24,20 +24,28 @@ from groundline_database import (
 from groundline_database.enums import enum_text, read_enum
 from groundline_extraction.documents import FileContent
 from groundline_indexing.collections import StoredCollection
+from groundline_indexing.documents import DocumentVersion, HandedIn
 from groundline_indexing.partitions import PENDING
 from groundline_runtime.errors import NotFoundError
 
 from groundline_ingestor.adapters.postgres.items import change_items, chunk_counts, item_state
 from groundline_ingestor.adapters.postgres.records import input_json
 from groundline_ingestor.domain.jobs import JobKind, StoredJob, Tally, cancel, retry, summarize
-from groundline_ingestor.ports import HandedIn
 
-__all__ = ["PostgresJobs", "find_job", "insert_documents", "payload_parts"]
+__all__ = [
+    "PostgresJobs",
+    "find_job",
+    "insert_documents",
+    "insert_items",
+    "payload_parts",
+    "replaceable_ids",
+]
 
 _SQL: Final = read_statements(
     __name__,
     is_readable_document=is_readable_document("$1", "d"),
     is_readable_collection=is_readable_collection("$1", "c"),
+    is_replaceable=is_replaceable_document("j.principals", "d", container="m.container_uri"),
     written_position=WRITTEN_POSITION,
 )
 _SELECT: Final = _SQL["select"]
@@ -48,10 +56,14 @@ _HOLD_COLLECTION: Final = _SQL["hold_collection"]
 _CANCEL: Final = _SQL["cancel"]
 _CANCEL_DOCUMENTS: Final = _SQL["cancel_documents"]
 _RETRIABLE: Final = _SQL["retriable"]
+_REPLACEABLE: Final = _SQL["replaceable"]
 _INSERT_DOCUMENT: Final = _SQL["insert_document"]
 
-# Bytes of content in one row.
 PAYLOAD_PART: Final = 1 << 20
+"""Bytes of content in one row."""
+
+PARTS_AT_ONCE: Final = 64
+"""Parts of contents in one COPY, 64 MiB: far below a statement's time limit."""
 
 
 class PostgresJobs:
@@ -88,7 +100,8 @@ class PostgresJobs:
                 )
                 if inserted:
                     await insert_documents(connection, collection, handed_in)
-                    await self._insert_items(connection, collection, job_id, handed_in, principals)
+                    numbered = list(enumerate(handed_in))
+                    await insert_items(connection, collection.collection_id, job_id, numbered)
         except asyncpg.ForeignKeyViolationError:
             raise _collection_gone(collection) from None
         stored = (
@@ -216,51 +229,6 @@ class PostgresJobs:
                 )
         return len(retried)
 
-    async def _insert_items(
-        self,
-        connection: Connection,
-        collection: StoredCollection,
-        job_id: str,
-        handed_in: Sequence[HandedIn],
-        principals: Sequence[str],
-    ) -> None:
-        # A document that must not be replaced stays unknown to the job.
-        rows = await connection.fetch(
-            f"""
-            SELECT uri, document_id FROM documents d
-            WHERE collection_id = $1 AND uri = ANY($2::text[]) AND {is_replaceable_document("$3", "d")}
-            """,
-            collection.collection_id,
-            [version.uri for _, version in handed_in],
-            list(principals),
-        )
-        ids = {row["uri"]: row["document_id"] for row in rows}
-        await connection.copy_records_to_table(
-            "ingestion_items",
-            records=[
-                (
-                    job_id,
-                    index,
-                    collection.collection_id,
-                    version.uri,
-                    ids.get(version.uri),
-                    "queued",
-                    input_json(given),
-                )
-                for index, (given, version) in enumerate(handed_in)
-            ],
-            columns=("job_id", "item_index", "collection_id", "uri", "document_id", "state", "input"),
-        )
-        await connection.copy_records_to_table(
-            "ingestion_payloads",
-            records=(
-                (job_id, index, part, data)
-                for index, (given, _) in enumerate(handed_in)
-                for part, data in enumerate(payload_parts(given.content))
-            ),
-            columns=("job_id", "item_index", "part", "data"),
-        )
-
     async def _find(
         self, principals: Sequence[str] | None, condition: str, *values: str
     ) -> job_pb2.IngestionJob | None:
@@ -277,7 +245,7 @@ async def insert_documents(
 ) -> None:
     """Insert rows for new documents. Existing ones are left alone: they may be locked for as long as it takes
     to store them."""
-    versions = {version.uri: version for _, version in handed_in}
+    versions = {one.version.uri: one.version for one in handed_in}
     # An empty ingestion_hash equals no other: there are no chunks yet.
     await connection.executemany(
         _INSERT_DOCUMENT,
@@ -298,6 +266,56 @@ async def insert_documents(
             for _, version in sorted(versions.items())
         ],
     )
+
+
+async def insert_items(
+    connection: Connection, collection_id: str, job_id: str, numbered: Sequence[tuple[int, HandedIn]]
+) -> None:
+    """Add items by their indexes to a job, with the contents of those that are read."""
+    ids = await replaceable_ids(
+        connection, collection_id, job_id, [one.version for _, one in numbered if not one.failure]
+    )
+    await connection.copy_records_to_table(
+        "ingestion_items",
+        records=[
+            (
+                job_id,
+                index,
+                collection_id,
+                one.version.uri,
+                None if one.failure else ids.get(one.version.uri),
+                "queued",
+                input_json(replace(one.given, metadata={}) if one.failure else one.given),
+            )
+            for index, one in numbered
+        ],
+        columns=("job_id", "item_index", "collection_id", "uri", "document_id", "state", "input"),
+    )
+    payloads = (
+        (job_id, index, part, data)
+        for index, one in numbered
+        if not one.failure
+        for part, data in enumerate(payload_parts(one.given.content))
+    )
+    for batch in batched(payloads, PARTS_AT_ONCE):
+        await connection.copy_records_to_table(
+            "ingestion_payloads", records=batch, columns=("job_id", "item_index", "part", "data")
+        )
+
+
+async def replaceable_ids(
+    connection: Connection, collection_id: str, job_id: str, versions: Sequence[DocumentVersion]
+) -> Mapping[str, str]:
+    """Return the ids of the stored documents, by uri, that the job's caller may replace: another stays
+    unknown to the job."""
+    rows = await connection.fetch(
+        _REPLACEABLE,
+        collection_id,
+        [version.uri for version in versions],
+        job_id,
+        [version.container_uri for version in versions],
+    )
+    return {row["uri"]: row["document_id"] for row in rows}
 
 
 async def find_job(connection: Connection, job_id: str) -> job_pb2.IngestionJob | None:

@@ -118,3 +118,8 @@ INSERT INTO documents
      size_bytes, metadata, allowed_principals, container_uri, state)
 VALUES ($1, $2, $3, $4, $5, $6, $7, ''::bytea, $8, $9, $10, $11, 'queued')
 ON CONFLICT (collection_id, uri) DO NOTHING
+
+-- name: replaceable
+SELECT d.uri, d.document_id FROM documents d JOIN ingestion_jobs j ON j.job_id = $3::uuid
+JOIN unnest($2::text[], $4::text[]) AS m (uri, container_uri) ON m.uri = d.uri
+WHERE d.collection_id = $1 AND {is_replaceable}

@@ -3,27 +3,20 @@
 # ruff: noqa: S608 - what is put into SQL here are constants and names that chunk_table() makes of numbers
 
 from collections.abc import Sequence
-from dataclasses import replace
-from itertools import batched
-from typing import Final
 
 from groundline.v1 import job_pb2
-from groundline_database import Connection, is_replaceable_document
+from groundline_database import Connection
 from groundline_indexing.collections import StoredCollection
-from groundline_indexing.documents import Member
+from groundline_indexing.documents import HandedIn
 from groundline_indexing.partitions import chunk_table
 
 from groundline_ingestor.adapters.postgres.deletion import WITHIN, delete_documents
 from groundline_ingestor.adapters.postgres.items import ItemKey, require_held, save_items
-from groundline_ingestor.adapters.postgres.jobs import insert_documents, payload_parts
-from groundline_ingestor.adapters.postgres.records import input_json
+from groundline_ingestor.adapters.postgres.jobs import insert_documents, insert_items
 from groundline_ingestor.domain.jobs import ItemState, fail, skip
 from groundline_ingestor.domain.work import ItemClaim, NewVersion
 
 __all__ = ["replace_members"]
-
-PARTS_AT_ONCE: Final = 64
-"""Parts of contents in one COPY, 64 MiB: far below a statement's time limit."""
 
 
 async def replace_members(
@@ -86,25 +79,10 @@ async def _restrict(connection: Connection, collection_id: str, partition_id: in
 
 
 async def _queue(
-    connection: Connection, collection: StoredCollection, claim: ItemClaim, members: Sequence[Member]
+    connection: Connection, collection: StoredCollection, claim: ItemClaim, members: Sequence[HandedIn]
 ) -> None:
     """Add items for the finds of a claim's item to its job."""
-    found = [one for one in members if not one.failure]
-    await insert_documents(connection, collection, [(one.given, one.version) for one in found])
-    # A document that must not be replaced stays unknown to the job.
-    rows = await connection.fetch(
-        f"""
-        SELECT d.uri, d.document_id FROM documents d JOIN ingestion_jobs j ON j.job_id = $3::uuid
-        JOIN unnest($2::text[], $4::text[]) AS m (uri, container_uri) ON m.uri = d.uri
-        WHERE d.collection_id = $1
-          AND {is_replaceable_document("j.principals", "d", container="m.container_uri")}
-        """,
-        collection.collection_id,
-        [one.version.uri for one in found],
-        claim.job_id,
-        [one.version.container_uri for one in found],
-    )
-    ids = {row["uri"]: row["document_id"] for row in rows}
+    await insert_documents(connection, collection, [one for one in members if not one.failure])
     # Adding items to a job takes the lock on its first one, which crawls and runs of sources are.
     await connection.execute(
         "SELECT FROM ingestion_items WHERE job_id = $1::uuid AND item_index = 0 FOR UPDATE", claim.job_id
@@ -114,33 +92,8 @@ async def _queue(
         "SELECT max(item_index) + 1 FROM ingestion_items WHERE job_id = $1::uuid", claim.job_id
     )
     numbered = list(enumerate(members, start=first))
-    await connection.copy_records_to_table(
-        "ingestion_items",
-        records=[
-            (
-                claim.job_id,
-                index,
-                collection.collection_id,
-                one.version.uri,
-                None if one.failure else ids.get(one.version.uri),
-                "queued",
-                input_json(replace(one.given, metadata={}) if one.failure else one.given),
-            )
-            for index, one in numbered
-        ],
-        columns=("job_id", "item_index", "collection_id", "uri", "document_id", "state", "input"),
-    )
+    await insert_items(connection, collection.collection_id, claim.job_id, numbered)
     await save_items(connection, _refused(claim.job_id, numbered))
-    payloads = (
-        (claim.job_id, index, part, data)
-        for index, one in numbered
-        if not one.failure
-        for part, data in enumerate(payload_parts(one.given.content))
-    )
-    for batch in batched(payloads, PARTS_AT_ONCE):
-        await connection.copy_records_to_table(
-            "ingestion_payloads", records=batch, columns=("job_id", "item_index", "part", "data")
-        )
     await connection.execute(
         "UPDATE ingestion_items SET member_count = $3 WHERE job_id = $1::uuid AND item_index = $2",
         claim.job_id,
@@ -149,7 +102,7 @@ async def _queue(
     )
 
 
-def _refused(job_id: str, numbered: Sequence[tuple[int, Member]]) -> dict[ItemKey, ItemState]:
+def _refused(job_id: str, numbered: Sequence[tuple[int, HandedIn]]) -> dict[ItemKey, ItemState]:
     """Return the items of files that are not read."""
     return {
         (job_id, index): skip(ItemState(), one.failure)

@@ -16,7 +16,7 @@ from groundline_extraction.members import MemberSpool
 from groundline_extraction.texts import TextSegment
 from groundline_extraction.turns import ClientTurns
 from groundline_indexing.collections import StoredCollection, require_running_model
-from groundline_indexing.documents import DocumentVersion, Member
+from groundline_indexing.documents import DocumentVersion, HandedIn
 from groundline_indexing.hashes import ingestion_hash
 from groundline_indexing.preparation import Prepared, members_of, version_of
 from groundline_indexing.texts import KeptSeries, PreparedChunk, Series, Vectors
@@ -70,7 +70,7 @@ class Work:
     prepared: Prepared
     segments: Series[TextSegment]
     version_number: int = 0
-    members: Sequence[Member] | None = None
+    members: Sequence[HandedIn] | None = None
     vectors: Vectors = field(default_factory=lambda: np.empty((0, 0), np.float16))
     token_count: int = 0
 
@@ -181,7 +181,7 @@ class ItemWork:
         version: DocumentVersion,
         spool: MemberSpool | None,
         collection: StoredCollection,
-    ) -> Sequence[Member] | None:
+    ) -> Sequence[HandedIn] | None:
         """Return the files found within a document. Raises IngestionError (QUOTA_EXHAUSTED)."""
         if spool is None or not spool.found:
             return None if spool is None else ()
@@ -215,7 +215,7 @@ class ItemWork:
         segments: KeptSeries[TextSegment],
         version: DocumentVersion,
         version_number: int = 0,
-        members: Sequence[Member] | None = None,
+        members: Sequence[HandedIn] | None = None,
     ) -> Work | None:
         """Return a document of one segment with its chunks. A longer one is finished here, segment by
         segment, since it is a group of its own and others should not wait for it; and so is one with files
@@ -245,7 +245,7 @@ class ItemWork:
         version: DocumentVersion,
         parts: Iterator[Prepared],
         version_number: int,
-        members: Sequence[Member] | None,
+        members: Sequence[HandedIn] | None,
     ) -> None:
         with FinishedChunks(self._options.spool_directory) as finished:
             token_count = 0

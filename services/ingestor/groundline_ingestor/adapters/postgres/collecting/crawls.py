@@ -13,7 +13,7 @@ from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_database import Connection, Pool, acquire, is_replaceable_document, transaction
 from groundline_database.enums import enum_text
 from groundline_indexing.collections import StoredCollection
-from groundline_indexing.documents import DocumentVersion
+from groundline_indexing.documents import DocumentVersion, HandedIn
 from groundline_runtime.errors import NotFoundError
 from groundline_runtime.reasons import reason_value
 
@@ -25,12 +25,16 @@ from groundline_ingestor.adapters.postgres.items import (
     held_by,
     require_held,
 )
-from groundline_ingestor.adapters.postgres.jobs import PostgresJobs, insert_documents, payload_parts
+from groundline_ingestor.adapters.postgres.jobs import (
+    PostgresJobs,
+    insert_documents,
+    payload_parts,
+    replaceable_ids,
+)
 from groundline_ingestor.adapters.postgres.records import failure_json, input_json
 from groundline_ingestor.adapters.postgres.versions import not_writable
 from groundline_ingestor.domain.jobs import finish
 from groundline_ingestor.domain.work import ItemClaim, LeasedItem, OrderedCrawl
-from groundline_ingestor.ports import HandedIn
 
 __all__ = ["PostgresCrawls", "insert_page"]
 
@@ -252,21 +256,13 @@ async def insert_page(
 ) -> bool:
     """Queue a find of the claim's item as an item of its job; return False if the job has it. Raises
     ClaimLostError."""
-    given, version = page
+    version = page.version
     index, is_new = await _item_index(connection, claim, version.uri)
     if index is None:
         return False
     await insert_documents(connection, collection, [page])
-    # A document that must not be replaced stays unknown to the job.
-    document_id = await connection.fetchval(
-        f"""
-        SELECT d.document_id FROM documents d JOIN ingestion_jobs j ON j.job_id = $3::uuid
-        WHERE d.collection_id = $1 AND d.uri = $2 AND {is_replaceable_document("j.principals", "d")}
-        """,
-        collection.collection_id,
-        version.uri,
-        claim.job_id,
-    )
+    ids = await replaceable_ids(connection, collection.collection_id, claim.job_id, [version])
+    document_id = ids.get(version.uri)
     if is_new:
         await connection.execute(
             """
@@ -279,7 +275,7 @@ async def insert_page(
             collection.collection_id,
             version.uri,
             document_id,
-            input_json(given),
+            input_json(page.given),
         )
     else:
         await connection.execute(
@@ -292,11 +288,13 @@ async def insert_page(
             claim.job_id,
             index,
             document_id,
-            input_json(given),
+            input_json(page.given),
         )
     await connection.copy_records_to_table(
         "ingestion_payloads",
-        records=((claim.job_id, index, part, data) for part, data in enumerate(payload_parts(given.content))),
+        records=(
+            (claim.job_id, index, part, data) for part, data in enumerate(payload_parts(page.given.content))
+        ),
         columns=("job_id", "item_index", "part", "data"),
     )
     return True

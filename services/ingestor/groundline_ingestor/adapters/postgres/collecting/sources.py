@@ -17,7 +17,7 @@ from groundline_database import (
     transaction,
 )
 from groundline_indexing.collections import StoredCollection
-from groundline_indexing.documents import DocumentVersion
+from groundline_indexing.documents import DocumentVersion, HandedIn
 from groundline_indexing.partitions import PENDING
 from groundline_runtime.errors import AlreadyExistsError, NotFoundError
 
@@ -35,7 +35,6 @@ from groundline_ingestor.adapters.postgres.records import read_source
 from groundline_ingestor.domain.jobs import cancel
 from groundline_ingestor.domain.sources import OrderedRun, StoredSource, definition_of
 from groundline_ingestor.domain.work import ItemClaim, LeasedItem
-from groundline_ingestor.ports import HandedIn
 
 __all__ = ["PostgresSources"]
 
@@ -344,7 +343,7 @@ class PostgresSources:
                     WHERE source_documents.source_id = excluded.source_id
                     """,
                     collection.collection_id,
-                    found[1].uri,
+                    found.version.uri,
                     source.message.source_id,
                     version,
                     claim.job_id,
