@@ -59,7 +59,8 @@ class DocumentExtractor:
     def read(
         self, given: GivenDocument, *, client: str = "", members: MemberSpool | None = None
     ) -> TextStream:
-        """Extract the text; see Extractor.
+        """Read a document's text, which is CPU work, also while the segments are read; `client` owns the
+        document. Files within it are put into `members` meanwhile.
 
         The uri is a name and hints at a type; it is never opened. Raises IngestionError with
         UNSUPPORTED_TYPE, DOCUMENT_TOO_LARGE, INVALID_ENCODING, INVALID_TEXT (it holds NUL, which PostgreSQL

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, replace
 from itertools import repeat
 from pathlib import Path
-from typing import BinaryIO, Final, Protocol
+from typing import BinaryIO, Final
 
 from groundline.v1 import collection_pb2, document_pb2
 from groundline_contracts import limits_of
@@ -24,7 +24,6 @@ from groundline_extraction.texts import (
     ExtractedText,
     Heading,
     TextSegment,
-    TextStream,
     has_pages,
     last_part,
 )
@@ -49,9 +48,8 @@ from groundline_indexing.texts import (
 )
 
 __all__ = [
-    "DocumentLimits",
-    "Extractor",
     "OnStage",
+    "PartStart",
     "Preparation",
     "Prepared",
     "identify",
@@ -70,24 +68,6 @@ MAX_TITLE_CHARACTERS: Final = 500
 
 type OnStage = Callable[[document_pb2.IngestionState.ValueType], None]
 """Told of each stage as it begins, in the thread that works."""
-
-
-class Extractor(Protocol):
-    """Extractor of the text of handed-in documents."""
-
-    def read(
-        self, given: GivenDocument, *, client: str = "", members: MemberSpool | None = None
-    ) -> TextStream:
-        """Read a document's text, which is CPU work, also while the segments are read; `client` owns the
-        document. Files within it are put into `members` meanwhile. Raises IngestionError, also then."""
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentLimits:
-    """Limits of one document."""
-
-    max_document_bytes: int = 512 * 1024**2
-    max_chunks: int = 400_000
 
 
 def identify(given: GivenDocument, collection: StoredCollection) -> HandedIn:
@@ -156,15 +136,36 @@ def member_uri(uri: str, path: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class PartStart:
+    """Where a part of a text begins, and what it begins within."""
+
+    offset: int = 0
+    headings: tuple[Heading, ...] = ()
+    """Headings that enclose it."""
+    pages: int = 0
+    """Pages above it."""
+    table_head: str = ""
+    """First row of the table that it begins within."""
+
+    def after(self, extraction: ExtractedText, end: int) -> "PartStart":
+        """Return the start of the part that follows `end` in the text that begins here."""
+        inside = (heading for heading in extraction.headings if heading.start < end)
+        return PartStart(
+            self.offset + end,
+            enclosing((*self.headings, *inside)),
+            self.pages + extraction.text.count(PAGE_BREAK, 0, end),
+            open_table_head(extraction.text[:end], self.table_head),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Prepared:
-    """A document, or a segment of a long one, with its chunks and the text they were cut from, which begins
-    at `start`; `table_head` is the first row of the table that it begins within."""
+    """A document, or a part of a long one, with its chunks and the text they were cut from."""
 
     version: DocumentVersion
     chunks: Sequence[PreparedChunk]
     extraction: ExtractedText
-    start: int = 0
-    table_head: str = ""
+    start: PartStart = PartStart()
 
 
 class Preparation:
@@ -172,20 +173,20 @@ class Preparation:
 
     def __init__(
         self,
-        extractor: Extractor,
+        extractor: DocumentExtractor,
         splitter: DocumentSplitter,
-        limits: DocumentLimits,
+        *,
+        max_document_bytes: int = 512 * 1024**2,
+        max_chunks: int = 400_000,
         spool_directory: Path | None = None,
     ) -> None:
-        """Take the directory that long texts are put into while they are worked on."""
+        """Take the directory that long texts are put into while they are worked on, and the limits of one
+        document."""
         self._extractor = extractor
         self._splitter = splitter
-        self._limits = limits
+        self.max_document_bytes = max_document_bytes
+        self._max_chunks = max_chunks
         self._spool_directory = spool_directory
-
-    @property
-    def max_document_bytes(self) -> int:
-        return self._limits.max_document_bytes
 
     def open_spool_file(self) -> BinaryIO:
         """Open an empty file for a content that is on its way. Close it when done."""
@@ -205,11 +206,11 @@ class Preparation:
     ) -> tuple[KeptSeries[TextSegment], DocumentVersion]:
         """Return the document's text and its version with title and type. With `members` the files within it
         are put there. Raises IngestionError."""
-        if version.size_bytes > self._limits.max_document_bytes:
+        if version.size_bytes > self.max_document_bytes:
             raise IngestionError(
                 document_pb2.INGESTION_STATE_EXTRACTING,
                 "DOCUMENT_TOO_LARGE",
-                f"{version.size_bytes} bytes; the maximum is {self._limits.max_document_bytes}",
+                f"{version.size_bytes} bytes; the maximum is {self.max_document_bytes}",
             )
         stream = self._extractor.read(given, client=client, members=members)
         segments = kept_segments(self._spool_directory)
@@ -238,71 +239,56 @@ class Preparation:
         If a segment does not end with its section, its last chunk is cut again, together with the next
         segment, so that chunks continue and overlap across the border.
         """
-        chunk_count = 0
-        above: tuple[Heading, ...] = ()
-        pages = 0
-        carried = TextSegment("")
-        table_head = ""
+        chunking, language = effective_chunking(collection.settings), collection.settings.lexical.language
+        chunk_count, start, carried = 0, PartStart(), TextSegment("")
         following = iter(segments)
         segment = next(following, None)
         while segment is not None:
             on_stage(document_pb2.INGESTION_STATE_CHUNKING)
             coming = next(following, None)
-            start = segment.start - len(carried.text)
             extraction = ExtractedText(
                 carried.text + segment.text,
                 version.mime_type,
                 tuple(
-                    replace(heading, start=heading.start - start)
+                    replace(heading, start=heading.start - start.offset)
                     for heading in (*carried.headings, *segment.headings)
                 ),
             )
-            sections = self._splitter.split(
-                extraction, effective_chunking(collection.settings), collection.settings.lexical.language
-            )
+            sections = self._splitter.split(extraction, chunking, language)
             end = len(extraction.text)
-            if coming is not None and sections and _goes_on(coming, extraction, sections[-1]):
+            if coming is not None and sections and _goes_on(coming, sections[-1]):
                 # A parent is cut again as a whole.
                 place = len(sections) - 1 - sections[-1].siblings_before
                 if place:
                     end = sections[place].start
                     sections = sections[:place]
             chunk_count += len(sections)
-            if chunk_count > self._limits.max_chunks:
+            if chunk_count > self._max_chunks:
                 raise IngestionError(
                     document_pb2.INGESTION_STATE_CHUNKING,
                     "TOO_MANY_CHUNKS",
-                    f"more than {self._limits.max_chunks} chunks, the maximum of a document",
+                    f"more than {self._max_chunks} chunks, the maximum of a document",
                 )
             on_stage(document_pb2.INGESTION_STATE_CONTEXTUALIZING)
             if sections:  # a segment may be blank
-                yield Prepared(
-                    version,
-                    prepared_chunks(
-                        extraction, sections, version, collection, start, above, pages, table_head
-                    ),
-                    extraction,
-                    start,
-                    table_head,
-                )
-            table_head = open_table_head(extraction.text[:end], table_head)
+                chunks = prepared_chunks(extraction, sections, version, collection, start)
+                yield Prepared(version, chunks, extraction, start)
             carried = TextSegment(
                 extraction.text[end:],
-                start + end,
+                start.offset + end,
                 tuple(
-                    replace(heading, start=heading.start + start)
+                    replace(heading, start=heading.start + start.offset)
                     for heading in extraction.headings
                     if heading.start >= end
                 ),
             )
-            pages += extraction.text.count(PAGE_BREAK, 0, end)
+            start = start.after(extraction, end)
             if not carried.text and coming is not None and not coming.text.startswith("|"):
-                table_head = ""  # the table ended with the segment
-            above = enclosing((*above, *(heading for heading in extraction.headings if heading.start < end)))
+                start = replace(start, table_head="")  # the table ended with the segment
             segment = coming
 
 
-def _goes_on(coming: TextSegment, extraction: ExtractedText, last: Section) -> bool:
+def _goes_on(coming: TextSegment, last: Section) -> bool:
     """Return whether the text that follows belongs to the last chunk as well."""
     begins_section = bool(coming.headings) and coming.headings[0].start == coming.start
     # A part that begins within a code fence would be taken for text, and the text behind the fence for code.
@@ -314,32 +300,28 @@ def prepared_chunks(
     sections: Sequence[Section],
     version: DocumentVersion,
     collection: StoredCollection,
-    start: int = 0,
-    above: Sequence[Heading] = (),
-    pages_before: int = 0,
-    table_head: str = "",
+    start: PartStart = PartStart(),
 ) -> list[PreparedChunk]:
-    """Give sections their contexts and their offsets in the whole text; `above` are headings that enclose the
-    beginning of this part of it, `table_head` is the first row of the table that it begins within."""
+    """Give sections their contexts and their offsets in the whole text."""
     uri = shown_uri(version.uri)
     contexts: Iterable[str]
     if effective_mode(collection.settings) == collection_pb2.CONTEXTUALIZATION_MODE_NONE:
         contexts = repeat("", len(sections))
     else:
-        outside = [replace(heading, start=-1) for heading in above]
+        outside = [replace(heading, start=-1) for heading in start.headings]
         starts = [section.own_start for section in sections]
         trails = heading_trails((*outside, *extraction.headings), starts)
-        heads = table_heads_at(extraction.text, starts, table_head)
+        heads = table_heads_at(extraction.text, starts, start.table_head)
         contexts = (
             "\n".join(filter(None, (structural_context(version.title, uri, trail), head)))
             for trail, head in zip(trails, heads, strict=True)
         )
     pages: Iterable[int] = repeat(0, len(sections))
-    if pages_before or has_pages(extraction):
-        pages = pages_at(extraction.text, (section.own_start for section in sections), pages_before)
+    if start.pages or has_pages(extraction):
+        pages = pages_at(extraction.text, (section.own_start for section in sections), start.pages)
     return [
         PreparedChunk(
-            replace(section, start=start + section.start, end=start + section.end),
+            replace(section, start=start.offset + section.start, end=start.offset + section.end),
             context,
             lexical_text(section.text, context=context, title=version.title, uri=uri),
             # The chunks of a parent are answered with all of it: of several hits, one is enough.
@@ -380,8 +362,9 @@ def preparation_by(
     return Preparation(
         DocumentExtractor(sandbox, max_whole_bytes=settings.max_whole_document_bytes),
         DocumentSplitter(count_tokens),
-        DocumentLimits(settings.max_document_bytes, settings.max_chunks_per_document),
-        settings.spool_directory,
+        max_document_bytes=settings.max_document_bytes,
+        max_chunks=settings.max_chunks_per_document,
+        spool_directory=settings.spool_directory,
     )
 
 

@@ -20,7 +20,7 @@ from groundline_extraction.segments import HeadedCutter, known_headings
 from groundline_extraction.spooling import Spool
 from groundline_extraction.texts import Heading, TextSegment
 from groundline_indexing.collections import StoredCollection
-from groundline_indexing.preparation import DocumentLimits, Preparation, identify
+from groundline_indexing.preparation import Preparation, identify
 from groundline_indexing.splitting import DocumentSplitter
 from groundline_indexing.texts import KeptSeries, PreparedChunk
 from groundline_tests.embedding import FakeEmbedder
@@ -61,10 +61,10 @@ def read(extractor: DocumentExtractor, given: GivenDocument) -> list[TextSegment
 
 
 def chunks_of(
-    extractor: DocumentExtractor, given: GivenDocument, into: StoredCollection, **limits: int
+    extractor: DocumentExtractor, given: GivenDocument, into: StoredCollection, max_chunks: int = 400_000
 ) -> tuple[KeptSeries[TextSegment], list[list[PreparedChunk]]]:
     splitter = DocumentSplitter(FakeEmbedder().count_tokens)
-    preparation = Preparation(extractor, splitter, DocumentLimits(**limits))
+    preparation = Preparation(extractor, splitter, max_chunks=max_chunks)
     handed_in = identify(given, into)
     segments, version = preparation.read(handed_in.given, handed_in.version)
     with closing(segments):

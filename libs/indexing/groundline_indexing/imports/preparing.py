@@ -12,7 +12,7 @@ from groundline_indexing.collections import StoredCollection
 from groundline_indexing.documents import HandedIn, ReadyDocument
 from groundline_indexing.hashes import ingestion_hash, passages_hash
 from groundline_indexing.imports.records import PASSAGE_BREAK, GivenRecord
-from groundline_indexing.preparation import Preparation, identify, prepared_chunks
+from groundline_indexing.preparation import PartStart, Preparation, identify, prepared_chunks
 from groundline_indexing.texts import PreparedChunk, Section
 
 __all__ = ["RecordPreparation", "identified", "with_vectors"]
@@ -61,7 +61,7 @@ def with_vectors(record: GivenRecord, handed_in: HandedIn, collection: StoredCol
         sections.append(Section(passage, start, start + len(passage)))
         start += len(passage) + len(PASSAGE_BREAK)
     extraction = ExtractedText(text, version.mime_type)
-    chunks: list[PreparedChunk] = prepared_chunks(extraction, sections, version, collection)
+    chunks: list[PreparedChunk] = prepared_chunks(extraction, sections, version, collection, PartStart())
     cutter = HeadedCutter(is_markdown=False, read_headings=lambda text, start: ())
     segments: list[TextSegment] = [*cutter.feed(text), *cutter.end()]
     # No tokens: nothing was embedded here.

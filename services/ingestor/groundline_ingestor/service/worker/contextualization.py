@@ -110,8 +110,8 @@ class Contextualization:
             await self._cache.put(found)
             await on_usage(written.usage)
             known |= found
-        starts = [chunk.section.own_start - prepared.start for chunk in prepared.chunks]
-        heads = table_heads_at(prepared.extraction.text, starts, prepared.table_head)
+        starts = [chunk.section.own_start - prepared.start.offset for chunk in prepared.chunks]
+        heads = table_heads_at(prepared.extraction.text, starts, prepared.start.table_head)
         return [
             _with_context(chunk, "\n".join(filter(None, (known[key], head))), prepared)
             for chunk, key, head in zip(prepared.chunks, keys, heads, strict=True)
@@ -266,7 +266,7 @@ def _window(prepared: Prepared, position: int) -> tuple[int, int]:
     if len(prepared.extraction.text) <= DOCUMENT_CHARACTERS:
         return 0, len(prepared.extraction.text)
     half = DOCUMENT_CHARACTERS // 2
-    begin = (prepared.chunks[position].section.start - prepared.start) // half * half
+    begin = (prepared.chunks[position].section.start - prepared.start.offset) // half * half
     return begin, begin + DOCUMENT_CHARACTERS
 
 
