@@ -39,7 +39,7 @@ from groundline_ingestor.adapters.contextualizing import (
 from groundline_ingestor.adapters.postgres.stores import Stores, stores_on
 from groundline_ingestor.domain.quotas import Limits
 from groundline_ingestor.migrate import SCHEMA, migrate
-from groundline_ingestor.ports import Collector, ContextWriter
+from groundline_ingestor.ports import Collector
 from groundline_ingestor.service.collections import CollectionService
 from groundline_ingestor.service.crawls import Crawling
 from groundline_ingestor.service.documents import DocumentService
@@ -51,7 +51,7 @@ from groundline_ingestor.service.reindex import ReindexService
 from groundline_ingestor.service.source_runs import SourceRuns
 from groundline_ingestor.service.sources import SourceService
 from groundline_ingestor.service.webhooks import Webhooks
-from groundline_ingestor.service.worker.contextualization import Contextualization
+from groundline_ingestor.service.worker.contextualization import Contextualization, ContextWriter
 from groundline_ingestor.service.worker.embedding import RememberingEmbedder
 from groundline_ingestor.service.worker.options import WorkerOptions
 from groundline_ingestor.service.worker.stages import Stages

@@ -1,39 +1,22 @@
-"""Ports of the use cases, beside groundline_embedding's Embedder."""
+"""Port to the collector, which opens what sources and webhooks name."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from groundline.v1 import chat_pb2, collector_service_pb2, document_pb2, job_pb2, source_pb2
+from groundline.v1 import collector_service_pb2, document_pb2, source_pb2
 from groundline_extraction.documents import GivenDocument
 from groundline_runtime.errors import UnavailableError
 
 from groundline_ingestor.domain.webhooks import Delivery
-from groundline_ingestor.domain.work import ItemClaim
 
 __all__ = [
-    "ClaimLostError",
     "Collected",
     "Collector",
     "CollectorLostError",
-    "ContextCache",
-    "ContextWriter",
     "NotDeliveredError",
     "SeenPages",
-    "StoredOutcome",
-    "WrittenContexts",
 ]
-
-type StoredOutcome = tuple[str, job_pb2.IngestionOutcome.ValueType]
-"""A document's id, and what storing it changed."""
-
-
-class ClaimLostError(Exception):
-    """The item went to another worker, was cancelled, or has ended; nothing was changed."""
-
-    def __init__(self, claim: ItemClaim) -> None:
-        super().__init__(f"item {claim.item_index} of job {claim.job_id} is no longer this worker's")
-        self.claim = claim
 
 
 class CollectorLostError(UnavailableError):
@@ -83,45 +66,6 @@ class Collector(Protocol):
 
 class NotDeliveredError(Exception):
     """A notice did not arrive; its text says why, without URL and secret."""
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenContexts:
-    """Contexts of a call, one for each chunk, and their usage."""
-
-    contexts: Sequence[str]
-    usage: chat_pb2.Usage
-
-
-class ContextWriter(Protocol):
-    """Writer of texts that place chunks in their document, by a language model."""
-
-    async def version(self, *, prompt: str, model: str) -> str:
-        """Return a name of the prompt and the model that `write` uses for these; it changes when they do.
-
-        Raises as `write` does.
-        """
-
-    async def write(
-        self, *, title: str, document_text: str, chunk_texts: Sequence[str], prompt: str, model: str
-    ) -> WrittenContexts:
-        """Write contexts in the order of the chunks; `prompt` and `model` "" for the generator's own.
-
-        Raises GroundlineError, with retry_after_seconds if the provider says when to come back.
-        """
-
-
-class ContextCache(Protocol):
-    """Cache of contexts. Any method raises UnavailableError while the store is down."""
-
-    async def get(self, keys: Sequence[bytes]) -> Mapping[bytes, str]:
-        """Return the known contexts."""
-
-    async def put(self, contexts: Mapping[bytes, str]) -> None:
-        """Keep contexts; known ones stay as they are."""
-
-    async def discard(self, older_than_seconds: float, limit: int) -> int:
-        """Forget at most `limit` of those older than that, and return their number."""
 
 
 class SeenPages(Protocol):

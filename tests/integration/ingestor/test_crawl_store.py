@@ -5,8 +5,7 @@ from dataclasses import replace
 from groundline.v1 import document_pb2, error_pb2, job_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_ingestor.adapters.postgres.stores import Stores
-from groundline_ingestor.domain.work import OrderedCrawl
-from groundline_ingestor.ports import ClaimLostError
+from groundline_ingestor.domain.work import ClaimLostError, OrderedCrawl
 from groundline_tests.ingestor.messages import a_version
 from groundline_tests.ingestor.stores import (
     CRAWL,

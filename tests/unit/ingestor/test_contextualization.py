@@ -14,9 +14,12 @@ from groundline_indexing.collections import StoredCollection
 from groundline_indexing.documents import DocumentVersion
 from groundline_indexing.preparation import Prepared
 from groundline_indexing.texts import PreparedChunk, Section
-from groundline_ingestor.ports import WrittenContexts
 from groundline_ingestor.service.worker import contextualization
-from groundline_ingestor.service.worker.contextualization import CHUNKS_PER_CALL, Contextualization
+from groundline_ingestor.service.worker.contextualization import (
+    CHUNKS_PER_CALL,
+    Contextualization,
+    WrittenContexts,
+)
 from groundline_runtime.errors import (
     FailedPreconditionError,
     GroundlineError,

@@ -11,7 +11,7 @@ from groundline_database import Pool, acquire
 from groundline_runtime.errors import InvalidArgumentError
 from groundline_runtime.status import translated_rpc_errors
 
-from groundline_ingestor.ports import WrittenContexts
+from groundline_ingestor.service.worker.contextualization import WrittenContexts
 
 __all__ = ["GENERATOR_SERVICE", "GrpcContextWriter", "PostgresContextCache"]
 

@@ -9,7 +9,19 @@ from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_extraction.documents import GivenDocument
 from groundline_indexing.documents import HandedIn, ReadyDocument
 
-__all__ = ["ItemClaim", "LeasedItem", "NewVersion", "OrderedCrawl", "Progress", "ReindexTarget"]
+__all__ = [
+    "ClaimLostError",
+    "ItemClaim",
+    "LeasedItem",
+    "NewVersion",
+    "OrderedCrawl",
+    "Progress",
+    "ReindexTarget",
+    "StoredOutcome",
+]
+
+type StoredOutcome = tuple[str, job_pb2.IngestionOutcome.ValueType]
+"""A document's id, and what storing it changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +31,14 @@ class ItemClaim:
     job_id: str
     item_index: int
     lease_id: str
+
+
+class ClaimLostError(Exception):
+    """The item went to another worker, was cancelled, or has ended; nothing was changed."""
+
+    def __init__(self, claim: ItemClaim) -> None:
+        super().__init__(f"item {claim.item_index} of job {claim.job_id} is no longer this worker's")
+        self.claim = claim
 
 
 @dataclass(frozen=True, slots=True)

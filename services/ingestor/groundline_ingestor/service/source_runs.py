@@ -19,13 +19,8 @@ from groundline_runtime.errors import FailedPreconditionError
 from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_ingestor.domain.collections import is_writable
 from groundline_ingestor.domain.sources import OrderedRun, StoredSource
-from groundline_ingestor.domain.work import ItemClaim
-from groundline_ingestor.ports import (
-    ClaimLostError,
-    Collected,
-    Collector,
-    SeenPages,
-)
+from groundline_ingestor.domain.work import ClaimLostError, ItemClaim
+from groundline_ingestor.ports import Collected, Collector, SeenPages
 from groundline_ingestor.service.quotas import Quotas
 from groundline_ingestor.service.worker.long_work import while_held
 

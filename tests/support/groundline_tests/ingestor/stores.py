@@ -19,8 +19,13 @@ from groundline_indexing.partitions import chunk_table
 from groundline_indexing.texts import PreparedChunk, Section, Vectors
 from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_ingestor.domain.documents import DocumentKey, DocumentOrder
-from groundline_ingestor.domain.work import LeasedItem, NewVersion, OrderedCrawl
-from groundline_ingestor.ports import ClaimLostError, StoredOutcome
+from groundline_ingestor.domain.work import (
+    ClaimLostError,
+    LeasedItem,
+    NewVersion,
+    OrderedCrawl,
+    StoredOutcome,
+)
 from groundline_runtime.errors import (
     GroundlineError,
 )

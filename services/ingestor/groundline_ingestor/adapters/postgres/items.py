@@ -13,8 +13,7 @@ from groundline_indexing.partitions import PENDING
 
 from groundline_ingestor.adapters.postgres.records import failure_json, read_failure
 from groundline_ingestor.domain.jobs import ItemState, begin, cancel, finish
-from groundline_ingestor.domain.work import ItemClaim, LeasedItem
-from groundline_ingestor.ports import ClaimLostError, StoredOutcome
+from groundline_ingestor.domain.work import ClaimLostError, ItemClaim, LeasedItem, StoredOutcome
 
 __all__ = [
     "HELD",

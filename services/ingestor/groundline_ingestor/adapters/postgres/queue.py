@@ -37,8 +37,7 @@ from groundline_ingestor.adapters.postgres.items import (
 )
 from groundline_ingestor.adapters.postgres.records import failure_json, read_input
 from groundline_ingestor.domain.jobs import JobKind, begin, fail, lose, move, postpone, release, skip
-from groundline_ingestor.domain.work import ItemClaim, LeasedItem, Progress, ReindexTarget
-from groundline_ingestor.ports import ClaimLostError
+from groundline_ingestor.domain.work import ClaimLostError, ItemClaim, LeasedItem, Progress, ReindexTarget
 
 __all__ = ["PostgresQueue"]
 

@@ -39,8 +39,7 @@ from groundline_ingestor.adapters.postgres.collections import hold_collection, s
 from groundline_ingestor.adapters.postgres.items import finish_items
 from groundline_ingestor.domain.documents import StoredText
 from groundline_ingestor.domain.jobs import ReindexStep, next_reindex_step
-from groundline_ingestor.domain.work import LeasedItem, NewVersion
-from groundline_ingestor.ports import ClaimLostError
+from groundline_ingestor.domain.work import ClaimLostError, LeasedItem, NewVersion
 
 __all__ = ["PostgresReindex"]
 

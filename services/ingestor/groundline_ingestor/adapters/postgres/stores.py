@@ -23,7 +23,8 @@ from groundline_ingestor.adapters.postgres.quotas import PostgresQuotas
 from groundline_ingestor.adapters.postgres.reindex import PostgresReindex
 from groundline_ingestor.adapters.postgres.versions import PostgresVersions
 from groundline_ingestor.adapters.postgres.webhooks import PostgresWebhooks
-from groundline_ingestor.ports import ContextCache, SeenPages
+from groundline_ingestor.ports import SeenPages
+from groundline_ingestor.service.worker.contextualization import ContextCache
 
 __all__ = ["Stores", "stores_on"]
 

@@ -26,8 +26,7 @@ from groundline_ingestor.adapters.postgres.collections import hold_collection
 from groundline_ingestor.adapters.postgres.deletion import WITHIN
 from groundline_ingestor.adapters.postgres.items import finish_items
 from groundline_ingestor.adapters.postgres.members import replace_members
-from groundline_ingestor.domain.work import ItemClaim, NewVersion
-from groundline_ingestor.ports import StoredOutcome
+from groundline_ingestor.domain.work import ItemClaim, NewVersion, StoredOutcome
 
 __all__ = ["PostgresVersions", "not_writable"]
 

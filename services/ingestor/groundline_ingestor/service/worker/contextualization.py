@@ -4,9 +4,9 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 from groundline.v1 import chat_pb2, collection_pb2, document_pb2
@@ -21,9 +21,7 @@ from groundline_runtime.errors import Code, FailedPreconditionError, GroundlineE
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_delay
 from tenacity.wait import wait_exponential_jitter
 
-from groundline_ingestor.ports import ContextCache, ContextWriter, WrittenContexts
-
-__all__ = ["Contextualization", "OnUsage"]
+__all__ = ["ContextCache", "ContextWriter", "Contextualization", "OnUsage", "WrittenContexts"]
 
 CHUNKS_PER_CALL: Final = 20
 MODEL_CALL_CHUNKS: Final = 10
@@ -46,6 +44,45 @@ type OnUsage = Callable[[chat_pb2.Usage], Awaitable[None]]
 """Told of the tokens of each call: as soon as its contexts are kept, or as it has failed."""
 
 _log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenContexts:
+    """Contexts of a call, one for each chunk, and their usage."""
+
+    contexts: Sequence[str]
+    usage: chat_pb2.Usage
+
+
+class ContextWriter(Protocol):
+    """Writer of texts that place chunks in their document, by a language model."""
+
+    async def version(self, *, prompt: str, model: str) -> str:
+        """Return a name of the prompt and the model that `write` uses for these; it changes when they do.
+
+        Raises as `write` does.
+        """
+
+    async def write(
+        self, *, title: str, document_text: str, chunk_texts: Sequence[str], prompt: str, model: str
+    ) -> WrittenContexts:
+        """Write contexts in the order of the chunks; `prompt` and `model` "" for the generator's own.
+
+        Raises GroundlineError, with retry_after_seconds if the provider says when to come back.
+        """
+
+
+class ContextCache(Protocol):
+    """Cache of contexts. Any method raises UnavailableError while the store is down."""
+
+    async def get(self, keys: Sequence[bytes]) -> Mapping[bytes, str]:
+        """Return the known contexts."""
+
+    async def put(self, contexts: Mapping[bytes, str]) -> None:
+        """Keep contexts; known ones stay as they are."""
+
+    async def discard(self, older_than_seconds: float, limit: int) -> int:
+        """Forget at most `limit` of those older than that, and return their number."""
 
 
 @dataclass(frozen=True, slots=True)

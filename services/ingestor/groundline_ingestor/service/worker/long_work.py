@@ -7,8 +7,7 @@ from typing import Any, Final, Protocol
 
 from groundline_runtime.errors import UnavailableError
 
-from groundline_ingestor.domain.work import ItemClaim
-from groundline_ingestor.ports import ClaimLostError
+from groundline_ingestor.domain.work import ClaimLostError, ItemClaim
 
 __all__ = ["CHECK_SECONDS", "while_held"]
 

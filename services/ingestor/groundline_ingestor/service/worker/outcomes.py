@@ -14,8 +14,8 @@ from groundline_runtime.reasons import reason_value
 from opentelemetry import metrics
 
 from groundline_ingestor.adapters.postgres.queue import PostgresQueue
-from groundline_ingestor.domain.work import LeasedItem
-from groundline_ingestor.ports import ClaimLostError, CollectorLostError
+from groundline_ingestor.domain.work import ClaimLostError, LeasedItem
+from groundline_ingestor.ports import CollectorLostError
 from groundline_ingestor.service.worker.leases import Leases
 
 __all__ = ["Outcomes"]

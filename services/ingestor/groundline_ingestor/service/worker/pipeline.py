@@ -11,8 +11,7 @@ from groundline_runtime.errors import UnavailableError
 from groundline_runtime.waking import Waking
 
 from groundline_ingestor.adapters.postgres.collections import PostgresCollections
-from groundline_ingestor.domain.work import LeasedItem
-from groundline_ingestor.ports import ClaimLostError
+from groundline_ingestor.domain.work import ClaimLostError, LeasedItem
 from groundline_ingestor.service.worker.embedding import GROUP_CHUNKS
 from groundline_ingestor.service.worker.items import PREPARED_ITEMS, ItemWork, Work
 from groundline_ingestor.service.worker.leases import Leases

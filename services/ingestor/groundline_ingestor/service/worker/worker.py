@@ -11,8 +11,7 @@ from groundline_runtime.waking import Waking
 
 from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_ingestor.domain.sources import OrderedRun
-from groundline_ingestor.domain.work import ItemClaim, LeasedItem
-from groundline_ingestor.ports import ClaimLostError
+from groundline_ingestor.domain.work import ClaimLostError, ItemClaim, LeasedItem
 from groundline_ingestor.service.crawls import Crawling
 from groundline_ingestor.service.quotas import Quotas
 from groundline_ingestor.service.worker.items import HELD_PER_CLIENT, ITEMS_PER_CLIENT, ItemWork
