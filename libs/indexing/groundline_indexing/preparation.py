@@ -39,6 +39,7 @@ from groundline_indexing.texts import (
     KeptSeries,
     PreparedChunk,
     Section,
+    Series,
     enclosing,
     heading_trails,
     open_table_head,
@@ -229,7 +230,7 @@ class Preparation:
 
     def chunk(
         self,
-        segments: KeptSeries[TextSegment],
+        segments: Series[TextSegment],
         version: DocumentVersion,
         collection: StoredCollection,
         on_stage: OnStage = lambda stage: None,

@@ -53,7 +53,6 @@ from groundline_ingestor.service.sources import SourceService
 from groundline_ingestor.service.webhooks import Webhooks
 from groundline_ingestor.service.worker.contextualization import Contextualization, ContextWriter
 from groundline_ingestor.service.worker.embedding import RememberingEmbedder
-from groundline_ingestor.service.worker.options import WorkerOptions
 from groundline_ingestor.service.worker.stages import Stages
 from groundline_ingestor.service.worker.worker import Worker
 from groundline_ingestor.servicer import SERVICE_NAME, IngestorServicer
@@ -122,14 +121,19 @@ def wire_on(
     servicer = IngestorServicer(
         CollectionService(collections, embedder, quotas, page_tokens),
         DocumentService(collections, stores.documents, quotas, page_tokens),
-        IngestionService(stores, stages, quotas, on_enqueued=worker.wake),
+        IngestionService(
+            stores,
+            stages,
+            quotas,
+            max_documents=settings.max_documents_per_request,
+            on_enqueued=worker.wake,
+        ),
         JobService(collections, jobs, page_tokens, on_enqueued=worker.wake),
         SourceService(
             collections, jobs, stores.sources, collector, quotas, page_tokens, on_enqueued=worker.wake
         ),
         ReindexService(collections, jobs, stores.reindex, embedder, on_enqueued=worker.wake),
         EmbeddingService(embedder),
-        max_documents=settings.max_documents_per_request,
     )
     return servicer, worker
 
@@ -176,16 +180,7 @@ def _worker(
         stores,
         stages,
         quotas,
-        WorkerOptions(
-            workers=settings.workers,
-            crawls=settings.crawls,
-            spool_directory=settings.spool_directory,
-            lease_seconds=settings.lease_seconds,
-            max_attempts=settings.max_attempts,
-            reindex_grace_seconds=settings.reindex_grace_seconds,
-            payload_seconds=settings.payload_days * 86400,
-            cache_seconds=settings.embedding_cache_days * 86400,
-        ),
+        settings,
         crawling=Crawling(stores.crawls, collector, quotas),
         run_source=SourceRuns(stores, collector, quotas).run,
         tell_webhooks=Webhooks(stores.webhooks, collector).tell,

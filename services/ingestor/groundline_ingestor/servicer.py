@@ -13,9 +13,7 @@ from groundline.v1 import ingestor_service_pb2_grpc
 from groundline_indexing.inputs import document_input
 from groundline_runtime.context import current_caller, give_place_back, last_event_id
 from groundline_runtime.errors import (
-    FieldViolation,
     GroundlineError,
-    InvalidArgumentError,
 )
 from groundline_validation import validate
 
@@ -50,8 +48,6 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
         sources: SourceService,
         reindex: ReindexService,
         embedding: EmbeddingService,
-        *,
-        max_documents: int,
     ) -> None:
         self._collections = collections
         self._documents = documents
@@ -60,7 +56,6 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
         self._sources = sources
         self._reindex = reindex
         self._embedding = embedding
-        self._max_documents = max_documents
 
     async def CreateCollection(
         self, request: pb.CreateCollectionRequest, context: Context
@@ -103,10 +98,6 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
         caller = current_caller()
         if request.HasField("crawl"):
             return await self._ingestion.crawl(caller, request)
-        if len(request.documents) > self._max_documents:
-            raise InvalidArgumentError(
-                [FieldViolation("documents", f"must have 1 to {self._max_documents} entries")]
-            )
         inputs = [document_input(given) for given in request.documents]
         if request.dry_run:
             return await self._ingestion.estimate(caller, request.collection_id, inputs)

@@ -492,6 +492,13 @@ async def test_a_job_without_a_done_document_failed(services: Services) -> None:
     assert job.HasField("end_time")
 
 
+async def test_a_request_has_no_more_documents_than_the_setting_allows(start: Start) -> None:
+    services = start(max_documents_per_request=3)
+    with pytest.raises(InvalidArgumentError) as raised:
+        await services.ingest(*[GivenDocument("x")] * 4)
+    assert [violation.field for violation in raised.value.violations] == ["documents"]
+
+
 async def test_the_content_is_hashed_once(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     await services.collections.create(ANYBODY, new())
     taken = await services.ingestion.ingest(ANYBODY, "docs", [GivenDocument("text", uri="1")], "")

@@ -40,7 +40,6 @@ EXCEPTIONS: Final[Mapping[str, str]] = {
     "services/bridge/groundline_bridge/tools.py::Tools.__init__": "the table of the tools",
     "libs/indexing/groundline_indexing/imports/tables.py": OLDER,
     "libs/indexing/groundline_indexing/imports/tables.py::OpenImport.store": OLDER,
-    "services/ingestor/groundline_ingestor/servicer.py::IngestorServicer.__init__": OLDER,
 }
 
 

@@ -22,7 +22,7 @@ def parsed[M: Message](message: M, values: dict[str, Any]) -> M:
 def servicer() -> IngestorServicer:
     """Return a servicer whose services are never reached."""
     nothing: Any = None
-    return IngestorServicer(nothing, nothing, nothing, nothing, nothing, nothing, nothing, max_documents=3)
+    return IngestorServicer(nothing, nothing, nothing, nothing, nothing, nothing, nothing)
 
 
 async def test_every_wrong_field_is_named_at_once() -> None:
@@ -39,7 +39,6 @@ async def test_every_wrong_field_is_named_at_once() -> None:
             {"collectionId": "-", "documents": [{"uri": "ok"}, {"text": "x", "allowedPrincipals": [""]}]},
             {"collection_id", "documents[0]", "documents[1].allowed_principals[0]"},
         ),
-        (ingestor.IngestDocuments, {"collectionId": "c", "documents": [{"text": "x"}] * 4}, {"documents"}),
         (ingestor.GetJob, {"jobId": "x", "pageSize": -1}, {"job_id", "page_size"}),
     ):
         message = getattr(pb, f"{call.__name__}Request")()

@@ -17,7 +17,7 @@ from groundline_extraction.turns import ClientTurns
 from groundline_indexing.collections import StoredCollection, require_running_model
 from groundline_indexing.preparation import identify
 from groundline_runtime.context import Caller
-from groundline_runtime.errors import OutOfRangeError, UnavailableError
+from groundline_runtime.errors import FieldViolation, InvalidArgumentError, OutOfRangeError, UnavailableError
 from groundline_validation import page_address
 
 from groundline_ingestor.adapters.postgres.stores import Stores
@@ -49,10 +49,11 @@ class IngestionService:
         stages: Stages,
         quotas: Quotas,
         *,
+        max_documents: int,
         on_enqueued: Callable[[], None] = lambda: None,
     ) -> None:
-        """Take the parts. `on_enqueued` wakes the workers of this process; others find the work by
-        looking."""
+        """Take the parts. `max_documents`: maximum of one request. `on_enqueued` wakes the workers of this
+        process; others find the work by looking."""
         self._collections = stores.collections
         self._jobs = stores.jobs
         self._crawls = stores.crawls
@@ -60,6 +61,7 @@ class IngestionService:
         self._preparation = stages.preparation
         self._contextualization = stages.contextualization
         self._quotas = quotas
+        self._max_documents = max_documents
         self._on_enqueued = on_enqueued
         self._estimating = ClientTurns(ESTIMATES)
 
@@ -70,8 +72,9 @@ class IngestionService:
 
         The same `request_id` returns the job it made. Raises NotFoundError, PermissionDeniedError,
         FailedPreconditionError (EMBEDDING_MODEL_MISMATCH), ResourceExhaustedError (QUOTA_EXHAUSTED),
-        UnavailableError.
+        UnavailableError, InvalidArgumentError for too many documents.
         """
+        self._require_count(inputs)
         collection = await writable_collection(self._collections, caller, collection_id)
         job = await self._earlier(caller, collection_id, request_id)
         if job is None:
@@ -166,6 +169,7 @@ class IngestionService:
 
         Raises as `ingest` does.
         """
+        self._require_count(inputs)
         collection = await writable_collection(self._collections, caller, collection_id)
         self._contextualization.require(collection)
         begun = datetime.now(UTC)
@@ -188,6 +192,12 @@ class IngestionService:
             usage=plus(chat_pb2.Usage, (item.usage for item in items)),
         )
         return pb.IngestDocumentsResponse(job=job, items=items[:MAX_RETURNED_ITEMS])
+
+    def _require_count(self, inputs: Sequence[GivenDocument]) -> None:
+        if len(inputs) > self._max_documents:
+            raise InvalidArgumentError(
+                [FieldViolation("documents", f"must have 1 to {self._max_documents} entries")]
+            )
 
     async def _estimate(
         self, index: int, given: GivenDocument, collection: StoredCollection, client: str

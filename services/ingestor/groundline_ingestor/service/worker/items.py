@@ -4,22 +4,21 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import batched
 from typing import Final
 
 import numpy as np
 from groundline.v1 import chat_pb2, collection_pb2, document_pb2, job_pb2
-from groundline_extraction.documents import FileContent, GivenDocument
+from groundline_extraction.documents import FileContent
 from groundline_extraction.members import MemberSpool
-from groundline_extraction.texts import TextSegment
 from groundline_extraction.turns import ClientTurns
 from groundline_indexing.collections import StoredCollection, require_running_model
 from groundline_indexing.documents import DocumentVersion, HandedIn
 from groundline_indexing.hashes import ingestion_hash
 from groundline_indexing.preparation import Prepared, members_of, version_of
-from groundline_indexing.texts import KeptSeries, PreparedChunk, Series, Vectors
+from groundline_indexing.texts import PreparedChunk, Series, Vectors
 from opentelemetry import metrics, trace
 
 from groundline_ingestor.adapters.postgres.stores import Stores
@@ -28,9 +27,9 @@ from groundline_ingestor.service.quotas import Quotas
 from groundline_ingestor.service.worker.embedding import GROUP_CHUNKS
 from groundline_ingestor.service.worker.finished import FinishedChunks
 from groundline_ingestor.service.worker.leases import Leases
-from groundline_ingestor.service.worker.options import WorkerOptions
 from groundline_ingestor.service.worker.outcomes import Outcomes
 from groundline_ingestor.service.worker.stages import Stages
+from groundline_ingestor.settings import IngestorSettings
 
 __all__ = ["HELD_PER_CLIENT", "ITEMS_PER_CLIENT", "PREPARED_ITEMS", "ItemWork", "Work"]
 
@@ -54,6 +53,8 @@ _OUTCOMES: Final = {
     job_pb2.INGESTION_OUTCOME_UNCHANGED: "unchanged",
 }
 
+_NO_VECTORS: Final = np.empty((0, 0), np.float16)
+
 _tracer = trace.get_tracer("groundline_ingestor")
 _chunks_counter = metrics.get_meter("groundline_ingestor").create_counter(
     "groundline.ingestion.chunks", description="Chunks stored"
@@ -67,30 +68,14 @@ class Work:
     item: LeasedItem
     collection: StoredCollection
     """Collection with the settings and the partition that the item is built for."""
-    prepared: Prepared
-    segments: Series[TextSegment]
+    new: NewVersion
+    """Version to store; without chunks until it is cut, and without vectors until it is embedded."""
     version_number: int = 0
-    members: Sequence[HandedIn] | None = None
-    vectors: Vectors = field(default_factory=lambda: np.empty((0, 0), np.float16))
-    token_count: int = 0
 
     @property
     def counts(self) -> job_pb2.ChunkCounts:
-        count = len(self.prepared.chunks)
-        return _counts(count, count, len(self.vectors))
-
-    @property
-    def new_version(self) -> NewVersion:
-        return NewVersion(
-            self.prepared.version,
-            self.prepared.chunks,
-            self.vectors,
-            self.segments,
-            self.token_count,
-            claim=self.item.claim,
-            principals=self.item.principals,
-            members=self.members,
-        )
+        count = len(self.new.chunks)
+        return _counts(count, count, len(self.new.vectors))
 
 
 class ItemWork:
@@ -103,7 +88,7 @@ class ItemWork:
         quotas: Quotas,
         leases: Leases,
         outcomes: Outcomes,
-        options: WorkerOptions,
+        settings: IngestorSettings,
     ) -> None:
         self._queue = stores.queue
         self._versions = stores.versions
@@ -114,11 +99,11 @@ class ItemWork:
         self._quotas = quotas
         self._leases = leases
         self._outcomes = outcomes
-        self._options = options
+        self._settings = settings
         self._executor: ThreadPoolExecutor | None = None
         # More threads that compute only keep each other, and the event loop, waiting for the interpreter. One
         # client has as many as there are workers.
-        self._computing = ClientTurns(max(1, options.workers) + 1)
+        self._computing = ClientTurns(max(1, settings.workers) + 1)
         self._reading = ClientTurns(LARGE_ITEMS)
         self._finishing_long = ClientTurns(LARGE_ITEMS)
 
@@ -126,7 +111,7 @@ class ItemWork:
     async def threads(self) -> AsyncIterator[None]:
         """Provide the threads that prepare items."""
         # As many as may run, so that none waits for another that waits for its file to be read.
-        executor = ThreadPoolExecutor(max(1, self._options.workers) * PREPARED_ITEMS, "prepare")
+        executor = ThreadPoolExecutor(max(1, self._settings.workers) * PREPARED_ITEMS, "prepare")
         self._executor = executor
         try:
             yield
@@ -147,7 +132,9 @@ class ItemWork:
                 if item.is_first and not is_large:
                     # At once, since each change of threads takes as long as reading a small document.
                     segments, version = await self._in_thread(
-                        self._read_new, given, collection, item.owner, spool
+                        lambda: self._preparation.read(
+                            given, version_of(given, collection), client=item.owner, members=spool
+                        )
                     )
                 else:
                     version = version_of(given, collection)
@@ -162,18 +149,18 @@ class ItemWork:
             finally:
                 if isinstance(given.content, FileContent):
                     given.content.file.close()
-            try:
+            with closing(segments):
                 members = await self._members(item, version, spool, collection)
-            except BaseException:
-                segments.close()
-                raise
-            return await self._chunked(item, collection, segments, version, members=members)
-
-    def _read_new(
-        self, given: GivenDocument, collection: StoredCollection, client: str, spool: MemberSpool | None
-    ) -> tuple[KeptSeries[TextSegment], DocumentVersion]:
-        version = version_of(given, collection)
-        return self._preparation.read(given, version, client=client, members=spool)
+                new = NewVersion(
+                    version,
+                    (),
+                    _NO_VECTORS,
+                    segments,
+                    claim=item.claim,
+                    principals=item.principals,
+                    members=members,
+                )
+                return await self._chunked(Work(item, collection, new))
 
     async def _members(
         self,
@@ -206,94 +193,62 @@ class ItemWork:
             stored.version,
             ingestion_hash=ingestion_hash(stored.version.input_hash, target.settings),
         )
-        return await self._chunked(item, collection, stored.segments, version, stored.version_number)
+        with closing(stored.segments):
+            new = NewVersion(version, (), _NO_VECTORS, stored.segments, claim=item.claim)
+            return await self._chunked(Work(item, collection, new, stored.version_number))
 
-    async def _chunked(
-        self,
-        item: LeasedItem,
-        collection: StoredCollection,
-        segments: KeptSeries[TextSegment],
-        version: DocumentVersion,
-        version_number: int = 0,
-        members: Sequence[HandedIn] | None = None,
-    ) -> Work | None:
+    async def _chunked(self, work: Work) -> Work | None:
         """Return a document of one segment with its chunks. A longer one is finished here, segment by
         segment, since it is a group of its own and others should not wait for it; and so is one with files
         within it, which are on disk until it is stored."""
+        item, new = work.item, work.new
 
         def on_stage(stage: document_pb2.IngestionState.ValueType) -> None:
             self._leases.at(item.claim, stage)
 
-        with closing(segments):
-            parts = self._preparation.chunk(segments, version, collection, on_stage)
-            if len(segments) > 1 or members:
-                async with self._finishing_long.turn(item.owner):
-                    await self._finish_long(
-                        item, collection, segments, version, parts, version_number, members
-                    )
-                return None
-            [prepared] = await self._computed(item.owner, list, parts)
-        chunks = await self._contextualized(item, collection, prepared, job_pb2.ChunkCounts())
-        prepared = replace(prepared, chunks=chunks)
-        return Work(item, collection, prepared, segments, version_number, members)
+        parts = self._preparation.chunk(new.segments, new.version, work.collection, on_stage)
+        if len(new.segments) > 1 or new.members:
+            async with self._finishing_long.turn(item.owner):
+                await self._finish_long(work, parts)
+            return None
+        [prepared] = await self._computed(item.owner, list, parts)
+        chunks = await self._contextualized(work, prepared, 0)
+        work.new = replace(new, chunks=chunks)
+        return work
 
-    async def _finish_long(
-        self,
-        item: LeasedItem,
-        collection: StoredCollection,
-        segments: KeptSeries[TextSegment],
-        version: DocumentVersion,
-        parts: Iterator[Prepared],
-        version_number: int,
-        members: Sequence[HandedIn] | None,
-    ) -> None:
-        with FinishedChunks(self._options.spool_directory) as finished:
+    async def _finish_long(self, work: Work, parts: Iterator[Prepared]) -> None:
+        item = work.item
+        with FinishedChunks(self._settings.spool_directory) as finished:
             token_count = 0
             while (prepared := await self._computed(item.owner, next, parts, None)) is not None:
-                await self._queue.require(
-                    item.claim
-                )  # otherwise a cancelled document would continue for hours
+                # Otherwise a cancelled document would continue for hours.
+                await self._queue.require(item.claim)
                 before = len(finished.chunks)
-                chunks = await self._contextualized(
-                    item, collection, prepared, _counts(before, before, before)
-                )
+                chunks = await self._contextualized(work, prepared, before)
                 count = before + len(chunks)
                 self._leases.at(
-                    item.claim,
-                    document_pb2.INGESTION_STATE_EMBEDDING,
-                    _counts(count, count, before),
+                    item.claim, document_pb2.INGESTION_STATE_EMBEDDING, _counts(count, count, before)
                 )
                 [(vectors, count_of_tokens)] = await self.embed([(item.claim, chunks)])
                 token_count += count_of_tokens
                 await self._in_thread(finished.append, chunks, vectors)
-            count = len(finished.chunks)
-            self._leases.at(item.claim, document_pb2.INGESTION_STATE_STORING, _counts(count, count, count))
-            new = NewVersion(
-                version,
-                finished.chunks,
-                finished.vectors,
-                segments,
-                token_count,
-                item.claim,
-                item.principals,
-                members,
+            work.new = replace(
+                work.new, chunks=finished.chunks, vectors=finished.vectors, token_count=token_count
             )
-            await self._store(item, collection, version_number, [new])
-        _chunks_counter.add(count)
+            self._leases.at(item.claim, document_pb2.INGESTION_STATE_STORING, work.counts)
+            await self.store([work])
         self._outcomes.ended(item, "stored")
 
-    async def _contextualized(
-        self, item: LeasedItem, collection: StoredCollection, prepared: Prepared, before: job_pb2.ChunkCounts
-    ) -> Sequence[PreparedChunk]:
-        """Return the chunks of a document or segment with their contexts; `before` counts those of earlier
-        ones."""
-        counts = _counts(before.parsed + len(prepared.chunks), before.contextualized, before.embedded)
+    async def _contextualized(self, work: Work, prepared: Prepared, before: int) -> Sequence[PreparedChunk]:
+        """Return the chunks of a document or segment with their contexts; `before`: number of those above."""
+        item = work.item
+        counts = _counts(before + len(prepared.chunks), before, before)
         self._leases.at(item.claim, document_pb2.INGESTION_STATE_CONTEXTUALIZING, counts)
 
         async def on_usage(usage: chat_pb2.Usage) -> None:
             await self._queue.spend([(item.claim, usage)])
 
-        return await self._contextualization.contextualize(prepared, collection, on_usage)
+        return await self._contextualization.contextualize(prepared, work.collection, on_usage)
 
     async def _computed[**P, T](
         self, client: str, work: Callable[P, T], *arguments: P.args, **named: P.kwargs
@@ -310,7 +265,7 @@ class ItemWork:
         )
 
     async def embed(
-        self, owners: Sequence[tuple[ItemClaim, Sequence[PreparedChunk]]]
+        self, owners: Sequence[tuple[ItemClaim, Series[PreparedChunk]]]
     ) -> Sequence[tuple[Vectors, int]]:
         """Return vectors of the chunks of each item, at least one in all, and their tokens; tokens that the
         model read are charged."""
@@ -334,23 +289,11 @@ class ItemWork:
     async def store(self, batch: Sequence[Work]) -> None:
         """Write a document, or documents of one collection, and end their items, in one transaction."""
         [first, *_] = batch
-        await self._store(
-            first.item, first.collection, first.version_number, [work.new_version for work in batch]
-        )
-        _chunks_counter.add(sum(len(work.prepared.chunks) for work in batch))
-
-    async def _store(
-        self,
-        item: LeasedItem,
-        collection: StoredCollection,
-        version_number: int,
-        versions: Sequence[NewVersion],
-    ) -> None:
-        if item.target is not None:
-            [version] = versions
-            await self._reindex.store(item, version_number, version)
+        if first.item.target is not None:
+            await self._reindex.store(first.item, first.version_number, first.new)
         else:
-            await self._versions.store(collection, versions)
+            await self._versions.store(first.collection, [work.new for work in batch])
+        _chunks_counter.add(sum(len(work.new.chunks) for work in batch))
 
 
 def _counts(parsed: int, contextualized: int, embedded: int) -> job_pb2.ChunkCounts:

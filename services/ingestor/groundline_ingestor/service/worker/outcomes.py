@@ -20,6 +20,8 @@ from groundline_ingestor.service.worker.leases import Leases
 
 __all__ = ["Outcomes"]
 
+RETRY_SECONDS: Final = 2.0
+"""Pause after the first transient failure, in seconds; it doubles with each."""
 MAXIMUM_PAUSE_SECONDS: Final = 300.0
 MAXIMUM_DOUBLINGS: Final = 10
 
@@ -41,15 +43,11 @@ class Outcomes:
         leases: Leases,
         *,
         maximum_attempts: int,
-        retry_seconds: float,
         on_postponed: Callable[[float], None],
     ) -> None:
-        """Take the queue. `retry_seconds`: the pause after the first transient failure; it doubles with
-        each."""
         self._queue = queue
         self._leases = leases
         self._maximum_attempts = maximum_attempts
-        self._retry_seconds = retry_seconds
         self._on_postponed = on_postponed
 
     async def guarded[T](self, item: LeasedItem, work: Coroutine[Any, Any, T]) -> T | None:
@@ -98,7 +96,7 @@ class Outcomes:
             self.ended(item, "lost")
 
     def _pause(self, item: LeasedItem, error: Exception) -> float:
-        pause = self._retry_seconds * 2.0 ** min(item.attempts - 1, MAXIMUM_DOUBLINGS)
+        pause = RETRY_SECONDS * 2.0 ** min(item.attempts - 1, MAXIMUM_DOUBLINGS)
         asked: float | None = getattr(error, "retry_after_seconds", None)
         return min(max(pause, asked or 0.0), MAXIMUM_PAUSE_SECONDS)
 

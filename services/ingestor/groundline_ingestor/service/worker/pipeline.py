@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -15,10 +16,10 @@ from groundline_ingestor.domain.work import ClaimLostError, LeasedItem
 from groundline_ingestor.service.worker.embedding import GROUP_CHUNKS
 from groundline_ingestor.service.worker.items import PREPARED_ITEMS, ItemWork, Work
 from groundline_ingestor.service.worker.leases import Leases
-from groundline_ingestor.service.worker.options import WorkerOptions
 from groundline_ingestor.service.worker.outcomes import Outcomes
+from groundline_ingestor.settings import IngestorSettings
 
-__all__ = ["STORING_CONNECTIONS", "TRANSACTION_CHUNKS", "Pipeline"]
+__all__ = ["POLL_SECONDS", "STORING_CONNECTIONS", "TRANSACTION_CHUNKS", "Pipeline"]
 
 TRANSACTION_CHUNKS: Final = GROUP_CHUNKS
 """Chunks of small documents that are stored in one transaction. Each costs the lexical index a segment, which
@@ -33,6 +34,9 @@ GATHERING_SECONDS: Final = 0.1
 BUSY_SECONDS: Final = 0.5
 """Time between two looks for work of a line whose items are slow, in seconds."""
 
+POLL_SECONDS: Final = 10.0
+"""Time between two looks for work without a notification, in seconds, such as the items of a lost worker."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -46,19 +50,19 @@ class Pipeline:
         leases: Leases,
         outcomes: Outcomes,
         waking: Waking,
-        options: WorkerOptions,
+        settings: IngestorSettings,
     ) -> None:
         self._collections = collections
         self._items = items
         self._leases = leases
         self._outcomes = outcomes
         self._waking = waking
-        self._options = options
+        self._settings = settings
 
     async def run(self) -> None:
         """Work until cancelled."""
         async with self._items.threads(), asyncio.TaskGroup() as tasks:
-            for _ in range(self._options.workers):
+            for _ in range(self._settings.workers):
                 tasks.create_task(self._line())
 
     async def _line(self) -> None:
@@ -94,7 +98,7 @@ class Pipeline:
                     if group:
                         await prepared.put(group)
                         group = []
-                    await self._waking.wait(seen, self._options.poll_seconds)
+                    await self._waking.wait(seen, POLL_SECONDS)
                     found_work = stalled = True
                     continue
                 more = bool(group) or (found_work and len(running) < PREPARED_ITEMS)
@@ -109,7 +113,7 @@ class Pipeline:
                         self._leases.prepared(work.item.claim)
                         group.append(work)
                     # No more than that, however many became ready while the group before was waited for.
-                    if sum(len(one.prepared.chunks) for one in group) >= GROUP_CHUNKS:
+                    if sum(len(one.new.chunks) for one in group) >= GROUP_CHUNKS:
                         await prepared.put(group)
                         group = []
                 if group and stalled:
@@ -144,7 +148,7 @@ class Pipeline:
         for work in group:
             self._leases.at(work.item.claim, document_pb2.INGESTION_STATE_EMBEDDING, work.counts)
         try:
-            embedded = await self._items.embed([(work.item.claim, work.prepared.chunks) for work in group])
+            embedded = await self._items.embed([(work.item.claim, work.new.chunks) for work in group])
         except Exception as error:
             if len(group) == 1:
                 await self._outcomes.failed(
@@ -154,7 +158,7 @@ class Pipeline:
             # One of them may be to blame: the others get through alone.
             return [one for work in group for one in await self._embed([work])]
         for work, (vectors, token_count) in zip(group, embedded, strict=True):
-            work.vectors, work.token_count = vectors, token_count
+            work.new = replace(work.new, vectors=vectors, token_count=token_count)
         return list(group)
 
     async def _store(self, group: Sequence[Work]) -> None:
@@ -216,6 +220,6 @@ def _transactions(group: Sequence[Work]) -> Iterator[list[Work]]:
             continue
         batch = batches.setdefault(work.item.collection_id, [])
         batch.append(work)
-        if sum(len(one.prepared.chunks) for one in batch) >= TRANSACTION_CHUNKS:
+        if sum(len(one.new.chunks) for one in batch) >= TRANSACTION_CHUNKS:
             yield batches.pop(work.item.collection_id)
     yield from batches.values()

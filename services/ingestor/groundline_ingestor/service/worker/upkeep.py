@@ -12,7 +12,7 @@ from groundline_runtime.errors import UnavailableError
 
 from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_ingestor.service.worker.leases import Leases
-from groundline_ingestor.service.worker.options import WorkerOptions
+from groundline_ingestor.settings import IngestorSettings
 
 __all__ = ["Upkeep"]
 
@@ -37,12 +37,12 @@ class Upkeep:
         stores: Stores,
         leases: Leases,
         tell_webhooks: Callable[[], Awaitable[None]],
-        options: WorkerOptions,
+        settings: IngestorSettings,
     ) -> None:
         self._stores = stores
         self._leases = leases
         self._tell_webhooks = tell_webhooks
-        self._options = options
+        self._settings = settings
         self._stirred = asyncio.Event()
         self._stirred_until = 0.0
 
@@ -53,17 +53,18 @@ class Upkeep:
 
     async def run(self) -> None:
         """Repeat the work until cancelled; log failures and try again."""
+        lease_part = self._settings.lease_seconds / 3
         async with asyncio.TaskGroup() as tasks:
             for work, pause in (
-                (self._leases.show_progress, _every(PROGRESS_SECONDS)),
-                (self._leases.extend, _every(self._options.lease_seconds / 3)),
-                (self._leases.expire, partial(self._until_stirred, self._options.lease_seconds / 3)),
+                (self._leases.show_progress, partial(asyncio.sleep, PROGRESS_SECONDS)),
+                (self._leases.extend, partial(asyncio.sleep, lease_part)),
+                (self._leases.expire, partial(self._until_stirred, lease_part)),
                 (self._begin_runs, partial(self._until_stirred, IDLE_SECONDS)),
                 (self._settle, partial(self._until_stirred, IDLE_SECONDS)),
-                (self._rebuild_lexical_indexes, partial(self._until_stirred, IDLE_SECONDS)),
-                (self._build_vector_indexes, partial(self._until_stirred, IDLE_SECONDS)),
+                (self._stores.lexical_indexes.rebuild_due, partial(self._until_stirred, IDLE_SECONDS)),
+                (self._stores.vector_indexes.build_due, partial(self._until_stirred, IDLE_SECONDS)),
                 (self._tell_webhooks, partial(self._until_stirred, IDLE_SECONDS)),
-                (self._clean, _every(CLEANING_SECONDS)),
+                (self._clean, partial(asyncio.sleep, CLEANING_SECONDS)),
             ):
                 tasks.create_task(_repeat(work, pause))
 
@@ -82,26 +83,17 @@ class Upkeep:
             _log.info("source_run_begun", job_id=job_id)
 
     async def _settle(self) -> None:
-        for job_id in await self._stores.reindex.settle(self._options.reindex_grace_seconds):
+        for job_id in await self._stores.reindex.settle(self._settings.reindex_grace_seconds):
             _log.info("reindex_ended", job_id=job_id)
 
-    async def _rebuild_lexical_indexes(self) -> None:
-        await self._stores.lexical_indexes.rebuild_due()
-
-    async def _build_vector_indexes(self) -> None:
-        await self._stores.vector_indexes.build_due()
-
     async def _clean(self) -> None:
-        await self._stores.queue.discard(self._options.payload_seconds)
-        await self._stores.embeddings.discard(self._options.cache_seconds, CLEANED_ENTRIES)
-        await self._stores.contexts.discard(self._options.cache_seconds, CLEANED_ENTRIES)
+        await self._stores.queue.discard(self._settings.payload_days * 86400)
+        cache_seconds = self._settings.embedding_cache_days * 86400
+        await self._stores.embeddings.discard(cache_seconds, CLEANED_ENTRIES)
+        await self._stores.contexts.discard(cache_seconds, CLEANED_ENTRIES)
 
 
-def _every(seconds: float) -> Callable[[], Awaitable[None]]:
-    return lambda: asyncio.sleep(seconds)
-
-
-async def _repeat(work: Callable[[], Awaitable[None]], pause: Callable[[], Awaitable[None]]) -> None:
+async def _repeat(work: Callable[[], Awaitable[object]], pause: Callable[[], Awaitable[None]]) -> None:
     while True:
         try:
             await work()

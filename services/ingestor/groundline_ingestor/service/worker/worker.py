@@ -16,11 +16,11 @@ from groundline_ingestor.service.crawls import Crawling
 from groundline_ingestor.service.quotas import Quotas
 from groundline_ingestor.service.worker.items import HELD_PER_CLIENT, ITEMS_PER_CLIENT, ItemWork
 from groundline_ingestor.service.worker.leases import Leases, Searched
-from groundline_ingestor.service.worker.options import WorkerOptions
 from groundline_ingestor.service.worker.outcomes import Outcomes
-from groundline_ingestor.service.worker.pipeline import Pipeline
+from groundline_ingestor.service.worker.pipeline import POLL_SECONDS, Pipeline
 from groundline_ingestor.service.worker.stages import Stages
 from groundline_ingestor.service.worker.upkeep import Upkeep
+from groundline_ingestor.settings import IngestorSettings
 
 __all__ = ["Worker"]
 
@@ -41,7 +41,7 @@ class Worker:
         stores: Stores,
         stages: Stages,
         quotas: Quotas,
-        options: WorkerOptions,
+        settings: IngestorSettings,
         *,
         crawling: Crawling,
         run_source: Callable[[ItemClaim, OrderedRun, StoredCollection], Awaitable[None]],
@@ -50,29 +50,28 @@ class Worker:
         self._stores = stores
         self._crawling = crawling
         self._run_source = run_source
-        self._options = options
+        self._settings = settings
         self._waking = Waking()
         self._leases = Leases(
             stores.queue,
             model=stages.embedder.embedder.model,
-            lease_seconds=options.lease_seconds,
-            maximum_attempts=options.max_attempts,
-            prepared_per_client=max(1, options.workers) * ITEMS_PER_CLIENT,
-            held_per_client=max(1, options.workers) * HELD_PER_CLIENT,
+            lease_seconds=settings.lease_seconds,
+            maximum_attempts=settings.max_attempts,
+            prepared_per_client=max(1, settings.workers) * ITEMS_PER_CLIENT,
+            held_per_client=max(1, settings.workers) * HELD_PER_CLIENT,
             on_free=self.wake,
         )
         self._outcomes = Outcomes(
             stores.queue,
             self._leases,
-            maximum_attempts=options.max_attempts,
-            retry_seconds=options.retry_seconds,
+            maximum_attempts=settings.max_attempts,
             on_postponed=self._waking.wake_after,
         )
-        items = ItemWork(stores, stages, quotas, self._leases, self._outcomes, options)
+        items = ItemWork(stores, stages, quotas, self._leases, self._outcomes, settings)
         self._pipeline = Pipeline(
-            stores.collections, items, self._leases, self._outcomes, self._waking, options
+            stores.collections, items, self._leases, self._outcomes, self._waking, settings
         )
-        self._upkeep = Upkeep(stores, self._leases, tell_webhooks, options)
+        self._upkeep = Upkeep(stores, self._leases, tell_webhooks, settings)
 
     def wake(self) -> None:
         """Look for work now."""
@@ -85,7 +84,7 @@ class Worker:
         An unexpected error is logged, and work begins again: a process that lives but does nothing would hide
         it. Returns at once without workers.
         """
-        while self._options.workers:
+        while self._settings.workers:
             try:
                 await self._work()
             except Exception as error:
@@ -97,7 +96,7 @@ class Worker:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._pipeline.run())
                 tasks.create_task(self._upkeep.run())
-                for _ in range(self._options.crawls):
+                for _ in range(self._settings.crawls):
                     tasks.create_task(self._search())
         finally:
             await self._leases.release()
@@ -111,7 +110,7 @@ class Worker:
                 or await self._search_next(self._stores.sources, self._run_source, "read")
             ):
                 await asyncio.sleep(SEARCH_SECONDS)
-                await self._waking.wait(seen, self._options.poll_seconds)
+                await self._waking.wait(seen, POLL_SECONDS)
 
     async def _search_next[Request](
         self,
