@@ -66,22 +66,21 @@ def text_parts(document_id: Any, segments: Series[TextSegment]) -> Iterator[tupl
         yield document_id, part, segment.text, headings
 
 
-def document_values(collection_id: str, version: DocumentVersion) -> tuple[Any, ...]:
-    """Return the columns collection_id, uri, source_type, title, mime_type, content_hash, input_hash,
-    ingestion_hash, size_bytes, metadata, allowed_principals."""
-    return (
-        collection_id,
-        version.uri,
-        enum_text(passage_pb2.SourceType, version.source_type),
-        version.title,
-        version.mime_type,
-        version.content_hash,
-        version.input_hash,
-        version.ingestion_hash,
-        version.size_bytes,
-        version.metadata,
-        list(version.allowed_principals),
-    )
+def document_values(collection_id: str, version: DocumentVersion) -> dict[str, Any]:
+    """Return what a version says of its row of documents, by column."""
+    return {
+        "collection_id": collection_id,
+        "uri": version.uri,
+        "source_type": enum_text(passage_pb2.SourceType, version.source_type),
+        "title": version.title,
+        "mime_type": version.mime_type,
+        "content_hash": version.content_hash,
+        "input_hash": version.input_hash,
+        "ingestion_hash": version.ingestion_hash,
+        "size_bytes": version.size_bytes,
+        "metadata": version.metadata,
+        "allowed_principals": list(version.allowed_principals),
+    }
 
 
 def chunk_records(

@@ -38,8 +38,6 @@ EXCEPTIONS: Final[Mapping[str, str]] = {
     "libs/extraction/groundline_extraction/readers/pdf/layout.py": ALGORITHM,
     "libs/runtime/groundline_runtime/coalescing.py::coalesced": CLOSURES,
     "services/bridge/groundline_bridge/tools.py::Tools.__init__": "the table of the tools",
-    "libs/indexing/groundline_indexing/imports/tables.py": OLDER,
-    "libs/indexing/groundline_indexing/imports/tables.py::OpenImport.store": OLDER,
 }
 
 

@@ -5,11 +5,12 @@ complete, and the tables in which its documents wait until then."""
 
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 import asyncpg
-from groundline_database import Connection
+from groundline_database import Connection, read_statements
 from groundline_lexical import LAST_RECOVERY, LexicalIndex
 
 from groundline_indexing.chunks import CHUNK_COLUMNS, chunk_records, document_values, text_parts
@@ -32,50 +33,27 @@ __all__ = ["Import", "OpenImport", "discard_import", "drop_orphaned_imports", "o
 _LOCKS: Final = 0x696D70
 """First half of the advisory lock's key; the second is the partition's id. The holder runs the import."""
 
-_DOCUMENT_COLUMNS: Final = (
-    "document_id",
-    "collection_id",
-    "uri",
-    "source_type",
-    "title",
-    "mime_type",
-    "content_hash",
-    "input_hash",
-    "ingestion_hash",
-    "size_bytes",
-    "metadata",
-    "allowed_principals",
-    "state",
-    "chunk_count",
-    "token_count",
-    "version",
-    "create_time",
-    "update_time",
-    "batch",
-    "seen_version",
-)
 _IDENTITY: Final = ("document_id", "collection_id", "uri")
 
-_RUNNING_REINDEX: Final = """
-    SELECT true FROM ingestion_jobs WHERE collection_id = $1 AND kind = 'reindex' AND end_time IS NULL
-"""
-_KIND: Final = """
-    SELECT p.embedding_model, p.dimensions, p.language, p.lexical_backend
-    FROM collections c JOIN chunk_partitions p USING (partition_id) WHERE c.collection_id = $1
-"""
-_TOTALS: Final = """
-    SELECT count(*) AS batches, coalesce(sum(document_count), 0)::bigint AS document_count,
-           coalesce(sum(added_count), 0)::bigint AS added_count,
-           coalesce(sum(byte_count), 0)::bigint AS byte_count,
-           coalesce(sum(chunk_count), 0)::bigint AS chunk_count,
-           coalesce(sum(unchanged_count), 0)::bigint AS unchanged_count
-    FROM import_batches WHERE collection_id = $1
-"""
+_SQL: Final = read_statements(__name__)
+_RUNNING_REINDEX: Final = _SQL["running_reindex"]
+_KIND: Final = _SQL["kind"]
+_TOTALS: Final = _SQL["totals"]
+_FAILURES: Final = _SQL["failures"]
+_BEGIN: Final = _SQL["begin"]
+_ORPHANED: Final = _SQL["orphaned"]
+_HAS_KEYWORD_INDEX: Final = _SQL["has_keyword_index"]
+_ATTACH: Final = _SQL["attach"]
+_KNOWN: Final = _SQL["known"]
+_COLUMNS: Final = _SQL["columns"]
+_SOURCE: Final = _SQL["source"]
+_MISSING: Final = _SQL["missing"]
+_HOLD: Final = _SQL["hold"]
 
 # Documents that were written, replaced or deleted while the import ran: the last change counts. Only the
 # chunks of deleted ones have to be removed.
 _CHANGED: Final = """
-    SELECT d.document_id, d.uri FROM documents d
+    SELECT d.document_id, s.document_id AS imported_id FROM documents d
     LEFT JOIN {kept} k ON k.document_id = d.document_id LEFT JOIN {documents} s ON s.uri = d.uri
     WHERE d.collection_id = $1 AND CASE
         WHEN s.uri IS NULL THEN d.chunk_count > 0 AND k.version IS DISTINCT FROM d.version
@@ -88,11 +66,6 @@ _GONE: Final = """
         SELECT document_id FROM {documents} WHERE seen_version IS NOT NULL
     ) AS copied
     WHERE NOT EXISTS (SELECT FROM documents d WHERE d.document_id = copied.document_id)
-"""
-_MISSING: Final = """
-    SELECT (SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = '{chunks}'::regclass)
-        - coalesce((SELECT filled_count FROM search_index_partitions WHERE partition_id = $1), 0)
-        + (SELECT count(*) FROM search_index_changes WHERE partition_id = $1)
 """
 
 
@@ -130,15 +103,7 @@ async def open_import(
     async with connection.transaction():
         if await connection.fetchval(_RUNNING_REINDEX, collection_id):
             raise ImportFailedError(f"{collection_id} is being indexed again: wait for the job, or cancel it")
-        partition_id = await connection.fetchval(
-            """
-            INSERT INTO imports (collection_id, partition_id, files)
-            VALUES ($1, nextval(pg_get_serial_sequence('chunk_partitions', 'partition_id')), $2)
-            ON CONFLICT DO NOTHING RETURNING partition_id
-            """,
-            collection_id,
-            files,
-        )
+        partition_id = await connection.fetchval(_BEGIN, collection_id, files)
         if partition_id is not None:
             await _create_tables(connection, Import(collection_id, partition_id))
     row = await connection.fetchrow(
@@ -174,14 +139,7 @@ async def discard_import(connection: Connection, collection_id: str) -> bool:
 
 async def drop_orphaned_imports(connection: Connection) -> None:
     """Drop data of imports into collections that were deleted; in a transaction."""
-    for row in await connection.fetch(
-        """
-        SELECT collection_id, partition_id FROM imports i
-        WHERE NOT EXISTS (SELECT FROM collections c WHERE c.collection_id = i.collection_id)
-          AND pg_try_advisory_xact_lock($1, partition_id::int)
-        """,
-        _LOCKS,
-    ):
+    for row in await connection.fetch(_ORPHANED, _LOCKS):
         await _drop(connection, Import(row["collection_id"], row["partition_id"]))
 
 
@@ -200,8 +158,7 @@ class OpenImport:
             self._import.collection_id,
         )
         assert row is not None, "aggregates have a row"
-        documents, size = row
-        return documents, size
+        return row[0], row[1]
 
     async def loaded(self) -> frozenset[int]:
         """Return the numbers of the batches that are stored."""
@@ -214,22 +171,8 @@ class OpenImport:
         """Return the sums over all batches that are stored."""
         row = await self._connection.fetchrow(_TOTALS, self._import.collection_id)
         assert row is not None, "aggregates have a row"
-        failures = await self._connection.fetch(
-            """
-            SELECT f.* FROM import_batches,
-                jsonb_to_recordset(failures) AS f (file text, line integer, field text, description text)
-            WHERE collection_id = $1 ORDER BY batch, line
-            """,
-            self._import.collection_id,
-        )
-        return BatchResult(
-            row["document_count"],
-            row["added_count"],
-            row["byte_count"],
-            row["chunk_count"],
-            row["unchanged_count"],
-            [RecordFailure(**failure) for failure in failures],
-        )
+        failures = await self._connection.fetch(_FAILURES, self._import.collection_id)
+        return BatchResult(**row, failures=[RecordFailure(**failure) for failure in failures])
 
     async def unchanged(self, versions: Sequence[DocumentVersion]) -> frozenset[str]:
         """Return the uris of versions that the collection has unchanged."""
@@ -262,29 +205,7 @@ class OpenImport:
                 raise ImportFailedError("the import was discarded meanwhile")
             versions = await self._without_earlier(batch, versions)
             known = await self._known([new.version.uri for new in versions])
-            now = await connection.fetchval("SELECT clock_timestamp()")
-            rows = [
-                _row(target.collection_id, batch, new, known.get(new.version.uri), now) for new in versions
-            ]
-            stored = list(zip(versions, rows, strict=True))
-            await connection.copy_records_to_table(
-                target.documents,
-                records=[[row[name] for name in _DOCUMENT_COLUMNS] for row in rows],
-                columns=_DOCUMENT_COLUMNS,
-            )
-            await connection.copy_records_to_table(
-                target.texts,
-                records=[
-                    part for new, row in stored for part in text_parts(row["document_id"], new.segments)
-                ],
-                columns=("document_id", "part", "text", "headings"),
-            )
-            into = (target.partition_id, target.collection_id)
-            await connection.copy_records_to_table(
-                target.chunks,
-                records=(record for new, row in stored for record in chunk_records(into, new, row)),
-                columns=CHUNK_COLUMNS,
-            )
+            await self._copy(batch, versions, known)
             result = BatchResult(
                 len(versions),
                 len(versions) - len(known),
@@ -298,26 +219,41 @@ class OpenImport:
                 "INSERT INTO import_batches VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
                 target.collection_id,
                 batch,
-                result.document_count,
-                result.added_count,
-                result.byte_count,
-                result.chunk_count,
-                result.unchanged_count,
+                *astuple(result)[:-1],
                 [failure.as_json() for failure in failures],
             )
         return result
+
+    async def _copy(
+        self, batch: int, versions: Sequence[ReadyDocument], known: Mapping[str, asyncpg.Record]
+    ) -> None:
+        """Write documents with their texts and chunks."""
+        if not versions:
+            return
+        connection, target = self._connection, self._import
+        now = await connection.fetchval("SELECT clock_timestamp()")
+        rows = [_row(target.collection_id, batch, new, known.get(new.version.uri), now) for new in versions]
+        stored = list(zip(versions, rows, strict=True))
+        await connection.copy_records_to_table(
+            target.documents, records=[list(row.values()) for row in rows], columns=list(rows[0])
+        )
+        await connection.copy_records_to_table(
+            target.texts,
+            records=[part for new, row in stored for part in text_parts(row["document_id"], new.segments)],
+            columns=("document_id", "part", "text", "headings"),
+        )
+        into = (target.partition_id, target.collection_id)
+        await connection.copy_records_to_table(
+            target.chunks,
+            records=(record for new, row in stored for record in chunk_records(into, new, row)),
+            columns=CHUNK_COLUMNS,
+        )
 
     async def copy_others(self) -> None:
         """Copy the chunks of documents that the import does not replace, unless that was done."""
         connection, target = self._connection, self._import
         async with connection.transaction(isolation="repeatable_read"):
-            source = await connection.fetchval(
-                """
-                SELECT c.partition_id FROM imports i JOIN collections c USING (collection_id)
-                WHERE collection_id = $1 AND i.copied_from IS NULL
-                """,
-                target.collection_id,
-            )
+            source = await connection.fetchval(_SOURCE, target.collection_id)
             if source is None:
                 return
             await connection.execute(f"ANALYZE {target.documents}")
@@ -358,13 +294,7 @@ class OpenImport:
         """Create the keyword index unless it exists."""
         connection, target = self._connection, self._import
         async with connection.transaction():
-            if await connection.fetchval(
-                """
-                SELECT true FROM pg_index x JOIN pg_class k ON k.oid = x.indexrelid
-                JOIN pg_am a ON a.oid = k.relam WHERE x.indrelid = $1::text::regclass AND a.amname = 'bm25'
-                """,
-                target.chunks,
-            ):
+            if await connection.fetchval(_HAS_KEYWORD_INDEX, target.chunks):
                 return
             # Read before the build: after a crash the index will be known to be older.
             await connection.execute(
@@ -391,19 +321,7 @@ class OpenImport:
         """
         connection, target = self._connection, self._import
         async with connection.transaction():
-            is_new = await connection.fetchval(
-                """
-                INSERT INTO chunk_partitions (partition_id, collection_id, embedding_model, dimensions,
-                                              language, lexical_backend, lexical_built_after)
-                OVERRIDING SYSTEM VALUE
-                SELECT i.partition_id, i.collection_id, p.embedding_model, p.dimensions, p.language,
-                       p.lexical_backend, i.lexical_built_after
-                FROM imports i JOIN collections c USING (collection_id)
-                JOIN chunk_partitions p ON p.partition_id = c.partition_id
-                WHERE i.collection_id = $1 ON CONFLICT DO NOTHING RETURNING true
-                """,
-                target.collection_id,
-            )
+            is_new = await connection.fetchval(_ATTACH, target.collection_id)
             if is_new:
                 await attach_partition(connection, target.partition_id)
                 await connection.execute("SELECT pg_notify('groundline_search_index', '')")
@@ -412,9 +330,7 @@ class OpenImport:
         """Estimate how many of its chunks a search index that is fed still lacks; 0 if none is fed."""
         if not await is_feed_behind(self._connection, self._import.partition_id):
             return 0
-        missing: int = await self._connection.fetchval(
-            _MISSING.format(chunks=self._import.chunks), self._import.partition_id
-        )
+        missing: int = await self._connection.fetchval(_MISSING, self._import.partition_id)
         return max(missing, 1)
 
     async def switch(self, grace_seconds: float) -> None:
@@ -424,15 +340,10 @@ class OpenImport:
         """
         connection, target = self._connection, self._import
         async with connection.transaction():
-            in_use = await connection.fetchval(
-                "SELECT partition_id FROM collections WHERE collection_id = $1 FOR UPDATE",
-                target.collection_id,
-            )
-            source = await connection.fetchval(
-                "SELECT copied_from FROM imports WHERE collection_id = $1", target.collection_id
-            )
-            if in_use is None or source is None:
+            held = await connection.fetchrow(_HOLD, target.collection_id)
+            if held is None:
                 raise ImportFailedError(f"the collection {target.collection_id} was deleted meanwhile")
+            in_use, source = held
             if in_use != source and not await has_moved(connection, target.collection_id, source, in_use):
                 raise ImportFailedError(
                     f"{target.collection_id} was indexed again meanwhile: start anew after --discard"
@@ -451,15 +362,7 @@ class OpenImport:
 
     async def _known(self, uris: Sequence[str]) -> Mapping[str, asyncpg.Record]:
         """Return the collection's documents of these uris, as they are now."""
-        rows = await self._connection.fetch(
-            """
-            SELECT uri, document_id, version, create_time, ingestion_hash, metadata, allowed_principals,
-                   chunk_count, size_bytes
-            FROM documents WHERE collection_id = $1 AND uri = ANY($2::text[])
-            """,
-            self._import.collection_id,
-            list(uris),
-        )
+        rows = await self._connection.fetch(_KNOWN, self._import.collection_id, list(uris))
         return {row["uri"]: row for row in rows}
 
     async def _without_earlier(
@@ -494,11 +397,8 @@ class OpenImport:
         names = {"kept": target.kept, "documents": target.documents}
         changed = await connection.fetch(_CHANGED.format(**names), target.collection_id)
         gone = await connection.fetch(_GONE.format(**names))
-        imported = await connection.fetch(
-            f"SELECT document_id FROM {target.documents} WHERE uri = ANY($1::text[])",
-            [row["uri"] for row in changed],
-        )
-        await self._delete([row["document_id"] for row in (*changed, *gone, *imported)])
+        await self._delete([row["document_id"] for row in (*changed, *gone)])
+        await self._delete([row["imported_id"] for row in changed if row["imported_id"]])
         if changed:
             await copy_partition(
                 connection,
@@ -517,15 +417,7 @@ class OpenImport:
             await connection.execute(f"DELETE FROM {table} WHERE document_id IN ({replaced})")
         uris = await connection.fetch(f"SELECT uri FROM {target.documents} WHERE seen_version IS NOT NULL")
         await forget_handed_in(connection, target.collection_id, [row["uri"] for row in uris])
-        columns = await connection.fetch(
-            """
-            SELECT quote_ident(attname) AS name FROM pg_attribute
-            WHERE attrelid = 'documents'::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = ''
-              -- An import that an earlier release began lacks later columns.
-              AND attname IN (SELECT attname FROM pg_attribute WHERE attrelid = $1::regclass)
-            """,
-            target.documents,
-        )
+        columns = await connection.fetch(_COLUMNS, target.documents)
         names = ", ".join(row["name"] for row in columns)
         changed = ", ".join(
             f"{row['name']} = excluded.{row['name']}" for row in columns if row["name"] not in _IDENTITY
@@ -577,23 +469,16 @@ async def _lock(connection: Connection, partition_id: int) -> None:
 def _row(
     collection_id: str, batch: int, new: ReadyDocument, known: "asyncpg.Record | None", now: datetime
 ) -> Mapping[str, Any]:
-    """Return a document's values by _DOCUMENT_COLUMNS."""
-    values = document_values(collection_id, new.version)
-    return dict(
-        zip(
-            _DOCUMENT_COLUMNS,
-            (
-                known["document_id"] if known else str(uuid.uuid4()),
-                *values,
-                "done",
-                len(new.chunks),
-                new.token_count,
-                known["version"] + 1 if known else 1,
-                known["create_time"] if known else now,
-                now,
-                batch,
-                known["version"] if known else None,
-            ),
-            strict=True,
-        )
-    )
+    """Return a document's values by column."""
+    return {
+        **document_values(collection_id, new.version),
+        "document_id": known["document_id"] if known else str(uuid.uuid4()),
+        "state": "done",
+        "chunk_count": len(new.chunks),
+        "token_count": new.token_count,
+        "version": known["version"] + 1 if known else 1,
+        "create_time": known["create_time"] if known else now,
+        "update_time": now,
+        "batch": batch,
+        "seen_version": known["version"] if known else None,
+    }

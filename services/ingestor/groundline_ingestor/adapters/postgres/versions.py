@@ -125,11 +125,7 @@ class PostgresVersions:
         async with transaction(self._pool) as connection:
             partition_id = await hold_collection(connection, collection)
             row = await connection.fetchrow(
-                _HOLD,
-                collection.collection_id,
-                version.uri,
-                list(principals),
-                version.container_uri,
+                _HOLD, collection.collection_id, version.uri, list(principals), version.container_uri
             )
             if row is None:
                 return None
@@ -188,7 +184,7 @@ async def _upsert(
         _UPSERT,
         [
             (
-                *document_values(collection.collection_id, new.version),
+                *document_values(collection.collection_id, new.version).values(),
                 new.version.container_uri,
                 len(new.chunks),
                 new.token_count,
@@ -227,11 +223,7 @@ async def _update_in_place(
     connection: Connection, partition_id: int, document_id: str, version: DocumentVersion
 ) -> None:
     updated = await connection.fetchrow(
-        _UPDATE,
-        document_id,
-        version.metadata,
-        list(version.allowed_principals),
-        version.container_uri,
+        _UPDATE, document_id, version.metadata, list(version.allowed_principals), version.container_uri
     )
     assert updated is not None, "the document is locked"
     # The page of a chunk is its own, unless the document has metadata of that name.
