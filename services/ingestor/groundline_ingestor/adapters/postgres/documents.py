@@ -107,12 +107,7 @@ class PostgresDocuments:
         none of the principals may read."""
         async with acquire(self._pool) as connection:
             row = await connection.fetchrow(
-                _TEXT,
-                collection_id,
-                document_id,
-                list(principals),
-                start,
-                min(start + limit, MAX_OFFSET),
+                _TEXT, collection_id, document_id, list(principals), start, min(start + limit, MAX_OFFSET)
             )
         assert row is not None, "aggregates have a row"
         return TextPart(row["text"], row["size"])

@@ -150,12 +150,7 @@ class PostgresJobs:
         """
         async with acquire(self._pool) as connection:
             rows = await connection.fetch(
-                _ITEMS,
-                None if principals is None else list(principals),
-                job_id,
-                after,
-                limit,
-                only_failed,
+                _ITEMS, None if principals is None else list(principals), job_id, after, limit, only_failed
             )
         return [_item(row) for row in rows]
 
@@ -164,13 +159,7 @@ class PostgresJobs:
     ) -> Sequence[job_pb2.IngestionItem]:
         """Return items that changed within the last `within_seconds`, by index; as `items`."""
         async with acquire(self._pool) as connection:
-            rows = await connection.fetch(
-                _CHANGED_ITEMS,
-                list(principals),
-                job_id,
-                within_seconds,
-                limit,
-            )
+            rows = await connection.fetch(_CHANGED_ITEMS, list(principals), job_id, within_seconds, limit)
         return [_item(row) for row in rows]
 
     async def list_readable(
@@ -185,12 +174,7 @@ class PostgresJobs:
         before_time, before_id = before or (None, None)
         async with acquire(self._pool) as connection:
             rows = await connection.fetch(
-                _LIST_READABLE,
-                list(principals),
-                collection_id,
-                before_time,
-                before_id,
-                limit,
+                _LIST_READABLE, list(principals), collection_id, before_time, before_id, limit
             )
         return [_job(row) for row in rows]
 
@@ -203,15 +187,9 @@ class PostgresJobs:
                 "SELECT FROM ingestion_items WHERE job_id = $1::uuid AND item_index = 0 FOR UPDATE", job_id
             )
             await change_items(connection, f"job_id = $1::uuid AND {PENDING}", [job_id], cancel)
-            await connection.execute(
-                _CANCEL,
-                job_id,
-            )
+            await connection.execute(_CANCEL, job_id)
             # Documents being stored are locked; their transactions end by themselves.
-            await connection.execute(
-                _CANCEL_DOCUMENTS,
-                job_id,
-            )
+            await connection.execute(_CANCEL_DOCUMENTS, job_id)
 
     async def retry(self, job_id: str) -> int:
         """Queue failed and cancelled items again, except those whose uri a later item is done for or whose

@@ -165,10 +165,7 @@ class PostgresQueue:
         """Extend the leases that still hold by another term."""
         async with acquire(self._pool) as connection:
             # Locked ones are being stored, or cancelled.
-            await connection.execute(
-                _EXTEND,
-                list(lease_ids),
-            )
+            await connection.execute(_EXTEND, list(lease_ids))
 
     async def expire(self, maximum_attempts: int) -> int:
         """Take items from lost workers, crawls too; return their number.
@@ -209,9 +206,7 @@ class PostgresQueue:
             )
             failed = [key for key, item in expired.items() if item.has_ended]
             await connection.execute(
-                _FAIL_DOCUMENTS,
-                [job_id for job_id, _ in failed],
-                [index for _, index in failed],
+                _FAIL_DOCUMENTS, [job_id for job_id, _ in failed], [index for _, index in failed]
             )
         return len(expired)
 
@@ -280,11 +275,7 @@ class PostgresQueue:
     ) -> None:
         """End an item and mark its document, which stays searchable as it was. Raises ClaimLostError."""
         async with transaction(self._pool) as connection:
-            await connection.execute(
-                _FAIL_DOCUMENT,
-                *held_by(claim),
-                failure_json(failure),
-            )
+            await connection.execute(_FAIL_DOCUMENT, *held_by(claim), failure_json(failure))
             await change_held_item(connection, claim, partial(fail, failure=failure, chunks=chunks))
 
     async def skip(self, claim: ItemClaim, failure: document_pb2.IngestionFailure) -> None:
@@ -355,10 +346,7 @@ class PostgresQueue:
                 MAXIMUM_PAUSE_SECONDS,
             )
             # A bounded piece of work; the rest follows the next time.
-            await connection.execute(
-                _DISCARD,
-                older_than_seconds,
-            )
+            await connection.execute(_DISCARD, older_than_seconds)
 
 
 async def _details(connection: Connection, keys: Sequence[ItemKey]) -> Mapping[ItemKey, asyncpg.Record]:

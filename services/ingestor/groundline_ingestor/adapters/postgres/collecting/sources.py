@@ -206,10 +206,7 @@ class PostgresSources:
                 BEGUN_AT_ONCE,
             )
             begun = [await _enqueue(connection, row) for row in rows]
-            await connection.execute(
-                _SET_NEXT_RUNS,
-                [row["source_id"] for row in rows],
-            )
+            await connection.execute(_SET_NEXT_RUNS, [row["source_id"] for row in rows])
         return begun
 
     async def lease(
