@@ -193,10 +193,6 @@ class Preparation:
         """Open an empty file for a content that is on its way. Close it when done."""
         return open_spool_file(self._spool_directory)
 
-    def open_member_spool(self) -> MemberSpool:
-        """Open a place for the files within a document. Close it when done."""
-        return MemberSpool(self._spool_directory)
-
     def read(
         self,
         given: GivenDocument,

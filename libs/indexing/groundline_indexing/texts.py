@@ -15,7 +15,6 @@ __all__ = [
     "Section",
     "Series",
     "Vectors",
-    "contextualized",
     "enclosing",
     "heading_trails",
     "open_table_head",
@@ -81,15 +80,10 @@ class PreparedChunk:
 
     @property
     def embedded_text(self) -> str:
-        return contextualized(self.section.text, self.context)
+        return f"{self.context}\n\n{self.section.text}" if self.context else self.section.text
 
 
 type Vectors = NDArray[np.float32] | NDArray[np.float16]
-
-
-def contextualized(text: str, context: str) -> str:
-    """Return the text that is embedded for a chunk."""
-    return f"{context}\n\n{text}" if context else text
 
 
 def pages_at(text: str, positions: Iterable[int], before: int = 0) -> Iterator[int]:

@@ -20,7 +20,6 @@ GENERATED: Final = (
 )
 
 STATUS: Final = "a parameter for each part of google.rpc.Status"
-OLDER: Final = "older than the rule, not yet cut"
 ALGORITHM: Final = "one algorithm, whose steps share their types"
 SEARCH: Final = "a parameter for each option of a search"
 COMMANDS: Final = "a module for each command"

@@ -98,5 +98,5 @@ class Crawling:
         if crawl.is_dry_run:
             await self._crawls.add_preview(claim, version)
             return
-        await self._quotas.require_room(collection.collection_id, version.uri, version.size_bytes)
+        await self._quotas.require_room(collection.collection_id, {version.uri: version.size_bytes})
         await self._crawls.add_page(claim, collection, page)

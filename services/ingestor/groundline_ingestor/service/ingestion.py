@@ -76,7 +76,7 @@ class IngestionService:
         """
         self._require_count(inputs)
         collection = await writable_collection(self._collections, caller, collection_id)
-        job = await self._earlier(caller, collection_id, request_id)
+        job = await self._jobs.find_by_request_id(collection_id, request_id, caller.principals)
         if job is None:
             require_running_model(collection, self._embedder)
             self._contextualization.require(collection)
@@ -99,7 +99,7 @@ class IngestionService:
         # In one spelling; validation has refused what leads to no page.
         crawl.start_url = page_address(crawl.start_url) or ""
         collection = await writable_collection(self._collections, caller, collection_id)
-        job = await self._earlier(caller, collection_id, request_id)
+        job = await self._jobs.find_by_request_id(collection_id, request_id, caller.principals)
         if job is None:
             require_running_model(collection, self._embedder)
             self._contextualization.require(collection)
@@ -130,7 +130,7 @@ class IngestionService:
         (DOCUMENT_TOO_LARGE) and UnavailableError (DISK_FULL).
         """
         collection = await writable_collection(self._collections, caller, collection_id)
-        job = await self._earlier(caller, collection_id, request_id)
+        job = await self._jobs.find_by_request_id(collection_id, request_id, caller.principals)
         if job is None:
             require_running_model(collection, self._embedder)
             self._contextualization.require(collection)
@@ -222,14 +222,6 @@ class IngestionService:
         item.state = document_pb2.INGESTION_STATE_QUEUED
         item.usage.CopyFrom(plus(chat_pb2.Usage, usages))
         return item
-
-    async def _earlier(
-        self, caller: Caller, collection_id: str, request_id: str
-    ) -> job_pb2.IngestionJob | None:
-        """Return the job that the same request made, or None."""
-        if not request_id:
-            return None
-        return await self._jobs.find_by_request_id(collection_id, request_id, caller.principals)
 
     async def _response(self, caller: Caller, job: job_pb2.IngestionJob) -> pb.IngestDocumentsResponse:
         items = await self._jobs.items(job.job_id, caller.principals, after=-1, limit=MAX_RETURNED_ITEMS)

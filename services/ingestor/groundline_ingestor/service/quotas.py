@@ -43,16 +43,11 @@ class Quotas:
         require_within(quota_pb2.QUOTA_DOCUMENTS, used.documents, len(sizes), self._limits.documents)
         require_within(quota_pb2.QUOTA_BYTES, used.bytes, sum(sizes.values()), self._limits.bytes)
 
-    async def require_room(self, collection_id: str, uri: str, size_bytes: int) -> None:
-        """Require room for a document that a crawl or a source has found.
+    async def require_room(self, collection_id: str, sizes: Mapping[str, int]) -> None:
+        """Require room for documents that a worker, a crawl or a source has found, by uri with their bytes.
 
         Raises IngestionError (QUOTA_EXHAUSTED), which ends the run; earlier finds are ingested.
         """
-        await self.require_rooms(collection_id, {uri: size_bytes})
-
-    async def require_rooms(self, collection_id: str, sizes: Mapping[str, int]) -> None:
-        """Require room for documents that a worker has found, by uri with their bytes. Raises IngestionError
-        (QUOTA_EXHAUSTED)."""
         try:
             await self.require_documents(collection_id, sizes)
         except ResourceExhaustedError as error:

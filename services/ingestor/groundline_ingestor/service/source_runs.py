@@ -132,8 +132,8 @@ class SourceRuns:
         versions = {one.found.uri: one.found.version for one in batch.changes if one.HasField("found")}
         async for given in self._documents(claim, source, batch, unchanged):
             handed_in = await asyncio.to_thread(identify, given, collection)
-            size_bytes = handed_in.version.size_bytes
-            await self._quotas.require_room(collection.collection_id, given.uri, size_bytes)
+            sizes = {given.uri: handed_in.version.size_bytes}
+            await self._quotas.require_room(collection.collection_id, sizes)
             await self._sources.add(claim, source, collection, handed_in, versions[given.uri])
         if gone := [one.gone for one in batch.changes if one.HasField("gone")]:
             current = await self._current(claim, source)

@@ -130,7 +130,9 @@ class PostgresJobs:
     async def find_by_request_id(
         self, collection_id: str, request_id: str, principals: Sequence[str] | None = None
     ) -> job_pb2.IngestionJob | None:
-        """Return the job of a request, as `find` returns it."""
+        """Return the job of a request, as `find` returns it; None without an id."""
+        if not request_id:
+            return None
         condition = "j.collection_id = $2 AND j.request_id = $3"
         return await self._find(principals, condition, collection_id, request_id)
 

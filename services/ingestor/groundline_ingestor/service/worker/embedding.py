@@ -26,13 +26,9 @@ class RememberingEmbedder:
     def __init__(self, embedder: Embedder, cache: PostgresEmbeddingCache | None, *, remembered: int) -> None:
         """Take embedder and cache. `remembered`: maximum vectors kept in memory. Without a cache every text
         is embedded."""
-        self._embedder = embedder
+        self.embedder = embedder
         self._cache = cache
         self._memory: LRUCache[bytes, Vectors] = LRUCache(remembered)
-
-    @property
-    def embedder(self) -> Embedder:
-        return self._embedder
 
     async def embed(self, texts: Sequence[str]) -> tuple[Vectors, Sequence[bool]]:
         """Return float16 of shape (len(texts), dimensions), and for each text whether the model read it.
@@ -40,18 +36,18 @@ class RememberingEmbedder:
         Raises the errors of the Embedder and the cache.
         """
         if not texts:
-            return np.empty((0, self._embedder.dimensions), np.float16), ()
+            return np.empty((0, self.embedder.dimensions), np.float16), ()
         if self._cache is None:
-            return (await self._embedder.embed_documents(texts)).astype(np.float16), [True] * len(texts)
+            return (await self.embedder.embed_documents(texts)).astype(np.float16), [True] * len(texts)
         hashes = await asyncio.to_thread(lambda: [content_hash(text) for text in texts])
         known = {key: self._memory[key] for key in hashes if key in self._memory}
         if unknown := list(dict.fromkeys(key for key in hashes if key not in known)):
-            known |= await self._cache.get(self._embedder.model, unknown)
+            known |= await self._cache.get(self.embedder.model, unknown)
         new = {key: text for key, text in zip(hashes, texts, strict=True) if key not in known}
         if new:
-            vectors = (await self._embedder.embed_documents(list(new.values()))).astype(np.float16)
+            vectors = (await self.embedder.embed_documents(list(new.values()))).astype(np.float16)
             made: dict[bytes, Vectors] = dict(zip(new, vectors, strict=True))
-            await self._cache.put(self._embedder.model, made)
+            await self._cache.put(self.embedder.model, made)
             known |= made
         if self._memory.maxsize:
             self._memory.update(known)

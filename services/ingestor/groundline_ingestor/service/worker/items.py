@@ -125,7 +125,7 @@ class ItemWork:
         require_running_model(collection, self._embedder.embedder)
         given = item.given or await self._queue.given(item)
         # Files within a file within a document were found with it.
-        spool = None if item.container_uri else self._preparation.open_member_spool()
+        spool = None if item.container_uri else MemberSpool(self._settings.spool_directory)
         with closing(spool) if spool else nullcontext():
             try:
                 is_large = isinstance(given.content, FileContent)
@@ -174,7 +174,7 @@ class ItemWork:
             return None if spool is None else ()
         members = await self._computed(item.owner, members_of, version, spool.found, collection)
         sizes = {one.version.uri: one.version.size_bytes for one in members if not one.failure}
-        await self._quotas.require_rooms(collection.collection_id, sizes)
+        await self._quotas.require_room(collection.collection_id, sizes)
         return members
 
     async def _prepare_again(

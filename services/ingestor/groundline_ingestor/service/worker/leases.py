@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
+import structlog
 from groundline.v1 import document_pb2, job_pb2
 from groundline_runtime.errors import UnavailableError
 
@@ -22,6 +23,9 @@ RELEASE_SECONDS: Final = 5.0
 DRAINING_SECONDS: Final = 30.0
 """Time for which a process begins nothing new while suspects wait, in seconds, and for which it then
 continues as usual if long documents keep it from being idle."""
+
+
+_log = structlog.get_logger(__name__)
 
 
 class Searched[Request](Protocol):
@@ -75,7 +79,7 @@ class Leases:
         self._advanced = asyncio.Event()
 
     async def lease(self, limit: int) -> Sequence[LeasedItem]:
-        """Take documents to work on, of one client no more than its share. Raises UnavailableError."""
+        """Take documents to work on, of one client no more than its share; none while the store is down."""
         async with self._leasing:
             is_suspect = self._suspects_wait and not self._documents
             if self._suspect or (self._suspects_wait and not is_suspect and _is_draining()):
@@ -95,14 +99,18 @@ class Leases:
     ) -> Sequence[LeasedItem]:
         if limit <= 0:
             return ()
-        items = await self._queue.lease(
-            str(uuid.uuid4()),
-            model=self._model,
-            limit=limit,
-            seconds=self._lease_seconds,
-            suspect=suspect,
-            passed_over=passed_over,
-        )
+        try:
+            items = await self._queue.lease(
+                str(uuid.uuid4()),
+                model=self._model,
+                limit=limit,
+                seconds=self._lease_seconds,
+                suspect=suspect,
+                passed_over=passed_over,
+            )
+        except UnavailableError as error:
+            _log.warning("lease_failed", reason=error.reason)
+            return ()
         for item in items:
             self._hold(item)
             self._documents[item.claim] = self._preparing[item.claim] = item.owner
@@ -135,13 +143,17 @@ class Leases:
 
     async def lease_search[Request](self, searched: Searched[Request]) -> tuple[LeasedItem, Request] | None:
         """Take a crawl or the run of a source to do. None begins while documents are suspects, which would be
-        charged for its faults. Raises UnavailableError."""
+        charged for its faults, or while the store is down."""
         async with self._leasing:
             if self._suspect or self._suspects_wait:
                 return None
-            leased = await searched.lease(
-                str(uuid.uuid4()), seconds=self._lease_seconds, alone=not self._searches
-            )
+            try:
+                leased = await searched.lease(
+                    str(uuid.uuid4()), seconds=self._lease_seconds, alone=not self._searches
+                )
+            except UnavailableError as error:
+                _log.warning("lease_failed", reason=error.reason)
+                return None
             if leased:
                 self._hold(leased[0])
                 self._searches.add(leased[0].claim)

@@ -5,10 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-import structlog
 from groundline.v1 import document_pb2
 from groundline_indexing.collections import StoredCollection
-from groundline_runtime.errors import UnavailableError
 from groundline_runtime.waking import Waking
 
 from groundline_ingestor.adapters.postgres.collections import PostgresCollections
@@ -36,8 +34,6 @@ BUSY_SECONDS: Final = 0.5
 
 POLL_SECONDS: Final = 10.0
 """Time between two looks for work without a notification, in seconds, such as the items of a lost worker."""
-
-_log = structlog.get_logger(__name__)
 
 
 class Pipeline:
@@ -87,7 +83,7 @@ class Pipeline:
                 # Several at a time, but one while the others are slow.
                 if free > 0 and found_work and (stalled or free >= PREPARED_ITEMS // 2):
                     seen = self._waking.calls
-                    items = await self._lease(free)
+                    items = await self._leases.lease(free)
                     found_work = bool(items)
                     collections = _Collections(self._collections)
                     running |= {
@@ -135,13 +131,6 @@ class Pipeline:
             while not embedded.empty():  # embedded while the one before was stored
                 group += embedded.get_nowait()
             await self._store(group)
-
-    async def _lease(self, limit: int) -> Sequence[LeasedItem]:
-        try:
-            return await self._leases.lease(limit)
-        except UnavailableError as error:
-            _log.warning("lease_failed", reason=error.reason)
-            return ()
 
     async def _embed(self, group: Sequence[Work]) -> list[Work]:
         """Return the items of the group that could be embedded."""

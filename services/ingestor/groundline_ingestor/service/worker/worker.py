@@ -6,7 +6,7 @@ from typing import Final
 
 import structlog
 from groundline_indexing.collections import StoredCollection
-from groundline_runtime.errors import UnavailableError, whereabouts
+from groundline_runtime.errors import whereabouts
 from groundline_runtime.waking import Waking
 
 from groundline_ingestor.adapters.postgres.stores import Stores
@@ -119,11 +119,7 @@ class Worker:
         outcome: str,
     ) -> bool:
         """Do the first crawl or run that waits; return False without one."""
-        try:
-            leased = await self._leases.lease_search(searched)
-        except UnavailableError as error:
-            _log.warning("lease_failed", reason=error.reason)
-            return False
+        leased = await self._leases.lease_search(searched)
         if leased is None:
             return False
         item, request = leased

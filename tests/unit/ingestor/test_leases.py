@@ -1,0 +1,35 @@
+"""Leases of a process, over a queue that fails at times."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from groundline_ingestor.domain.work import ItemClaim, LeasedItem
+from groundline_ingestor.service.worker.leases import Leases
+from groundline_runtime.errors import UnavailableError
+
+ITEM = LeasedItem(ItemClaim("job", 0, "lease"), "docs", "a.md", "", 1, principals=("user:ann",))
+
+
+class FailingQueue:
+    """A queue that has one document, and is down when it is asked for those of others."""
+
+    async def lease(
+        self, lease_id: str, *, passed_over: Sequence[str] = (), **_: Any
+    ) -> Sequence[LeasedItem]:
+        if passed_over:
+            raise UnavailableError("DATABASE_UNAVAILABLE", "down")
+        return [ITEM]
+
+
+async def test_documents_that_were_leased_before_the_store_went_down_are_worked_on() -> None:
+    queue: Any = FailingQueue()
+    leases = Leases(
+        queue,
+        model="model",
+        lease_seconds=1,
+        maximum_attempts=1,
+        prepared_per_client=1,
+        held_per_client=1,
+        on_free=lambda: None,
+    )
+    assert await leases.lease(2) == [ITEM]
