@@ -40,6 +40,7 @@ class SourceRuns:
 
     def __init__(self, stores: Stores, collector: Collector, quotas: Quotas) -> None:
         self._sources = stores.sources
+        self._crawls = stores.crawls
         self._collections = stores.collections
         self._seen_pages = stores.seen_pages
         self._collector = collector
@@ -62,7 +63,7 @@ class SourceRuns:
                 work = self._preview(claim, source, collection, _OnlyRecalled(pages))
             else:
                 work = self._work(claim, source, collection, pages)
-            await while_held(work, claim, self._sources)
+            await while_held(work, claim, self._crawls)
         _log.info(
             "source_read",
             source_id=source.message.source_id,
@@ -91,7 +92,7 @@ class SourceRuns:
                     await self._reach(claim, source, reached)
                     if reached.is_complete and source.message.HasField("web"):
                         await pages.forget(unseen_seconds=time.monotonic() - begun)
-        await self._sources.finish(claim)
+        await self._crawls.finish(claim)
 
     async def _preview(
         self, claim: ItemClaim, source: StoredSource, collection: StoredCollection, pages: SeenPages
@@ -105,14 +106,14 @@ class SourceRuns:
                 known = await self._sources.known(source, _versions(batch))
                 async for given in self._documents(claim, source, batch, known):
                     handed_in = await asyncio.to_thread(identify, given, collection)
-                    await self._sources.add_preview(claim, handed_in.version)
+                    await self._crawls.add_preview(claim, handed_in.version)
                 for one in batch.changes:
                     match one.WhichOneof("kind"):
                         case "gone" if await self._sources.known(source, {one.gone: None}):
-                            await self._sources.add_removal(claim, one.gone)
+                            await self._crawls.add_removal(claim, one.gone)
                         case "reached" if one.reached.is_complete:
                             await self._preview_removals(claim, source, seen)
-        await self._sources.finish(claim)
+        await self._crawls.finish(claim)
 
     async def _preview_removals(self, claim: ItemClaim, source: StoredSource, seen: Container[bytes]) -> None:
         """Note the removal of what was not found where all was to be."""
@@ -120,7 +121,7 @@ class SourceRuns:
         while uris := await self._sources.brought(source, after=after, limit=BATCH):
             for uri in uris:
                 if _digest(uri) not in seen:
-                    await self._sources.add_removal(claim, uri)
+                    await self._crawls.add_removal(claim, uri)
             after = uris[-1]
 
     async def _take(
@@ -152,19 +153,19 @@ class SourceRuns:
         uris = [batch.changes[number].found.uri for number in wanted]
         foreign = await self._sources.owned_by_others(source, uris)
         for uri in foreign:
-            await self._sources.add_failure(claim, uri, _OF_OTHER_SOURCE)
+            await self._crawls.add_failure(claim, uri, _OF_OTHER_SOURCE)
         wanted = [number for number in wanted if batch.changes[number].found.uri not in foreign]
         async with aclosing(batch.load(wanted)) as documents:
             async for found, given in documents:
                 if isinstance(given, GivenDocument):
                     yield _with_what_the_source_says(given, source)
                 else:
-                    await self._sources.add_failure(claim, found.uri, given)
+                    await self._crawls.add_failure(claim, found.uri, given)
 
     async def _fail_unreadable(self, claim: ItemClaim, batch: Collected) -> None:
         for one in batch.changes:
             if one.HasField("unreadable"):
-                await self._sources.add_failure(claim, one.unreadable.uri, one.unreadable.failure)
+                await self._crawls.add_failure(claim, one.unreadable.uri, one.unreadable.failure)
 
     async def _reach(
         self, claim: ItemClaim, source: StoredSource, reached: collector_service_pb2.ReachedPlace

@@ -42,8 +42,8 @@ __all__ = ["PostgresCrawls", "insert_page"]
 class PostgresCrawls:
     """Store of crawls, which are items of jobs, and of their pages, which become items of the same job.
 
-    A claim on a crawl is handled like one on an item; see PostgresQueue. Any method raises UnavailableError
-    while the store is down.
+    A claim on a crawl is handled like one on an item; see PostgresQueue. What is said of a claim holds for
+    those on runs of sources too. Any method raises UnavailableError while the store is down.
     """
 
     def __init__(self, pool: Pool) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import asyncpg
-from groundline.v1 import document_pb2, source_pb2
+from groundline.v1 import source_pb2
 from groundline_database import (
     Connection,
     Pool,
@@ -17,11 +17,11 @@ from groundline_database import (
     transaction,
 )
 from groundline_indexing.collections import StoredCollection
-from groundline_indexing.documents import DocumentVersion, HandedIn
+from groundline_indexing.documents import HandedIn
 from groundline_indexing.partitions import PENDING
 from groundline_runtime.errors import AlreadyExistsError, NotFoundError
 
-from groundline_ingestor.adapters.postgres.collecting.crawls import PostgresCrawls, insert_page
+from groundline_ingestor.adapters.postgres.collecting.crawls import insert_page
 from groundline_ingestor.adapters.postgres.collections import hold_collection
 from groundline_ingestor.adapters.postgres.deletion import delete_documents
 from groundline_ingestor.adapters.postgres.items import (
@@ -75,7 +75,6 @@ class PostgresSources:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._crawls = PostgresCrawls(pool)
 
     async def create(self, source: source_pb2.DocumentSource, principals: Sequence[str]) -> None:
         """Store a source with its ids, due at once. Raises AlreadyExistsError (SOURCE_NAME_TAKEN),
@@ -271,15 +270,6 @@ class PostgresSources:
             )
         return [row["uri"] for row in rows]
 
-    async def add_preview(self, claim: ItemClaim, version: DocumentVersion) -> None:
-        """Record a preview; as PostgresCrawls.add_preview."""
-        await self._crawls.add_preview(claim, version)
-
-    async def add_removal(self, claim: ItemClaim, uri: str) -> None:
-        """Record a document that would be deleted as an item of a dry run, which is done. Does nothing if the
-        job has the document, unless it could not be had. Raises ClaimLostError."""
-        await self._crawls.add_removal(claim, uri)
-
     async def unchanged(
         self, claim: ItemClaim, source: StoredSource, versions: Mapping[str, str | None]
     ) -> Collection[str]:
@@ -346,10 +336,6 @@ class PostgresSources:
                     claim.job_id,
                 )
 
-    async def add_failure(self, claim: ItemClaim, uri: str, failure: document_pb2.IngestionFailure) -> None:
-        """Record a document that could not be had as a failed item; as PostgresCrawls.add_failure."""
-        await self._crawls.add_failure(claim, uri, failure)
-
     async def remove(
         self,
         claim: ItemClaim,
@@ -396,14 +382,6 @@ class PostgresSources:
             await connection.execute(
                 "UPDATE sources SET cursor = $2 WHERE source_id = $1::uuid", source.message.source_id, cursor
             )
-
-    async def finish(self, claim: ItemClaim) -> None:
-        """End the run; its documents continue. Raises ClaimLostError."""
-        await self._crawls.finish(claim)
-
-    async def is_held(self, claim: ItemClaim) -> bool:
-        """Tell whether the claim still holds; as PostgresCrawls.is_held."""
-        return await self._crawls.is_held(claim)
 
 
 def _name_taken(source: source_pb2.DocumentSource) -> AlreadyExistsError:
