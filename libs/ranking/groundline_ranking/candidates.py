@@ -1,6 +1,7 @@
-"""Results of searches, and their columns, which fusion and deduplication compute with."""
+"""Results of searches, and the candidates that they propose together."""
 
-from collections.abc import Callable, Iterable, Sequence
+from array import array
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -9,10 +10,7 @@ from groundline.v1 import passage_pb2, reranker_service_pb2
 from groundline_signatures import SIGNATURE_BYTES, as_matrix
 from numpy.typing import NDArray
 
-__all__ = ["ArmHits", "ArmList", "Candidates", "ChunkFeatures", "Floats", "Hit", "Integers", "is_weak"]
-
-type Integers = NDArray[np.int64]
-type Floats = NDArray[np.float64]
+__all__ = ["ArmHits", "ArmList", "Candidates", "Hit", "is_weak"]
 
 _NO_SIGNATURE: Final = bytes(SIGNATURE_BYTES)
 
@@ -37,77 +35,46 @@ class ArmHits(NamedTuple):
     hits: Sequence[Hit]
 
 
-@dataclass(frozen=True, slots=True)
-class ArmList:
+class ArmList(NamedTuple):
     """A ranked list: `rows` are rows of the candidates, best first, with the arm's scores."""
 
     arm: reranker_service_pb2.SearchArm.ValueType
-    rows: Integers
-    scores: Floats
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkFeatures:
-    """Features that only the weighted strategy reads; rows are the candidates'."""
-
-    chunk_indexes: Integers
-    update_seconds: Integers
-    source_types: Integers
+    rows: Sequence[int]
+    scores: Sequence[float]
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """All chunks that were found, each once, by rising id: a row of every column is one chunk."""
+    """All chunks that were found, each once: its row is its place by rising id."""
 
-    chunk_ids: Sequence[int]
-    """Ids of the chunks, ascending."""
-    collection_ids: Sequence[str]
-    collections: Integers
-    """Indexes into collection_ids."""
-    features: Callable[[], ChunkFeatures]
-    signatures: NDArray[np.uint8]
-    """Signatures, of shape (rows, SIGNATURE_BYTES), zeros if a chunk has none."""
+    hits: Sequence[Hit]
+    """The chunks, each as one of the lists has it."""
     sets: Sequence[Sequence[ArmList]]
     """Lists of each query."""
 
     def __len__(self) -> int:
-        return len(self.chunk_ids)
+        return len(self.hits)
 
-    def collection_of(self, row: int) -> str:
-        return self.collection_ids[int(self.collections[row])]
+    def signatures(self, rows: Iterable[int]) -> NDArray[np.uint8]:
+        """Return signatures, of shape (rows, SIGNATURE_BYTES), zeros if a chunk has none."""
+        return as_matrix([self.hits[row].signature or _NO_SIGNATURE for row in rows])
 
     @classmethod
     def of(cls, found: Sequence[Sequence[ArmHits]]) -> "Candidates":
-        """Put what the arms found for each query into columns."""
+        """Number what the arms found for each query."""
         unique = {hit.chunk_id: hit for lists in found for _, hits in lists for hit in hits}
-        chunk_ids = sorted(unique)
-        hits = [unique[chunk_id] for chunk_id in chunk_ids]
-        rows = {chunk_id: row for row, chunk_id in enumerate(chunk_ids)}
-        names = dict.fromkeys(hit.collection_id for hit in hits)
-        collections = {name: position for position, name in enumerate(names)}
-
-        def features() -> ChunkFeatures:
-            return ChunkFeatures(
-                chunk_indexes=np.array([hit.chunk_index for hit in hits], np.int64),
-                update_seconds=np.array([hit.update_seconds for hit in hits], np.int64),
-                source_types=np.array([hit.source_type for hit in hits], np.int64),
-            )
-
+        rows = {chunk_id: row for row, chunk_id in enumerate(sorted(unique))}
         return cls(
-            chunk_ids=chunk_ids,
-            collection_ids=list(collections),
-            collections=np.array([collections[hit.collection_id] for hit in hits], np.int64),
-            features=features,
-            signatures=as_matrix([hit.signature or _NO_SIGNATURE for hit in hits]),
-            sets=[
+            [unique[chunk_id] for chunk_id in rows],
+            [
                 [
                     ArmList(
                         arm,
-                        np.array([rows[hit.chunk_id] for hit in of_arm], np.int64),
+                        [rows[hit.chunk_id] for hit in hits],
                         # As messages have them, so that a search is ranked alike wherever it is ranked.
-                        np.array([hit.score for hit in of_arm], np.float32).astype(np.float64),
+                        array("f", [hit.score for hit in hits]).tolist(),
                     )
-                    for arm, of_arm in lists
+                    for arm, hits in lists
                 ]
                 for lists in found
             ],

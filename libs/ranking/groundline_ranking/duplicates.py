@@ -10,7 +10,7 @@ from groundline_contracts import default_of
 from groundline_signatures import alike_rows, pairwise_similarity
 from numpy.typing import NDArray
 
-from groundline_ranking.candidates import Candidates, Floats, Integers
+from groundline_ranking.candidates import Candidates
 
 __all__ = ["Choice", "diversified", "near_duplicates"]
 
@@ -28,7 +28,7 @@ them."""
 
 
 def near_duplicates(
-    candidates: Candidates, rows: Integers, options: options_pb2.RerankOptions, *, top_k: int
+    candidates: Candidates, rows: Sequence[int], options: options_pb2.RerankOptions, *, top_k: int
 ) -> Mapping[int, tuple[int, float]]:
     """Return, by row, the row of the better passage that it is a near-duplicate of, and their similarity.
 
@@ -43,8 +43,8 @@ def near_duplicates(
     )
     window = rows[: max(WINDOW * top_k, MIN_WINDOW) if keeps_order else MAX_WINDOW]
     # Most passages resemble no other: only those that may are compared with each other.
-    window = window[alike_rows(candidates.signatures[window], threshold)]
-    if not len(window):
+    window = [window[index] for index in alike_rows(candidates.signatures(window), threshold)]
+    if not window:
         return {}
     similarities = _similarities(candidates, window)
     alike = similarities >= np.float32(threshold)
@@ -56,7 +56,7 @@ def near_duplicates(
         if len(better):
             nearest = better[np.argmax(similarities[index, better])]
             removed[index] = True
-            duplicates[int(window[index])] = (int(window[nearest]), float(similarities[index, nearest]))
+            duplicates[window[index]] = window[nearest], float(similarities[index, nearest])
     return duplicates
 
 
@@ -72,7 +72,7 @@ class Choice:
 
 
 def diversified(
-    candidates: Candidates, rows: Sequence[int], scores: Floats, count: int, mmr_lambda: float
+    candidates: Candidates, rows: Sequence[int], given: Sequence[float], count: int, mmr_lambda: float
 ) -> list[Choice]:
     """Return the first `count` by maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998).
 
@@ -80,11 +80,11 @@ def diversified(
     best) times lambda, less its similarity to the most similar one before it times 1 - lambda, is greatest.
     That value never rises.
     """
-    pool = np.array(rows[: DIVERSITY_WINDOW * count], np.int64)
-    if not len(pool):
+    pool = rows[: DIVERSITY_WINDOW * count]
+    if not pool:
         return []
     similarities = _similarities(candidates, pool)
-    scores = scores[: len(pool)]
+    scores = np.array(given[: len(pool)])
     span = scores.max() - scores.min()
     relevance = (scores - scores.min()) / span if span else np.ones(len(pool))
     redundancy = np.zeros(len(pool))
@@ -99,8 +99,8 @@ def diversified(
     return chosen
 
 
-def _similarities(candidates: Candidates, rows: Integers) -> NDArray[np.float32]:
-    signatures = candidates.signatures[rows]
+def _similarities(candidates: Candidates, rows: Sequence[int]) -> NDArray[np.float32]:
+    signatures = candidates.signatures(rows)
     similarities = pairwise_similarity(signatures)
     unknown = ~signatures.any(axis=1)
     similarities[unknown] = 0.0

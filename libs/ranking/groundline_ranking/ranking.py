@@ -12,13 +12,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-import numpy as np
 from groundline.v1 import options_pb2, passage_pb2
 from groundline_contracts import default_of
 
-from groundline_ranking.candidates import Candidates, Floats, Integers
+from groundline_ranking.candidates import Candidates
 from groundline_ranking.duplicates import diversified, near_duplicates
-from groundline_ranking.fusion import ArmScores, Fused, fuse
+from groundline_ranking.fusion import ArmPlaces, Fused, fuse
 from groundline_ranking.weighted import reads_words, weighted_components
 
 __all__ = [
@@ -111,9 +110,9 @@ async def rank(
         )
     count = max(_top_k_of(options), window)
     seen, unseen = shortlist.rows[:count], shortlist.rows[count:]
-    chunks = await read(_by_collection(candidates, seen)) if len(seen) else {}
-    rows = np.array([row for row in seen.tolist() if candidates.chunk_ids[row] in chunks], np.int64)
-    texts = [chunks[candidates.chunk_ids[row]] for row in rows.tolist()]
+    chunks = await read(_by_collection(candidates, seen)) if seen else {}
+    rows = [row for row in seen if candidates.hits[row].chunk_id in chunks]
+    texts = [chunks[candidates.hits[row].chunk_id] for row in rows]
     degraded: list[passage_pb2.Degradation] = []
     if options.strategy in MODELS:
         scores = await score(texts) if texts else ()
@@ -124,7 +123,7 @@ async def rank(
             order = _by_model(rows, scores, MODELS[options.strategy], unseen)
     else:
         ordered = await asyncio.to_thread(_by_weights, shortlist, rows, texts, query, options)
-        order = replace(ordered, unseen=unseen.tolist())
+        order = replace(ordered, unseen=unseen)
     ranking = await _off_loop(size > INLINE_CANDIDATES, lambda: _finish(shortlist, order, options))
     return replace(ranking, degraded=degraded)
 
@@ -144,7 +143,7 @@ class _Shortlist:
 
     candidates: Candidates
     fused: Fused
-    rows: Integers
+    rows: Sequence[int]
     duplicates: Mapping[int, tuple[int, float]]
     """Row of the better passage and the similarity, by the row of a duplicate."""
 
@@ -154,40 +153,50 @@ class _Order:
     """Candidates in their order, with the scores and components that decided it; `unseen` come after, and
     are cut."""
 
-    rows: Integers
-    scores: Floats
-    components: Mapping[str, tuple[Floats, float]]
+    rows: Sequence[int]
+    scores: Sequence[float]
+    components: Mapping[str, tuple[Sequence[float], float]]
     """Values for `rows`, and the weight that they were multiplied with, by name."""
     unseen: Sequence[int] = ()
 
     def sorted(self) -> "_Order":
         """Order by falling score; of equal scores the one that stood before stays before."""
-        order = np.argsort(-self.scores, kind="stable")
-        components = {name: (values[order], weight) for name, (values, weight) in self.components.items()}
-        return _Order(self.rows[order], self.scores[order], components, self.unseen)
+        order = sorted(range(len(self.rows)), key=self.scores.__getitem__, reverse=True)
+        return self.at(order)
+
+    def at(self, indexes: Sequence[int]) -> "_Order":
+        """Return the candidates at these indexes, in their order."""
+        return _Order(
+            [self.rows[index] for index in indexes],
+            [self.scores[index] for index in indexes],
+            {
+                name: ([values[index] for index in indexes], weight)
+                for name, (values, weight) in self.components.items()
+            },
+            self.unseen,
+        )
 
 
 def _shortlist_of(candidates: Candidates, options: options_pb2.RerankOptions) -> _Shortlist:
     """Fuse all candidates into one list, without near-duplicates of better ones."""
     fused = fuse(candidates, options)
-    duplicates = near_duplicates(candidates, fused.rows, options, top_k=_top_k_of(options))
-    rows = fused.rows
-    if duplicates:
-        rows = np.array([row for row in rows.tolist() if row not in duplicates], np.int64)
+    duplicates = near_duplicates(candidates, list(fused.ranks), options, top_k=_top_k_of(options))
+    rows = [row for row in fused.ranks if row not in duplicates]
     return _Shortlist(candidates, fused, rows, duplicates)
 
 
-def _by_collection(candidates: Candidates, rows: Integers) -> Mapping[str, Sequence[int]]:
+def _by_collection(candidates: Candidates, rows: Sequence[int]) -> Mapping[str, Sequence[int]]:
     """Return the ids of the chunks in these rows, by collection."""
     found: dict[str, list[int]] = {}
-    for row in rows.tolist():
-        found.setdefault(candidates.collection_of(row), []).append(candidates.chunk_ids[row])
+    for row in rows:
+        hit = candidates.hits[row]
+        found.setdefault(hit.collection_id, []).append(hit.chunk_id)
     return found
 
 
 def _in_fused_order(shortlist: _Shortlist) -> _Order:
     """Return the order of the strategy none, which stands where another fails too."""
-    return _Order(shortlist.rows, shortlist.fused.scores[shortlist.rows], {})
+    return _Order(shortlist.rows, [shortlist.fused.scores[row] for row in shortlist.rows], {})
 
 
 def _without_texts(shortlist: _Shortlist, options: options_pb2.RerankOptions) -> _Order:
@@ -197,49 +206,36 @@ def _without_texts(shortlist: _Shortlist, options: options_pb2.RerankOptions) ->
     return _in_fused_order(shortlist)
 
 
-def _by_model(rows: Integers, scores: Sequence[float], name: str, unseen: Integers) -> _Order:
+def _by_model(rows: Sequence[int], scores: Sequence[float], name: str, unseen: Sequence[int]) -> _Order:
     """Order by a model's scores; of equal scores the better fused one, which it was shown first, stays
     first."""
-    values = np.array(scores, np.float64)
-    return _Order(rows, values, {name: (values, 1.0)}, unseen.tolist()).sorted()
+    return _Order(rows, scores, {name: (scores, 1.0)}, unseen).sorted()
 
 
 def _by_weights(
     shortlist: _Shortlist,
-    rows: Integers,
+    rows: Sequence[int],
     texts: Sequence[passage_pb2.Chunk],
     query: str,
     options: options_pb2.RerankOptions,
 ) -> _Order:
     """Order by the strategy weighted; ties go to the smaller chunk id."""
     components = weighted_components(shortlist.candidates, shortlist.fused, rows, texts, query, options)
-    scores = np.array(
-        [
-            math.fsum(parts)
-            for parts in zip(*(values * weight for values, weight in components.values()), strict=True)
-        ]
-        if components
-        else np.zeros(len(rows))
-    )
-    by_id = np.argsort(rows, kind="stable")  # rows are in the order of their chunk ids
-    given = _Order(
-        rows[by_id],
-        scores[by_id],
-        {name: (values[by_id], weight) for name, (values, weight) in components.items()},
-    )
-    return given.sorted()
+    weighted = [[value * weight for value in values] for values, weight in components.values()]
+    scores = [math.fsum(parts) for parts in zip(*weighted, strict=True)] if weighted else [0.0] * len(rows)
+    by_id = sorted(range(len(rows)), key=rows.__getitem__)  # rows are in the order of their chunk ids
+    return _Order(rows, scores, components).at(by_id).sorted()
 
 
 def _finish(shortlist: _Shortlist, order: _Order, options: options_pb2.RerankOptions) -> Ranking:
     """Diversify, cut, and explain."""
     top_k = _top_k_of(options)
     minimum = options.min_score if options.HasField("min_score") else -math.inf
-    enough = np.flatnonzero(order.scores >= minimum)
+    enough = [index for index, score in enumerate(order.scores) if score >= minimum]
     if options.HasField("mmr_lambda"):
-        choices = diversified(
-            shortlist.candidates, order.rows[enough].tolist(), order.scores[enough], top_k, options.mmr_lambda
-        )
-        indexes = [int(enough[choice.index]) for choice in choices]
+        kept = order.at(enough)
+        choices = diversified(shortlist.candidates, kept.rows, kept.scores, top_k, options.mmr_lambda)
+        indexes = [enough[choice.index] for choice in choices]
         ranked = [
             replace(_ranked(shortlist, order, index), score=choice.value)
             for choice, index in zip(choices, indexes, strict=True)
@@ -252,22 +248,22 @@ def _finish(shortlist: _Shortlist, order: _Order, options: options_pb2.RerankOpt
             ):
                 each.explanation.components.add(name=name, value=value, weight=weight)
     else:
-        indexes = enough[:top_k].tolist()
+        indexes = enough[:top_k]
         ranked = [_ranked(shortlist, order, index) for index in indexes]
     if not options.include_cut:
         return Ranking(ranked)
-    return Ranking(ranked, _cut(shortlist, order, set(indexes), enough.tolist(), top_k))
+    return Ranking(ranked, _cut(shortlist, order, set(indexes), enough, top_k))
 
 
 def _ranked(shortlist: _Shortlist, order: _Order, index: int) -> Ranked:
-    row, candidates = int(order.rows[index]), shortlist.candidates
+    row, hits = order.rows[index], shortlist.candidates.hits
     return Ranked(
-        chunk_id=candidates.chunk_ids[row],
-        collection_id=candidates.collection_of(row),
-        score=float(order.scores[index]),
+        chunk_id=hits[row].chunk_id,
+        collection_id=hits[row].collection_id,
+        score=order.scores[index],
         explanation=_explanation(shortlist, row, order, index),
         duplicates=[
-            Duplicate(candidates.chunk_ids[duplicate], candidates.collection_of(duplicate), similarity)
+            Duplicate(hits[duplicate].chunk_id, hits[duplicate].collection_id, similarity)
             for duplicate, (better, similarity) in shortlist.duplicates.items()
             if better == row
         ],
@@ -281,23 +277,21 @@ def _explanation(
     return passage_pb2.ScoreExplanation(
         keyword=_arm_score(fused.keyword, row),
         semantic=_arm_score(fused.semantic, row),
-        fused_score=float(fused.scores[row]),
-        fused_rank=_fused_rank(fused, row),
+        fused_score=fused.scores[row],
+        fused_rank=fused.ranks[row],
         components=[
-            passage_pb2.ScoreComponent(name=name, value=float(values[index]), weight=weight)
+            passage_pb2.ScoreComponent(name=name, value=values[index], weight=weight)
             for name, (values, weight) in (order.components.items() if order is not None else ())
         ],
-        final_score=float(fused.scores[row] if order is None else order.scores[index]),
+        final_score=fused.scores[row] if order is None else order.scores[index],
     )
 
 
-def _fused_rank(fused: Fused, row: int) -> int:
-    return int(np.argmax(fused.rows == row)) + 1
-
-
-def _arm_score(scores: ArmScores, row: int) -> passage_pb2.ArmScore | None:
-    rank = int(scores.ranks[row])
-    return passage_pb2.ArmScore(rank=rank, score=float(scores.scores[row])) if rank else None
+def _arm_score(places: ArmPlaces, row: int) -> passage_pb2.ArmScore | None:
+    if (place := places.get(row)) is None:
+        return None
+    rank, score = place
+    return passage_pb2.ArmScore(rank=rank, score=score)
 
 
 def _cut(
@@ -308,23 +302,23 @@ def _cut(
     for row in shortlist.duplicates:
         rules[row] = passage_pb2.CUT_RULE_DUPLICATE, None
     is_enough = set(enough)
-    for index, row in enumerate(order.rows.tolist()):
+    for index, row in enumerate(order.rows):
         if index not in is_enough:
             rules[row] = passage_pb2.CUT_RULE_MIN_SCORE, index
     for position, index in enumerate(enough):
         if index not in returned:
             rule = passage_pb2.CUT_RULE_DIVERSITY if position < top_k else passage_pb2.CUT_RULE_TOP_K
-            rules[int(order.rows[index])] = rule, index
+            rules[order.rows[index]] = rule, index
     for row in order.unseen:
         rules[row] = passage_pb2.CUT_RULE_TOP_K, None
     return [
         passage_pb2.CutPassage(
-            chunk_id=str(shortlist.candidates.chunk_ids[row]),
+            chunk_id=str(shortlist.candidates.hits[row].chunk_id),
             rule=rules[row][0],
             explanation=_explanation(shortlist, row, None, 0)
             if rules[row][1] is None
             else _explanation(shortlist, row, order, rules[row][1] or 0),
         )
-        for row in shortlist.fused.rows.tolist()
+        for row in shortlist.fused.ranks
         if row in rules
     ]

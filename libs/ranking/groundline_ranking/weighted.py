@@ -6,11 +6,10 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
-import numpy as np
 from groundline.v1 import options_pb2, passage_pb2
 from groundline_contracts import default_of
 
-from groundline_ranking.candidates import Candidates, Floats, Integers
+from groundline_ranking.candidates import Candidates
 from groundline_ranking.fusion import Fused
 
 __all__ = ["reads_words", "weighted_components", "weights_of"]
@@ -48,11 +47,11 @@ def reads_words(options: options_pb2.RerankOptions) -> bool:
 def weighted_components(
     candidates: Candidates,
     fused: Fused,
-    rows: Integers,
+    rows: Sequence[int],
     texts: Sequence[passage_pb2.Chunk],
     query: str,
     options: options_pb2.RerankOptions,
-) -> Mapping[str, tuple[Floats, float]]:
+) -> Mapping[str, tuple[Sequence[float], float]]:
     """Return by name each component's values, from 0 to 1, for the passages in `rows`, and its weight, if
     it has one.
 
@@ -66,17 +65,17 @@ def weighted_components(
     keyword   the share of the query's words that the passage has, rare ones among the candidates for more
     proximity how near to each other it has the query's neighbouring words, 1 where they are side by side
     """
-    weights, features = weights_of(options), candidates.features()
-    values: dict[str, Floats] = {
-        "semantic": _fused(fused.scores[rows]),
+    weights, hits = weights_of(options), [candidates.hits[row] for row in rows]
+    values: dict[str, Sequence[float]] = {
+        "semantic": _fused([fused.scores[row] for row in rows]),
         "vector": _vector(fused, rows),
-        "position": 1 / (1 + features.chunk_indexes[rows]),
-        "recency": _recency(features.update_seconds[rows]),
-        "type": _priorities(features.source_types[rows], options.type_priorities),
+        "position": [1 / (1 + hit.chunk_index) for hit in hits],
+        "recency": _recency([hit.update_seconds for hit in hits]),
+        "type": _priorities([hit.source_type for hit in hits], options.type_priorities),
     }
     if reads_words(options):
-        values["keyword"] = np.array(list(_coverage(query, texts)))
-        values["proximity"] = np.array(list(_proximity(query, texts)))
+        values["keyword"] = list(_coverage(query, texts))
+        values["proximity"] = list(_proximity(query, texts))
     return {
         "fused" if name == "semantic" else name: (values[name], weight)
         for name, weight in weights.items()
@@ -84,26 +83,26 @@ def weighted_components(
     }
 
 
-def _fused(scores: Floats) -> Floats:
-    best = scores.max(initial=0.0)
-    return np.maximum(scores / best, 0.0) if best > 0 else np.zeros(len(scores))
+def _fused(scores: Sequence[float]) -> Sequence[float]:
+    best = max(scores, default=0.0)
+    return [max(score / best, 0.0) for score in scores] if best > 0 else [0.0] * len(scores)
 
 
-def _vector(fused: Fused, rows: Integers) -> Floats:
-    scores, found = fused.semantic.scores[rows], fused.semantic.ranks[rows] > 0
-    lowest = scores[found].min() if found.any() else 0.0
-    return np.clip(np.where(found, scores, lowest), 0.0, 1.0)
+def _vector(fused: Fused, rows: Sequence[int]) -> Sequence[float]:
+    found = {row: fused.semantic[row][1] for row in rows if row in fused.semantic}
+    lowest = min(found.values(), default=0.0)
+    return [min(max(found.get(row, lowest), 0.0), 1.0) for row in rows]
 
 
-def _recency(seconds: Integers) -> Floats:
+def _recency(seconds: Sequence[int]) -> Sequence[float]:
     """Return the recency of documents; 0 without a time."""
-    newest = seconds.max(initial=0)
-    return np.where(seconds > 0, 0.5 ** ((newest - seconds) / RECENCY_HALF_LIFE_SECONDS), 0.0)
+    newest = max(seconds, default=0)
+    return [0.5 ** ((newest - each) / RECENCY_HALF_LIFE_SECONDS) if each > 0 else 0.0 for each in seconds]
 
 
-def _priorities(source_types: Integers, priorities: Mapping[str, float]) -> Floats:
+def _priorities(source_types: Iterable[int], priorities: Mapping[str, float]) -> Sequence[float]:
     known = {number: priorities[name] for number, name in _TYPE_NAMES.items() if name in priorities}
-    return np.array([known.get(source_type, 0.0) for source_type in source_types.tolist()])
+    return [known.get(source_type, 0.0) for source_type in source_types]
 
 
 def _coverage(query: str, chunks: Sequence[passage_pb2.Chunk]) -> Iterable[float]:
