@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from groundline.v1 import passage_pb2
+from groundline.v1 import passage_pb2, retriever_service_pb2
 from groundline_ranking import Ranked
 
-__all__ = ["FetchedChunk", "Wanted", "passages_of", "wanted_for", "with_adjacent"]
+__all__ = ["FetchedChunk", "Wanted", "add_passages", "wanted_for", "with_adjacent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,35 +52,35 @@ def wanted_for(ranked: Iterable[Ranked], adjacent_chunks: Mapping[str, int]) -> 
     ] + [Wanted(name, chunk_ids) for name, chunk_ids in duplicates.items()]
 
 
-def passages_of(ranked: Iterable[Ranked], fetched: Iterable[FetchedChunk]) -> list[passage_pb2.Passage]:
-    """Return the ranked chunks that could be read, in their order.
+def add_passages(
+    response: retriever_service_pb2.SearchResponse,
+    ranked: Iterable[Ranked],
+    fetched: Iterable[FetchedChunk],
+) -> None:
+    """Add the ranked chunks that could be read, in their order, to a response's passages.
 
     Each chunk occurs once: an adjacent one is not a passage, and not adjacent to a better passage as well.
     """
     known = {each.chunk_id: each for each in fetched}
     readable = [each for each in ranked if each.chunk_id in known]
     shown = {known[each.chunk_id].chunk.chunk_id for each in readable}
-    passages = []
     for each in readable:
         found = known[each.chunk_id]
         adjacent = [chunk for chunk in found.adjacent if chunk.chunk_id not in shown]
         shown.update(chunk.chunk_id for chunk in adjacent)
-        passages.append(
-            passage_pb2.Passage(
-                chunk=found.chunk,
-                score=each.score,
-                explanation=each.explanation,
-                alternatives=[
-                    passage_pb2.Alternative(
-                        chunk=known[duplicate.chunk_id].chunk, similarity=duplicate.similarity
-                    )
-                    for duplicate in each.duplicates
-                    if duplicate.chunk_id in known
-                ],
-                adjacent_chunks=adjacent,
-            )
+        response.passages.add(
+            chunk=found.chunk,
+            score=each.score,
+            explanation=each.explanation,
+            alternatives=[
+                passage_pb2.Alternative(
+                    chunk=known[duplicate.chunk_id].chunk, similarity=duplicate.similarity
+                )
+                for duplicate in each.duplicates
+                if duplicate.chunk_id in known
+            ],
+            adjacent_chunks=adjacent,
         )
-    return passages
 
 
 def with_adjacent(

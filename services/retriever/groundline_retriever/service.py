@@ -16,7 +16,7 @@ from opentelemetry import trace
 
 from groundline_retriever.arms import Arms, Groups, Stopwatch
 from groundline_retriever.domain import IndexedCollection, Selection
-from groundline_retriever.passages import FetchedChunk, Wanted, passages_of, wanted_for
+from groundline_retriever.passages import FetchedChunk, Wanted, add_passages, wanted_for
 from groundline_retriever.ports import ChunkStore
 from groundline_retriever.scoring import ModelScores
 from groundline_retriever.telemetry import retrieval_attributes
@@ -221,7 +221,7 @@ class SearchService:
         if ranking.ranked:
             with watch.part(passage_pb2.STAGE_FETCHING):
                 chunks = await fetched(wanted_for(ranking.ranked, groups.adjacent_chunks))
-                found.response.passages.extend(passages_of(ranking.ranked, chunks))
+                add_passages(found.response, ranking.ranked, chunks)
 
 
 def _versions(collections: _Collections) -> Mapping[str, int]:

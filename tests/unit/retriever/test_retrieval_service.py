@@ -21,7 +21,7 @@ from groundline_retriever.domain import (
     search_list_of,
 )
 from groundline_retriever.embeddings import QueryVectors
-from groundline_retriever.passages import FetchedChunk, Wanted, passages_of, with_adjacent
+from groundline_retriever.passages import FetchedChunk, Wanted, add_passages, with_adjacent
 from groundline_retriever.scoring import ModelScores
 from groundline_retriever.service import SearchService
 from groundline_runtime.context import Caller, deadline_at
@@ -878,8 +878,14 @@ def test_a_chunk_stands_in_one_passage_only() -> None:
         FetchedChunk(number, piece(number, 0, "x"), 1, [piece(each, 0, "x") for each in others])
         for number, others in adjacent.items()
     ]
-    shown = passages_of(ranked, fetched)
-    assert [[other.chunk_index for other in each.adjacent_chunks] for each in shown] == [[4, 6], [], [9], []]
+    shown = pb.SearchResponse()
+    add_passages(shown, ranked, fetched)
+    assert [[other.chunk_index for other in each.adjacent_chunks] for each in shown.passages] == [
+        [4, 6],
+        [],
+        [9],
+        [],
+    ]
 
 
 def test_a_list_is_by_falling_score_and_ties_go_to_the_smaller_id() -> None:

@@ -3,9 +3,9 @@
 import asyncio
 import itertools
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import asyncpg
 from groundline.v1 import passage_pb2
@@ -21,6 +21,7 @@ __all__ = [
     "SOURCE_TYPES",
     "Index",
     "RowCondition",
+    "at_once",
     "by_index",
     "in_groups",
     "indexes_of",
@@ -175,6 +176,11 @@ def by_index(rows: Sequence["asyncpg.Record"], indexes: Sequence[Index]) -> list
                 )
             )
     return [(hits[partition_id], seen[partition_id]) for partition_id in owners]
+
+
+async def at_once[Result](works: Sequence[Coroutine[Any, Any, Result]]) -> Sequence[Result]:
+    """Return the results of concurrent works; a single one, which is usual, needs no task."""
+    return [await works[0]] if len(works) == 1 else await asyncio.gather(*works)
 
 
 async def in_groups(

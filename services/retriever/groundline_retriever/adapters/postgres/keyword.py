@@ -1,6 +1,5 @@
 """The keyword arm: BM25 over the indexes of each language."""
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
@@ -15,6 +14,7 @@ from groundline_retriever.adapters.postgres.indexes import (
     FEATURE_NAMES,
     Index,
     RowCondition,
+    at_once,
     by_index,
     in_groups,
     indexes_of,
@@ -87,11 +87,11 @@ class KeywordArm:
             languages[index.language].append(index)
         unsound: list[str] = []
         after = position_for(collections, selection)
-        found = await asyncio.gather(
-            *(
+        found = await at_once(
+            [
                 self._keyword_in(language, group, query, limit, selection, condition, unsound, after)
                 for language, group in languages.items()
-            )
+            ]
         )
         return Hits([hits for of_language in found for hits in of_language], unsound)
 

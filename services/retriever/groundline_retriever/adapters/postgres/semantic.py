@@ -1,6 +1,5 @@
 """The vector arm: HNSW, and the rows themselves where it would find too few."""
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -16,6 +15,7 @@ from groundline_retriever.adapters.postgres.indexes import (
     FEATURE_NAMES,
     Index,
     RowCondition,
+    at_once,
     by_index,
     in_groups,
     indexes_of,
@@ -104,11 +104,11 @@ class SemanticArm:
             for index in indexes:
                 of[search_list_of(chunks[index.partition_id], limit)].append(index)
         after = position_for(collections, selection)
-        found = await asyncio.gather(
-            *(
+        found = await at_once(
+            [
                 self._semantic_in(group, vector, limit, size, iterative_scan, selection, after)
                 for size, group in of.items()
-            )
+            ]
         )
         return Hits([hits for of_group in found for hits in of_group])
 
