@@ -213,7 +213,7 @@ def _svg(figure: Figure) -> str:
 
 def main() -> int:
     fresh = {
-        DRAWINGS / "latency.svg": drawn(latency(), "Milliseconds at the median, 100,000 chunks"),
+        DRAWINGS / "latency.svg": drawn(latency(), "Milliseconds at the median, 20,000 chunks"),
         DRAWINGS / "throughput.svg": drawn(throughput(), "Searches a second, 8 clients"),
         DRAWINGS / "quality.svg": drawn(quality(), "nDCG@10"),
         DRAWINGS / "scale.svg": drawn_lines(scale(measured())),
