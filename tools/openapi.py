@@ -11,13 +11,12 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import batched
 from typing import Any, Final
 
 from generated import write_or_check
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, MethodDescriptor
 from google.protobuf.descriptor_pb2 import (
-    DescriptorProto,
-    EnumDescriptorProto,
     FileDescriptorProto,
     MethodOptions,
 )
@@ -94,25 +93,19 @@ class Comments:
     """Comments of all files, by the full name of their subject."""
 
     def __init__(self, files: Sequence[FileDescriptorProto]) -> None:
-        self._by_name: dict[str, str] = {}
-        for file in files:
-            paths = {tuple(each.path): each.leading_comments for each in file.source_code_info.location}
-            for index, service in enumerate(file.service):
-                name = f"{file.package}.{service.name}"
-                self._by_name[name] = paths.get((6, index), "")
-                for number, method in enumerate(service.method):
-                    self._by_name[f"{name}.{method.name}"] = paths.get((6, index, 2, number), "")
-            for index, message in enumerate(file.message_type):
-                self._add_message(message, file.package, paths, (4, index))
-            for index, enum in enumerate(file.enum_type):
-                self._add_enum(enum, file.package, paths, (5, index))
+        self._by_name = {
+            _name_at(file, location.path): location.leading_comments
+            for file in files
+            for location in file.source_code_info.location
+            if location.leading_comments
+        }
         fields = {name.rpartition(".")[2] for name in self._by_name}
         self._json_names = {name: _camel(name) for name in fields if name.islower() and "_" in name}
 
     def __getitem__(self, full_name: str) -> str:
         """Return paragraphs and lists as Markdown, fields named as in JSON."""
         lines: list[str] = []
-        for line in self._by_name[full_name].strip().splitlines():
+        for line in self._by_name.get(full_name, "").strip().splitlines():
             text = line.strip()
             if text.startswith("buf:lint:"):
                 continue
@@ -126,25 +119,18 @@ class Comments:
     def _spelled(self, word: re.Match[str]) -> str:
         return self._json_names.get(word[0], word[0])
 
-    def _add_message(
-        self, message: DescriptorProto, scope: str, paths: Mapping[Any, str], path: tuple[int, ...]
-    ) -> None:
-        name = f"{scope}.{message.name}"
-        self._by_name[name] = paths.get(path, "")
-        for index, field in enumerate(message.field):
-            self._by_name[f"{name}.{field.name}"] = paths.get((*path, 2, index), "")
-        for index, nested in enumerate(message.nested_type):
-            self._add_message(nested, name, paths, (*path, 3, index))
-        for index, enum in enumerate(message.enum_type):
-            self._add_enum(enum, name, paths, (*path, 4, index))
 
-    def _add_enum(
-        self, enum: EnumDescriptorProto, scope: str, paths: Mapping[Any, str], path: tuple[int, ...]
-    ) -> None:
-        name = f"{scope}.{enum.name}"
-        self._by_name[name] = paths.get(path, "")
-        for index, value in enumerate(enum.value):
-            self._by_name[f"{name}.{value.name}"] = paths.get((*path, 2, index), "")
+def _name_at(file: FileDescriptorProto, path: Sequence[int]) -> str:
+    """Return the full name of what is at a path of a file's descriptor; of its own parts and options none."""
+    node: Any = file
+    name = file.package
+    for number, *index in batched(path, 2):
+        found = getattr(node, node.DESCRIPTOR.fields_by_number[number].name)
+        node = found[index[0]] if index and isinstance(found, Sequence) else None
+        if not hasattr(node, "name"):
+            return ""
+        name += f".{node.name}"
+    return name
 
 
 class OpenApiBuilder:
