@@ -1,14 +1,15 @@
-"""Arguments and results of tools from the contract's messages: JSON schemas, and the values that fit them."""
+"""The contract's messages in JSON: those that objects spell, and for tools the schemas and values of fields."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 from google.protobuf import json_format
 from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 from google.protobuf.message import Message
+from groundline_runtime.errors import Violations
 from pydantic import GetCoreSchemaHandler
 
-__all__ = ["EnumChoice", "Shown", "choices"]
+__all__ = ["EnumChoice", "Shown", "choices", "message_of"]
 
 _TYPES: Final = {
     FieldDescriptor.CPPTYPE_STRING: "string",
@@ -16,6 +17,61 @@ _TYPES: Final = {
     FieldDescriptor.CPPTYPE_INT32: "integer",
     FieldDescriptor.CPPTYPE_FLOAT: "number",
 }
+
+
+_UNFIT: Final = (json_format.Error, AttributeError, OverflowError, TypeError, ValueError)
+"""Errors of protobuf's reader of JSON for a value that does not fit its field."""
+
+
+def message_of[M: Message](kind: type[M], given: Mapping[str, Any], path: str) -> M:
+    """Return the message that an object at this path spells.
+
+    Raises InvalidArgumentError that names every wrong field.
+    """
+    message, violations = kind(), Violations()
+    _fill(message, given, path, violations)
+    violations.raise_if_any()
+    return message
+
+
+def _fill(message: Message, given: Mapping[str, Any], path: str, violations: Violations) -> None:
+    fields: dict[str, Any] = {}
+    for known in message.DESCRIPTOR.fields:
+        # A client may use either spelling of a field.
+        fields[known.name] = fields[known.json_name] = known
+    seen = set()
+    for name, value in given.items():
+        field: Any = fields.get(name)
+        place = f"{path}.{name[:100]}"
+        if field is None:
+            violations.add(place, "is not a field")
+            continue
+        if field.name in seen:
+            violations.add(place, "is given more than once")
+        elif isinstance(value, dict) and _has_fields(field):
+            inner = getattr(message, field.name)
+            inner.SetInParent()
+            _fill(inner, value, place, violations)
+        else:
+            try:
+                json_format.ParseDict({name: value}, message)
+            except _UNFIT:
+                violations.add(place, f"must be {_expected(field)}")
+        seen.add(field.name)
+
+
+def _has_fields(field: FieldDescriptor) -> bool:
+    """Tell whether the value of a field is an object with the fields of a message."""
+    kind = field.message_type
+    return kind is not None and not field.is_repeated and not kind.full_name.startswith("google.protobuf.")
+
+
+def _expected(field: FieldDescriptor) -> str:
+    if field.enum_type:
+        return f"one of {', '.join(value.name for value in field.enum_type.values[1:])}"
+    kind = f"of type {_TYPES.get(field.cpp_type, 'object')}"
+    is_map = field.message_type and field.message_type.GetOptions().map_entry
+    return f"a list of values {kind}" if field.is_repeated and not is_map else kind
 
 
 def choices(enum: EnumDescriptor) -> Sequence[str]:

@@ -13,6 +13,7 @@ from starlette.routing import BaseRoute, Route, Router
 from starlette.types import Receive, Scope, Send
 
 from groundline_bridge.adapters.events import event_stream, sse
+from groundline_bridge.checked import read_json, validated
 from groundline_bridge.domain.conversation import answer_request_of, chat_request_of
 from groundline_bridge.domain.models import collections_of
 from groundline_bridge.openai.completions import Chunks, completion
@@ -23,7 +24,7 @@ from groundline_bridge.openai.embeddings import (
     unknown_embedding_model,
 )
 from groundline_bridge.openai.errors import body_of, in_words_of_openai
-from groundline_bridge.openai.requests import ChatCompletionRequest, ResponseRequest, parsed
+from groundline_bridge.openai.requests import ChatCompletionRequest, ResponseRequest
 from groundline_bridge.openai.responses import ResponseEvents, response
 from groundline_bridge.ports import Coordinator, Ingestor
 from groundline_bridge.service import ModelService
@@ -61,7 +62,7 @@ class OpenAiServicer:
             return JSONResponse(await self._models.get(model))
 
     async def create_chat_completion(self, request: Request) -> Response:
-        asked, created = parsed(ChatCompletionRequest, await request.body()), int(time.time())
+        asked, created = validated(ChatCompletionRequest, read_json(await request.body())), int(time.time())
         with _about(asked.model):
             question = _question(asked)
             if not asked.stream:
@@ -82,7 +83,7 @@ class OpenAiServicer:
             )
 
     async def create_response(self, request: Request) -> Response:
-        asked, created = parsed(ResponseRequest, await request.body()), int(time.time())
+        asked, created = validated(ResponseRequest, read_json(await request.body())), int(time.time())
         with _about(asked.model):
             question = _question(asked)
             if not asked.stream:
@@ -97,7 +98,7 @@ class OpenAiServicer:
             )
 
     async def create_embeddings(self, request: Request) -> Response:
-        asked = parsed(EmbeddingsRequest, await request.body())
+        asked = validated(EmbeddingsRequest, read_json(await request.body()))
         try:
             embedded = await self._ingestor.embed_texts(embed_request_of(asked))
         except GroundlineError as error:

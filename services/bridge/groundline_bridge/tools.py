@@ -17,9 +17,9 @@ from groundline.v1 import (
     retriever_service_pb2,
 )
 from groundline_contracts import limits_of
-from groundline_runtime.errors import Violations
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
+from groundline_bridge.checked import validated
 from groundline_bridge.contract import EnumChoice, Shown
 from groundline_bridge.domain.documents import address_of
 from groundline_bridge.ports import Coordinator, Ingestor, Retriever
@@ -112,15 +112,7 @@ class AgentTool:
     async def call(self, arguments: Mapping[str, Any]) -> Result:
         """Check the arguments and run the tool. Raises InvalidArgumentError that names every wrong
         argument."""
-        try:
-            checked = self.arguments.model_validate(arguments)
-        except ValidationError as error:
-            violations = Violations()
-            for problem in error.errors(include_url=False, include_context=False, include_input=False):
-                violations.add(".".join(map(str, problem["loc"])) or "arguments", problem["msg"])
-            violations.raise_if_any()
-            raise
-        return await self.run(checked)
+        return await self.run(validated(self.arguments, arguments))
 
 
 class Tools:

@@ -4,12 +4,14 @@ import asyncio
 import base64
 import json
 import struct
-from typing import Any
+from typing import Any, get_type_hints
 
 import httpx
 import pytest
 from groundline.v1 import chat_pb2
 from groundline_bridge.__main__ import wire
+from groundline_bridge.openai.embeddings import EmbeddingsRequest
+from groundline_bridge.openai.requests import ChatCompletionRequest, OpenAiRequest, ResponseRequest
 from groundline_bridge.settings import BridgeSettings
 from groundline_runtime.errors import (
     FailedPreconditionError,
@@ -18,8 +20,12 @@ from groundline_runtime.errors import (
     ResourceExhaustedError,
     UnavailableError,
 )
+from openai.types import EmbeddingCreateParams
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
 from openai.types.responses import Response
+from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
+from pydantic import BaseModel
 
 type Services = Any
 type Launch = Any
@@ -62,7 +68,25 @@ async def events_of(client: httpx.AsyncClient, path: str, body: dict[str, Any]) 
         ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
         ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"groundline": {"filters": {}}}, "groundline.filters"),
-        ({"groundline": {"options": {"rerank": {"topK": "many"}}}}, "groundline"),
+        ({"groundline": {"options": {"rerank": {"topK": "many"}}}}, "groundline.options.rerank.topK"),
+        ({"groundline": {"options": {"rerank": {"topk": 3}}}}, "groundline.options.rerank.topk"),
+        ({"groundline": {"options": {"rerank": {"topK": 3, "top_k": 4}}}}, "groundline.options.rerank.top_k"),
+        ({"groundline": {"options": {"rerank": {"topK": 2**31}}}}, "groundline.options.rerank.topK"),
+        ({"groundline": {"options": {"rerank": {"strategy": "BEST"}}}}, "groundline.options.rerank.strategy"),
+        ({"groundline": {"filter": "year"}}, "groundline.filter"),
+        ({"filter": {"year": 2024}}, "filter"),
+        ({"temprature": 0}, "temprature"),
+        ({"messages": [{"role": "user", "contents": "x"}]}, "messages[0].contents"),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "text", "text": "x", "txt": ""}]}]},
+            "messages[0].content",
+        ),
+        ({"stream_options": {"include_use": True}}, "stream_options.include_use"),
+        ({"max_tokens": 2**31}, "max_tokens"),
+        ({"max_tokens": 2**63}, "max_tokens"),
+        ({"max_completion_tokens": -(2**40)}, "max_completion_tokens"),
+        ({"temperature": 1e300}, "temperature"),
+        ({"temperature": 10**300}, "temperature"),
     ],
 )
 async def test_a_wrong_field_is_named_before_anything_is_asked(
@@ -82,7 +106,64 @@ async def test_every_wrong_field_is_named(client: httpx.AsyncClient) -> None:
     assert [each["param"] for each in error["violations"]] == ["temperature", "n"]
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"model"', b"\xff"])
+@pytest.mark.parametrize(
+    ("path", "body", "params"),
+    [
+        (COMPLETIONS, '{"model": "a", "model": "b", "messages": []}', ["model"]),
+        (COMPLETIONS, '{"messages": [{"role": "user", "role": "system"}]}', ["messages[0].role"]),
+        (COMPLETIONS, '{"groundline": {"filter": {"year": 1, "year": 2}}}', ["groundline.filter.year"]),
+        (COMPLETIONS, '{"user": {"a": 1, "a": 2}}', ["user.a"]),
+        (COMPLETIONS, '{"temperature": NaN, "top_p": Infinity}', ["temperature", "top_p"]),
+        (
+            COMPLETIONS,
+            '{"groundline": {"filter": {"year": {"$gte": 1e999}}}}',
+            ["groundline.filter.year.$gte"],
+        ),
+        (COMPLETIONS, '{"max_tokens": 1%s}' % ("0" * 5000), ["max_tokens"]),
+        (COMPLETIONS, '{"user": "\\ud800"}', ["user"]),
+        (COMPLETIONS, '{"\\ud800": 1}', ["?"]),
+        (RESPONSES, '{"input": "a", "input": "b"}', ["input"]),
+        (RESPONSES, '{"max_output_tokens": -1e999}', ["max_output_tokens"]),
+        (EMBEDDINGS, '{"input": "a", "input": "b"}', ["input"]),
+        (EMBEDDINGS, '{"input": ["a", 1e999]}', ["input[1]"]),
+    ],
+)
+async def test_what_a_reader_of_json_would_drop_or_bend_is_refused_by_name(
+    client: httpx.AsyncClient, services: Services, path: str, body: str, params: list[str]
+) -> None:
+    error = await error_of(await client.post(path, content=body), 400)
+    assert (error["type"], error["code"], error["param"]) == (
+        "invalid_request_error",
+        "invalid_request",
+        params[0],
+    )
+    assert [each["param"] for each in error.get("violations", [error])] == params
+    assert services.requests == []
+
+
+async def test_levels_of_nesting_are_bounded(client: httpx.AsyncClient) -> None:
+    for levels in (31, 100_000):
+        await error_of(
+            await client.post(COMPLETIONS, content='{"user": %s' % ("[" * levels + "]" * levels + "}")), 400
+        )
+
+
+PUBLISHED: dict[type[BaseModel], Any] = {
+    ChatCompletionRequest: CompletionCreateParamsNonStreaming,
+    ResponseRequest: ResponseCreateParamsNonStreaming,
+    EmbeddingsRequest: EmbeddingCreateParams,
+}
+
+
+@pytest.mark.parametrize("kind", PUBLISHED, ids=lambda kind: kind.__name__)
+def test_every_published_parameter_is_used_refused_or_ignored(kind: type[OpenAiRequest]) -> None:
+    published = set(get_type_hints(PUBLISHED[kind]))
+    assert published - {"stream"} <= kind.model_fields.keys() | kind.ignored
+    assert kind.ignored <= published
+    assert not kind.ignored & kind.model_fields.keys()
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"model"', b"\xff", b"\xef\xbb\xbf{}", b"[" * 100_000])
 async def test_a_body_that_is_no_request_is_refused(client: httpx.AsyncClient, body: bytes) -> None:
     await error_of(await client.post(COMPLETIONS, content=body), 400)
 
@@ -173,8 +254,8 @@ async def test_whoever_leaves_cancels_the_answer(
     client: httpx.AsyncClient, services: Services, path: str, stream: bool
 ) -> None:
     services.hangs = True
-    body = ASK | {"stream": stream, "input": "How much?"}
-    asking = asyncio.create_task(client.post(path, json=body))
+    body = ASK if path == COMPLETIONS else {"model": "handbook", "input": "How much?"}
+    asking = asyncio.create_task(client.post(path, json=body | {"stream": stream}))
     async with asyncio.timeout(30):
         await services.waiting.wait()
         asking.cancel()
@@ -299,10 +380,30 @@ async def test_what_clients_always_send_is_taken(client: httpx.AsyncClient) -> N
         "tool_choice": "auto",
         "response_format": {"type": "text"},
         "store": True,
+        "metadata": {"chat": "1"},
+        "parallel_tool_calls": True,
+        "reasoning_effort": "low",
+        "service_tier": "auto",
         "stream": False,
     }
     response = await client.post(COMPLETIONS, json=ASK | always)
     assert response.status_code == 200, response.text
+
+
+async def test_an_answer_that_comes_back_as_history_is_taken(
+    client: httpx.AsyncClient, services: Services
+) -> None:
+    completion = ChatCompletion.model_validate((await client.post(COMPLETIONS, json=ASK)).json())
+    response = Response.model_validate(
+        (await client.post(RESPONSES, json={"model": "handbook", "input": "How much?"})).json()
+    )
+    (choice,), (item,) = completion.choices, response.output
+    said = [*ASK["messages"], choice.message.model_dump(), {"role": "user", "content": "Why?"}]
+    again = await client.post(COMPLETIONS, json=ASK | {"messages": said})
+    said = [item.model_dump(), {"role": "user", "content": "Why?"}]
+    continued = await client.post(RESPONSES, json={"model": "handbook", "input": said})
+    assert (again.status_code, continued.status_code) == (200, 200), again.text + continued.text
+    assert services.requests[-1].chat_history[0].content == "27 days. [1]"
 
 
 async def test_a_completion_has_text_citations_usage_and_sources(client: httpx.AsyncClient) -> None:
@@ -462,6 +563,8 @@ async def test_stopping_lets_what_is_under_way_end(target: str, services: Servic
         ({"input": None}, "input"),
         ({"encoding_format": "int8"}, "encoding_format"),
         ({"dimensions": 0}, "dimensions"),
+        ({"dimensions": 2**31}, "dimensions"),
+        ({"dimension": 2}, "dimension"),
     ],
 )
 async def test_a_wrong_field_of_an_embedding_is_named(

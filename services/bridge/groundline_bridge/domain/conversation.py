@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from google.protobuf import json_format
 from groundline.v1 import chat_pb2, coordinator_service_pb2
 from groundline_contracts import limits_of
 from groundline_runtime.errors import FieldViolation, InvalidArgumentError
+
+from groundline_bridge.contract import message_of
 
 __all__ = ["Utterance", "answer_request_of", "chat_request_of"]
 
@@ -44,7 +45,7 @@ def chat_request_of(
     said = [utterance for utterance in utterances if utterance.speaker != "system"]
     if not said or said[-1].speaker != "user":
         raise InvalidArgumentError([FieldViolation("messages", "the last message must be the user's")])
-    request = _extended(extension)
+    request = message_of(coordinator_service_pb2.ChatRequest, extension, "groundline")
     request.query = said[-1].text
     request.collection_ids.extend(collection_ids)
     request.chat_history.extend(
@@ -67,10 +68,3 @@ def answer_request_of(
 ) -> coordinator_service_pb2.AnswerRequest:
     """Return the same question as a request for a whole answer: both messages have the same fields."""
     return coordinator_service_pb2.AnswerRequest.FromString(request.SerializeToString())
-
-
-def _extended(extension: Mapping[str, Any]) -> coordinator_service_pb2.ChatRequest:
-    try:
-        return json_format.ParseDict(dict(extension), coordinator_service_pb2.ChatRequest())
-    except json_format.ParseError as error:
-        raise InvalidArgumentError([FieldViolation("groundline", str(error)[:500])]) from None

@@ -8,6 +8,7 @@ from groundline.v1 import ingestor_service_pb2
 from groundline_runtime.errors import FailedPreconditionError, GroundlineError, NotFoundError
 from pydantic import BeforeValidator, Field
 
+from groundline_bridge.openai.errors import about_parameters
 from groundline_bridge.openai.requests import OpenAiRequest
 
 __all__ = ["EmbeddingsRequest", "embed_request_of", "embeddings", "unknown_embedding_model"]
@@ -24,6 +25,8 @@ def _texts(given: Any) -> Any:
 
 class EmbeddingsRequest(OpenAiRequest):
     """Body of POST /v1/embeddings."""
+
+    ignored = frozenset({"user"})
 
     model: Annotated[str, Field(min_length=1)]
     input: Annotated[list[str], BeforeValidator(_texts)]
@@ -51,7 +54,7 @@ def embeddings(embedded: ingestor_service_pb2.EmbedTextsResponse, *, encoding_fo
 def unknown_embedding_model(error: GroundlineError) -> GroundlineError:
     """Translate the error of a model that is not running: in the OpenAI API, it does not exist."""
     is_mismatch = isinstance(error, FailedPreconditionError) and error.reason == "EMBEDDING_MODEL_MISMATCH"
-    return NotFoundError("MODEL_NOT_FOUND", error.message) if is_mismatch else error
+    return NotFoundError("MODEL_NOT_FOUND", error.message) if is_mismatch else about_parameters(error)
 
 
 def _base64(values: Any) -> str:

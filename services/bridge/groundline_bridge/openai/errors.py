@@ -2,11 +2,11 @@
 
 from typing import Any, Final
 
-from groundline_runtime.errors import GroundlineError
+from groundline_runtime.errors import FieldViolation, GroundlineError, InvalidArgumentError
 
 from groundline_bridge.domain.models import unknown_model
 
-__all__ = ["body_of", "in_words_of_openai", "status_of"]
+__all__ = ["about_parameters", "body_of", "in_words_of_openai", "status_of"]
 
 _TYPES: Final = {
     401: "authentication_error",
@@ -30,7 +30,17 @@ _PARAMETERS: Final = (
 def in_words_of_openai(error: GroundlineError, model: str) -> GroundlineError:
     """Translate a service's error about the request: a model that is not a collection does not exist."""
     is_about_the_model = any(each.field.startswith("collection_id") for each in error.violations)
-    return unknown_model(model) if error.reason == _NO_SUCH_MODEL or is_about_the_model else error
+    if error.reason == _NO_SUCH_MODEL or is_about_the_model:
+        return unknown_model(model)
+    return about_parameters(error)
+
+
+def about_parameters(error: GroundlineError) -> GroundlineError:
+    """Return a service's error with its violations named as the OpenAI API names the fields."""
+    if not error.violations:
+        return error
+    violations = [FieldViolation(_parameter(each.field), each.description) for each in error.violations]
+    return InvalidArgumentError(violations, reason=error.reason, metadata=error.metadata)
 
 
 def status_of(error: GroundlineError) -> int:
@@ -42,7 +52,7 @@ def body_of(error: GroundlineError) -> dict[str, Any]:
     """Return `{"error": …}`; `code` is the reason, `param` the first wrong field, and `violations` are
     all."""
     status = status_of(error)
-    fields = [{"param": _parameter(each.field), "message": each.description} for each in error.violations]
+    fields = [{"param": each.field, "message": each.description} for each in error.violations]
     message = "; ".join(f"{each['param']}: {each['message']}" for each in fields) or error.message
     code, param = error.reason.lower(), fields[0]["param"] if fields else None
     if error.reason in (_NO_SUCH_MODEL, "MODEL_NOT_FOUND"):

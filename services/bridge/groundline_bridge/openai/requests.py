@@ -1,21 +1,25 @@
 """Requests of the OpenAI API, as far as they apply here.
 
-Parameters that only tune a model (top_p, seed, penalties) are accepted and ignored, as clients always send
-them. Those that would change the shape or the meaning of a reply are refused: nobody waits for a tool call
-that never comes.
+Published parameters that only tune a model (top_p, seed, penalties) are accepted and ignored, as clients
+always send them; `ignored` lists them. Those that would change the shape or the meaning of a reply are
+refused: nobody waits for a tool call that never comes. What the API does not have is refused by name.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
-from groundline_runtime.errors import InvalidArgumentError, Violations
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from groundline.v1 import options_pb2
+from groundline_contracts import limits_of
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from groundline_bridge.domain.conversation import Utterance
 
-__all__ = ["ChatCompletionRequest", "Extension", "OpenAiRequest", "ResponseRequest", "parsed"]
+__all__ = ["ChatCompletionRequest", "Extension", "OpenAiRequest", "ResponseRequest"]
 
 _TEXT_PARTS: Final = ("text", "input_text", "output_text", "refusal")
+_PART_MEMBERS: Final = frozenset(
+    {"type", "text", "refusal", "annotations", "logprobs", "prompt_cache_breakpoint"}
+)
 _SPEAKERS: Final = {"developer": "system"}
 
 
@@ -30,7 +34,9 @@ def _text(content: Any) -> Any:
         kind = part.get("type") if isinstance(part, dict) else None
         text = part.get("text", part.get("refusal")) if isinstance(part, dict) else None
         if kind not in _TEXT_PARTS or not isinstance(text, str):
-            raise ValueError(f"only text is supported, not a part of type {kind!r}")
+            raise ValueError("only parts of text are supported")
+        if unknown := sorted(part.keys() - _PART_MEMBERS):
+            raise ValueError(f"a part has no field {unknown[0][:100]}")
         texts.append(text)
     return "\n".join(texts)
 
@@ -48,30 +54,57 @@ def _only(*harmless: Any, instead: str) -> BeforeValidator:
 _NoTools = Annotated[None, _only([], instead="tools are not supported: sources are found without them")]
 _False = Annotated[None, _only(False, instead="not supported")]
 _PlainText = Annotated[None, _only({"type": "text"}, instead="only text is written")]
+_NoAudio = Annotated[None, _only(instead="only text is written")]
 _Text = Annotated[str, BeforeValidator(_text)]
 
 
+_GENERATION: Final = options_pb2.GenerationOptions
+_Temperature = Annotated[float, Field(ge=0, le=limits_of(_GENERATION, "temperature").maximum)]
+_Tokens = Annotated[int, Field(ge=1, le=int(limits_of(_GENERATION, "max_output_tokens").maximum))]
+
+
 class OpenAiRequest(BaseModel):
-    """A body, or a part of one; unknown members are ignored."""
+    """A body, or a part of one."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
-
-
-class _ClosedRequest(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+    ignored: ClassVar[frozenset[str]] = frozenset()
+    """Published parameters that are accepted and change nothing."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_the_ignored(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        return {name: value for name, value in given.items() if name not in cls.ignored}
+
+
+_IGNORED: Final = frozenset(
+    {
+        *("metadata", "moderation", "parallel_tool_calls", "prompt_cache_key", "prompt_cache_options"),
+        *("prompt_cache_retention", "safety_identifier", "service_tier", "store", "tool_choice"),
+        *("top_logprobs", "top_p", "user"),
+    }
+)
+"""Parameters that completions and responses have in common, and that change nothing here."""
 
 
 class _Message(OpenAiRequest):
+    # Annotations are those of an answer that comes back as history.
+    ignored = frozenset({"annotations", "name", "refusal"})
+
     role: Literal["system", "developer", "user", "assistant"]
     content: _Text = ""
     tool_calls: _NoTools = None
+    function_call: _NoTools = None
+    audio: _NoAudio = None
 
     @property
     def utterance(self) -> Utterance:
         return Utterance(_SPEAKERS.get(self.role, self.role), self.content)
 
 
-class Extension(_ClosedRequest):
+class Extension(OpenAiRequest):
     """Options that the OpenAI API lacks, in the member `groundline` of a request."""
 
     filter: dict[str, Any] | None = None
@@ -85,25 +118,32 @@ class Extension(_ClosedRequest):
 
 
 class _StreamOptions(OpenAiRequest):
+    ignored = frozenset({"include_obfuscation"})
+
     include_usage: bool | None = None
 
 
 class ChatCompletionRequest(OpenAiRequest):
     """Body of POST /v1/chat/completions."""
 
+    ignored = _IGNORED | {
+        *("frequency_penalty", "function_call", "logit_bias", "prediction", "presence_penalty"),
+        *("reasoning_effort", "seed", "verbosity", "web_search_options"),
+    }
+
     model: str
     messages: Annotated[list[_Message], Field(min_length=1)]
     stream: bool | None = None
     stream_options: _StreamOptions | None = None
-    temperature: float | None = None
-    max_tokens: int | None = None
-    max_completion_tokens: int | None = None
+    temperature: _Temperature | None = None
+    max_tokens: _Tokens | None = None
+    max_completion_tokens: _Tokens | None = None
     n: Annotated[None, _only(1, instead="there is one answer")] = None
     stop: Annotated[None, _only([], "", instead="not supported")] = None
     tools: _NoTools = None
     functions: _NoTools = None
     logprobs: _False = None
-    audio: Annotated[None, _only(instead="only text is written")] = None
+    audio: _NoAudio = None
     modalities: Annotated[None, _only(["text"], instead="only text is written")] = None
     response_format: _PlainText = None
     groundline: Extension = Extension()
@@ -122,6 +162,8 @@ class ChatCompletionRequest(OpenAiRequest):
 
 
 class _ResponseItem(OpenAiRequest):
+    ignored = frozenset({"id", "phase", "status"})
+
     type: Literal["message"] | None = None
     role: Literal["system", "developer", "user", "assistant"]
     content: _Text
@@ -131,19 +173,31 @@ class _ResponseItem(OpenAiRequest):
         return Utterance(_SPEAKERS.get(self.role, self.role), self.content)
 
 
+def _items(given: Any) -> Any:
+    """Return input as a list of items: a text is what the user says."""
+    return [{"role": "user", "content": given}] if given and isinstance(given, str) else given
+
+
 class _TextFormat(OpenAiRequest):
+    ignored = frozenset({"verbosity"})
+
     format: _PlainText = None
 
 
 class ResponseRequest(OpenAiRequest):
     """Body of POST /v1/responses."""
 
+    ignored = (_IGNORED - {"metadata"}) | {
+        *("access_programs", "context_management", "image", "include", "max_tool_calls", "reasoning"),
+        *("stream_options", "truncation"),
+    }
+
     model: str
-    input: Annotated[str, Field(min_length=1)] | Annotated[list[_ResponseItem], Field(min_length=1)]
+    input: Annotated[list[_ResponseItem], Field(min_length=1), BeforeValidator(_items)]
     instructions: str | None = None
     stream: bool | None = None
-    temperature: float | None = None
-    max_output_tokens: int | None = None
+    temperature: _Temperature | None = None
+    max_output_tokens: _Tokens | None = None
     metadata: dict[str, str] | None = None
     tools: _NoTools = None
     text: _TextFormat | None = None
@@ -152,31 +206,10 @@ class ResponseRequest(OpenAiRequest):
         None, _only(instead="no response is stored: send the conversation as input")
     ] = None
     conversation: Annotated[None, _only(instead="no conversation is stored: send it as input")] = None
+    prompt: Annotated[None, _only(instead="no prompt is stored: send it as instructions")] = None
     groundline: Extension = Extension()
 
     @property
     def utterances(self) -> Sequence[Utterance]:
-        said = (
-            [Utterance("user", self.input)]
-            if isinstance(self.input, str)
-            else [each.utterance for each in self.input]
-        )
+        said = [each.utterance for each in self.input]
         return [Utterance("system", self.instructions), *said] if self.instructions else said
-
-
-def parsed[R: BaseModel](kind: type[R], body: bytes) -> R:
-    """Parse a body. Raises InvalidArgumentError that names every wrong field."""
-    try:
-        return kind.model_validate_json(body)
-    except ValidationError as error:
-        violations = Violations()
-        for problem in error.errors(include_url=False, include_context=False, include_input=False):
-            violations.add(_path(problem["loc"]), problem["msg"].removeprefix("Value error, "))
-        raise InvalidArgumentError(violations) from None
-
-
-def _path(location: tuple[int | str, ...]) -> str:
-    path = ""
-    for step in location:
-        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
-    return path or "body"

@@ -1,0 +1,115 @@
+"""Bodies of other protocols, read so that nothing in them is dropped or bent, and checked against models."""
+
+import json
+import math
+import re
+from collections import Counter
+from typing import Any, Final
+
+from groundline_runtime.errors import FieldViolation, InvalidArgumentError, Violations
+from pydantic import BaseModel, ValidationError
+
+__all__ = ["read_json", "validated"]
+
+_MAX_DEPTH: Final = 30
+"""Maximum levels of nesting, as at the gateway's own addresses."""
+_MAX_VIOLATIONS: Final = 20
+_NAME_CHARACTERS: Final = 100
+"""Maximum number of characters of a member's name that a path repeats."""
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_OVERFLOW: Final = object()
+"""What a number is read as that no double holds."""
+
+_IN_OUR_WORDS: Final = {
+    "dict_type": "must be an object",
+    "extra_forbidden": "is not a field",
+    "list_type": "must be a list",
+    "missing": "is required",
+    "model_type": "must be an object",
+}
+"""Descriptions by pydantic's types of errors, if its own text speaks of Python."""
+
+
+def read_json(body: bytes) -> Any:
+    """Read a body.
+
+    Raises InvalidArgumentError that names members that are given twice, numbers that no double holds, and
+    texts that are not Unicode: of the one a reader takes the last, at the others it fails.
+    """
+    try:
+        read = json.loads(
+            body.decode(),
+            object_pairs_hook=_object,
+            parse_float=_number,
+            parse_int=lambda digits: int(digits) if _number(digits) is not _OVERFLOW else _OVERFLOW,
+            parse_constant=lambda _: _OVERFLOW,
+        )
+    except (ValueError, RecursionError):
+        raise InvalidArgumentError([FieldViolation("body", "is not JSON")]) from None
+    violations = Violations()
+    _look_through(read, "", 1, violations)
+    violations.raise_if_any()
+    return read
+
+
+def validated[M: BaseModel](model: type[M], given: Any) -> M:
+    """Return the model of what was read. Raises InvalidArgumentError that names every wrong field."""
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        violations = Violations()
+        for problem in error.errors(include_url=False, include_context=False, include_input=False):
+            path = ""
+            for step in problem["loc"]:
+                path = _within(path, step)
+            text = _IN_OUR_WORDS.get(problem["type"]) or problem["msg"].removeprefix("Value error, ")
+            violations.add(path or "body", text)
+        raise InvalidArgumentError(violations) from None
+
+
+class _Object(dict[str, Any]):
+    """An object with the names that it gives more than once."""
+
+    repeated: frozenset[str] = frozenset()
+
+
+def _object(pairs: list[tuple[str, Any]]) -> _Object:
+    read = _Object(pairs)
+    if len(read) < len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        read.repeated = frozenset(name for name, count in counts.items() if count > 1)
+    return read
+
+
+def _number(text: str) -> Any:
+    number = float(text)
+    return number if math.isfinite(number) else _OVERFLOW
+
+
+def _look_through(value: Any, path: str, depth: int, violations: Violations) -> None:
+    if len(violations) >= _MAX_VIOLATIONS:
+        return
+    if value is _OVERFLOW:
+        violations.add(path, "must be a finite number")
+    elif isinstance(value, str) and _SURROGATE.search(value):
+        violations.add(path, "must be Unicode text")
+    elif isinstance(value, dict | list) and depth > _MAX_DEPTH:
+        violations.add(path, f"must not have more than {_MAX_DEPTH} levels")
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            _look_through(each, _within(path, index), depth + 1, violations)
+    elif isinstance(value, _Object):
+        for name, each in value.items():
+            inner = _within(path, name)
+            if name in value.repeated:
+                violations.add(inner, "is given more than once")
+            elif _SURROGATE.search(name):
+                violations.add(inner, "must have a name of Unicode text")
+            _look_through(each, inner, depth + 1, violations)
+
+
+def _within(path: str, step: int | str) -> str:
+    if isinstance(step, int):
+        return f"{path}[{step}]"
+    name = _SURROGATE.sub("?", step)[:_NAME_CHARACTERS]
+    return f"{path}.{name}" if path else name
