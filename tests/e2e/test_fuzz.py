@@ -81,6 +81,15 @@ OTHER_BODIES: Final[Mapping[str, Mapping[str, Any]]] = {
     },
     "/v1/responses": {"model": "fuzzed", "input": [MESSAGE], "max_output_tokens": 100},
     "/v1/embeddings": {"model": "fuzzed", "input": "How many screws?", "dimensions": 384},
+    "/mcp": {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {
+            "name": "search_documents",
+            "arguments": {"query": "How many screws?", "top_k": 3, "filter": {"page": 1}},
+        },
+    },
 }
 # What a reader of JSON drops, bends or fails at, in place of a value.
 BENT: Final = (

@@ -52,14 +52,17 @@ def read_json(body: bytes) -> Any:
     return read
 
 
-def validated[M: BaseModel](model: type[M], given: Any) -> M:
-    """Return the model of what was read. Raises InvalidArgumentError that names every wrong field."""
+def validated[M: BaseModel](model: type[M], given: Any, within: str = "") -> M:
+    """Return the model of what was read, a part of a body or all of it.
+
+    Raises InvalidArgumentError that names every wrong field.
+    """
     try:
         return model.model_validate(given)
     except ValidationError as error:
         violations = Violations()
         for problem in error.errors(include_url=False, include_context=False, include_input=False):
-            path = ""
+            path = within
             for step in problem["loc"]:
                 path = _within(path, step)
             text = _IN_OUR_WORDS.get(problem["type"]) or problem["msg"].removeprefix("Value error, ")

@@ -1,4 +1,4 @@
-"""The contract's messages in JSON: those that objects spell, and for tools the schemas and values of fields."""
+"""The contract's messages in JSON: those that objects spell, and for tools schemas and values of fields."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal

@@ -79,6 +79,62 @@ async def test_every_wrong_argument_is_named_for_the_model(connect: Connect, ser
     assert services.requests == []
 
 
+CALL = '{"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": %s}'
+SEARCH = '{"name": "search_documents", "arguments": {"query": "leave"%s}}'
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ("{", "body: is not JSON"),
+        ("[]", "body: must be an object"),
+        ('{"jsonrpc": "2.0", "id": 1}', "method: is required"),
+        ('{"jsonrpc": "2.0", "id": [], "method": "ping"}', "id: must be a string or an integer"),
+        ('{"jsonrpc": "2.0", "id": 1e999, "method": "ping"}', "id: must be a finite number"),
+        ('{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "ping"}', "id: is given more than once"),
+        ('{"jsonrpc": "2.0", "id": 1, "method": "ping", "parameters": {}}', "parameters: is not a field"),
+        ('{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": []}', "params: must be an object"),
+        (CALL % '{"name": "list_collections", "argument": {}}', "params.argument: is not a field"),
+        (CALL % '{"name": 7}', "params.name: "),
+        (CALL % '{"name": "ask", "arguments": []}', "params.arguments: must be an object"),
+        (CALL % SEARCH % ', "query": "pay"', "params.arguments.query: is given more than once"),
+        (
+            CALL % SEARCH % ', "filter": {"a": 1, "a": 2}',
+            "params.arguments.filter.a: is given more than once",
+        ),
+        (CALL % SEARCH % ', "filter": {"a": NaN}', "params.arguments.filter.a: must be a finite number"),
+        (CALL % SEARCH % ', "top_k": 1e999', "params.arguments.top_k: must be a finite number"),
+        (CALL % SEARCH % ', "x": "\\udc00"', "params.arguments.x: must be Unicode text"),
+        (CALL.replace("tools/call", "resources/list") % '{"cursr": ""}', "params.cursr: is not a field"),
+    ],
+)
+async def test_what_the_protocols_library_would_drop_or_fail_at_is_refused_by_name(
+    client: httpx.AsyncClient, services: Services, body: str, named: str
+) -> None:
+    headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+    response = await client.post("/mcp", content=body, headers=headers)
+    assert response.status_code == 400
+    refused = response.json()
+    assert refused["jsonrpc"] == "2.0"
+    assert refused["error"]["code"] in (-32700, -32600, -32602)
+    assert refused["error"]["message"].startswith(f"INVALID_REQUEST: {named}")
+    assert services.requests == []
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"top_k": 2**31}, {"top_k": 10**300}, {"top_k": 0.5}, {"filter": 3}, {"mode": "best"}]
+)
+async def test_a_number_or_choice_that_no_field_holds_is_named_for_the_model(
+    connect: Connect, services: Services, arguments: dict[str, Any]
+) -> None:
+    async with connect() as agent:
+        result = await agent.call_tool("search_documents", {"query": "leave"} | arguments)
+    (name,) = arguments
+    assert result.is_error
+    assert text_of(result).startswith(f"INVALID_REQUEST: {name}")
+    assert services.requests == []
+
+
 async def test_a_failure_is_a_result_that_says_why(connect: Connect, services: Services) -> None:
     services.error = UnavailableError("DATABASE_UNAVAILABLE", "the database is away")
     async with connect() as agent:

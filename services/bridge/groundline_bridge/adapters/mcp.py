@@ -4,10 +4,10 @@ import asyncio
 import base64
 import json
 import uuid
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import structlog
 from groundline_runtime.errors import Code, FieldViolation, GroundlineError, InvalidArgumentError
@@ -17,8 +17,12 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
-from starlette.types import ASGIApp
+from pydantic import BaseModel, BeforeValidator, ConfigDict
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from groundline_bridge.checked import read_json, validated
 from groundline_bridge.domain.documents import address_of, parsed_address
 from groundline_bridge.tools import AgentTool, Tools
 
@@ -38,6 +42,33 @@ _RESOURCE_CHARACTERS: Final = 200_000
 type Context = ServerRequestContext[Any, Any]
 
 _log = structlog.get_logger(__name__)
+
+
+def _id(given: Any) -> Any:
+    if not isinstance(given, str | int | None):
+        raise ValueError("must be a string or an integer")
+    return given
+
+
+class _Request(BaseModel):
+    """A request or a notification of JSON-RPC."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+    jsonrpc: Literal["2.0"]
+    id: Annotated[Any, BeforeValidator(_id)] = None
+    method: str
+    params: dict[str, Any] | None = None
+
+
+_PARAMS: Final[Mapping[str, type[BaseModel]]] = {
+    "tools/list": types.PaginatedRequestParams,
+    "tools/call": types.CallToolRequestParams,
+    "resources/list": types.PaginatedRequestParams,
+    "resources/templates/list": types.PaginatedRequestParams,
+    "resources/read": types.ReadResourceRequestParams,
+}
+"""Parameters of the methods that do something; in a handshake clients may say what is not known here."""
 
 
 class McpServicer:
@@ -74,10 +105,31 @@ class McpServicer:
         running = asyncio.create_task(run(), name="mcp")
         await ready.wait()
         try:
-            yield self._manager.handle_request
+            yield self._handle
         finally:
             over.set()
             await running
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse what the library would drop, or answer with the text of an exception; hand on the rest."""
+        body = await Request(scope, receive).body()
+        message: Any = None
+        try:
+            message = read_json(body)
+            _check(message)
+        except InvalidArgumentError as error:
+            await _refusal(message, error)(scope, receive, send)
+            return
+        is_read = False
+
+        async def again() -> Message:
+            nonlocal is_read
+            if is_read:
+                return await receive()
+            is_read = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        await self._manager.handle_request(scope, again, send)
 
     async def _list_tools(
         self, context: Context, params: types.PaginatedRequestParams | None
@@ -132,6 +184,30 @@ class McpServicer:
             _, found = await self._tools.document_text(*parts, max_characters=_RESOURCE_CHARACTERS)
         contents = types.TextResourceContents(uri=params.uri, mime_type="text/plain", text=found.text)
         return types.ReadResourceResult(contents=[contents], cache_scope="private")
+
+
+def _check(message: Any) -> None:
+    """Raise InvalidArgumentError for what is no request, and for parameters that its method does not have."""
+    request = validated(_Request, message)
+    kind, params = _PARAMS.get(request.method), request.params or {}
+    if kind is None:
+        return
+    known = {field.alias for field in kind.model_fields.values()}
+    if unknown := sorted(params.keys() - known):
+        raise InvalidArgumentError(
+            FieldViolation(f"params.{name[:100]}", "is not a field") for name in unknown[:20]
+        )
+    validated(kind, params, "params")
+
+
+def _refusal(message: Any, error: GroundlineError) -> JSONResponse:
+    request_id = message.get("id") if isinstance(message, dict) else None
+    told = {
+        "code": types.INVALID_PARAMS if request_id is not None else types.INVALID_REQUEST,
+        "message": _shown(error),
+        "data": {"reason": error.reason},
+    }
+    return JSONResponse({"jsonrpc": "2.0", "id": request_id, "error": told}, 400)
 
 
 def _scopes(context: Context) -> frozenset[str]:
