@@ -10,6 +10,7 @@ import httpx
 import httpx2
 import pytest
 from groundline.v1 import chat_pb2, options_pb2
+from groundline_bridge.tools import Tools
 from groundline_runtime.errors import UnavailableError
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
@@ -140,6 +141,24 @@ async def test_a_failure_is_a_result_that_says_why(connect: Connect, services: S
     async with connect() as agent:
         result = await agent.call_tool("search_documents", {"query": "leave"})
     assert (result.is_error, text_of(result)) == (True, "DATABASE_UNAVAILABLE: the database is away")
+
+
+async def test_an_unexpected_exception_shows_nothing_but_its_id(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(*_: Any, **__: Any) -> None:
+        raise RuntimeError("hunter2")
+
+    monkeypatch.setattr(Tools, "document_text", fails)
+    monkeypatch.setattr(Tools, "documents", fails)
+    async with connect() as agent:
+        said = [text_of(await agent.call_tool("get_document", READ))]
+        for asking in (agent.list_resources(), agent.read_resource(f"groundline://handbook/{DOCUMENT_ID}")):
+            with pytest.raises(MCPError) as refused:
+                await asking
+            said.append(refused.value.error.message)
+    for text in said:
+        assert text.startswith("INTERNAL: internal error; its error_id is in the service's log (error id ")
 
 
 async def test_a_document_that_does_not_exist_is_said(connect: Connect) -> None:

@@ -238,6 +238,20 @@ async def test_a_failure_in_the_middle_is_the_last_event_of_a_completion(
     assert json.loads(last)["error"]["message"] == "the model is gone"
 
 
+async def test_an_unexpected_exception_in_the_middle_is_the_last_event_and_shows_nothing_but_its_id(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> None:
+        raise RuntimeError("hunter2")
+
+    monkeypatch.setattr("groundline_bridge.openai.completions._finish_reason", fails)
+    whole = await error_of(await client.post(COMPLETIONS, json=ASK), 500)
+    *_, last = await events_of(client, COMPLETIONS, ASK)
+    for error in (whole, json.loads(last)["error"]):
+        assert (error["type"], error["code"]) == ("server_error", "internal")
+        assert error["message"].startswith("internal error; its error_id is in the service's log (error id ")
+
+
 async def test_a_failure_in_the_middle_is_a_failed_response(
     client: httpx.AsyncClient, services: Services
 ) -> None:

@@ -10,6 +10,8 @@ from groundline_runtime.errors import GroundlineError
 from starlette.responses import StreamingResponse
 from starlette.types import Send
 
+from groundline_bridge.adapters.failures import unexpected
+
 __all__ = ["event_stream", "sse"]
 
 _HEARTBEAT: Final = b": still working\n\n"
@@ -50,6 +52,9 @@ async def event_stream[E](
                         yield piece
             except GroundlineError as error:
                 for piece in failed(error):
+                    yield piece
+            except Exception:
+                for piece in failed(unexpected("stream_failed")):
                     yield piece
 
     return _ClosingResponse(body(), media_type="text/event-stream", headers={"cache-control": "no-store"})

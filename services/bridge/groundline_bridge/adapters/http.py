@@ -4,7 +4,6 @@ elsewhere."""
 import asyncio
 import socket
 import time
-import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -24,17 +23,16 @@ from groundline_runtime.errors import (
     FailedPreconditionError,
     FieldViolation,
     GroundlineError,
-    InternalError,
     InvalidArgumentError,
     UnavailableError,
 )
-from groundline_runtime.serving.interceptors import INTERNAL_MESSAGE
 from groundline_runtime.telemetry.recording import is_recording
 from opentelemetry import metrics, propagate, trace
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from groundline_bridge.adapters.failures import unexpected
 from groundline_bridge.openai.errors import body_of, status_of
 from groundline_bridge.settings import BridgeSettings
 
@@ -113,11 +111,7 @@ class Requests:
             late = DeadlineExceededError("REQUEST_TIMEOUT", "the request did not arrive in time")
             await exchange.refuse(late)
         except Exception:
-            error_id = str(uuid.uuid4())
-            trace.get_current_span().set_attribute("groundline.error_id", error_id)
-            _log.exception("http_request_failed", path=exchange.path, error_id=error_id)
-            metadata = {"error_id": error_id}
-            await exchange.refuse(InternalError("INTERNAL", INTERNAL_MESSAGE, metadata=metadata))
+            await exchange.refuse(unexpected("http_request_failed", path=exchange.path))
         finally:
             self._under_way -= 1
 

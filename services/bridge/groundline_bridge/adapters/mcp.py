@@ -3,15 +3,12 @@
 import asyncio
 import base64
 import json
-import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from importlib.metadata import version
 from typing import Annotated, Any, Final, Literal
 
-import structlog
 from groundline_runtime.errors import Code, FieldViolation, GroundlineError, InvalidArgumentError
-from groundline_runtime.serving.interceptors import INTERNAL_MESSAGE
 from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
@@ -22,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from groundline_bridge.adapters.failures import unexpected
 from groundline_bridge.checked import read_json, validated
 from groundline_bridge.domain.documents import address_of, parsed_address
 from groundline_bridge.tools import AgentTool, Tools
@@ -40,8 +38,6 @@ INSTRUCTIONS: Final = (
 _RESOURCE_CHARACTERS: Final = 200_000
 
 type Context = ServerRequestContext[Any, Any]
-
-_log = structlog.get_logger(__name__)
 
 
 def _id(given: Any) -> Any:
@@ -233,14 +229,10 @@ async def _called(tool: AgentTool, arguments: dict[str, Any]) -> types.CallToolR
     """Call the tool; return errors as results too, so that the model reads them and can do better."""
     try:
         result = await tool.call(arguments)
-    except GroundlineError as error:
-        return types.CallToolResult(
-            content=[types.TextContent(type="text", text=_shown(error))], is_error=True
+    except Exception as error:
+        text = _shown(
+            error if isinstance(error, GroundlineError) else unexpected("tool_failed", tool=tool.name)
         )
-    except Exception:
-        error_id = str(uuid.uuid4())
-        _log.exception("tool_failed", tool=tool.name, error_id=error_id)
-        text = f"{INTERNAL_MESSAGE} ({error_id})"
         return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=result.text)], structured_content=result.content
@@ -251,14 +243,15 @@ async def _called(tool: AgentTool, arguments: dict[str, Any]) -> types.CallToolR
 def _told_to_the_client() -> Iterator[None]:
     try:
         yield
-    except GroundlineError as error:
+    except Exception as failure:
+        error = failure if isinstance(failure, GroundlineError) else unexpected("mcp_request_failed")
         is_the_clients = error.code in (Code.INVALID_ARGUMENT, Code.NOT_FOUND)
         code = types.INVALID_PARAMS if is_the_clients else types.INTERNAL_ERROR
-        raise MCPError(code, _shown(error), {"reason": error.reason}) from error
+        raise MCPError(code, _shown(error), {"reason": error.reason}) from failure
 
 
 def _shown(error: GroundlineError) -> str:
-    return f"{error.reason}: {error.message}"
+    return f"{error.reason}: {error.message}" + (f" (error id {error.error_id})" if error.error_id else "")
 
 
 def _cursor(parts: Sequence[str]) -> str:

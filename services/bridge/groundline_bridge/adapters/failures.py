@@ -1,0 +1,20 @@
+"""Unexpected exceptions, as clients may hear of them."""
+
+import uuid
+
+import structlog
+from groundline_runtime.errors import InternalError
+from groundline_runtime.serving.interceptors import INTERNAL_MESSAGE
+from opentelemetry import trace
+
+__all__ = ["unexpected"]
+
+_log = structlog.get_logger(__name__)
+
+
+def unexpected(event: str, **about: str) -> InternalError:
+    """Log the exception that is being handled; return an error that names nothing but its id in the log."""
+    error_id = str(uuid.uuid4())
+    trace.get_current_span().set_attribute("groundline.error_id", error_id)
+    _log.exception(event, error_id=error_id, **about)
+    return InternalError("INTERNAL", INTERNAL_MESSAGE, metadata={"error_id": error_id})
