@@ -18,7 +18,7 @@ _NAME_CHARACTERS: Final = 100
 """Maximum number of characters of a member's name that a path repeats."""
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _OVERFLOW: Final = object()
-"""What a number is read as that no double holds."""
+"""Value as which a number is read that no double holds."""
 
 _IN_OUR_WORDS: Final = {
     "dict_type": "must be an object",

@@ -79,6 +79,7 @@ class Services:
     texts: tuple[str, ...] = ("27 days. ", "[1]")
     completed: chat_pb2.ChatCompleted = field(default_factory=lambda: COMPLETED)
     text: str = "Employees have 27 days of leave. No more."
+    chunk: passage_pb2.Chunk = field(default_factory=lambda: CHUNK)
     collections: list[str] = field(default_factory=lambda: ["handbook", "product"])
 
     def asked(self, request: Any) -> None:
@@ -141,7 +142,9 @@ class _Retriever(retriever_service_pb2_grpc.RetrieverServiceServicer):
             await self._services.hang()
         if self._services.error:
             raise self._services.error
-        return retriever_service_pb2.SearchResponse(passages=[passage_pb2.Passage(chunk=CHUNK, score=0.9)])
+        return retriever_service_pb2.SearchResponse(
+            passages=[passage_pb2.Passage(chunk=self._services.chunk, score=0.9)]
+        )
 
 
 class _Ingestor(ingestor_service_pb2_grpc.IngestorServiceServicer):

@@ -183,7 +183,7 @@ class McpServicer:
 
 
 def _check(message: Any) -> None:
-    """Raise InvalidArgumentError for what is no request, and for parameters that its method does not have."""
+    """Raise InvalidArgumentError unless it is a request with parameters that its method has."""
     request = validated(_Request, message)
     kind, params = _PARAMS.get(request.method), request.params or {}
     if kind is None:
