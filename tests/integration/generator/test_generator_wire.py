@@ -43,7 +43,11 @@ async def generate(stub: Stub, request: pb.GenerateRequest) -> tuple[str, pb.Gen
 
 async def test_a_wrong_request_names_every_field(stub: Stub) -> None:
     request = pb.GenerateRequest(
-        passages=[pb.NumberedPassage()],
+        # Python makes no integers of more than 4300 digits.
+        passages=[
+            pb.NumberedPassage(),
+            *(pb.NumberedPassage(number=n, text="x", chunk_id="9" * 5000) for n in (1, 2)),
+        ],
         chat_history=[chat_pb2.ChatMessage(content="x")],
     )
     with pytest.raises(grpc.aio.AioRpcError) as failure:
@@ -53,6 +57,8 @@ async def test_a_wrong_request_names_every_field(stub: Stub) -> None:
         "query",
         "passages[0].number",
         "passages[0].text",
+        "passages[1].chunk_id",
+        "passages[2].chunk_id",
         "chat_history[0].role",
     }
 

@@ -138,6 +138,16 @@ async def test_eight_passages_unless_asked_otherwise_and_the_rest_on_request(stu
     assert cut.explanation.keyword.rank == 12
 
 
+async def test_ids_are_any_text(stub: Any) -> None:
+    chunks = [passage_pb2.Chunk(chunk_id=each, text="same") for each in ("a/b", "-1", "²", "9" * 200)]
+    response = await call(
+        stub, Request(query="lease", candidates=chunks, options=Options(top_k=1, include_cut=True))
+    )
+    [kept] = response.ranked
+    assert (kept.chunk_id, {each.chunk_id for each in kept.duplicates}) == ("a/b", {"-1", "²", "9" * 200})
+    assert {each.chunk_id for each in response.cut} <= {"-1", "²", "9" * 200}
+
+
 async def test_near_duplicates_are_listed_with_their_better(stub: Any) -> None:
     response = await call(stub, request(at(1, 1, text="same"), at(2, 2, text="Same ")))
     [kept] = response.ranked
