@@ -22,12 +22,21 @@ PROGRAMS: Final = tuple(name for name in project.SERVICES if name != "gateway")
 SERVICES: Final = tuple(name for name in PROGRAMS if name != "bridge")
 """Services that speak gRPC."""
 START_SECONDS: Final = 120
+UV: Final = Path(sys.executable).with_name("uv")
 
 
-def pip(*arguments: str | Path, python: Path | None = None) -> None:
-    """Run the workspace's pip, on another interpreter if given."""
-    target = ("--python", str(python)) if python else ()
-    command = [sys.executable, "-m", "pip", "--quiet", *target, *map(str, arguments)]
+def pip(*arguments: str | Path) -> None:
+    """Run the workspace's pip."""
+    _run(sys.executable, "-m", "pip", "--quiet", *arguments)
+
+
+def install(python: Path, *arguments: str | Path) -> None:
+    """Install wheels without their dependencies and without an index in another environment, by uv: it takes
+    a second where pip takes ten."""
+    _run(UV, "pip", "install", "--quiet", "--python", python, "--no-index", "--no-deps", *arguments)
+
+
+def _run(*command: str | Path) -> None:
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -70,14 +79,13 @@ class Installation:
         python = folder / "bin" / "python"
         requirements = self._folder / f"{service}.txt"
         requirements.write_text(hashed(service))
-        offline = ("install", "--no-index", "--find-links", self._wheels, "--no-deps", "--no-compile")
-        pip(*offline, "--require-hashes", "-r", requirements, python=python)
+        install(python, "--find-links", self._wheels, "--require-hashes", "-r", requirements)
         own = [
             next(self._wheels.glob(f"groundline_{one.name}-*.whl")) for one in needs(directory(service))[0]
         ]
-        pip(*offline, *own, python=python)
+        install(python, *own)
         # The closure is complete: no installed package misses a dependency.
-        pip("check", python=python)
+        _run(UV, "pip", "check", "--quiet", "--python", python)
         return python
 
 
