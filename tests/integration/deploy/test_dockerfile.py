@@ -1,6 +1,6 @@
 """The images themselves: built by `make images` with buildah on a local base, and run as a pod runs them.
 
-Two of them by default, since each takes its time. GROUNDLINE_TEST_IMAGES=all builds all six, on Debian by
+Two of them by default, since each takes its time. GROUNDLINE_TEST_IMAGES=all builds all of them, on Debian by
 debootstrap, which the ingestor's OCR needs; a list such as GROUNDLINE_TEST_IMAGES=retriever,gateway those.
 """
 
