@@ -1675,7 +1675,9 @@ class CollectionStats:
     vector_index: VectorIndexState = VectorIndexState.UNSPECIFIED
     """How vectors are searched."""
     quotas: Sequence[QuotaUsage] = ()
-    """Quotas of the caller and of the collection; only for who may write it."""
+    """Quotas of the caller, for who may write the collection, and those of the collection, for who may
+    administer it: they count documents that a writer may not read.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

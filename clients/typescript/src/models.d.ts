@@ -1398,7 +1398,7 @@ export interface ReindexCollectionRequest {
   collectionId: string;
   /** New embedding, chunking, contextualization and lexical settings. Not set: those of the collection. */
   settings?: CollectionSettings;
-  /** Makes a retry safe; 64 characters at most. */
+  /** Makes a retry safe: the caller's same id returns the same job. 64 characters at most. */
   requestId: string;
 }
 
@@ -1560,7 +1560,10 @@ export interface CollectionStats {
   tokenCount: number;
   /** How vectors are searched. */
   vectorIndex: VectorIndexState;
-  /** Quotas of the caller and of the collection; only for who may write it. */
+  /**
+   * Quotas of the caller, for who may write the collection, and those of the collection, for who may administer
+   * it: they count documents that a writer may not read.
+   */
   quotas: QuotaUsage[];
 }
 
@@ -1654,7 +1657,7 @@ export interface IngestDocumentsRequest {
   documents: DocumentInput[];
   /** Web pages, instead of documents. */
   crawl?: WebCrawl;
-  /** Makes a retry safe: the same id returns the same job. 64 characters at most. */
+  /** Makes a retry safe: the caller's same id returns the same job. 64 characters at most. */
   requestId: string;
   /**
    * Takes nothing in. Of documents chunks and tokens are estimated, without those of files within them, and no job
@@ -1752,7 +1755,7 @@ export interface UploadDocumentRequest {
   metadataJson: string;
   /** Who may read it; see DocumentInput.allowed_principals. */
   allowedPrincipals: string[];
-  /** Makes a retry safe: the same id returns the same job. 64 characters at most. */
+  /** Makes a retry safe: the caller's same id returns the same job. 64 characters at most. */
   requestId: string;
 }
 
@@ -1964,8 +1967,8 @@ export interface DeleteDocumentsRequest {
    */
   filter?: JsonObject;
   /**
-   * Makes a retry safe: the same id deletes nothing more and returns the same count, for 7 days; 64 characters at
-   * most.
+   * Makes a retry safe: the caller's same id deletes nothing more and returns the same count, for 7 days; 64
+   * characters at most.
    */
   requestId: string;
   /** Only counts; nothing is deleted. */

@@ -69,6 +69,10 @@ class Caller:
         """The first principal, who owns what the caller creates; "" if it has none."""
         return next(iter(self.principals), "")
 
+    def own_request_id(self, request_id: str) -> str:
+        """Return a request id as it is stored: another caller's same id is another. "" stays, for none."""
+        return f"{self.owner}\n{request_id}" if request_id else ""
+
 
 class Place:
     """Right of a request to be worked on by its server (groundline_runtime.serving.admission)."""

@@ -275,6 +275,22 @@ async def test_a_request_id_opens_no_other_collection_and_is_not_known_to_others
     assert (await services.collections.create(BOB, new("other", request_id="r"))).collection_id == "other"
 
 
+async def test_a_request_id_is_its_callers_own_and_swallows_no_others_request(services: Services) -> None:
+    await services.collections.create(ANYBODY, new())
+    first, second = [
+        (await services.ingest_job(GivenDocument("text", uri=uri), caller=caller, request_id="r"))[0]
+        for caller, uri in ((ANN, "a"), (BOB, "b"))
+    ]
+    assert first.job_id != second.job_id
+    repeated, _ = await services.ingest_job(GivenDocument("more", uri="c"), caller=ANN, request_id="r")
+    assert repeated.job_id == first.job_id
+
+    for caller, uri in ((ANN, "a"), (BOB, "b")):
+        request = pb.DeleteDocumentsRequest(collection_id="docs", request_id="r")
+        request.filter.update({"$uri": uri})
+        assert await services.documents.delete_selected(caller, request) == 1
+
+
 async def test_who_may_use_a_collection_of_a_caller_without_principals_has_to_be_said(
     services: Services,
 ) -> None:
@@ -1005,13 +1021,19 @@ async def test_a_crawl_ends_where_its_collection_is_full(start: Start) -> None:
     assert (await services.documents.stats(ANYBODY, "docs")).quotas[2].used == 1
 
 
-async def test_stats_show_quotas_to_who_may_write(start: Start) -> None:
+async def test_stats_show_a_writer_its_own_quotas_and_an_administrator_the_collections(start: Start) -> None:
     services = start(max_documents_per_collection=3)
-    await services.collections.create(ANN, new(readers=["user:ann", "user:bob"], writers=["user:ann"]))
+    request = new(readers=["user:ann", "user:bob", "user:carl"], writers=["user:ann"])
+    request.settings.access.admins[:] = ["user:bob"]
+    await services.collections.create(BOB, request)
     await services.ingest(GivenDocument("text", uri="a"), caller=ANN)
-    assert not (await services.documents.stats(BOB, "docs")).quotas
+    assert not (await services.documents.stats(STAFF, "docs")).quotas
+    assert [each.quota for each in (await services.documents.stats(ANN, "docs")).quotas] == [
+        quota_pb2.QUOTA_COLLECTIONS,
+        quota_pb2.QUOTA_JOBS,
+    ]
     shown = {
-        each.quota: (each.used, each.limit) for each in (await services.documents.stats(ANN, "docs")).quotas
+        each.quota: (each.used, each.limit) for each in (await services.documents.stats(BOB, "docs")).quotas
     }
     assert shown[quota_pb2.QUOTA_DOCUMENTS] == (1, 3)
     assert shown[quota_pb2.QUOTA_COLLECTIONS] == (1, 1000)

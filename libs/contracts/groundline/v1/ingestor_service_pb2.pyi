@@ -335,7 +335,7 @@ class ReindexCollectionRequest(_message.Message):
     collection_id: _builtins.str
     """The collection."""
     request_id: _builtins.str
-    """Makes a retry safe; 64 characters at most."""
+    """Makes a retry safe: the caller's same id returns the same job. 64 characters at most."""
     @_builtins.property
     def settings(self) -> _collection_pb2.CollectionSettings:
         """New embedding, chunking, contextualization and lexical settings. Not set: those of the collection."""
@@ -467,7 +467,9 @@ class CollectionStats(_message.Message):
 
     @_builtins.property
     def quotas(self) -> _containers.RepeatedCompositeFieldContainer[_quota_pb2.QuotaUsage]:
-        """Quotas of the caller and of the collection; only for who may write it."""
+        """Quotas of the caller, for who may write the collection, and those of the collection, for who may administer it:
+        they count documents that a writer may not read.
+        """
 
     def __init__(
         self,
@@ -597,7 +599,7 @@ class IngestDocumentsRequest(_message.Message):
     collection_id: _builtins.str
     """The collection."""
     request_id: _builtins.str
-    """Makes a retry safe: the same id returns the same job. 64 characters at most."""
+    """Makes a retry safe: the caller's same id returns the same job. 64 characters at most."""
     dry_run: _builtins.bool
     """Takes nothing in. Of documents chunks and tokens are estimated, without those of files within them, and no job is
     stored. A crawl is a job whose items are the pages, each with what would become of it by its content as it was
@@ -680,7 +682,7 @@ class UploadDocumentRequest(_message.Message):
     metadata_json: _builtins.str
     """Its metadata, a JSON object; see DocumentInput.metadata. Empty: none."""
     request_id: _builtins.str
-    """Makes a retry safe: the same id returns the same job. 64 characters at most."""
+    """Makes a retry safe: the caller's same id returns the same job. 64 characters at most."""
     @_builtins.property
     def allowed_principals(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Who may read it; see DocumentInput.allowed_principals."""
@@ -1100,7 +1102,9 @@ class DeleteDocumentsRequest(_message.Message):
     collection_id: _builtins.str
     """The collection."""
     request_id: _builtins.str
-    """Makes a retry safe: the same id deletes nothing more and returns the same count, for 7 days; 64 characters at most."""
+    """Makes a retry safe: the caller's same id deletes nothing more and returns the same count, for 7 days; 64 characters
+    at most.
+    """
     dry_run: _builtins.bool
     """Only counts; nothing is deleted."""
     @_builtins.property

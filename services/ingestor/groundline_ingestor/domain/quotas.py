@@ -1,22 +1,11 @@
 """Quotas of callers and collections."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from groundline.v1 import quota_pb2
 
-__all__ = ["CallerUse", "CollectionUse", "Limits", "quota_usages"]
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The quotas; bytes are those of documents as handed in."""
-
-    collections: int
-    jobs: int
-    documents: int
-    bytes: int
-    sources: int = 100
+__all__ = ["CallerUse", "CollectionUse", "Limits"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +25,29 @@ class CollectionUse:
     sources: int = 0
 
 
-def quota_usages(
-    limits: Limits, caller: CallerUse, collection: CollectionUse
-) -> Iterator[quota_pb2.QuotaUsage]:
-    """Yield the usage of each quota."""
-    yield quota_pb2.QuotaUsage(
-        quota=quota_pb2.QUOTA_COLLECTIONS, used=caller.collections, limit=limits.collections
-    )
-    yield quota_pb2.QuotaUsage(quota=quota_pb2.QUOTA_JOBS, used=caller.jobs, limit=limits.jobs)
-    yield quota_pb2.QuotaUsage(
-        quota=quota_pb2.QUOTA_DOCUMENTS, used=collection.documents, limit=limits.documents
-    )
-    yield quota_pb2.QuotaUsage(quota=quota_pb2.QUOTA_BYTES, used=collection.bytes, limit=limits.bytes)
-    yield quota_pb2.QuotaUsage(quota=quota_pb2.QUOTA_SOURCES, used=collection.sources, limit=limits.sources)
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The quotas; bytes are those of documents as handed in."""
+
+    collections: int
+    jobs: int
+    documents: int
+    bytes: int
+    sources: int = 100
+
+    def usages_of_caller(self, use: CallerUse) -> Sequence[quota_pb2.QuotaUsage]:
+        """Return the usage of each quota of callers."""
+        return [
+            quota_pb2.QuotaUsage(
+                quota=quota_pb2.QUOTA_COLLECTIONS, used=use.collections, limit=self.collections
+            ),
+            quota_pb2.QuotaUsage(quota=quota_pb2.QUOTA_JOBS, used=use.jobs, limit=self.jobs),
+        ]
+
+    def usages_of_collection(self, use: CollectionUse) -> Sequence[quota_pb2.QuotaUsage]:
+        """Return the usage of each quota of collections."""
+        return [
+            quota_pb2.QuotaUsage(quota=quota_pb2.QUOTA_DOCUMENTS, used=use.documents, limit=self.documents),
+            quota_pb2.QuotaUsage(quota=quota_pb2.QUOTA_BYTES, used=use.bytes, limit=self.bytes),
+            quota_pb2.QuotaUsage(quota=quota_pb2.QUOTA_SOURCES, used=use.sources, limit=self.sources),
+        ]

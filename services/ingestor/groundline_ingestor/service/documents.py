@@ -15,7 +15,7 @@ from groundline_runtime.paging import PageTokens, page_size
 
 from groundline_ingestor.adapters.postgres.collections import PostgresCollections
 from groundline_ingestor.adapters.postgres.documents import PostgresDocuments
-from groundline_ingestor.domain.collections import is_writable
+from groundline_ingestor.domain.collections import is_administrable, is_writable
 from groundline_ingestor.domain.documents import DocumentKey, DocumentOrder, is_document_readable
 from groundline_ingestor.service.access import readable_collection, writable_collection
 from groundline_ingestor.service.quotas import Quotas
@@ -157,7 +157,7 @@ class DocumentService:
         if request.dry_run:
             return await self._documents.count_selected(collection, selection, caller.principals)
         count = await self._documents.delete_selected(
-            collection, selection, caller.principals, request.request_id
+            collection, selection, caller.principals, caller.own_request_id(request.request_id)
         )
         _log.info("documents_deleted", collection_id=collection.collection_id, documents=count)
         return count
@@ -172,7 +172,10 @@ class DocumentService:
             collection = await readable_collection(self._collections, caller, collection_id)
             stats = await self._documents.stats(collection, caller.principals)
         if is_writable(collection.message, caller.principals):
-            stats.quotas.extend(await self._quotas.usages(caller, collection_id))
+            stats.quotas.extend(await self._quotas.usages_of_caller(caller))
+        if is_administrable(collection.message, caller.principals):
+            # They count what a writer may not read.
+            stats.quotas.extend(await self._quotas.usages_of_collection(collection_id))
         return stats
 
     async def _readable(self, caller: Caller, collection_id: str, document_id: str) -> document_pb2.Document:

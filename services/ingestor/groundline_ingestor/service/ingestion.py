@@ -70,11 +70,12 @@ class IngestionService:
     ) -> pb.IngestDocumentsResponse:
         """Store documents to be ingested; return their job, and its first items.
 
-        The same `request_id` returns the job it made. Raises NotFoundError, PermissionDeniedError,
+        The caller's same `request_id` returns the job it made. Raises NotFoundError, PermissionDeniedError,
         FailedPreconditionError (EMBEDDING_MODEL_MISMATCH), ResourceExhaustedError (QUOTA_EXHAUSTED),
         UnavailableError, InvalidArgumentError for too many documents.
         """
         self._require_count(inputs)
+        request_id = caller.own_request_id(request_id)
         collection = await writable_collection(self._collections, caller, collection_id)
         job = await self._jobs.find_by_request_id(collection_id, request_id, caller.principals)
         if job is None:
@@ -93,7 +94,7 @@ class IngestionService:
 
     async def crawl(self, caller: Caller, request: pb.IngestDocumentsRequest) -> pb.IngestDocumentsResponse:
         """Store a crawl to be done; return its job and its first items. Raises what `ingest` raises."""
-        collection_id, request_id = request.collection_id, request.request_id
+        collection_id, request_id = request.collection_id, caller.own_request_id(request.request_id)
         crawl = pb.WebCrawl()
         crawl.CopyFrom(request.crawl)
         # In one spelling; validation has refused what leads to no page.
@@ -129,6 +130,7 @@ class IngestionService:
         disconnects leaves nothing. Raises as `ingest` does, before the first part is read, OutOfRangeError
         (DOCUMENT_TOO_LARGE) and UnavailableError (DISK_FULL).
         """
+        request_id = caller.own_request_id(request_id)
         collection = await writable_collection(self._collections, caller, collection_id)
         job = await self._jobs.find_by_request_id(collection_id, request_id, caller.principals)
         if job is None:

@@ -14,7 +14,7 @@ from groundline_runtime.errors import ResourceExhaustedError
 from groundline_runtime.quotas import require_within
 
 from groundline_ingestor.adapters.postgres.quotas import PostgresQuotas
-from groundline_ingestor.domain.quotas import Limits, quota_usages
+from groundline_ingestor.domain.quotas import Limits
 
 __all__ = ["Quotas"]
 
@@ -59,8 +59,10 @@ class Quotas:
         used = await self._repository.used_in(collection_id)
         require_within(quota_pb2.QUOTA_SOURCES, used.sources, 1, self._limits.sources)
 
-    async def usages(self, caller: Caller, collection_id: str) -> Sequence[quota_pb2.QuotaUsage]:
-        """Return the usage of the caller and the collection."""
-        by_caller = await self._repository.used_by(caller.owner)
-        in_collection = await self._repository.used_in(collection_id)
-        return list(quota_usages(self._limits, by_caller, in_collection))
+    async def usages_of_caller(self, caller: Caller) -> Sequence[quota_pb2.QuotaUsage]:
+        """Return the usage of the caller."""
+        return self._limits.usages_of_caller(await self._repository.used_by(caller.owner))
+
+    async def usages_of_collection(self, collection_id: str) -> Sequence[quota_pb2.QuotaUsage]:
+        """Return the usage of the collection, by all documents."""
+        return self._limits.usages_of_collection(await self._repository.used_in(collection_id))

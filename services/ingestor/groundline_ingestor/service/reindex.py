@@ -44,7 +44,7 @@ class ReindexService:
         self._on_enqueued = on_enqueued
 
     async def begin(self, caller: Caller, request: pb.ReindexCollectionRequest) -> job_pb2.IngestionJob:
-        """Return the job that builds the new index; the same `request_id` returns the job it made.
+        """Return the job that builds the new index; the caller's same `request_id` returns the job it made.
 
         Raises InvalidArgumentError, NotFoundError, PermissionDeniedError, FailedPreconditionError
         (EMBEDDING_MODEL_MISMATCH, REINDEX_RUNNING).
@@ -58,7 +58,7 @@ class ReindexService:
                 f"the collection is to be embedded with {after.embedding.model!r}", self._embedder.model
             )
         after.embedding.dimensions = self._embedder.dimensions
-        job_id = await self._reindex.begin(collection, after, request.request_id)
+        job_id = await self._reindex.begin(collection, after, caller.own_request_id(request.request_id))
         job = await self._jobs.find(job_id, caller.principals)
         if job is None:
             raise collection_not_found(request.collection_id)
