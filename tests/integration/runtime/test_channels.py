@@ -176,6 +176,54 @@ async def test_a_service_whose_only_replica_hangs_is_not_available(probe: Simple
     assert hanging.count == 3
 
 
+@asynccontextmanager
+async def through_a_relay(target: str) -> AsyncIterator[tuple[str, asyncio.Event]]:
+    """Provide an address that leads to the target until the event is set; from then on it takes bytes, as the
+    system does for a process that is stopped, and nothing comes back."""
+    host, _, port = target.rpartition(":")
+    stopped = asyncio.Event()
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            if not stopped.is_set():
+                writer.write(data)
+
+    async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        inner_reader, inner_writer = await asyncio.open_connection(host, int(port))
+        copies = [copy(reader, inner_writer), copy(inner_reader, writer)]
+        tasks = [asyncio.create_task(each) for each in copies]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        inner_writer.close()
+        writer.close()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async with await asyncio.start_server(connect, "127.0.0.1", 0) as server:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}", stopped
+
+
+async def test_a_stream_of_a_process_that_stops_answering_ends_within_seconds(probe: SimpleNamespace) -> None:
+    ended = asyncio.Event()
+
+    async def answers(text: str) -> AsyncIterator[str]:
+        yield text
+        await ended.wait()
+
+    async with (
+        serve(probe.application(probe.Servicer(follow=answers))) as target,
+        through_a_relay(target) as (relay, stopped),
+        open_channel(relay, service=probe.SERVICE) as channel,
+    ):
+        stream = probe.Stub(channel).Follow(probe.Ask(text="x"))
+        assert (await stream.read()).text == "x"
+        stopped.set()
+        try:
+            async with asyncio.timeout(20):
+                with pytest.raises(UnavailableError), translated_rpc_errors():
+                    await stream.read()
+        finally:
+            ended.set()
+
+
 async def test_a_slow_server_that_says_it_is_at_work_is_waited_for(probe: SimpleNamespace) -> None:
     attempts = 0
 

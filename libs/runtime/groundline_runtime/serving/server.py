@@ -241,6 +241,7 @@ def _options(settings: ServiceSettings) -> list[tuple[str, int]]:
         *CONNECTION_OPTIONS,
         ("grpc.keepalive_time_ms", 60_000),
         ("grpc.keepalive_timeout_ms", 10_000),
+        ("grpc.http2.ping_timeout_ms", 10_000),
         ("grpc.keepalive_permit_without_calls", 1),
         # Clients and the gateway ping every two seconds.
         ("grpc.http2.min_ping_interval_without_data_ms", 1_000),
