@@ -91,7 +91,7 @@ OTHER_BODIES: Final[Mapping[str, Mapping[str, Any]]] = {
         },
     },
 }
-# What a reader of JSON drops, bends or fails at, in place of a value.
+# Values that a reader of JSON drops, alters or fails at.
 BENT: Final = (
     b"1e999",
     b"NaN",
@@ -102,7 +102,7 @@ BENT: Final = (
     b'1, "notAField": 2',
     b"[" * 40 + b"]" * 40,
 )
-# Of exceptions, which no answer shows.
+# Words of exceptions, which no answer may show.
 PYTHONS_WORDS: Final = ("Traceback", "pydantic", "invalid literal", "has no attribute", "Failed to parse")
 OTHER_PATHS: Final = (
     "/",

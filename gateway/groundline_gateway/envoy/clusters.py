@@ -87,7 +87,7 @@ def _checked_cluster(name: str, settings: GatewaySettings, health_check: Node) -
                     "max_connections": 1024,
                     "max_pending_requests": 1024,
                     "max_requests": 4096,
-                    # Of two replicas, one that is lost holds half of all requests.
+                    # A lost replica, one of two, holds half of all requests.
                     "retry_budget": {"budget_percent": {"value": 50.0}, "min_retry_concurrency": 16},
                 }
             ]

@@ -38,7 +38,7 @@ _RETRY_LOST: Final = {
             "typed_config": {"@type": f"{EXTENSIONS}.retry.host.previous_hosts.v3.PreviousHostsPredicate"},
         }
     ],
-    # Of two replicas the same one is chosen every other time: 3 attempts left one retry in 16 where it was.
+    # With two replicas, half of all choices fall on the same one: 3 attempts left 1 retry in 16 where it was.
     "host_selection_retry_max_attempts": 12,
 }
 # RPCs by the settings of their deadline and size; the others take request_timeout_seconds.

@@ -448,7 +448,7 @@ async def test_services_are_asked_for_the_caller_within_the_deadline(
     assert not backends.requests["retriever"].options.retrieval.HasField("semantic_limit")
     assert backends.requests["retriever"].options.rerank.top_k == 3
     assert backends.requests["generator"].options.HasField("temperature")
-    # Of 20 seconds: 60 %, and all but what storing needs; the wire rounds up.
+    # The retriever has 60 % of the 20 seconds, the generator all but what storing needs; the wire rounds up.
     assert backends.time_left["retriever"] < 13
     assert backends.time_left["generator"] < 19
 

@@ -92,7 +92,7 @@ async def test_who_may_read_a_container_may_read_what_is_within_it(stores: Store
     await store_container(stores, collection, item, [a_member("a.zip!/b.txt", "inside")])
     [member] = await lease(stores)
     await store_container(stores, collection, member, None)
-    # Of a writer that is not among those who may read it from now on.
+    # Its writer is not among those who may read the archive from now on.
     item = await lease_alone(stores, collection, "a.zip")
     inside = a_member("a.zip!/b.txt", "changed")
     await store_container(stores, collection, item, [inside], readers=("user:bob",))

@@ -8,7 +8,7 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parents[3]
 PRODUCT: Final = ("libs", "services", "gateway", "clients/python", "cli", "benchmarks")
 
-# What holds by number or time is a cache of cachetools, a pure function's results are in functools.lru_cache.
+# cachetools holds what is bounded by number or time, functools.lru_cache the results of pure functions.
 HAND_MADE_CACHE: Final = re.compile(
     r"\bOrderedDict\b|\.popitem\(last=|next\(iter\(self\._"
     r"|if len\(self.*\) (?:\+ .*)?>=? .*:\n +self\S*\.clear\(\)"

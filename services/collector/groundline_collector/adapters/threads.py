@@ -37,7 +37,7 @@ class Connections:
                 raise OSError("the run has ended")
             if (earlier := self._held.pop(owner, None)) is not None:
                 earlier.close()
-            # Of its own, since TLS takes the given one's descriptor away.
+            # A duplicate, since TLS takes the descriptor of the given socket away.
             self._held[owner] = held = connection.dup()
             weakref.finalize(owner, held.close).atexit = False
 

@@ -63,7 +63,7 @@ async def remove_documents(
     deleted = {row["document_id"]: row["uri"] for row in rows}
     condition, ids = "document_id = ANY($1::uuid[])", list(deleted)
     await connection.execute(f"DELETE FROM documents WHERE {condition}", ids)
-    # Those that wait to be dropped as well: a search that began before a swap reads them.
+    # Partitions that wait to be dropped are included: a search that began before a swap reads them.
     for partition in await partitions_with(connection, collection_id):
         await forget_cached_chunks(connection, partition, condition, ids)
         await connection.execute(f"DELETE FROM {partition.table} WHERE {condition}", ids)

@@ -258,7 +258,7 @@ async def _chunk_figures(
         "SELECT collection_id IS NULL FROM chunk_partitions WHERE partition_id = $1", partition_id
     )
     table, readable = chunk_table(partition_id), is_readable_document("$2")
-    # Of a shared partition PostgreSQL knows the number of rows that it last counted.
+    # The rows of a shared partition are PostgreSQL's last count, an estimate.
     chunks = await connection.fetchrow(
         f"""
         SELECT count(*) AS stored, count(*) FILTER (WHERE {readable}) AS chunks,

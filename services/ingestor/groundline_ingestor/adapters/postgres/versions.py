@@ -139,7 +139,7 @@ class PostgresVersions:
                 list(version.allowed_principals),
                 version.container_uri,
             )
-            # Those within one that is itself within another are examined with that.
+            # A container within another is examined together with the outer one.
             if not version.container_uri and not await _are_members_done(
                 connection, collection.collection_id, version.uri, unchanged=unchanged
             ):

@@ -110,7 +110,7 @@ class ItemWork:
     @asynccontextmanager
     async def threads(self) -> AsyncIterator[None]:
         """Provide the threads that prepare items."""
-        # As many as may run, so that none waits for another that waits for its file to be read.
+        # One thread for each item that may run: none waits for a thread while another waits for its file.
         executor = ThreadPoolExecutor(max(1, self._settings.workers) * PREPARED_ITEMS, "prepare")
         self._executor = executor
         try:

@@ -52,9 +52,9 @@ SCANNED_DEPTH: Final = 13
 depth: of the 50 nearest of 100,000 chunks about 200 topics .98 are found if one in 10 is selected, .87 if one
 in 20 is, and .7 if one in 5 is, but of other topics than the query."""
 
-# What one scan of HNSW gives, and of that what is selected: with no condition on the scan, the planner cannot
-# pass HNSW by for it. A relaxed scan is a little out of order, which the planner does not know: it leaves out
-# a sort by the distance, but not one by the score.
+# The inner statement is one scan of HNSW, the outer one keeps what is selected: without a condition on the
+# scan the planner cannot pass HNSW by. A relaxed scan is a little out of order, which the planner does not
+# know: it leaves out a sort by the distance, but not one by the score.
 _NEAREST: Final = """
     SELECT {partition_id:d}::bigint AS partition_id, chunk_id, 1 - distance AS score, selected, {features}
     FROM (
