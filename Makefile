@@ -148,8 +148,21 @@ test-distributed: setup ## Test the distributed index on real nodes of Weaviate,
 test-lexical: setup ## Test the keyword engines, on the server that GROUNDLINE_TEST_POSTGRES_URL names if it is set
 	$(BIN)/python -m pytest tests/unit/lexical tests/integration/lexical
 
+# Of the retriever's tests those that start servers of their own, of whatever engine these have.
+ENGINE_TESTS := $(addprefix tests/integration/retriever/test_,bounds.py missing_indexes.py backup.py standbys.py)
+# The folder of the programs of a PostgreSQL with production's keyword engine, or the URL of such a server.
+PG ?=
+.PHONY: test-production-engine
+test-production-engine: setup ## Test and measure on production's keyword engine: PG=/usr/lib/postgresql/17/bin, or PG=postgresql://… without what kills and copies servers
+	@test -n "$(PG)" || { echo "test-production-engine: name a PostgreSQL: PG=/usr/lib/postgresql/17/bin or PG=postgresql://…" >&2; exit 1; }
+	case "$(PG)" in
+	  *://*) export GROUNDLINE_TEST_POSTGRES_URL="$(PG)"; tests= ;;
+	  *) export GROUNDLINE_TEST_POSTGRES_BIN="$(PG)"; tests="$(ENGINE_TESTS)" ;;
+	esac
+	GROUNDLINE_TEST_MATCHES=200000 $(BIN)/python -m pytest tests/integration/lexical $$tests tests/production
+
 .PHONY: bench-lexical
-bench-lexical: setup ## Measure keyword engines, those of GROUNDLINE_BENCH_POSTGRES_URL if it is set
+bench-lexical: setup ## Measure keyword engines, those of GROUNDLINE_BENCH_DATABASE_URL if it is set
 	$(BIN)/groundline bench lexical
 
 CHUNKS ?= 10000 100000
@@ -165,7 +178,7 @@ bench-scale: setup ## Measure and draw retrieval on collections of CHUNKS="10000
 	$(BIN)/python tools/plots.py write
 
 .PHONY: chaos
-chaos: setup ## Try every fault on a suite of two replicas under load (some 10 minutes); fails where a bound is missed
+chaos: setup ## Try every fault on a suite of two replicas under load (some 40 minutes); fails where a bound is missed
 	$(BIN)/groundline bench chaos
 
 MINUTES ?= 10
@@ -256,6 +269,11 @@ release: setup ## Make the release VERSION=1.2.3: versions, changelog, commit an
 lock: ## Resolve and pin all dependencies again (needs uv)
 	python3 tools/lock.py --upgrade
 	$(MAKE) lock-closures
+
+.PHONY: audit
+audit: ## Look for known vulnerabilities of the locked versions (needs the Python index's service)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python tools/audit.py
 
 .PHONY: lock-closures
 lock-closures: setup ## Write which of the pins each image needs

@@ -3,7 +3,8 @@
 Reads the pyproject.toml of each package and requirements/dev.in, drops the workspace's own packages, and lets
 uv resolve once for all supported Python versions, into constraints.txt. What only the documentation site
 needs (docs.in), and what only the client's adapters of frameworks need (its extras), are lists of their own,
-docs.txt and frameworks.txt, which keep to the versions of the first. No list names an index or a host.
+docs.txt and frameworks.txt, and so is what looks into images and lists (audit.in), audit.txt; they keep to
+the versions of the first. No list names an index or a host.
 """
 
 import re
@@ -57,7 +58,9 @@ def main() -> int:
     options = sys.argv[1:]
     compile_pins(third_party_requirements(), PINS, *options)
     options += ["--constraint", str(PINS)]
-    compile_pins(PINS.with_name("docs.in").read_text().splitlines(), PINS.with_name("docs.txt"), *options)
+    for name in ("docs", "audit"):
+        wanted = PINS.with_name(f"{name}.in").read_text().splitlines()
+        compile_pins(wanted, PINS.with_name(f"{name}.txt"), *options)
     compile_pins(extras_of(CLIENT), PINS.with_name("frameworks.txt"), *options)
     return 0
 

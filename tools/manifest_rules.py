@@ -22,7 +22,7 @@ from groundline_gateway.settings import GatewaySettings
 from groundline_runtime.serving.health import LIVENESS
 from groundline_runtime.settings import Settings, SettingsError, load_settings
 from project import SERVICES
-from pydantic import BaseModel
+from pydantic import AnyHttpUrl, BaseModel
 
 type Node = dict[str, Any]
 type Edge = tuple[str, int | str]
@@ -34,6 +34,18 @@ INTERNET: Final = "the internet"
 DNS: Final[set[Edge]] = {("dns", 53), ("dns", "53/UDP")}
 DATABASE: Final = ("database", 5432)
 TELEMETRY: Final = ("otel-collector", 4317)
+OUTSIDE: Final[Mapping[str, str]] = {
+    "api_base_url": "hosted-reranking",
+    "embedding.base_url": "hosted-embeddings",
+    "jwt_issuers.jwks_url": "oidc-keys",
+    "other_embedding.base_url": "hosted-embeddings",
+    "provider_base_url": "hosted-models",
+}
+"""Settings with an address outside, and the component whose policies let their processes go there."""
+
+INSIDE: Final = re.compile(r"(?:read_)?database_url|otlp_endpoint|weaviate\..+|admin_address")
+"""Settings with an address of the suite itself, beside those of its services."""
+
 WORKERS: Final = "ingestor-worker"
 """The workload of the ingestor that does its work; its settings are the ingestor's."""
 
@@ -55,6 +67,7 @@ SECRETS: Final = {
 """Keys of the Secrets that an operator makes (deploy/README.md), with a value of the right form."""
 
 _ADDRESS: Final = re.compile(rf"({'|'.join(SERVICES)})_(?:target|address)")
+_PLACE: Final = re.compile(r"(?:.*[._])?(?:address|endpoint|target|ur[il])")
 _PRIVATE: Final = "10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.168.0.0/16"
 # A block that left a private range in it would reach the cluster itself.
 _PUBLIC: Final = (
@@ -313,10 +326,36 @@ def network_edges_are_channels(manifests: Manifests, parts: Sequence[Part]) -> I
         yield "no NetworkPolicy denies what is not allowed"
 
 
+def outside(process: Process) -> set[str]:
+    """Return the settings by which the process opens connections to the outside, dotted within groups."""
+
+    def names(settings: type[BaseModel], prefix: str) -> Iterator[str]:
+        for name, field in settings.model_fields.items():
+            # A group may be optional, or one of a list.
+            groups = [one for one in (field.annotation, *get_args(field.annotation)) if isinstance(one, type)]
+            inner = [one for one in groups if issubclass(one, BaseModel)]
+            for group in inner:
+                yield from names(group, f"{prefix}{name}.")
+            if not inner and (_PLACE.fullmatch(name) or AnyHttpUrl in groups):
+                yield prefix + name
+
+    found = names(process.settings, "")
+    return {one for one in found if not INSIDE.fullmatch(one) and not _ADDRESS.fullmatch(one)}
+
+
+def optional_edges_have_components(components: Mapping[str, Manifests]) -> Iterator[str]:
+    """Check that whatever a setting may connect to outside is opened by a component, by the rendered ones."""
+    for name, process in PROCESSES.items():
+        for setting in sorted(outside(process)):
+            manifests = components.get(OUTSIDE.get(setting, ""), Manifests("none", ()))
+            policy = manifests.find("NetworkPolicy", name)
+            if not policy or (INTERNET, 443) not in _allowed(manifests, policy, "egress", "to"):
+                yield f"{name}: no component opens what {setting} connects to; OUTSIDE has to name it"
+
+
 def _optional(name: str) -> set[Edge]:
     """Return where an operator may let the part go: to hosted models, to sites that it crawls."""
-    fields = PROCESSES[name].settings.model_fields if name in PROCESSES else {}
-    hosted = any(field.endswith("_base_url") or field == "embedding" for field in fields)
+    hosted = name in PROCESSES and outside(PROCESSES[name])
     sites = {(INTERNET, port) for port in (80, 443, 993)} if name == "collector" else set()
     return ({(INTERNET, 443)} if hosted else set()) | sites
 

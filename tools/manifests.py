@@ -20,7 +20,7 @@ from typing import Final
 
 import yaml
 from kubernetes_validate import utils as kubernetes_validate
-from manifest_rules import Manifests, Node, all_problems
+from manifest_rules import Manifests, Node, all_problems, optional_edges_have_components
 from npm import NpmError, npm
 from project import ROOT
 
@@ -177,12 +177,22 @@ def distinct(targets: Mapping[str, Manifests]) -> list[Node]:
     return list(seen.values())
 
 
+def components(targets: Mapping[str, Manifests]) -> dict[str, Manifests]:
+    """Return the rendered components by their names."""
+    return {
+        name.removeprefix("components/"): manifests
+        for name, manifests in targets.items()
+        if name.startswith("components/")
+    }
+
+
 def check(deploy: Path) -> list[str]:
     """Everything that is wrong with the manifests below `deploy`."""
     targets, problems = rendered(deploy / "k8s")
     problems += schema_problems(distinct(targets))
     for name, manifests in targets.items():
         problems += (f"{name}: {problem}" for problem in all_problems(manifests))
+    problems += optional_edges_have_components(components(targets))
     return problems
 
 

@@ -158,6 +158,9 @@ class GatewaySettings(Settings):
     max_concurrent_requests: Annotated[int, Field(ge=1, le=10_000)] = 100
     """Maximum requests of a client under way at once; one that carries documents counts as several. Each
     worker thread counts on its own."""
+    max_searches_under_way: PositiveInt = 128
+    """Maximum searches under way at the retrievers from this gateway; further ones are refused at once (429).
+    Some 64 for each replica, more if they wait for a slow model."""
     max_wrong_keys_per_minute: PositiveInt = 60
     """Maximum requests with a wrong key per minute from an IP address before further ones are told to
     wait."""

@@ -135,7 +135,7 @@ REFUSED: dict[str, tuple[str, str, str, Break, str]] = {
     ),
     "Go may take all memory": (
         "weaviate", "StatefulSet", "weaviate",
-        lambda m: variable(m, "GOMEMLIMIT").update(value="4GiB"), "GOMEMLIMIT",
+        lambda m: variable(m, "GOMEMLIMIT").update(value="8GiB"), "GOMEMLIMIT",
     ),
     "a port that is not declared": (
         "weaviate", "StatefulSet", "weaviate",
@@ -144,6 +144,10 @@ REFUSED: dict[str, tuple[str, str, str, Break, str]] = {
     "all nodes on one machine": (
         "weaviate", "StatefulSet", "weaviate",
         lambda m: pod(m)["topologySpreadConstraints"].pop(), "share one machine",
+    ),
+    "two nodes on one machine, where there are only two": (
+        "weaviate", "StatefulSet", "weaviate",
+        lambda m: pod(m)["topologySpreadConstraints"][1].pop("minDomains"), "minDomains",
     ),
     "nodes that are hidden until they are ready": (
         "weaviate", "Service", "weaviate-nodes",

@@ -10,6 +10,7 @@ import httpx
 import numpy as np
 import pytest
 from groundline_filters import parse
+from groundline_lexical import searched_words
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
 from groundline_tests.weaviate import API_KEY, Cluster
 from groundline_weaviate import (
@@ -20,7 +21,6 @@ from groundline_weaviate import (
     Weaviate,
     condition_of,
     open_weaviate,
-    searched_words,
 )
 from groundline_weaviate.client import BATCH
 from pydantic import SecretStr

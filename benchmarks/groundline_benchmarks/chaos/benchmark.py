@@ -14,6 +14,7 @@ from groundline_benchmarks.chaos.faults import Bounds, Fault, Rig
 from groundline_benchmarks.chaos.load import Asked, Kind, Load, Outcome, http_client
 from groundline_benchmarks.measuring.goals import Goal
 from groundline_benchmarks.measuring.running import Report
+from groundline_benchmarks.measuring.statistics import percentile
 from groundline_benchmarks.measuring.suite import Suite
 
 __all__ = ["FaultFigures", "measure_fault", "prepared_load"]
@@ -26,9 +27,7 @@ _EJECTED_SECONDS: Final = 3.0
 _SETTLE_SECONDS: Final = 120.0
 _HEALTH_SECONDS: Final = 0.25
 _BEST_CLIENTS: Final = 24
-_OVERLOAD: Final = 2.0
 _TICK_SECONDS: Final = 0.01
-_GOODPUT_SHARE: Final = 0.9
 
 
 @dataclass(slots=True)
@@ -83,6 +82,12 @@ class FaultFigures:
         return answered / max(1e-9, self.end - self.begin)
 
     @property
+    def refused_seconds(self) -> float:
+        """Duration of 99 % of the requests that failed during the fault, in seconds."""
+        refused = [one.seconds for one in self.during if one.outcome is Outcome.FAILED]
+        return percentile(refused, 0.99) if refused else 0.0
+
+    @property
     def slowest_seconds(self) -> float:
         return max((one.seconds for one in self.asked), default=0.0)
 
@@ -117,6 +122,7 @@ class FaultFigures:
             ("slowest, s", self.slowest_seconds, bounds.slowest_seconds),
             ("slowest from 3 s on, s", self.slowest_later_seconds, bounds.slowest_later_seconds),
             ("last failure after the end, s", self.well_after_seconds, bounds.well_after_seconds),
+            ("99 % of refusals within, s", self.refused_seconds, bounds.refused_seconds),
             ("unready after, s", self.unready_after_seconds, bounds.unready_after_seconds),
         ):
             if limit is not None:
@@ -136,7 +142,7 @@ class FaultFigures:
             found.append(Goal("refused calls for each chat", calls, bounds.calls_for_each_chat))
         if self.best_rate is not None:
             best = max(1e-9, self.best_rate)
-            found.append(Goal("goodput / best", self.goodput / best, _GOODPUT_SHARE, is_minimum=True))
+            found.append(Goal("goodput / best", self.goodput / best, bounds.goodput_share, is_minimum=True))
         return found
 
 
@@ -159,9 +165,9 @@ async def measure_fault(
     load.asked = []
     watch = asyncio.create_task(_watch_health(load.client, figures.health))
     try:
-        async with load.running(searches=4, chats=2, hand_ins=1):
+        async with load.running(searches=4, chats=2, hand_ins=1, completions=1):
             await asyncio.sleep(_BEFORE_SECONDS)
-            if fault.is_overload:
+            if fault.overload:
                 figures.best_rate = await _best_rate(load, seconds)
             refused = rig.provider.refused_calls
             figures.begin = time.monotonic()
@@ -169,9 +175,9 @@ async def measure_fault(
                 for _ in range(fault.burst):
                     searches.create_task(load.search())
                 end, sent = figures.begin + seconds, 0
-                while fault.is_overload and (moment := time.monotonic()) < end:
+                while fault.overload and (moment := time.monotonic()) < end:
                     # By the clock, however busy this process is.
-                    due = int((moment - figures.begin) * _OVERLOAD * max(1.0, figures.best_rate or 0.0))
+                    due = int((moment - figures.begin) * fault.overload * max(1.0, figures.best_rate or 0.0))
                     for _ in range(due - sent):
                         searches.create_task(load.search())
                     sent = max(due, sent)

@@ -13,6 +13,7 @@ from groundline_benchmarks.chaos.faults import FAULTS, Rig
 from groundline_benchmarks.chaos.gateway import second_gateway
 from groundline_benchmarks.chaos.load import Outcome
 from groundline_benchmarks.chat.provider import Provider, serving_provider
+from groundline_benchmarks.measuring.databases import database_option, suite_database
 from groundline_benchmarks.measuring.goals import Goal, goals_as_json, print_goals
 from groundline_benchmarks.measuring.options import number
 from groundline_benchmarks.measuring.running import MeasurementError, Report, run
@@ -34,14 +35,17 @@ _TOKENS: Final = 20
     multiple=True,
     help="Only this one; may be given several times.",
 )
-@number("--seconds", 12.0, "How long each fault lasts.")
+@number("--seconds", 60.0, "How long each fault lasts; a short one hides what hangs as long as it does.")
+@database_option
 @json_option
-def chaos(names: Sequence[str], seconds: float, as_json: bool) -> None:
+def chaos(names: Sequence[str], seconds: float, database_url: str | None, as_json: bool) -> None:
     """Measure faults, one after the other, in a suite of its own under load: two gateways, two of each
     service.
 
     Searches, chats and hand-ins come all the time, each with a word that only one document has, so that a
     wrong answer is recognised. Exits with 1 if a bound is missed.
+
+    The server of --database-url is stopped for a while, and one of its processes killed.
     """
 
     async def measure(report: Report) -> list[FaultFigures]:
@@ -49,7 +53,10 @@ def chaos(names: Sequence[str], seconds: float, as_json: bool) -> None:
             report(f"starting a suite of {_REPLICAS} replicas")
             async with (
                 serving_provider(Provider(tokens=_TOKENS)) as provider,
-                started_suite(directory, provider.environment, replicas=_REPLICAS) as suite,
+                suite_database(database_url) as environment,
+                started_suite(
+                    directory, {**provider.environment, **environment}, replicas=_REPLICAS
+                ) as suite,
             ):
                 rig = Rig(suite, provider)
                 try:

@@ -34,7 +34,7 @@ type Happening = Callable[[Rig], AbstractAsyncContextManager[None]]
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Maximum of each figure. `None`: not limited for this fault."""
+    """Bounds of figures, maxima unless they say otherwise. `None`: not limited for this fault."""
 
     failed_percent: float | None = None
     """Share of searches and chats that begin during the fault and fail, in percent."""
@@ -56,6 +56,10 @@ class Bounds:
     """Searches that begin during the fault and fail."""
     reasons: frozenset[str] | None = None
     """Permitted reasons of failures."""
+    refused_seconds: float | None = None
+    """Duration of 99 % of the refusals, in seconds."""
+    goodput_share: float = 0.9
+    """Minimum share of the rate before an overload that is answered during it."""
     calls_for_each_chat: float | None = None
     """Calls that the provider refuses, for each chat that begins during the fault."""
 
@@ -69,8 +73,8 @@ class Fault:
     bounds: Bounds
     burst: int = 0
     """Number of searches sent at once when it begins."""
-    is_overload: bool = False
-    """Whether searches come at twice the rate that the suite has just answered."""
+    overload: float = 0.0
+    """Rate of further searches, as a multiple of what the suite has just answered; 0: none."""
 
 
 def _stopped(name: str) -> Happening:
@@ -275,6 +279,7 @@ FAULTS: Final[Mapping[str, Fault]] = {
         _stopped("ingestor-1"),
         Bounds(failed_percent=2, cut=0, slowest_seconds=10),
     ),
+    "bridge-hangs": Fault("One of two bridges is stopped.", _stopped("bridge-1"), _ONE_OF_TWO),
     "retriever-killed": Fault("One of two retrievers is killed.", _killed("retriever-1"), _ONE_OF_TWO),
     "generator-killed": Fault("One of two generators is killed.", _killed("generator-1"), _ONE_OF_TWO),
     "coordinator-killed": Fault(
@@ -344,7 +349,20 @@ FAULTS: Final[Mapping[str, Fault]] = {
         "Searches come at twice the rate that the suite answers.",
         _nothing,
         Bounds(slowest_seconds=30, well_after_seconds=10, is_ready=True, reasons=_REFUSED),
-        is_overload=True,
+        overload=2.0,
+    ),
+    "overload-10x": Fault(
+        "Searches come at ten times the rate that the suite answers.",
+        _nothing,
+        Bounds(
+            slowest_seconds=30,
+            well_after_seconds=2,
+            is_ready=True,
+            reasons=_REFUSED,
+            refused_seconds=0.3,
+            goodput_share=0.85,
+        ),
+        overload=10.0,
     ),
 }
 """Faults by name, as `--fault` takes it."""

@@ -42,6 +42,8 @@ class Kind(StrEnum):
 
     SEARCH = "search"
     CHAT = "chat"
+    COMPLETION = "completion"
+    """Question by the OpenAI API, through the bridge."""
     INGEST = "ingest"
 
 
@@ -148,7 +150,9 @@ class Load:
         self.known = list(self.handed_in)
 
     @asynccontextmanager
-    async def running(self, *, searches: int, chats: int, hand_ins: int) -> AsyncIterator[None]:
+    async def running(
+        self, *, searches: int, chats: int, hand_ins: int, completions: int = 0
+    ) -> AsyncIterator[None]:
         """Run this many clients within the block; requests under way at its end are awaited."""
         ended = asyncio.Event()
 
@@ -162,6 +166,7 @@ class Load:
                 (self.search, searches, 0.05),
                 (self.chat, chats, 0.1),
                 (self.hand_in, hand_ins, 0.3),
+                (self.complete, completions, 0.1),
             ):
                 for _ in range(count):
                     group.create_task(client(ask, pause))
@@ -207,6 +212,21 @@ class Load:
                 note(Outcome.CUT)
             else:
                 note(*_judged(found, last["completed"].get("degraded", ())))
+
+    async def complete(self) -> None:
+        """Ask a question about a document by its marker, in the OpenAI API."""
+        word = self._next_known()
+        question = {"role": "user", "content": f"What is the code of {word}?"}
+        async with self._noted(Kind.COMPLETION) as note:
+            response = await self.client.post(
+                "/v1/chat/completions", json={"model": COLLECTION, "messages": [question]}
+            )
+            if response.is_error:
+                note(Outcome.FAILED, _openai_reason(response.text))
+                return
+            answer = response.json()["groundline"]
+            found = word in json.dumps(answer.get("sources", ()))
+            note(*_judged(found, answer["completed"].get("degraded", ())))
 
     async def hand_in(self) -> None:
         """Hand a new document in, once more with the same request id until it is acknowledged."""
@@ -291,3 +311,10 @@ def _reason(body: str) -> str:
     except ValueError:
         return "NO_JSON"
     return next((str(one["reason"]) for one in details if "reason" in one), "")
+
+
+def _openai_reason(body: str) -> str:
+    try:
+        return str(json.loads(body)["error"]["code"]).upper()
+    except ValueError:
+        return "NO_JSON"

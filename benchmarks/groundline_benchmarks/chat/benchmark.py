@@ -24,6 +24,7 @@ from groundline_benchmarks.chat.quality import (
     spread,
 )
 from groundline_benchmarks.chat.streams import StreamStep, measure_streams, sustained
+from groundline_benchmarks.measuring.databases import suite_database
 from groundline_benchmarks.measuring.goals import Goal, goals_as_json
 from groundline_benchmarks.measuring.load import services_to_postgres
 from groundline_benchmarks.measuring.running import Report
@@ -92,6 +93,8 @@ class ChatBench:
     memory_chats: int = 2_000
     tokens: int = 200
     tokens_per_second: float = 100.0
+    database_url: str | None = None
+    """URL of the server of its databases; None: embedded ones."""
     report: Report = lambda _line: None
 
     async def run(self) -> ChatFigures:
@@ -137,7 +140,8 @@ class ChatBench:
     ) -> AsyncIterator[tuple[Suite, AsyncClient]]:
         self.report(f"{directory.name}: starting a suite")
         async with (
-            started_suite(directory, environment) as suite,
+            suite_database(self.database_url) as database,
+            started_suite(directory, {**environment, **database}) as suite,
             suite.connection.client() as client,
         ):
             yield suite, client

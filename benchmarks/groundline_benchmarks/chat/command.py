@@ -9,6 +9,7 @@ from groundline_cli.terminal import print_columns, print_json
 
 from groundline_benchmarks.chat.benchmark import ChatBench, ChatFigures, EvaluationInput
 from groundline_benchmarks.chat.latency import OVERHEAD
+from groundline_benchmarks.measuring.databases import database_option
 from groundline_benchmarks.measuring.goals import print_goals
 from groundline_benchmarks.measuring.options import number
 from groundline_benchmarks.measuring.running import Report, run
@@ -26,6 +27,7 @@ __all__ = ["chat"]
 @number("--memory-chats", 2000, "Chats between the two looks at the memory.", minimum=0)
 @number("--tokens", 200, "Tokens of an answer.")
 @number("--tokens-per-second", 100.0, "The model's speed.")
+@database_option
 @json_option
 def chat(
     sets: tuple[str, ...],
@@ -36,6 +38,7 @@ def chat(
     memory_chats: int,
     tokens: int,
     tokens_per_second: float,
+    database_url: str | None,
     as_json: bool,
 ) -> None:
     """Measure answers in suites started for this and stopped after it.
@@ -66,6 +69,7 @@ def chat(
             memory_chats=memory_chats,
             tokens=tokens,
             tokens_per_second=tokens_per_second,
+            database_url=database_url,
             report=report,
         ).run()
 

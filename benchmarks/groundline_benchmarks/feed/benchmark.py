@@ -13,7 +13,6 @@ from typing import Final
 import numpy as np
 from google.protobuf import json_format
 from groundline.v1 import collection_pb2
-from groundline_cli.stack.postgres import EmbeddedPostgres
 from groundline_database import (
     DatabaseSettings,
     Pool,
@@ -38,6 +37,7 @@ from groundline_weaviate import Extent, Space, Weaviate, WeaviateSettings, condi
 from pydantic import SecretStr
 
 from groundline_benchmarks.ingest.corpus import CHUNKS_PER_DOCUMENT, GivenVectors, documents
+from groundline_benchmarks.measuring.databases import database_server
 from groundline_benchmarks.measuring.running import Report
 from groundline_benchmarks.measuring.suite import working_directory
 
@@ -68,21 +68,23 @@ class Figure:
 
 
 async def measure(
-    sizes: Sizes, weaviate: WeaviateSettings, data_dir: Path | None, report: Report
+    sizes: Sizes, weaviate: WeaviateSettings, data_dir: Path | None, database_url: str | None, report: Report
 ) -> list[Figure]:
-    """Feed a running engine from a PostgreSQL of its own, into a class that is dropped afterwards."""
+    """Feed a running engine from a new database, into a class that is dropped afterwards."""
     settings = weaviate.model_copy(update={"class_prefix": f"Bench{uuid.uuid4().hex[:8]}"})
     with working_directory(data_dir) as directory:
-        async with EmbeddedPostgres(directory) as server, open_weaviate(settings) as client:
-            dsn = SecretStr(await server.create_database("bench_feed"))
-            database = MigrationSettings(database_url=dsn, pool_max_size=10)
+        async with (
+            database_server(database_url, directory) as databases,
+            databases() as url,
+            open_weaviate(settings) as client,
+        ):
+            database = MigrationSettings(database_url=SecretStr(url), pool_max_size=10)
             await migrate(database)
             try:
                 return await _measure(sizes, database, client, report)
             finally:
                 for model in (GivenVectors.model, OTHER_MODEL):
                     await client.drop(Space(model, GivenVectors.dimensions))
-                await server.drop_database("bench_feed")
 
 
 async def _measure(

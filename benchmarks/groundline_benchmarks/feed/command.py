@@ -11,6 +11,7 @@ from pydantic import AnyHttpUrl, SecretStr
 
 from groundline_benchmarks.feed.benchmark import Sizes, measure
 from groundline_benchmarks.ingest.corpus import only_warnings
+from groundline_benchmarks.measuring.databases import database_option
 from groundline_benchmarks.measuring.options import number
 from groundline_benchmarks.measuring.running import run
 
@@ -36,6 +37,7 @@ __all__ = ["feed"]
 @click.option(
     "--data-dir", type=click.Path(path_type=Path), help="Directory of the database. Default: temporary."
 )
+@database_option
 @json_option
 def feed(
     http_url: str,
@@ -45,12 +47,12 @@ def feed(
     chunks: int,
     documents: int,
     data_dir: Path | None,
+    database_url: str | None,
     as_json: bool,
 ) -> None:
     """Measure feeding Weaviate: the cost of recording changes, chunks per second, time from commit to found.
 
-    Takes a running engine, where it creates a class and drops it, and a PostgreSQL of its own; the suite need
-    not run.
+    Takes a running engine, where it creates a class and drops it; the suite need not run.
     """
     only_warnings()
     settings = WeaviateSettings(
@@ -59,7 +61,7 @@ def feed(
         api_key=SecretStr(api_key_file.read_text().strip()) if api_key_file else None,
         replication_factor=replication_factor,
     )
-    figures = run(lambda report: measure(Sizes(chunks, documents), settings, data_dir, report))
+    figures = run(lambda report: measure(Sizes(chunks, documents), settings, data_dir, database_url, report))
     if as_json:
         print_json({"figures": [asdict(one) for one in figures]})
     else:

@@ -5,6 +5,7 @@ from groundline_cli.commands.gateway import json_option
 from groundline_cli.terminal import print_columns, print_json
 
 from groundline_benchmarks.idle.benchmark import IdleFigures, measure_idle
+from groundline_benchmarks.measuring.databases import database_option, suite_database
 from groundline_benchmarks.measuring.goals import goals_as_json, print_goals
 from groundline_benchmarks.measuring.options import number
 from groundline_benchmarks.measuring.running import Report, run
@@ -15,8 +16,9 @@ __all__ = ["idle"]
 
 @click.command()
 @number("--seconds", 60.0, "How long to watch; the system counts in steps of 10 ms.", minimum=0)
+@database_option
 @json_option
-def idle(seconds: float, as_json: bool) -> None:
+def idle(seconds: float, database_url: str | None, as_json: bool) -> None:
     """Measure the processor time of a suite that nobody uses.
 
     Starts a suite of its own, uses it once, and then watches every process: the services, PostgreSQL with its
@@ -26,7 +28,11 @@ def idle(seconds: float, as_json: bool) -> None:
     async def measure(report: Report) -> IdleFigures:
         with working_directory(None) as directory:
             report("starting a suite")
-            async with started_suite(directory, {}) as suite, suite.connection.client() as client:
+            async with (
+                suite_database(database_url) as environment,
+                started_suite(directory, environment) as suite,
+                suite.connection.client() as client,
+            ):
                 return await measure_idle(suite, client, seconds, report)
 
     figures = run(measure)

@@ -18,13 +18,12 @@ from typing import IO, Any, Final
 import numpy as np
 from google.protobuf import json_format
 from groundline.v1 import collection_pb2, job_pb2
-from groundline_cli.stack.postgres import EmbeddedPostgres
 from groundline_database import Pool, acquire, keep_session, open_pool, register_vectors
 from groundline_embedding import EmbeddingSettings, create_embedder
 from groundline_embedding.local import models
 from groundline_embedding.local.embedder import batches_by_length
 from groundline_extraction.documents import GivenDocument
-from groundline_indexing.chunks import CHUNK_COLUMNS, chunk_records
+from groundline_indexing.chunks import CHUNK_COLUMNS, Destination, chunk_records
 from groundline_indexing.collections import EVERYONE, StoredCollection
 from groundline_indexing.imports.loading import import_files
 from groundline_indexing.imports.records import ImportProgress
@@ -53,6 +52,7 @@ from groundline_benchmarks.ingest.corpus import (
     large_text,
     texts_of_words,
 )
+from groundline_benchmarks.measuring.databases import Databases, database_server
 from groundline_benchmarks.measuring.running import MeasurementError, Report
 from groundline_benchmarks.measuring.suite import working_directory
 from groundline_benchmarks.measuring.texts import DIMENSIONS
@@ -104,24 +104,25 @@ class Measure:
         return None if self.reference is None else round(self.figure / self.reference, 3)
 
 
-async def measure(sizes: Sizes, data_dir: Path | None, report: Report) -> list[Measure]:
-    """Measure the parts that the sizes ask for, on a server of its own; `report` gets each step."""
+async def measure(
+    sizes: Sizes, data_dir: Path | None, database_url: str | None, report: Report
+) -> list[Measure]:
+    """Measure the parts that the sizes ask for, on the server of a URL or one of its own; `report` gets each
+    step."""
     with working_directory(data_dir) as directory:
-        async with EmbeddedPostgres(directory) as server:
-            return await measure_on(server, sizes, report)
+        async with database_server(database_url, directory) as databases:
+            return await measure_on(databases, sizes, report)
 
 
-async def measure_on(server: EmbeddedPostgres, sizes: Sizes, report: Report) -> list[Measure]:
+async def measure_on(databases: Databases, sizes: Sizes, report: Report) -> list[Measure]:
     """Measure in a database that is dropped afterwards."""
-    name = f"bench_{uuid.uuid4().hex[:12]}"
-    dsn = SecretStr(await server.create_database(name))
-    try:
-        settings = MigrationSettings(database_url=dsn, pool_max_size=POOL_SIZE)
+    async with databases() as url:
+        settings = MigrationSettings(database_url=SecretStr(url), pool_max_size=POOL_SIZE)
         await migrate(settings)
         async with open_pool(settings, init=register_vectors, reset=keep_session) as pool:
             async with acquire(pool) as connection:
                 lexical = await detect_lexical_index(connection)
-            bench = _Bench(pool, lexical, dsn, report)
+            bench = _Bench(pool, lexical, settings.database_url, report)
             measures = []
             if sizes.chunks:
                 measures += await bench.storing(sizes.chunks)
@@ -130,8 +131,6 @@ async def measure_on(server: EmbeddedPostgres, sizes: Sizes, report: Report) -> 
             if sizes.document_mib:
                 measures += await bench.large_document(sizes.document_mib)
             return measures
-    finally:
-        await server.drop_database(name)
 
 
 class _Bench:
@@ -424,7 +423,8 @@ def _write_records(file: IO[str], rows: Sequence[NewVersion]) -> None:
 
 def _records(rows: Sequence[NewVersion]) -> Iterator[tuple[Any, ...]]:
     document = {"document_id": uuid.uuid4(), "update_time": datetime.now(UTC)}
-    return (record for new in rows for record in chunk_records((1, "floor"), new, document))
+    into = Destination(1, "floor", "english")
+    return (record for new in rows for record in chunk_records(into, new, document))
 
 
 class _BareModel:

@@ -9,6 +9,7 @@ from groundline_cli.terminal import print_columns, print_json
 
 from groundline_benchmarks.ingest.benchmark import Measure, Sizes, measure
 from groundline_benchmarks.ingest.corpus import only_warnings
+from groundline_benchmarks.measuring.databases import database_option
 from groundline_benchmarks.measuring.options import number
 from groundline_benchmarks.measuring.running import run
 
@@ -22,8 +23,11 @@ __all__ = ["ingest"]
 @click.option(
     "--data-dir", type=click.Path(path_type=Path), help="Directory of the database. Default: temporary."
 )
+@database_option
 @json_option
-def ingest(chunks: int, texts: int, document_mib: int, data_dir: Path | None, as_json: bool) -> None:
+def ingest(
+    chunks: int, texts: int, document_mib: int, data_dir: Path | None, database_url: str | None, as_json: bool
+) -> None:
     """Storing, ingesting with the local model, the memory that a large text takes.
 
     \b
@@ -33,11 +37,11 @@ def ingest(chunks: int, texts: int, document_mib: int, data_dir: Path | None, as
     ingested   documents handed in: queue, extraction, chunking, embedding, storing
 
     Each is compared to what PostgreSQL or onnxruntime alone makes of the same rows or tokens in this run,
-    with the same settings. Starts a PostgreSQL of its own; the suite need not run.
+    with the same settings. The suite need not run.
     """
     only_warnings()
     sizes = Sizes(chunks, texts, document_mib)
-    measures = run(lambda report: measure(sizes, data_dir, report))
+    measures = run(lambda report: measure(sizes, data_dir, database_url, report))
     if as_json:
         print_json({"sizes": asdict(sizes), "measures": [_as_json(one) for one in measures]})
     else:

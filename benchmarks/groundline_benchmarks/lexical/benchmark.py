@@ -1,16 +1,14 @@
 """Indexes of the same texts by each engine, and the same searches of them."""
 
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import batched
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import asyncpg
 import numpy as np
-from groundline_cli.stack.postgres import EmbeddedPostgres
 from groundline_lexical import (
     Connection,
     LexicalIndex,
@@ -20,6 +18,7 @@ from groundline_lexical import (
 )
 from groundline_lexical.detection import BACKENDS
 
+from groundline_benchmarks.measuring.databases import Databases
 from groundline_benchmarks.measuring.load import Figures, measure_load, measure_serially
 from groundline_benchmarks.measuring.running import MeasurementError, Report
 from groundline_benchmarks.measuring.texts import texts
@@ -30,13 +29,8 @@ __all__ = [
     "LIMIT",
     "EngineFigures",
     "IndexFigures",
-    "databases_of_embedded",
-    "databases_on",
     "measure_engines",
 ]
-
-type Databases = Callable[[], AbstractAsyncContextManager[str]]
-"""Makes a new database, gives its URL, and drops it."""
 
 CLIENTS: Final = 4
 LIMIT: Final = 50
@@ -46,7 +40,6 @@ _INSERTED_AT_ONCE: Final = 50
 """Rows per transaction, as a document's chunks are written."""
 
 _SEED: Final = 20_261
-_DATABASE: Final = "groundline_bench_lexical"
 _TABLE: Final = "chunks_p1"
 _LANGUAGE: Final = "english"
 _SETTINGS: Final = {
@@ -102,37 +95,6 @@ async def measure_engines(databases: Databases, chunks: int, report: Report) -> 
     if not figures:
         raise MeasurementError("the server offers no lexical index that is supported")
     return figures
-
-
-def databases_on(url: str) -> Databases:
-    """Create databases on a server, for a role that may do so."""
-
-    @asynccontextmanager
-    async def database() -> AsyncIterator[str]:
-        admin = await asyncpg.connect(url)
-        try:
-            await admin.execute(f"CREATE DATABASE {_DATABASE}")
-            try:
-                yield urlsplit(url)._replace(path=f"/{_DATABASE}").geturl()
-            finally:
-                await admin.execute(f"DROP DATABASE {_DATABASE} WITH (FORCE)")
-        finally:
-            await admin.close()
-
-    return database
-
-
-def databases_of_embedded(server: EmbeddedPostgres) -> Databases:
-    """Create databases on a running embedded server."""
-
-    @asynccontextmanager
-    async def database() -> AsyncIterator[str]:
-        try:
-            yield await server.create_database(_DATABASE)
-        finally:
-            await server.drop_database(_DATABASE)
-
-    return database
 
 
 @asynccontextmanager

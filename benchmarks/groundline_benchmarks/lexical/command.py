@@ -4,17 +4,15 @@ from dataclasses import asdict
 
 import click
 from groundline_cli.commands.gateway import json_option
-from groundline_cli.stack.postgres import EmbeddedPostgres
 from groundline_cli.terminal import print_columns, print_json
 
 from groundline_benchmarks.lexical.benchmark import (
     CLIENTS,
     LIMIT,
     EngineFigures,
-    databases_of_embedded,
-    databases_on,
     measure_engines,
 )
+from groundline_benchmarks.measuring.databases import database_option, database_server
 from groundline_benchmarks.measuring.options import number
 from groundline_benchmarks.measuring.running import Report, run
 from groundline_benchmarks.measuring.suite import working_directory
@@ -23,15 +21,10 @@ __all__ = ["lexical"]
 
 
 @click.command()
-@click.option(
-    "--url",
-    metavar="URL",
-    envvar="GROUNDLINE_BENCH_POSTGRES_URL",
-    help="A PostgreSQL server, with the right to create databases and extensions. Default: an embedded one.",
-)
 @number("--chunks", 20_000, "Chunks of 150 words to index.", minimum=100)
+@database_option
 @json_option
-def lexical(url: str | None, chunks: int, as_json: bool) -> None:
+def lexical(chunks: int, database_url: str | None, as_json: bool) -> None:
     """Measure the keyword engines of a server: latency, throughput, inserts and size of the index.
 
     Each in a database of its own that is dropped at the end, once as live inserts leave the index and once
@@ -39,12 +32,9 @@ def lexical(url: str | None, chunks: int, as_json: bool) -> None:
     """
 
     async def measure(report: Report) -> list[EngineFigures]:
-        if url is not None:
-            return await measure_engines(databases_on(url), chunks, report)
         with working_directory(None) as directory:
-            report("starting PostgreSQL")
-            async with EmbeddedPostgres(directory / "postgres") as server:
-                return await measure_engines(databases_of_embedded(server), chunks, report)
+            async with database_server(database_url, directory / "postgres") as databases:
+                return await measure_engines(databases, chunks, report)
 
     figures = run(measure)
     if as_json:

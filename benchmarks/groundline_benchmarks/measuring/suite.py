@@ -7,11 +7,13 @@ import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
+import asyncpg
+import psutil
 from groundline_cli.connection import Connection
 
 __all__ = [
@@ -64,7 +66,7 @@ class Suite:
 
     def pid(self, name: str) -> int:
         """Return the current process id of a part, which may have been started again."""
-        return int(json.loads(self.ready_file.read_text())["pids"][name])
+        return int(json.loads(self.ready_file.read_text())["pids"].get(name, self.pids[name]))
 
 
 @contextmanager
@@ -105,10 +107,13 @@ async def started_suite(
                     raise SuiteFailedError(f"the suite did not start:\n{_last_words(directory)}")
                 await asyncio.sleep(_LOOK_AGAIN_SECONDS)
         ready = json.loads(ready_file.read_text())
+        pids = {**ready["pids"], SUPERVISOR: process.pid}
+        if "postgres" not in pids:
+            pids["postgres"] = await _postmaster(ready["database_url"])
         yield Suite(
             connection=Connection(ready["gateway"], ready["api_key"]),
             addresses=ready["services"],
-            pids={**ready["pids"], SUPERVISOR: process.pid},
+            pids=pids,
             database_url=ready["database_url"],
             ready_file=ready_file,
         )
@@ -118,6 +123,21 @@ async def started_suite(
         raise SuiteFailedError("the suite did not start in time") from error
     finally:
         await _stop(process)
+
+
+async def _postmaster(database_url: str) -> int:
+    """Return the process id of a database's server. Raises SuiteFailedError if it is on another machine: its
+    processor time belongs to the figures."""
+    connection = await asyncpg.connect(database_url, timeout=10)
+    try:
+        name = await connection.fetchval("SELECT current_database()")
+        with suppress(psutil.NoSuchProcess):
+            backend = psutil.Process(connection.get_server_pid())
+            if name in " ".join(backend.cmdline()):
+                return int(backend.ppid())
+    finally:
+        await connection.close()
+    raise SuiteFailedError("the database's server does not run on this machine, where it could be measured")
 
 
 def _open_log(directory: Path) -> IO[bytes]:

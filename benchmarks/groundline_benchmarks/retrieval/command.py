@@ -9,6 +9,7 @@ import click
 from groundline_cli.commands.gateway import json_option
 from groundline_cli.terminal import print_columns, print_json
 
+from groundline_benchmarks.measuring.databases import database_option, suite_database
 from groundline_benchmarks.measuring.goals import goals_as_json, print_goals
 from groundline_benchmarks.measuring.load import Figures, services_to_postgres
 from groundline_benchmarks.measuring.options import number
@@ -73,6 +74,7 @@ _PROCESSOR_HEADINGS: Final = (
     type=click.Path(file_okay=False, path_type=Path),
     help="Keep the database here, so that the next run finds it loaded. Default: it is removed.",
 )
+@database_option
 @json_option
 def retrieval(
     chunks: tuple[int, ...],
@@ -81,6 +83,7 @@ def retrieval(
     queries: int,
     seconds: float,
     data_dir: Path | None,
+    database_url: str | None,
     as_json: bool,
 ) -> None:
     """Retrieval by mode: latency, throughput, processor time, memory.
@@ -102,11 +105,15 @@ def retrieval(
     loaded. The nodes must keep their data where --data-dir is given.
     """
 
+    if data_dir is not None and database_url is not None:
+        raise click.UsageError("--data-dir keeps an embedded database: it does not go with --database-url")
+
     async def measure(report: Report) -> tuple[list[Result], Fed | None, Nodes | None]:
         weaviate = weaviate_settings() if search_index == "weaviate" else None
         with working_directory(data_dir) as directory:
             async with AsyncExitStack() as stack:
-                suite = await stack.enter_async_context(started_suite(directory, {}))
+                environment = await stack.enter_async_context(suite_database(database_url))
+                suite = await stack.enter_async_context(started_suite(directory, environment))
                 client = await stack.enter_async_context(suite.connection.client())
                 loaded = await load(client, suite.database_url, chunks, report)
                 other = None
@@ -127,11 +134,16 @@ def retrieval(
     async def measure_small(report: Report) -> tuple[SmallCollections, float]:
         assert collections is not None
         with working_directory(data_dir) as directory:
-            async with started_suite(directory, ENVIRONMENT) as suite, suite.connection.client() as client:
-                measured = await measure_small_collections(
-                    suite, client, collections, queries, seconds, report
-                )
-            return measured, await measure_start(directory, report)
+            async with suite_database(database_url) as database:
+                environment = {**ENVIRONMENT, **database}
+                async with (
+                    started_suite(directory, environment) as suite,
+                    suite.connection.client() as client,
+                ):
+                    measured = await measure_small_collections(
+                        suite, client, collections, queries, seconds, report
+                    )
+                return measured, await measure_start(directory, environment, report)
 
     if collections is not None:
         small = run(measure_small)

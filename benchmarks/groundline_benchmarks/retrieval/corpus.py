@@ -20,13 +20,13 @@ from groundline_indexing.builds import builds_held_off
 from groundline_indexing.chunks import CHUNK_COLUMNS
 from groundline_indexing.partitions import move_collection
 from groundline_indexing.vector_indexes import vector_index_on
-from groundline_lexical import Connection, detect_lexical_index, lexical_text
+from groundline_lexical import TERMS, Connection, detect_lexical_index, lexical_text, stored_terms
 from groundline_retriever.adapters.postgres.store import open_chunk_store
 from groundline_retriever.domain import Parameters, Selection
 from groundline_signatures import signature
 from groundline_weaviate import Extent, Space, Weaviate, condition_of
 from numpy.typing import NDArray
-from pgvector import HalfVector
+from pgvector import HalfVector, SparseVector
 from pydantic import SecretStr
 
 from groundline_benchmarks.measuring.running import MeasurementError
@@ -222,10 +222,10 @@ async def _fill_and_index(
     # A partition has no HNSW index until it has some thousand chunks.
     if with_vector_index:
         definitions.setdefault("hnsw", f"CREATE INDEX {table}_embedding {vector_index_on(table, DIMENSIONS)}")
-    for _, _, name in await connection.fetch(_INDEXES, table):
-        await connection.execute(f"DROP INDEX {name}")
-    # Otherwise the ingestor would build the index of vectors while they are loaded.
+    # Otherwise the ingestor would build them while the rows are loaded.
     async with builds_held_off(connection, [partition_id]):
+        for _, _, name in await connection.fetch(_INDEXES, table):
+            await connection.execute(f"DROP INDEX {name}")
         of_vectors = np.random.default_rng(_SEED)
         begun = time.perf_counter()
         for batch in itertools.batched(rows, _BATCH):
@@ -345,6 +345,7 @@ async def _write(
         chunk = {
             "partition_id": partition_id, "collection_id": collection, "document_id": document_id,
             "chunk_index": 0, "original_text": text, "context_annotation": "", "lexical_text": lexical,
+            "lexical_terms": SparseVector(stored_terms(lexical, "english"), TERMS),
             "embedding": HalfVector(vector), "start_offset": 0, "end_offset": len(text),
             "siblings_before": 0, "siblings_after": 0, "signature": signature(text), "source_type": "file",
             "metadata": metadata, "allowed_principals": [], "update_time": now,

@@ -29,15 +29,23 @@ _SEMANTIC: Final = """
     ORDER BY embedding::halfvec(384) <=> $1 LIMIT {limit}
 """
 
-# pg_search refuses the condition beside its own: it gets the rows that an index on the metadata finds.
-_FILTERED: Final = "SELECT array_agg(chunk_id) FROM {table} WHERE {condition}"
+# pg_search refuses the condition beside its own and gets the keys that an index on the metadata finds; what
+# filters by itself gets the condition, and what does neither is asked for all matches.
+_PG_SEARCH_FILTERED: Final = """
+    SELECT chunk_id, paradedb.score(chunk_id) AS score FROM {table}
+    WHERE chunk_id @@@ paradedb.boolean(must => ARRAY[
+        paradedb.match('lexical_text', $1::text),
+        paradedb.const_score(0.0, paradedb.term_set(terms => ARRAY(
+            SELECT paradedb.term('chunk_id', chunk_id) FROM {table} WHERE {condition}
+        )))
+    ])
+    ORDER BY score DESC, chunk_id LIMIT {limit}
+"""
+_SELECTED: Final = "SELECT chunk_id, score FROM ({ranked}) AS ranked WHERE selected LIMIT {limit}"
 
 
 class Floor:
-    """Both statements at the same time on open connections, and the sum of their reciprocal ranks.
-
-    The keyword arm of a filtered search has a further statement, for the rows that the filter selects.
-    """
+    """Both statements at the same time on open connections, and the sum of their reciprocal ranks."""
 
     def __init__(
         self,
@@ -49,7 +57,6 @@ class Floor:
         self._pool, self._lexical, self._vectors = pool, lexical, vectors
         self._table = table = f"chunks_p{partition_id}"
         self._keyword = lexical.search_sql(table, "english", limit=LIMIT)
-        self._filtered_keyword = lexical.search_sql(table, "english", limit=LIMIT, chunk_ids="$2")
         self._texts = _TEXTS.format(table=table, partition_id=partition_id)
 
     async def search(self, case: Case, query: str) -> None:
@@ -81,10 +88,16 @@ class Floor:
         prepared = self._lexical.prepare_query(query, "english")
         if case.one_in is None:
             return await self._pool.fetch(self._keyword, prepared)
-        filtered = _FILTERED.format(table=self._table, condition=filter_sql(case.one_in))
-        async with self._pool.acquire() as connection:
-            selected = await connection.fetchval(filtered)
-            return await connection.fetch(self._filtered_keyword, prepared, selected)
+        condition = filter_sql(case.one_in)
+        if self._lexical.name == "pg_search":
+            filtered = _PG_SEARCH_FILTERED.format(table=self._table, condition=condition, limit=LIMIT)
+        elif self._lexical.capabilities.filters_in_index:
+            filtered = self._lexical.search_sql(self._table, "english", limit=LIMIT, condition=condition)
+        else:
+            columns = f"{condition} AS selected"
+            ranked = self._lexical.search_sql(self._table, "english", limit=None, columns=columns)
+            filtered = _SELECTED.format(ranked=ranked, limit=LIMIT)
+        return await self._pool.fetch(filtered, prepared)
 
     async def _semantic_arm(self, case: Case, query: str) -> Sequence[Any]:
         where = f"WHERE {filter_sql(case.one_in)}" if case.one_in is not None else ""

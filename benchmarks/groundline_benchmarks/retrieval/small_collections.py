@@ -142,12 +142,12 @@ async def measure_small_collections(
     )
 
 
-async def measure_start(directory: Path, report: Report) -> float:
+async def measure_start(directory: Path, environment: Mapping[str, str], report: Report) -> float:
     """Return the seconds from nothing to a suite that answers, on an existing database: its server,
     migrations and the readiness of every part."""
     report("starting again")
     begun = time.perf_counter()
-    async with started_suite(directory, ENVIRONMENT):
+    async with started_suite(directory, environment):
         return time.perf_counter() - begun
 
 

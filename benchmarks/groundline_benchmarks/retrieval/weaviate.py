@@ -5,7 +5,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -98,8 +98,6 @@ async def suite_on_weaviate(
     report("starting a suite that searches Weaviate")
     begun, (filled, _, _) = time.monotonic(), await _state(suite.database_url)
     async with started_suite(directory, environment) as other:
-        # The server belongs to the first one.
-        other = replace(other, pids={**other.pids, "postgres": suite.pids["postgres"]})
         try:
             chunks = await _filled(suite.database_url, report) - filled
             yield WeaviateSuite(other, settings, Fed(chunks, time.monotonic() - begun))

@@ -9,6 +9,7 @@ from groundline_cli.commands.gateway import json_option
 from groundline_cli.terminal import print_columns, print_json
 
 from groundline_benchmarks.chaos.benchmark import prepared_load
+from groundline_benchmarks.measuring.databases import database_option, suite_database
 from groundline_benchmarks.measuring.goals import goals_as_json, print_goals
 from groundline_benchmarks.measuring.options import number
 from groundline_benchmarks.measuring.running import MeasurementError, Report, run
@@ -22,8 +23,9 @@ _MISSED_EXIT_CODE: Final = 1
 
 @click.command()
 @number("--minutes", 10.0, "How long it is used, after half a minute to warm up.", minimum=0)
+@database_option
 @json_option
-def soak(minutes: float, as_json: bool) -> None:
+def soak(minutes: float, database_url: str | None, as_json: bool) -> None:
     """Measure the growth of memory, descriptors, connections and threads of each process under a steady load.
 
     Starts a suite of its own. Exits with 1 if something grows that should not, or a request fails.
@@ -32,7 +34,10 @@ def soak(minutes: float, as_json: bool) -> None:
     async def measure(report: Report) -> SoakFigures:
         with working_directory(None) as directory:
             report("starting a suite")
-            async with started_suite(directory, {}) as suite:
+            async with (
+                suite_database(database_url) as environment,
+                started_suite(directory, environment) as suite,
+            ):
                 try:
                     async with prepared_load(suite) as load:
                         return await measure_soak(suite, load, minutes, report)

@@ -196,9 +196,10 @@ async def _whole_text(client: AsyncClient, document: Document) -> str:
 
 
 def _chunk_row(chunk: Chunk) -> tuple[object, ...]:
-    page = (chunk.metadata or {}).get("page", "")
+    metadata = chunk.metadata or {}
+    pages = [str(metadata[name]) for name in ("page", "lastPage") if name in metadata]
     start = " ".join(chunk.text.split())[:_SHOWN_CHARACTERS]
-    return chunk.chunk_id, chunk.start_offset, chunk.end_offset, page, start
+    return chunk.chunk_id, chunk.start_offset, chunk.end_offset, "-".join(pages), start
 
 
 def _document_rows(document: Document) -> list[tuple[object, ...]]:

@@ -67,7 +67,7 @@ def up(
     """Run PostgreSQL, the services and the gateway until Ctrl-C.
 
     The services read their settings from GROUNDLINE_… variables. GROUNDLINE_DATABASE_URL replaces the
-    embedded PostgreSQL, GROUNDLINE_API_KEY the generated key. A service that crashes is started again.
+    embedded PostgreSQL, GROUNDLINE_API_KEY the generated key. What crashes is started again.
     """
     options = StackOptions(
         data_dir=data_dir,

@@ -139,19 +139,22 @@ class EmbeddedPostgres:
             self._remove_recorded_socket_dir()
             if not self._cluster.exists():
                 await self._initialise()
-            elif not await self._stopped_cleanly():
-                # A file, since recovery makes the cluster's own state clean again before the rebuild is done.
-                self._rebuild_marker.touch(mode=0o600)
-            write_private(self._cluster / "groundline.conf", _CONFIGURATION)
-            self._own(self._cluster / "groundline.conf")
             self._socket_dir = self._make_socket_dir()
-            self._process = await ChildProcess.start(self._server_command(self._socket_dir), self._log_path)
-            await self._wait_until_accepting()
-            await self._rebuild_bm25_indexes()
+            await self._serve(self._socket_dir)
             await self._ensure_database()
         except BaseException:
             await self.stop()
             raise
+
+    async def start_again(self) -> ChildProcess:
+        """Start the server anew after it has ended by itself, at the same address; return once it is usable.
+
+        Raises PostgresError.
+        """
+        assert self._socket_dir is not None, "it was started"
+        await self._end_of_leftovers()
+        await self._serve(self._socket_dir)
+        return self.process
 
     async def stop(self) -> None:
         """Shut the server down (fast: open transactions are rolled back) and remove its socket."""
@@ -188,6 +191,17 @@ class EmbeddedPostgres:
         """Drop a database, connections to it included."""
         async with self._superuser(_SUPERUSER) as connection:
             await connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+    async def _serve(self, socket_dir: Path) -> None:
+        """Start the server process, and mend what its last end has damaged."""
+        if not await self._stopped_cleanly():
+            # A file, since recovery makes the cluster's own state clean again before the rebuild is done.
+            self._rebuild_marker.touch(mode=0o600)
+        write_private(self._cluster / "groundline.conf", _CONFIGURATION)
+        self._own(self._cluster / "groundline.conf")
+        self._process = await ChildProcess.start(self._server_command(socket_dir), self._log_path)
+        await self._wait_until_accepting()
+        await self._rebuild_bm25_indexes()
 
     async def _initialise(self) -> None:
         """Create the cluster beside its final path and move it there: a half-made one is never used."""

@@ -1,6 +1,7 @@
 """One child process: a session and a log file of its own, and an end no later than its parent's."""
 
 import asyncio
+import json
 import os
 import shutil
 import signal
@@ -126,11 +127,22 @@ class ChildProcess:
 
     def obituary(self) -> str:
         """Return name, exit code or signal, log path and last log lines of an ended child, for a person to
-        read."""
+        read; of a program of the suite that refused to go on its own sentence."""
+        if (refusal := self._refusal()) is not None:
+            return f"{self.name}: {refusal}; log: {self.log_path}"
         ending = describe_exit(self.returncode) if self.returncode is not None else "is still running"
         tail = self.log_tail()
         report = f"{self.name} {ending}; log: {self.log_path}"
         return f"{report}\n{_indented(tail)}" if tail else report
+
+    def _refusal(self) -> str | None:
+        """Return the error with which a program of the suite has ended, if it is the last line of its log."""
+        try:
+            last = json.loads(self.log_tail(1))
+            error: str | None = last["error"] if last["event"] == "stopped" else None
+        except (ValueError, TypeError, KeyError):
+            return None
+        return error
 
 
 async def _finish(work: Coroutine[Any, Any, None]) -> None:

@@ -124,7 +124,7 @@ async def running_stack(
             database_url = postgres.dsn
         supervisor = await resources.enter_async_context(Supervisor(logs))
         if postgres is not None:
-            supervisor.adopt(postgres.process)
+            supervisor.adopt(postgres.process, postgres.start_again)
         environment = services_environment(options.environ, database_url)
 
         with _step(report, "schema migrated"):
@@ -175,8 +175,8 @@ async def run_until_stopped(
     """Run the suite until SIGINT or SIGTERM; call it on the main thread.
 
     `after_ready` runs when everything answers, before the ready files are written and `announce` is called.
-    Once it is ready, a service or a gateway that crashes is started again. Raises StackError when the suite
-    cannot start, when a child crashes again and again, and when PostgreSQL ends. Further signals while it
+    Once it is ready, a child that crashes is started again. Raises StackError when the suite cannot start,
+    and when a child crashes again and again. Further signals while it
     stops change nothing: stopping is bounded, and a stop cut short would leave processes behind.
     """
     with _cancelled_by_signals(report):

@@ -22,7 +22,7 @@ class Supervisor:
     """A supervisor that starts children, notices the first that ends, and stops all in reverse order of their
     start.
 
-    Once `restart_crashed` was called, a child that it started itself is started again when it ends.
+    Once `restart_crashed` was called, a child is started again when it ends.
 
     Use as an async context manager: leaving it, for whatever reason, leaves no child behind.
     """
@@ -47,15 +47,16 @@ class Supervisor:
 
     async def start(self, command: Command) -> ChildProcess:
         """Start a child that must keep running."""
-        child = await ChildProcess.start(command, self._log_path(command))
-        self._children.append(child)
-        self._watchers.append(asyncio.create_task(self._keep(child)))
+        log_path = self._log_path(command)
+        child = await ChildProcess.start(command, log_path)
+        self.adopt(child, lambda: ChildProcess.start(command, log_path))
         return child
 
-    def adopt(self, child: ChildProcess) -> None:
-        """Watch over a child that was started elsewhere, and stop it in the end."""
+    def adopt(self, child: ChildProcess, start_again: Callable[[], Awaitable[ChildProcess]]) -> None:
+        """Watch over a child that was started elsewhere, and stop it in the end. `start_again` starts it anew
+        when it has ended."""
         self._children.append(child)
-        self._watchers.append(asyncio.create_task(self._watch(child)))
+        self._watchers.append(asyncio.create_task(self._keep(child, start_again)))
 
     def restart_crashed(self, report: Callable[[str], None], on_restart: Callable[[], None]) -> None:
         """Restart children that end from now on: `report` gets a line each time, and `on_restart` is called
@@ -109,7 +110,7 @@ class Supervisor:
     ) -> None:
         await self.stop()
 
-    async def _keep(self, child: ChildProcess) -> None:
+    async def _keep(self, child: ChildProcess, start_again: Callable[[], Awaitable[ChildProcess]]) -> None:
         crashes = 0
         while True:
             begun = time.monotonic()
@@ -126,15 +127,12 @@ class Supervisor:
             position = self._children.index(child)
             await child.stop()  # what it has left behind
             try:
-                child = await ChildProcess.start(child.command, child.log_path)
-                self._children[position] = child
-                self._on_restart()
-            except StackError:
+                child = await start_again()
+            except StackError as error:
+                self._report(str(error))
                 break
-        await self._watch(child)
-
-    async def _watch(self, child: ChildProcess) -> None:
-        await child.wait()
+            self._children[position] = child
+            self._on_restart()
         if not self._first_death.done():
             self._first_death.set_result(child)
 

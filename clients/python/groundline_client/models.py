@@ -201,7 +201,7 @@ class ErrorReason(OpenEnum):
     LEXICAL_BACKEND_MISMATCH = "LEXICAL_BACKEND_MISMATCH"
     """The collection was indexed with another keyword engine than the one running."""
     LEXICAL_INDEX_UNSOUND = "LEXICAL_INDEX_UNSOUND"
-    """A keyword index may lack chunks, since the database stopped uncleanly; it is being rebuilt."""
+    """A keyword index is missing or may lack chunks, and is left out until it is rebuilt."""
     INDEX_BEING_BUILT = "INDEX_BEING_BUILT"
     """The index is being built."""
     THREAD_NOT_FOUND = "THREAD_NOT_FOUND"
@@ -461,7 +461,7 @@ class ErrorReason(OpenEnum):
     column, a wrong query.
     """
     URI_OF_OTHER_SOURCE = "URI_OF_OTHER_SOURCE"
-    """Another source of the collection has brought a document of this uri."""
+    """The collection has a document of this uri that another source has brought, or somebody handed in."""
     SOURCE_CHANGED = "SOURCE_CHANGED"
     """The source was changed meanwhile, by another request. Read it, and decide again."""
 
@@ -819,7 +819,7 @@ class RetrievalOptions:
     min_similarity: float | None = None
     """Vector candidates below this cosine similarity (-1 to 1) are dropped. Not set: none is dropped."""
     min_bm25: float | None = None
-    """BM25 candidates below this score (0 or more, unbounded, comparable within one collection only) are
+    """BM25 candidates below this score (0 or more, unbounded, comparable within one search only) are
     dropped. Not set: none is dropped.
     """
     adjacent_chunks: int | None = None
@@ -939,7 +939,9 @@ class ChatStarted:
     """First event: the request is valid and work begins."""
 
     thread_id: str = ""
-    """The thread; a new one when the request named none, and empty where it named none and is not stored."""
+    """The thread; a new one when the request named none, and empty where it named none and is not stored,
+    or cannot be: then `completed` says why.
+    """
     message_id: str = ""
     """The answer's message."""
     trace_id: str = ""
@@ -1104,6 +1106,8 @@ class Citation:
     """The sentence of the source that supports it best."""
     chunk_id: str = ""
     """The source's chunk."""
+    page: int = 0
+    """The page that the supporting text begins on, from 1; 0 if the document has no pages."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1946,8 +1950,10 @@ class Chunk:
     end_offset: int = 0
     """End in the document's extracted text, in Unicode code points, exclusive."""
     metadata: dict[str, Any] | None = None
-    """Metadata of the document, and the number of the page that the chunk begins on as "page" where the
-    document has pages and no metadata of that name.
+    """Metadata of the document, and where the document has pages and no metadata of that name, the number
+    of the page that the text begins on as "page", from 1. Of a text that goes over a page's end
+    also "lastPage" and "pages", a list of all of them. A filter on "page" selects every chunk whose
+    text touches that page.
     """
     update_time: datetime | None = None
     """When the document was last changed."""
@@ -2123,9 +2129,13 @@ class WebSource:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FeedSource:
-    """Entries of an RSS or Atom feed, each of them a document whose uri is the entry's link, or the feed's
-    address with "#" and the entry's id where it has none. Its metadata are the entry's author, its
+    """Entries of an RSS or Atom feed, each of them a document. Its metadata are the entry's author, its
     categories, and when it was published and updated, in ISO 8601.
+
+    A document's uri is the entry's link if that is on the feed's host, begins with the source's
+    uri_prefix, or is the page that was read (linked_pages). Another entry has the feed's address
+    with "#" and its id as its uri, since a feed does not speak for other sites; its link is in its
+    metadata as "link".
 
     A feed shows its latest entries: those that have left it stay.
     """
@@ -2182,9 +2192,10 @@ class DocumentSource:
     """Source that a collection follows. A run ingests new and changed documents and deletes those that
     were deleted from the source; a run that could not see all of it deletes none.
 
-    A document belongs to the source that brought it first: another one that finds the same uri fails
-    with URI_OF_OTHER_SOURCE for it. Runs act by the rights of who created the source, or last
-    changed what it reads.
+    A document belongs to who brought it first: a source that finds the uri of a document that another
+    source brought, or somebody handed in, fails with URI_OF_OTHER_SOURCE for it, and neither
+    replaces nor deletes it. Runs act by the rights of who created the source, or last changed what
+    it reads.
     """
 
     source_id: str = ""
@@ -2212,7 +2223,9 @@ class DocumentSource:
     uri_prefix: str = ""
     """Prefix that makes a document's path its uri, such as https://git.example/docs/blob/main/. Empty: no
     prefix for a directory and for git, s3://bucket/prefix for a bucket, the source's name and "/"
-    for a query and for mail. Not for a web site and a feed, whose pages have their address.
+    for a query and for mail. Not for a web site, whose pages have their address. For a feed it is
+    put before nothing, but names the site, other than its own, whose addresses its entries may have
+    as their uris.
     """
     include_paths: Sequence[str] = ()
     """Patterns (with * and **) of paths to take, such as "**.md". Empty: all. For a web site and a feed

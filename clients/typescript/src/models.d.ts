@@ -75,7 +75,7 @@ export type ErrorReason =
   | "EMBEDDING_MODEL_MISMATCH"
   /** The collection was indexed with another keyword engine than the one running. */
   | "LEXICAL_BACKEND_MISMATCH"
-  /** A keyword index may lack chunks, since the database stopped uncleanly; it is being rebuilt. */
+  /** A keyword index is missing or may lack chunks, and is left out until it is rebuilt. */
   | "LEXICAL_INDEX_UNSOUND"
   /** The index is being built. */
   | "INDEX_BEING_BUILT"
@@ -328,7 +328,7 @@ export type ErrorReason =
    * query.
    */
   | "SOURCE_REFUSED"
-  /** Another source of the collection has brought a document of this uri. */
+  /** The collection has a document of this uri that another source has brought, or somebody handed in. */
   | "URI_OF_OTHER_SOURCE"
   /** The source was changed meanwhile, by another request. Read it, and decide again. */
   | "SOURCE_CHANGED";
@@ -396,8 +396,8 @@ export interface RetrievalOptions {
   /** Vector candidates below this cosine similarity (-1 to 1) are dropped. Not set: none is dropped. */
   minSimilarity?: number;
   /**
-   * BM25 candidates below this score (0 or more, unbounded, comparable within one collection only) are dropped.
-   * Not set: none is dropped.
+   * BM25 candidates below this score (0 or more, unbounded, comparable within one search only) are dropped. Not
+   * set: none is dropped.
    */
   minBm25?: number;
   /**
@@ -601,7 +601,10 @@ export interface ChatRequest {
 
 /** First event: the request is valid and work begins. */
 export interface ChatStarted {
-  /** The thread; a new one when the request named none, and empty where it named none and is not stored. */
+  /**
+   * The thread; a new one when the request named none, and empty where it named none and is not stored, or cannot
+   * be: then `completed` says why.
+   */
   threadId: string;
   /** The answer's message. */
   messageId: string;
@@ -788,6 +791,8 @@ export interface Citation {
   supportingText: string;
   /** The source's chunk. */
   chunkId: string;
+  /** The page that the supporting text begins on, from 1; 0 if the document has no pages. */
+  page: number;
 }
 
 /** Something that validation found. */
@@ -1927,8 +1932,9 @@ export interface Chunk {
   /** End in the document's extracted text, in Unicode code points, exclusive. */
   endOffset: number;
   /**
-   * Metadata of the document, and the number of the page that the chunk begins on as "page" where the document has
-   * pages and no metadata of that name.
+   * Metadata of the document, and where the document has pages and no metadata of that name, the number of the
+   * page that the text begins on as "page", from 1. Of a text that goes over a page's end also "lastPage" and
+   * "pages", a list of all of them. A filter on "page" selects every chunk whose text touches that page.
    */
   metadata?: JsonObject;
   /** When the document was last changed. */
@@ -2150,9 +2156,12 @@ export interface WebSource {
 }
 
 /**
- * Entries of an RSS or Atom feed, each of them a document whose uri is the entry's link, or the feed's address
- * with "#" and the entry's id where it has none. Its metadata are the entry's author, its categories, and when
- * it was published and updated, in ISO 8601.
+ * Entries of an RSS or Atom feed, each of them a document. Its metadata are the entry's author, its categories,
+ * and when it was published and updated, in ISO 8601.
+ *
+ * A document's uri is the entry's link if that is on the feed's host, begins with the source's uri_prefix, or is
+ * the page that was read (linked_pages). Another entry has the feed's address with "#" and its id as its uri,
+ * since a feed does not speak for other sites; its link is in its metadata as "link".
  *
  * A feed shows its latest entries: those that have left it stay.
  */
@@ -2205,8 +2214,9 @@ export interface MboxSource {
  * Source that a collection follows. A run ingests new and changed documents and deletes those that were deleted
  * from the source; a run that could not see all of it deletes none.
  *
- * A document belongs to the source that brought it first: another one that finds the same uri fails with
- * URI_OF_OTHER_SOURCE for it. Runs act by the rights of who created the source, or last changed what it reads.
+ * A document belongs to who brought it first: a source that finds the uri of a document that another source
+ * brought, or somebody handed in, fails with URI_OF_OTHER_SOURCE for it, and neither replaces nor deletes it.
+ * Runs act by the rights of who created the source, or last changed what it reads.
  */
 export interface DocumentSource {
   /** Identifier, a UUID; set by the service. */
@@ -2234,7 +2244,8 @@ export interface DocumentSource {
   /**
    * Prefix that makes a document's path its uri, such as https://git.example/docs/blob/main/. Empty: no prefix for
    * a directory and for git, s3://bucket/prefix for a bucket, the source's name and "/" for a query and for mail.
-   * Not for a web site and a feed, whose pages have their address.
+   * Not for a web site, whose pages have their address. For a feed it is put before nothing, but names the site,
+   * other than its own, whose addresses its entries may have as their uris.
    */
   uriPrefix: string;
   /**

@@ -29,6 +29,11 @@ def service_cluster(name: str, settings: GatewaySettings) -> Node:
         # A process that hangs answers no ping: requests that wait for it are retried elsewhere after at most
         # 4.5 s.
         (options,) = cluster["typed_extension_protocol_options"].values()
+        if name == "retriever":
+            # What a process refuses costs it as much as a part of a search: more than it can answer is
+            # refused in front of it. Chats are not bounded so, since most of them wait for a model.
+            thresholds = cluster["circuit_breakers"]["thresholds"][0]
+            thresholds["max_requests"] = settings.max_searches_under_way
         http2 = options["explicit_http_config"]["http2_protocol_options"]
         http2["connection_keepalive"] = {
             "interval": "2s",
@@ -42,6 +47,8 @@ def bridge_cluster(settings: GatewaySettings) -> Node:
     """Return the one upstream that speaks HTTP/1.1; it keeps idle connections for longer than the gateway
     does."""
     cluster = _checked_cluster(BRIDGE, settings, {"http_health_check": {"path": "/readyz"}})
+    # HTTP/1.1 has no pings: a process that hangs is known by its health checks, after at most 9 s.
+    cluster["health_checks"][0]["unhealthy_edge_interval"] = "0.500s"
     (options,) = cluster["typed_extension_protocol_options"].values()
     options["explicit_http_config"] = {"http_protocol_options": {}}
     options["common_http_protocol_options"] = {"idle_timeout": "30s"}

@@ -43,6 +43,7 @@ _REFUSALS: Final = (
     Refusal(400, 3, "REQUEST_REFUSED", "the request cannot be served", "GE"),
 )
 
+_UNAVAILABLE_SECONDS: Final = 1
 _UNIMPLEMENTED: Final = 12
 _OPENAI_TYPES: Final = {
     3: "invalid_request_error",
@@ -71,13 +72,14 @@ def grpc_replies(retry_after_seconds: int) -> list[dict[str, Any]]:
 
 
 def _mappers(retry_after_seconds: int) -> list[dict[str, Any]]:
-    mappers = [_overloaded(), _scope(), _token()]
+    mappers = [_overloaded(), _full(), _scope(), _token()]
     for refusal in _REFUSALS:
         details: list[dict[str, Any]] = [
             {"@type": f"{_TYPE}ErrorInfo", "reason": refusal.reason, "domain": _DOMAIN}
         ]
-        if refusal.status == 429:
-            details.append({"@type": f"{_TYPE}RetryInfo", "retryDelay": f"{retry_after_seconds}s"})
+        wait = {429: retry_after_seconds, 503: _UNAVAILABLE_SECONDS}.get(refusal.status)
+        if wait is not None:
+            details.append({"@type": f"{_TYPE}RetryInfo", "retryDelay": f"{wait}s"})
         body = {"code": refusal.code, "message": refusal.message, "details": details}
         mapper: dict[str, Any] = {
             "filter": _compare(refusal.comparison, refusal.status),
@@ -85,6 +87,8 @@ def _mappers(retry_after_seconds: int) -> list[dict[str, Any]]:
         }
         if refusal.status == 401:
             mapper["headers_to_add"] = [{"header": {"key": "www-authenticate", "value": "Bearer"}}]
+        if refusal.status == 503:
+            mapper["headers_to_add"] = [{"header": {"key": "retry-after", "value": str(wait)}}]
         mappers.append(mapper)
     return mappers
 
@@ -173,6 +177,21 @@ def _overloaded() -> dict[str, Any]:
         "filter": {"response_flag_filter": {"flags": ["OM"]}},
         "body_format_override": {"json_format": body},
         "headers_to_add": [{"header": {"key": "retry-after", "value": "1"}}],
+    }
+
+
+def _full() -> dict[str, Any]:
+    """Return the mapper for a request beyond those that may be under way at a service."""
+    details = [
+        {"@type": f"{_TYPE}ErrorInfo", "reason": "OVERLOADED", "domain": _DOMAIN},
+        {"@type": f"{_TYPE}RetryInfo", "retryDelay": f"{_UNAVAILABLE_SECONDS}s"},
+    ]
+    message = "more requests than can be answered in time; try again later"
+    return {
+        "filter": {"response_flag_filter": {"flags": ["UO"]}},
+        "status_code": 429,
+        "body_format_override": {"json_format": {"code": 8, "message": message, "details": details}},
+        "headers_to_add": [{"header": {"key": "retry-after", "value": str(_UNAVAILABLE_SECONDS)}}],
     }
 
 

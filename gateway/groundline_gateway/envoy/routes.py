@@ -26,6 +26,9 @@ from groundline_gateway.settings import GatewaySettings
 _GRACE_SECONDS: Final = 2.0
 # Time for a JSON request to arrive.
 _ARRIVAL_SECONDS: Final = 60.0
+# Time after which what the bridge has not begun to answer is begun again beside it: longer than most answers
+# take that are not streamed, since both are paid for.
+_BRIDGE_PATIENCE_SECONDS: Final = 15.0
 # Maximum time in which a stream of reflection asks nothing.
 _REFLECTION_IDLE_SECONDS: Final = 5.0
 # Retried when a service closes the connection or hangs without an answer; on another replica if there is one.
@@ -132,6 +135,9 @@ def bridged_route(bridged: Bridged, settings: GatewaySettings) -> Node:
     }
     seconds = settings.answer_timeout_seconds if bridged.answers else settings.request_timeout_seconds
     _deadline(route, seconds, is_stream=bridged.answers, is_upload=False)
+    # It stores nothing, so what it has not begun to answer may be begun again, at another replica beside it.
+    route["route"]["retry_policy"] = _RETRY_LOST | {"per_try_timeout": duration(_BRIDGE_PATIENCE_SECONDS)}
+    route["route"]["hedge_policy"] = {"hedge_on_per_try_timeout": True}
     # The bridge checks the bodies that no contract describes.
     for filter_name in ("bodies", "grpc_json_transcoder"):
         override(route, filter_name, {"@type": FILTER_CONFIG, "disabled": True})

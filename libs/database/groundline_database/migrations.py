@@ -173,7 +173,8 @@ def _too_old(schema: str) -> FailedPreconditionError:
     return FailedPreconditionError(
         "SCHEMA_TOO_OLD",
         f"{schema} is of a development version before the first release: migrate it with the commit "
-        f"{COMMIT} first, or give an empty database and ingest again",
+        f"{COMMIT} first, or begin with an empty database (groundline up: another --data-dir) and ingest "
+        "again",
     )
 
 

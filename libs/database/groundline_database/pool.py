@@ -1,6 +1,7 @@
 """Pools of connections in which every wait has a bound."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from importlib.metadata import version
@@ -31,6 +32,10 @@ else:
     _Pool = asyncpg.Pool  # generic in its stubs only
 
 _log = structlog.get_logger(__name__)
+
+# asyncpg reports each attempt at a lost connection with its traceback, to the terminal of whoever configures
+# no logs. That the database is away is reported, once, by those who need it.
+logging.getLogger("asyncpg.pool").setLevel(logging.ERROR)
 
 
 class Probe:

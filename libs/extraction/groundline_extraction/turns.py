@@ -2,23 +2,58 @@
 
 import asyncio
 import threading
+import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
-__all__ = ["ClientTurns"]
+from cachetools import LRUCache
+
+__all__ = ["ClientTurns", "RecentUse"]
+
+HALF_LIFE_SECONDS: Final = 60.0
+"""Time after which half of what a client has used is forgotten, in seconds."""
+MAX_CLIENTS: Final = 10_000
+
+
+class RecentUse:
+    """Time that clients have lately used of something scarce, in seconds."""
+
+    def __init__(
+        self, *, half_life_seconds: float = HALF_LIFE_SECONDS, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.clock: Final = clock
+        self._half_life_seconds = half_life_seconds
+        self._used = LRUCache[str, tuple[float, float]](MAX_CLIENTS)
+        """Seconds used, and when they were counted."""
+
+    def of(self, client: str) -> float:
+        """Return the seconds that a client has lately used."""
+        now = self.clock()
+        used, counted = self._used.get(client, (0.0, now))
+        return float(used * 0.5 ** ((now - counted) / self._half_life_seconds))
+
+    def of_all(self) -> Mapping[str, float]:
+        """Return the seconds of each client that has used any."""
+        return {client: self.of(client) for client in self._used}
+
+    def add(self, client: str, seconds: float) -> None:
+        """Charge a client."""
+        self._used[client] = (self.of(client) + seconds, self.clock())
 
 
 class ClientTurns:
     """Places, at most `places` taken at a time; one client has all but one of them, if there are several.
 
-    The client with the fewest places goes first, and of several the one that has waited longest. For threads
-    and for coroutines, which may wait for the same places.
+    The client with the fewest places goes first, of several the one that has lately held places for the least
+    time, and of its turns the one that has waited longest. For threads and for coroutines, which may wait for
+    the same places.
     """
 
-    def __init__(self, places: int) -> None:
+    def __init__(self, places: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._used = RecentUse(clock=clock)
         self._free = places
         self._share: Final = max(1, places - 1)
         self._taken: Counter[str] = Counter()
@@ -29,10 +64,11 @@ class ClientTurns:
     def blocking(self, client: str) -> Iterator[None]:
         """Hold a turn for the block; the thread waits for it."""
         self._ask(client).result()
+        begun = self._used.clock()
         try:
             yield
         finally:
-            self._leave(client)
+            self._leave(client, self._used.clock() - begun)
 
     @asynccontextmanager
     async def turn(self, client: str) -> AsyncIterator[None]:
@@ -43,12 +79,13 @@ class ClientTurns:
                 await asyncio.wrap_future(granted)
         except asyncio.CancelledError:
             if not granted.cancel():  # it was granted at the same moment
-                self._leave(client)
+                self._leave(client, 0.0)
             raise
+        begun = self._used.clock()
         try:
             yield
         finally:
-            self._leave(client)
+            self._leave(client, self._used.clock() - begun)
 
     def _ask(self, client: str) -> Future[None]:
         asked: Future[None] = Future()
@@ -57,8 +94,9 @@ class ClientTurns:
         self._grant()
         return asked
 
-    def _leave(self, client: str) -> None:
+    def _leave(self, client: str, held_seconds: float) -> None:
         with self._lock:
+            self._used.add(client, held_seconds)
             self._free += 1
             self._taken[client] -= 1
             if not self._taken[client]:
@@ -69,7 +107,7 @@ class ClientTurns:
         granted = []
         with self._lock:
             while self._free and self._waiting:
-                first = min(self._waiting, key=lambda waiting: self._taken[waiting[0]])
+                first = min(self._waiting, key=self._order)
                 client, asked = first
                 if self._taken[client] >= self._share:
                     break
@@ -80,3 +118,7 @@ class ClientTurns:
                     granted.append(asked)
         for asked in granted:
             asked.set_result(None)
+
+    def _order(self, waiting: tuple[str, Future[None]]) -> tuple[int, float]:
+        client, _ = waiting
+        return self._taken[client], self._used.of(client)

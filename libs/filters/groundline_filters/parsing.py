@@ -51,6 +51,12 @@ _SOURCE_TYPES: Final = ("file", "object", "web")
 _NAMED: Final = ("$eq", "$ne", "$in", "$nin")
 _TEXTS: Final[Mapping[str, NamingField]] = {f"${text.value}": text for text in NamingField}
 _PREFIX: Final = "$prefix"
+
+# Of a chunk whose text goes over a page's end: its first and last page, and all of them.
+_PAGE: Final = ("page",)
+_LAST_PAGE: Final = ("lastPage",)
+_PAGES: Final = ("pages",)
+_MAX_PAGES: Final = 100
 _TIMES: Final[Mapping[str, type[Updated] | type[Created]]] = {
     "$update_time": Updated,
     "$create_time": Created,
@@ -211,11 +217,21 @@ class _Parser:
 
 
 def _equal(path: Path, operand: Json) -> Filter:
-    return OneOf(path, (_scalar(operand),))
+    return _having(path, (_scalar(operand),))
 
 
 def _one_of(path: Path, operand: Json) -> Filter:
-    return OneOf(path, tuple(_scalar(value) for value in _values(operand)))
+    return _having(path, tuple(_scalar(value) for value in _values(operand)))
+
+
+def _having(path: Path, values: Sequence[Scalar]) -> Filter:
+    """Return the condition on one of the values; a chunk is on each page that its text touches."""
+    found = OneOf(path, tuple(values))
+    if path != _PAGE:
+        return found
+    if len(values) > _MAX_PAGES:
+        raise _UnusableError(f"has more than {_MAX_PAGES} pages; give a range with $gte and $lte")
+    return AnyOf((found, *(Contains(_PAGES, value) for value in values)))
 
 
 def _not_equal(path: Path, operand: Json) -> Filter:
@@ -231,7 +247,10 @@ def _ordered(order: Inequality) -> Callable[[Path, Json], Filter]:
         value = _scalar(operand)
         if value is None or isinstance(value, bool):
             raise _UnusableError("must be a number or a string")
-        return Ordered(path, order, value)
+        found = Ordered(path, order, value)
+        if path == _PAGE and order in (Inequality.GT, Inequality.GTE):
+            return AnyOf((found, Ordered(_LAST_PAGE, order, value)))
+        return found
 
     return leaf
 

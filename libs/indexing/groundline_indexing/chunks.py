@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import batched
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import asyncpg
 import numpy as np
@@ -11,12 +11,14 @@ from groundline.v1 import passage_pb2
 from groundline_database import Connection
 from groundline_database.enums import enum_text
 from groundline_extraction.texts import TextSegment
+from groundline_lexical import TERMS, stored_terms
+from pgvector import SparseVector
 
 from groundline_indexing.documents import DocumentVersion, ReadyDocument
 from groundline_indexing.partitions import chunk_table
 from groundline_indexing.texts import Series
 
-__all__ = ["CHUNK_COLUMNS", "chunk_records", "copy_chunks", "document_values", "text_parts"]
+__all__ = ["CHUNK_COLUMNS", "Destination", "chunk_records", "copy_chunks", "document_values", "text_parts"]
 
 # A COPY of this many rows into a live HNSW index takes about half a second, far below the statement's time
 # limit.
@@ -31,6 +33,7 @@ CHUNK_COLUMNS: Final = (
     "original_text",
     "context_annotation",
     "lexical_text",
+    "lexical_terms",
     "embedding",
     "start_offset",
     "end_offset",
@@ -44,18 +47,24 @@ CHUNK_COLUMNS: Final = (
 )
 
 
+class Destination(NamedTuple):
+    """A collection's partition, and the language that it is indexed in."""
+
+    partition_id: int
+    collection_id: str
+    language: str
+
+
 async def copy_chunks(
     connection: Connection,
-    partition_id: int,
-    collection_id: str,
+    into: Destination,
     rows: Iterable[tuple[ReadyDocument, asyncpg.Record]],
 ) -> None:
     """Write the chunks of documents, each with its row of the table documents."""
-    into = (partition_id, collection_id)
     records = (record for new, row in rows for record in chunk_records(into, new, row))
     for batch in batched(records, COPY_ROWS):
         await connection.copy_records_to_table(
-            chunk_table(partition_id), records=batch, columns=CHUNK_COLUMNS
+            chunk_table(into.partition_id), records=batch, columns=CHUNK_COLUMNS
         )
 
 
@@ -84,20 +93,22 @@ def document_values(collection_id: str, version: DocumentVersion) -> dict[str, A
 
 
 def chunk_records(
-    into: tuple[int, str], new: ReadyDocument, document: asyncpg.Record | Mapping[str, Any]
+    into: Destination, new: ReadyDocument, document: asyncpg.Record | Mapping[str, Any]
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield rows of CHUNK_COLUMNS for a partition of a collection; `document` has its id and update_time."""
+    """Yield rows of CHUNK_COLUMNS; `document` has its id and update_time."""
     version = new.version
     source_type = enum_text(passage_pb2.SourceType, version.source_type)
     document_id = uuid.UUID(str(document["document_id"]))  # read once, not for each row
     for index, (chunk, vector) in enumerate(zip(new.chunks, new.vectors, strict=True)):
         yield (
-            *into,
+            into.partition_id,
+            into.collection_id,
             document_id,
             index,
             chunk.section.text,
             chunk.context,
             chunk.lexical_text,
+            SparseVector(stored_terms(chunk.lexical_text, into.language), TERMS),
             vector.astype(np.float16, copy=False),
             chunk.section.start,
             chunk.section.end,
@@ -105,7 +116,7 @@ def chunk_records(
             chunk.section.siblings_after,
             chunk.signature,
             source_type,
-            {"page": chunk.page, **version.metadata} if chunk.page else version.metadata,
+            version.metadata if "page" in version.metadata else {**chunk.page_metadata, **version.metadata},
             version.allowed_principals,
             document["update_time"],
         )

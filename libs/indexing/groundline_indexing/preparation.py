@@ -43,7 +43,7 @@ from groundline_indexing.texts import (
     enclosing,
     heading_trails,
     open_table_head,
-    pages_at,
+    pages_of,
     structural_context,
     table_heads_at,
 )
@@ -313,9 +313,9 @@ def prepared_chunks(
             "\n".join(filter(None, (structural_context(version.title, uri, trail), head)))
             for trail, head in zip(trails, heads, strict=True)
         )
-    pages: Iterable[int] = repeat(0, len(sections))
+    pages: Iterable[tuple[int, int]] = repeat((0, 0), len(sections))
     if start.pages or has_pages(extraction):
-        pages = pages_at(extraction.text, (section.own_start for section in sections), start.pages)
+        pages = pages_of(extraction.text, sections, start.pages)
     return [
         PreparedChunk(
             replace(section, start=start.offset + section.start, end=start.offset + section.end),
@@ -323,9 +323,9 @@ def prepared_chunks(
             lexical_text(section.text, context=context, title=version.title, uri=uri),
             # The chunks of a parent are answered with all of it: of several hits, one is enough.
             signature(_parent_text(extraction.text, sections, position)),
-            page,
+            *of_section,
         )
-        for position, (section, context, page) in enumerate(zip(sections, contexts, pages, strict=True))
+        for position, (section, context, of_section) in enumerate(zip(sections, contexts, pages, strict=True))
     ]
 
 

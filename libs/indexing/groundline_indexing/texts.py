@@ -18,7 +18,7 @@ __all__ = [
     "enclosing",
     "heading_trails",
     "open_table_head",
-    "pages_at",
+    "pages_of",
     "structural_context",
     "table_heads_at",
 ]
@@ -68,7 +68,7 @@ class KeptSeries[T](Series[T], Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PreparedChunk:
-    """A section with its context, the text of both that BM25 indexes, and the page it begins on, from 1; 0 if
+    """A section with its context, the text of both that BM25 indexes, and the pages of its text, from 1; 0 if
     the document has no pages."""
 
     section: Section
@@ -77,6 +77,18 @@ class PreparedChunk:
     signature: bytes
     """Signature of the section's text, or its parent's; see groundline_signatures."""
     page: int = 0
+    last_page: int = 0
+
+    @property
+    def page_metadata(self) -> dict[str, int | list[int]]:
+        """Pages as a chunk's metadata has them: "page" to sort by, "pages" to be filtered by."""
+        if self.last_page <= self.page:
+            return {"page": self.page} if self.page else {}
+        return {
+            "page": self.page,
+            "lastPage": self.last_page,
+            "pages": list(range(self.page, self.last_page + 1)),
+        }
 
     @property
     def embedded_text(self) -> str:
@@ -86,13 +98,16 @@ class PreparedChunk:
 type Vectors = NDArray[np.float32] | NDArray[np.float16]
 
 
-def pages_at(text: str, positions: Iterable[int], before: int = 0) -> Iterator[int]:
-    """Yield the page of each position, in order: form feeds divide pages. `before`: pages above it."""
+def pages_of(text: str, sections: Iterable[Section], before: int = 0) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last page of the text of each section, in order: form feeds divide pages.
+    `before`: pages above it."""
     page, at = before + 1, 0
-    for position in positions:
-        page += text.count(PAGE_BREAK, at, position)
-        at = max(at, position)
-        yield page
+    for section in sections:
+        begin = section.start + len(section.text) - len(section.text.lstrip())
+        # The next section may begin above the end of blanks that this one begins with.
+        page += text.count(PAGE_BREAK, at, begin) - text.count(PAGE_BREAK, begin, at)
+        at = begin
+        yield page, page + section.text.strip().count(PAGE_BREAK)
 
 
 def table_heads_at(text: str, positions: Sequence[int], above: str = "") -> Iterator[str]:

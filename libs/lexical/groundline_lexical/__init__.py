@@ -5,20 +5,36 @@ from groundline_lexical.errors import LexicalIndexError
 from groundline_lexical.languages import SIMPLE, STEMMED, languages, without_stop_words
 from groundline_lexical.ports import Capabilities, Connection, LexicalIndex
 from groundline_lexical.recovery import LAST_RECOVERY
+from groundline_lexical.tables import has_index
 from groundline_lexical.text import TEXT_VERSION, lexical_text, searched_text
+from groundline_lexical.words import (
+    MAXIMUM_SEARCHED_TERMS,
+    TERMS,
+    searched_terms,
+    searched_words,
+    stored_terms,
+    stored_words,
+)
 
 __all__ = [
     "LAST_RECOVERY",
+    "MAXIMUM_SEARCHED_TERMS",
     "SIMPLE",
     "STEMMED",
+    "TERMS",
     "TEXT_VERSION",
     "Capabilities",
     "Connection",
     "LexicalIndex",
     "LexicalIndexError",
     "detect_lexical_index",
+    "has_index",
     "languages",
     "lexical_text",
+    "searched_terms",
     "searched_text",
+    "searched_words",
+    "stored_terms",
+    "stored_words",
     "without_stop_words",
 ]

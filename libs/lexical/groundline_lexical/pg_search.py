@@ -10,7 +10,7 @@ import asyncpg
 from groundline_lexical.errors import LexicalIndexError
 from groundline_lexical.languages import ENGLISH_STOP_STEMS, ENGLISH_STOP_WORDS, STEMMED
 from groundline_lexical.ports import Capabilities, Connection
-from groundline_lexical.tables import plain_name, rebuild_index
+from groundline_lexical.tables import BUILD_SECONDS, build_index, plain_name, rebuild_index
 from groundline_lexical.text import searched_text
 
 __all__ = ["PgSearchIndex"]
@@ -24,8 +24,8 @@ _BEFORE: Final = (0, 25)
 # segment, which is most of its cost when few rows are wanted. So one segment is built, though by one process
 # (by default four, by two), and new rows are merged repeatedly (layer_sizes), beside the writers. Each size
 # is a third of the next, not a tenth: that costs writers nothing measurable.
-_CREATE_INDEX: Final = """
-    CREATE INDEX {table}_bm25 ON {table} USING bm25 (chunk_id, {columns})
+_INDEX: Final = """
+    ON {table} USING bm25 (chunk_id, {columns})
     WITH (
         key_field = 'chunk_id', text_fields = '{fields}',
         mutable_segment_rows = 0, target_segment_count = 1,
@@ -38,9 +38,6 @@ _MATCH: Final = "paradedb.match('lexical_text', $1::text)"
 # A plain condition beside the match would be counted into the score.
 _IN_COLLECTIONS: Final = """paradedb.const_score(0.0, paradedb.term_set(
         terms => ARRAY(SELECT paradedb.term('collection_id', id) FROM unnest({collections}::text[]) AS id)
-    ))"""
-_AMONG_CHUNKS: Final = """paradedb.const_score(0.0, paradedb.term_set(
-        terms => ARRAY(SELECT paradedb.term('chunk_id', id) FROM unnest({chunk_ids}::bigint[]) AS id)
     ))"""
 _SEARCH: Final = """
     SELECT chunk_id, paradedb.score(chunk_id) AS score{columns}
@@ -77,7 +74,6 @@ class PgSearchIndex:
         answers_on_standby=False,
         filters_in_index=False,
         filters_collections=True,
-        filters_chunks=True,
         # Otherwise the planner consults the index for every condition on the table.
         standby_settings=(("paradedb.enable_custom_scan", "off"),),
     )
@@ -102,17 +98,22 @@ class PgSearchIndex:
             ) from None
 
     async def create_index(
-        self, connection: Connection, table: str, language: str, *, is_shared: bool = False
+        self,
+        connection: Connection,
+        table: str,
+        language: str,
+        *,
+        is_shared: bool = False,
+        concurrently: bool = False,
     ) -> None:
         # Without the positions of words, which a match reads if they exist, though only phrases need them.
         fields: dict[str, object] = {"lexical_text": {"tokenizer": _tokenizer(language), "record": "freq"}}
         if is_shared:
             fields["collection_id"] = {"tokenizer": {"type": "keyword"}, "record": "basic"}
-        await connection.execute(
-            _CREATE_INDEX.format(
-                table=plain_name(table), columns=", ".join(fields), fields=json.dumps(fields)
-            )
+        definition = _INDEX.format(
+            table=plain_name(table), columns=", ".join(fields), fields=json.dumps(fields)
         )
+        await build_index(connection, table, definition, concurrently=concurrently)
 
     def search_sql(
         self,
@@ -123,16 +124,13 @@ class PgSearchIndex:
         columns: str = "",
         condition: str = "",
         collections: str = "",
-        chunk_ids: str = "",
     ) -> str:
         if condition:
             raise ValueError("pg_search does not filter in its index")
-        parts = [_MATCH]
+        query = _MATCH
         if collections:
-            parts.append(_IN_COLLECTIONS.format(collections=collections))
-        if chunk_ids:
-            parts.append(_AMONG_CHUNKS.format(chunk_ids=chunk_ids))
-        query = f"paradedb.boolean(must => ARRAY[{', '.join(parts)}])" if len(parts) > 1 else _MATCH
+            in_collections = _IN_COLLECTIONS.format(collections=collections)
+            query = f"paradedb.boolean(must => ARRAY[{_MATCH}, {in_collections}])"
         return _SEARCH.format(
             table=plain_name(table),
             query=query,
@@ -157,7 +155,7 @@ class PgSearchIndex:
         return bool(found == len(set(known)))
 
     async def missing_rows(self, connection: Connection, table: str) -> int | None:
-        missing = await connection.fetchval(_MISSING.format(table=plain_name(table)), timeout=None)
+        missing = await connection.fetchval(_MISSING.format(table=plain_name(table)), timeout=BUILD_SECONDS)
         assert isinstance(missing, int)
         return missing
 

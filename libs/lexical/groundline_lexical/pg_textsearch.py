@@ -8,9 +8,9 @@ import asyncpg
 
 from groundline_lexical.configurations import configuration, warn_if_missing
 from groundline_lexical.errors import LexicalIndexError
-from groundline_lexical.languages import SIMPLE, without_stop_words
+from groundline_lexical.languages import without_stop_words
 from groundline_lexical.ports import Capabilities, Connection
-from groundline_lexical.tables import plain_name, rebuild_index
+from groundline_lexical.tables import build_index, plain_name, rebuild_index
 from groundline_lexical.text import searched_text
 
 __all__ = ["PgTextsearchIndex"]
@@ -21,9 +21,7 @@ _OLDEST: Final = (1, 3)
 _BEFORE: Final = (2, 0)
 _OLDEST_OF_SAME_SQL: Final = (0, 6)
 
-_CREATE_INDEX: Final = """
-    CREATE INDEX {table}_bm25 ON {table} USING bm25 (lexical_text) WITH (text_config = 'pg_catalog.{name}')
-"""
+_INDEX: Final = "ON {table} USING bm25 (lexical_text) WITH (text_config = 'pg_catalog.{name}')"
 
 # <@> gives the negative score; 0 is a row with none of the words. Computing it for a row takes long, but a
 # scan of the index has it at hand. The extension puts that in the operator's place where rows are sorted by
@@ -50,7 +48,7 @@ _FIRST: Final = 1000
 _MOST: Final = 100_000
 
 # The oldest and the newest row that have a word to be found by; `$1` is the name of the index. Their first
-# words are enough: a row with all of them is near the top.
+# words are enough: a row with all of them is near the top, or equals those that are in its place.
 _KNOWN: Final = """
     WITH ends AS (
         SELECT chunk_id, left(lexical_text, 200) AS words FROM {table}
@@ -62,6 +60,20 @@ _KNOWN: Final = """
     )
     SELECT chunk_id, words FROM ends, configured WHERE to_tsvector(name, words) <> ''
 """
+
+# Whether the row `$2` is among the best for its words, or, where these are many, not clearly better than the
+# worst of them; the index rounds lengths, and with them scores.
+_FINDS: Final = f"""
+    WITH best AS (
+        SELECT chunk_id, lexical_text <@> to_bm25query($1::text, '{{table}}_bm25') AS distance
+        FROM {{table}}
+        ORDER BY lexical_text <@> to_bm25query($1::text, '{{table}}' || '_bm25') LIMIT {_FIRST}
+    )
+    SELECT coalesce(bool_or(chunk_id = $2), false) OR count(*) = {_FIRST} AND max(distance) <= 0.9 * (
+        SELECT lexical_text <@> to_bm25query($1::text, '{{table}}_bm25') FROM {{table}} WHERE chunk_id = $2
+    )
+    FROM best
+"""  # noqa: S608
 
 
 class PgTextsearchIndex:
@@ -75,7 +87,7 @@ class PgTextsearchIndex:
             answers_on_standby=durable,
             filters_in_index=True,
             filters_collections=True,
-            filters_chunks=False,
+            considered_matches=_MOST,
         )
 
     @classmethod
@@ -111,10 +123,17 @@ class PgTextsearchIndex:
             ) from None
 
     async def create_index(
-        self, connection: Connection, table: str, language: str, *, is_shared: bool = False
+        self,
+        connection: Connection,
+        table: str,
+        language: str,
+        *,
+        is_shared: bool = False,
+        concurrently: bool = False,
     ) -> None:
         warn_if_missing(language)
-        await connection.execute(_CREATE_INDEX.format(table=plain_name(table), name=configuration(language)))
+        definition = _INDEX.format(table=plain_name(table), name=configuration(language))
+        await build_index(connection, table, definition, concurrently=concurrently)
 
     def search_sql(
         self,
@@ -125,13 +144,13 @@ class PgTextsearchIndex:
         columns: str = "",
         condition: str = "",
         collections: str = "",
-        chunk_ids: str = "",
     ) -> str:
-        if chunk_ids:
-            raise ValueError("pg_textsearch does not filter chunks; it takes a condition")
         conditions = [f"({condition})"] if condition else []
         if collections:
-            conditions.append(f"collection_id = ANY ({collections}::text[])")
+            # The planner takes the CASE to hold for half the rows; of a list, in a plan for any values, it
+            # expects few rows, and scores every one of them.
+            named = f"collection_id = ANY ({collections}::text[])"
+            conditions.append(f"CASE WHEN {named} THEN true ELSE false END")
         return _SEARCH.format(
             table=plain_name(table),
             columns=f", {columns}" if columns else "",
@@ -148,12 +167,12 @@ class PgTextsearchIndex:
         return without_stop_words(searched_text(query), language)
 
     async def probe(self, connection: Connection, table: str) -> bool:
-        statement = self.search_sql(table, SIMPLE, limit=1, condition="chunk_id = $2")
+        table = plain_name(table)
         async with connection.transaction(isolation="repeatable_read", readonly=True):
-            # Forces a search in this index rather than by the row's key.
+            # Forces a search in this index.
             await connection.execute("SET LOCAL enable_sort = off")
             for row in await connection.fetch(_KNOWN.format(table=table), f"{table}_bm25"):
-                if not await connection.fetch(statement, row["words"], row["chunk_id"]):
+                if not await connection.fetchval(_FINDS.format(table=table), row["words"], row["chunk_id"]):
                     return False
         return True
 

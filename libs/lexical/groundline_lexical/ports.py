@@ -30,8 +30,9 @@ class Capabilities:
     """Whether search_sql takes `collections`, so that many small collections can share a table and its
     index."""
 
-    filters_chunks: bool
-    """Whether search_sql takes `chunk_ids`, for a search among a few hundred known rows."""
+    considered_matches: int | None = None
+    """Number of best matches of a table that a search considers; None for all. Of those that a condition
+    leaves, it finds the ones among them."""
 
     standby_settings: tuple[tuple[str, str], ...] = ()
     """Settings of connections to standbys, without which a table with this index cannot be read there."""
@@ -59,12 +60,21 @@ class LexicalIndex(Protocol):
         """
 
     async def create_index(
-        self, connection: Connection, table: str, language: str, *, is_shared: bool = False
+        self,
+        connection: Connection,
+        table: str,
+        language: str,
+        *,
+        is_shared: bool = False,
+        concurrently: bool = False,
     ) -> None:
         """Index a table, with stop words and stemming of `language` (its English name in lower case).
 
         A language that the backend does not know, such as "simple", is indexed without either. A shared table
         has a column `collection_id` (text); without capabilities.filters_collections ValueError is raised.
+
+        `concurrently`, which must be outside a transaction, lets others write meanwhile, and replaces what an
+        interrupted build left.
         """
 
     def search_sql(
@@ -76,7 +86,6 @@ class LexicalIndex(Protocol):
         columns: str = "",
         condition: str = "",
         collections: str = "",
-        chunk_ids: str = "",
     ) -> str:
         """Return the search statement for a table indexed in `language`; `$1` is the result of prepare_query
         (text).
@@ -92,10 +101,6 @@ class LexicalIndex(Protocol):
         `collections` (a parameter such as `$3`, a text[]) keeps the rows of these collections in a shared
         table while the index is scanned; it changes no score, so that scores are comparable between the
         collections of a table. Without capabilities.filters_collections it raises ValueError.
-
-        `chunk_ids` (a parameter such as `$2`, a bigint[]) keeps these rows while the index is scanned, in a
-        time that rises with their number; it changes no score. Without capabilities.filters_chunks it raises
-        ValueError.
 
         Run it with `plan_cache_mode = force_generic_plan` and `max_parallel_workers_per_gather = 0`: the same
         rows take far longer otherwise.
@@ -113,8 +118,9 @@ class LexicalIndex(Protocol):
     async def probe(self, connection: Connection, table: str) -> bool:
         """Tell whether the index finds the oldest and the newest row of the table; an empty table is fine.
 
-        Quick enough to ask often, and no proof: rows between the two may be missing. Must run outside a
-        transaction. A table without the index is an error of the database.
+        Quick enough to ask often, and no proof: rows between the two may be missing, and one that cannot be
+        told from very many others counts as found. Must run outside a transaction. A table without the index
+        is an error of the database.
         """
 
     async def missing_rows(self, connection: Connection, table: str) -> int | None:

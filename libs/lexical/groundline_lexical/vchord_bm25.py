@@ -10,7 +10,7 @@ from groundline_lexical.configurations import configuration, warn_if_missing
 from groundline_lexical.errors import LexicalIndexError
 from groundline_lexical.languages import without_stop_words
 from groundline_lexical.ports import Capabilities, Connection
-from groundline_lexical.tables import plain_name, rebuild_index
+from groundline_lexical.tables import build_index, plain_name, rebuild_index
 from groundline_lexical.text import searched_text
 
 __all__ = ["VchordBm25Index"]
@@ -42,9 +42,7 @@ _CREATE_FUNCTION: Final = f"""
 _HAS_FUNCTION: Final = "SELECT to_regprocedure('groundline_terms(text, regconfig)') IS NOT NULL"
 
 _TERMS_OF: Final = "groundline_terms({words}, '{configuration}'::regconfig)"
-_CREATE_INDEX: Final = """
-    CREATE INDEX {table}_bm25 ON {table} USING bm25 (({terms}) bm25_catalog.bm25_ops)
-"""
+_INDEX: Final = "ON {table} USING bm25 (({terms}) bm25_catalog.bm25_ops)"
 
 # <&> is the negative score; 0 is a row with none of the terms, which a scan of the index leaves out, and any
 # other does not. The query names the index that is scanned, unchecked: it must be this table's. It is a query
@@ -74,6 +72,10 @@ _KNOWN: Final = """
     WHERE chunk_id IN ((SELECT min(chunk_id) FROM {table}), (SELECT max(chunk_id) FROM {table}))
         AND {terms}::text <> '{{}}'
 """
+# As many as it ranks at all tell nothing of a row that is not among them.
+_FINDS: Final = f"""
+    SELECT coalesce(bool_or(chunk_id = $2), false) OR count(*) = {_MOST} FROM ({{search}}) AS best
+"""  # noqa: S608
 _DEFINITION: Final = "SELECT pg_get_indexdef($1::text::regclass)"
 
 
@@ -89,7 +91,6 @@ class VchordBm25Index:
         answers_on_standby=True,
         filters_in_index=False,
         filters_collections=False,
-        filters_chunks=False,
     )
 
     @classmethod
@@ -115,13 +116,19 @@ class VchordBm25Index:
             ) from None
 
     async def create_index(
-        self, connection: Connection, table: str, language: str, *, is_shared: bool = False
+        self,
+        connection: Connection,
+        table: str,
+        language: str,
+        *,
+        is_shared: bool = False,
+        concurrently: bool = False,
     ) -> None:
         if is_shared:
             raise ValueError("vchord_bm25 does not filter collections")
         warn_if_missing(language)
-        terms = _terms("lexical_text", language)
-        await connection.execute(_CREATE_INDEX.format(table=plain_name(table), terms=terms))
+        definition = _INDEX.format(table=plain_name(table), terms=_terms("lexical_text", language))
+        await build_index(connection, table, definition, concurrently=concurrently)
 
     def search_sql(
         self,
@@ -132,9 +139,8 @@ class VchordBm25Index:
         columns: str = "",
         condition: str = "",
         collections: str = "",
-        chunk_ids: str = "",
     ) -> str:
-        if condition or collections or chunk_ids:
+        if condition or collections:
             raise ValueError("vchord_bm25 does not filter in its index")
         return _SEARCH.format(
             table=plain_name(table),
@@ -158,7 +164,7 @@ class VchordBm25Index:
         assert found is not None, "not an index of this backend"
         language = found[1]
         search = self.search_sql(table, language, limit=_MOST)
-        statement = f"SELECT FROM ({search}) AS found WHERE chunk_id = $2"
+        statement = _FINDS.format(search=search)
         async with connection.transaction(isolation="repeatable_read", readonly=True):
             # Forces a search in this index.
             await connection.execute(
@@ -167,7 +173,7 @@ class VchordBm25Index:
             )
             known = _KNOWN.format(table=table, terms=_terms("words", language))
             for row in await connection.fetch(known):
-                if not await connection.fetch(statement, row["words"], row["chunk_id"]):
+                if not await connection.fetchval(statement, row["words"], row["chunk_id"]):
                     return False
         return True
 

@@ -1,7 +1,8 @@
 """Channels to other services: deadlines, caller metadata, traces, and retries where a method allows them."""
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
 from typing import Any, Final, Protocol, Self
@@ -25,9 +26,15 @@ from groundline_runtime.telemetry.recording import is_recording
 
 __all__ = ["cancelled_on_exit", "idempotent_methods", "open_channel"]
 
-_ATTEMPT_SECONDS: Final = 2.0
-"""Time without a sign of life after which an attempt counts as hanging, in seconds: a server that takes
-longer acknowledges after a second."""
+_PATIENCE_SECONDS: Final = 2.0
+"""Time without a sign of life after which another attempt begins, in seconds: a server that takes longer
+acknowledges after a second."""
+
+_MAX_ATTEMPTS: Final = 3
+_MAX_TOKENS: Final = 100.0
+_TOKENS_BACK: Final = 0.2
+"""Share of a further attempt that each answer earns: where all are slow, attempts beside each other would
+make them slower."""
 
 _IDEMPOTENT: Final = (MethodOptions.NO_SIDE_EFFECTS, MethodOptions.IDEMPOTENT)
 
@@ -40,14 +47,16 @@ async def open_channel(
     default_timeout_seconds: float = 60.0,
     max_message_bytes: int = 32 * 1024**2,
     is_of_suite: bool = True,
+    repeatable: Collection[str] = (),
 ) -> AsyncIterator[grpc.aio.Channel]:
     """Provide a channel to one service, closed on exit.
 
     `target` is `host:port`, `dns:///host:port`, or addresses of several replicas, `ip:port,ip:port`; calls
     are spread over all of them. `service` is the full name (`groundline.v1.RetrieverService`) whose generated
-    module is already imported; its methods with an idempotency_level have up to three attempts while the
-    service is unavailable or shows no sign of life within two seconds. A replica that fails most calls gets
-    none for a while, if there is another.
+    module is already imported; its methods with an idempotency_level, and those named in `repeatable`, have
+    up to three attempts while the service is unavailable. A unary method without side effects that shows no
+    sign of life within two seconds gets another attempt beside the first: see _Hedging. A replica that fails
+    most calls gets none for a while, if there is another.
 
     Every call has a deadline: the smaller of its own timeout and the current request's remaining time, or
     `default_timeout_seconds` if it has neither. The current caller's principals go with it.
@@ -56,9 +65,7 @@ async def open_channel(
     servers in Go take for an attack.
     """
     options: list[tuple[str, str | int]] = [
-        ("grpc.service_config", json.dumps(service_config(_descriptor(service), target))),
-        # Without it, gRPC for Python ignores perAttemptRecvTimeout; it does not implement hedging itself.
-        ("grpc.experimental.enable_hedging", 1),
+        ("grpc.service_config", json.dumps(service_config(_descriptor(service), target, repeatable))),
         ("grpc.initial_reconnect_backoff_ms", 100),
         ("grpc.min_reconnect_backoff_ms", 1_000),
         # A restarted service is found again within this time, which the three attempts at a call outlast.
@@ -84,7 +91,8 @@ async def open_channel(
 
         interceptors = client_interceptors()
     async with grpc.aio.insecure_channel(_uri(target), options=options, interceptors=interceptors) as channel:
-        yield _OutboundChannel(channel, default_timeout_seconds, tells_caller=is_of_suite)
+        hedged = _hedged_paths(_descriptor(service)) if is_of_suite else frozenset()
+        yield _OutboundChannel(channel, default_timeout_seconds, tells_caller=is_of_suite, hedged=hedged)
 
 
 def idempotent_methods(service: ServiceDescriptor) -> Iterator[str]:
@@ -92,9 +100,22 @@ def idempotent_methods(service: ServiceDescriptor) -> Iterator[str]:
     return (method.name for method in service.methods if method.GetOptions().idempotency_level in _IDEMPOTENT)
 
 
-def service_config(service: ServiceDescriptor, target: str) -> dict[str, Any]:
+def _hedged_paths(service: ServiceDescriptor) -> frozenset[str]:
+    """Return the paths of the methods of which several attempts may be at work at once."""
+    return frozenset(
+        f"/{service.full_name}/{method.name}"
+        for method in service.methods
+        if method.GetOptions().idempotency_level == MethodOptions.NO_SIDE_EFFECTS
+        and not (method.client_streaming or method.server_streaming)
+    )
+
+
+def service_config(
+    service: ServiceDescriptor, target: str, repeatable: Collection[str] = ()
+) -> dict[str, Any]:
     """Return gRPC's service config for clients of a service at `target`."""
-    names = [{"service": service.full_name, "method": name} for name in idempotent_methods(service)]
+    methods = (*idempotent_methods(service), *repeatable)
+    names = [{"service": service.full_name, "method": name} for name in methods]
     # Outlier detection wakes the process each second, without use for a single replica.
     balancing = _ROUND_ROBIN if _is_one_address(target) else {"outlier_detection_experimental": _EJECTION}
     config: dict[str, Any] = {"loadBalancingConfig": [balancing]}
@@ -108,7 +129,6 @@ def service_config(service: ServiceDescriptor, target: str) -> dict[str, Any]:
                     "maxBackoff": "1s",
                     "backoffMultiplier": 3,
                     "retryableStatusCodes": ["UNAVAILABLE"],
-                    "perAttemptRecvTimeout": f"{_ATTEMPT_SECONDS}s",
                 },
             }
         ]
@@ -174,6 +194,72 @@ def _descriptor(service: str) -> ServiceDescriptor:
         raise ValueError(f"unknown service {service}: import its generated module first") from None
 
 
+class _Hedging:
+    """Hedging of a channel's calls, with a budget for all of them (gRFC A6).
+
+    gRPC for Python implements none. Nor would its policy tell a server that is at work from one that hangs:
+    here only a call without a sign of life gets another attempt.
+    """
+
+    def __init__(self) -> None:
+        self._tokens = _MAX_TOKENS
+
+    async def response(self, begin: Callable[[], Any]) -> Any:
+        """Return the response to a unary call, which `begin` begins as a stream of one: only of a stream it
+        is known whether its headers have come.
+
+        Attempts go on until their deadline, however slow all of them are; those that lose are cancelled. An
+        attempt whose peer is not available leaves the answer to the others. Raises the AioRpcError of the
+        last one.
+        """
+        calls = [begin()]
+        pending = {asyncio.ensure_future(_response(calls[0]))}
+        try:
+            while True:
+                done, pending = await asyncio.wait(
+                    pending,
+                    timeout=_PATIENCE_SECONDS if len(calls) < _MAX_ATTEMPTS else None,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                for attempt in done:
+                    if (error := attempt.exception()) is None:
+                        self._tokens = min(_MAX_TOKENS, self._tokens + _TOKENS_BACK)
+                        return attempt.result()
+                    if not pending or not _is_unavailable(error):
+                        raise error
+                if not done and self._tokens >= 1 and not await _is_one_at_work(calls):
+                    self._tokens -= 1
+                    calls.append(begin())
+                    pending.add(asyncio.ensure_future(_response(calls[-1])))
+        finally:
+            for call in calls:
+                call.cancel()
+            await asyncio.gather(*pending, return_exceptions=True)
+
+
+async def _response(call: Any) -> Any:
+    response = await call.read()
+    # To its end: a call that is broken off counts as its replica's failure.
+    await call.read()
+    return response
+
+
+async def _is_one_at_work(calls: list[Any]) -> bool:
+    """Tell whether the headers of a call have come."""
+    for call in calls:
+        try:
+            async with asyncio.timeout(0):
+                await call.initial_metadata()
+        except TimeoutError:
+            continue
+        return True
+    return False
+
+
+def _is_unavailable(error: BaseException) -> bool:
+    return isinstance(error, grpc.aio.AioRpcError) and error.code() is grpc.StatusCode.UNAVAILABLE
+
+
 class _OutboundChannel(grpc.aio.Channel):
     """A channel that gives every call its deadline, the caller and the trace.
 
@@ -182,14 +268,28 @@ class _OutboundChannel(grpc.aio.Channel):
     """
 
     def __init__(
-        self, channel: grpc.aio.Channel, default_timeout_seconds: float, *, tells_caller: bool
+        self,
+        channel: grpc.aio.Channel,
+        default_timeout_seconds: float,
+        *,
+        tells_caller: bool,
+        hedged: frozenset[str],
     ) -> None:
         self._channel = channel
         self._tells_caller = tells_caller
+        self._hedged = hedged
+        self._hedging = _Hedging()
         self._default_timeout_seconds = default_timeout_seconds
 
     def unary_unary(self, *method: Any, **options: Any) -> Any:
-        return self._calling(self._channel.unary_unary(*method, **options))
+        if method[0] not in self._hedged:
+            return self._calling(self._channel.unary_unary(*method, **options))
+        calling = self._calling(self._channel.unary_stream(*method, **options))
+
+        def call(request: Any, **rest: Any) -> Awaitable[Any]:
+            return self._hedging.response(lambda: calling(request, **rest))
+
+        return call
 
     def unary_stream(self, *method: Any, **options: Any) -> Any:
         return self._calling(self._channel.unary_stream(*method, **options))

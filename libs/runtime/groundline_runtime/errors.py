@@ -54,6 +54,10 @@ __all__ = [
 ]
 
 
+UNAVAILABLE_SECONDS: Final = 1.0
+"""Time after which clients try again what was unavailable, if nobody knows better, in seconds."""
+
+
 class Code(enum.Enum):
     """Status codes; names and numbers are gRPC's."""
 
@@ -129,6 +133,13 @@ class GroundlineError(Exception):
         self.violations = tuple(violations)
         self.retry_after_seconds = retry_after_seconds
         self.metadata: Mapping[str, str] = MappingProxyType(dict(metadata or {}))
+
+    @property
+    def wait_seconds(self) -> float | None:
+        """Time after which clients are told to try again; None if that cannot help."""
+        if self.retry_after_seconds is None and self.code is Code.UNAVAILABLE:
+            return UNAVAILABLE_SECONDS
+        return self.retry_after_seconds
 
     @property
     def error_id(self) -> str | None:

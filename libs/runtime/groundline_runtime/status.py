@@ -29,9 +29,6 @@ STATUS_KEY: Final = "grpc-status-details-bin"
 MAX_MESSAGE_BYTES: Final = 800
 MAX_VIOLATION_BYTES: Final = 4 * 1024
 
-# gRPC's own text if a peer gave no sign of life in any attempt, with the status CANCELLED.
-_SILENT_PEER: Final = "perAttemptRecvTimeout"
-
 _SOME_PEER: Final = "a service this request needs"
 
 # Messages for clients: the peer's own text may name hosts or internals.
@@ -53,9 +50,9 @@ def to_status(error: GroundlineError) -> status_pb2.Status:
     )
     if error.violations:
         status.details.append(_pack(_bad_request(error.violations)))
-    if error.retry_after_seconds is not None:
+    if (seconds := error.wait_seconds) is not None:
         delay = Duration()
-        delay.FromNanoseconds(int(error.retry_after_seconds * 1e9))
+        delay.FromNanoseconds(int(seconds * 1e9))
         status.details.append(_pack(error_details_pb2.RetryInfo(retry_delay=delay)))
     return status
 
@@ -68,9 +65,9 @@ async def abort(context: "grpc.aio.ServicerContext[Any, Any]", error: Groundline
     """
     status = to_status(error)
     trailers = [*(context.trailing_metadata() or ()), (STATUS_KEY, status.SerializeToString())]
-    if error.retry_after_seconds is not None:
+    if (seconds := error.wait_seconds) is not None:
         # The gateway turns it into a header.
-        trailers.append(("retry-after", str(math.ceil(error.retry_after_seconds))))
+        trailers.append(("retry-after", str(math.ceil(seconds))))
     await context.abort(grpc.StatusCode[error.code.name], status.message, tuple(trailers))
 
 
@@ -81,8 +78,6 @@ def from_rpc_error(error: grpc.aio.AioRpcError, peer: str = _SOME_PEER) -> Groun
     addresses), its reason is the code's name, and its message says of `peer` what happened.
     """
     code = Code(error.code().value[0])
-    if code is Code.CANCELLED and _SILENT_PEER in (error.details() or ""):
-        code = Code.UNAVAILABLE
     status = _details(error)
     info = error_details_pb2.ErrorInfo()
     if status is None or not _unpack(status, info) or info.domain != DOMAIN:

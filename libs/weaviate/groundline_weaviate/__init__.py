@@ -4,7 +4,6 @@ from groundline_weaviate.chunks import Entry, IndexedChunk, Space
 from groundline_weaviate.client import MAX_PROPOSALS, Proposal, Weaviate, WriteFailure, open_weaviate
 from groundline_weaviate.conditions import Extent, condition_of
 from groundline_weaviate.settings import WeaviateSettings
-from groundline_weaviate.words import searched_words, stored_words
 
 __all__ = [
     "MAX_PROPOSALS",
@@ -18,6 +17,4 @@ __all__ = [
     "WriteFailure",
     "condition_of",
     "open_weaviate",
-    "searched_words",
-    "stored_words",
 ]

@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from groundline_embedding.ports import Vectors
-
-from groundline_weaviate.words import stored_words
+from groundline_lexical import stored_words
 
 __all__ = [
     "EVERYONE",

@@ -26,16 +26,20 @@ __all__ = ["main", "wire"]
 async def wire(settings: BridgeSettings) -> AsyncIterator[Serving]:
     """Start the server with its channels. A service that is down fails requests, not readiness."""
 
-    def channel(target: str, service: str) -> AbstractAsyncContextManager[grpc.aio.Channel]:
+    def channel(
+        target: str, service: str, repeatable: Sequence[str] = ()
+    ) -> AbstractAsyncContextManager[grpc.aio.Channel]:
         return open_channel(
             target,
             service=service,
             default_timeout_seconds=settings.default_timeout_seconds,
             max_message_bytes=settings.max_message_bytes,
+            repeatable=repeatable,
         )
 
     async with (
-        channel(settings.coordinator_target, COORDINATOR) as to_coordinator,
+        # The bridge's questions are stored in no thread.
+        channel(settings.coordinator_target, COORDINATOR, ("Answer", "Chat")) as to_coordinator,
         channel(settings.retriever_target, RETRIEVER) as to_retriever,
         channel(settings.ingestor_target, INGESTOR) as to_ingestor,
     ):

@@ -1,8 +1,11 @@
 """Entry point of the collector."""
 
+import asyncio
 import resource
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from typing import Final
 
 from groundline.v1 import collector_service_pb2_grpc
 from groundline_extraction.readers.common import ReaderLimits
@@ -18,12 +21,19 @@ from groundline_collector.settings import CollectorSettings
 
 __all__ = ["main", "wire"]
 
+SPARE_THREADS: Final = 8
+READERS: Final = 3
+"""Processes that read pages, sitemaps and feeds: that many collections need no new one for each page."""
+
 
 @asynccontextmanager
 async def wire(settings: CollectorSettings) -> AsyncIterator[Application]:
     """Build the service, which needs nothing to be ready."""
+    # Each run has one piece of work of the event loop's at a time: looking up a name, reading a page.
+    threads = ThreadPoolExecutor(settings.max_runs + SPARE_THREADS, "work")
+    asyncio.get_running_loop().set_default_executor(threads)
     limits = ReaderLimits(memory_bytes=settings.reader_memory_bytes)
-    with Sandbox(limits, processes=1, spool_directory=settings.spool_directory) as sandbox:
+    with Sandbox(limits, processes=READERS, spool_directory=settings.spool_directory) as sandbox:
         secrets = Secrets(settings.secrets_directory)
         sources = SourceRegistry(settings, secrets, sandbox)
         servicer = CollectorServicer(

@@ -22,8 +22,8 @@ class CollectorSettings(ServiceSettings):
     """Address space of the process. A run that would take more fails, and the others go on."""
 
     reader_memory_bytes: Annotated[int, Field(ge=256 * 1024**2, le=64 * 1024**3)] = 1024**3
-    """Address space of the process that reads pages, sitemaps and feeds; it is started when it is first
-    needed."""
+    """Address space of each of at most three processes that read pages, sitemaps and feeds, of one collection
+    each; they are started when they are first needed."""
 
     private_addresses: bool = False
     """Whether collections may allow their crawls, sources and webhooks private, loopback, link-local and

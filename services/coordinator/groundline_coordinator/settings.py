@@ -34,7 +34,8 @@ class CoordinatorSettings(CoordinatorMigrationSettings):
     """Maximum time for a search; never more than 60 % of what the request has left."""
 
     store_timeout_seconds: Seconds = 5.0
-    """Maximum time for storing a finished answer."""
+    """Maximum time for what a chat looks up in the database before it begins, and for storing its question
+    and its answer."""
 
     history_messages: Annotated[int, Field(ge=1, le=100)] = 20
     """Maximum number of stored messages of a thread that go to the model."""

@@ -80,9 +80,9 @@ class IngestorSettings(IndexingSettings):
     """Lines of work for jobs, each with 20 documents at a time, 16 of one client. 0: this process only
     answers requests, and other replicas do the jobs."""
 
-    crawls: Annotated[int, Field(ge=0, le=100)] = 2
-    """Maximum web sites that this process crawls and sources that it runs at a time, if it has workers. 0: it
-    leaves them to other replicas."""
+    crawls: Annotated[int, Field(ge=0, le=100)] = 8
+    """Maximum web sites that this process crawls and sources that it runs at a time, if it has workers; one
+    client has half of what the others leave. 0: it leaves them to other replicas."""
 
     lease_seconds: Annotated[float, Field(ge=1, le=3600)] = 30.0
     """Time without a sign of life from a worker after which another takes its documents over."""

@@ -56,7 +56,7 @@ async def wire(settings: RetrieverSettings) -> AsyncIterator[Application]:
             _log.info("search_index", name=settings.search_index)
             readiness: dict[str, ReadinessCheck] = {"database": store.require_schema}
             if index is store:
-                readiness["lexical_index"] = store.require_sound_indexes
+                readiness["lexical_index"] = store.require_keyword_search
             embedders = [
                 QueryVectors(
                     await models.enter_async_context(create_embedder(chosen)),

@@ -252,13 +252,13 @@ def _missing(found: Hits) -> list[UnavailableError]:
     errors = []
     if found.unsound:
         named = _named(found.unsound)
-        text = f"the keyword index of {named} is being rebuilt, since the database stopped uncleanly"
+        text = f"the keyword index of {named} is missing or may lack chunks, and left out until it is rebuilt"
         errors.append(UnavailableError("LEXICAL_INDEX_UNSOUND", text, retry_after_seconds=REBUILD_SECONDS))
     if found.behind:
         text = f"what was written lately into {_named(found.behind)} is not in the distributed index yet"
         errors.append(UnavailableError("SEARCH_INDEX_BEHIND", text))
     if found.is_incomplete:
-        text = "there may be more matches: of what the distributed index proposed, too little matches"
+        text = "there may be more matches: of what the index proposed, too little is selected or may be read"
         errors.append(UnavailableError("SEARCH_INDEX_INCOMPLETE", text))
     return errors
 

@@ -102,6 +102,8 @@ class IndexedCollection:
     """Defaults and limits of searches, one object for all collections that have the same."""
     is_shared: bool = False
     """Whether the partition holds other collections as well."""
+    hides_documents: bool = False
+    """Whether a partition of its own holds documents that the caller may not read."""
     position: int = 0
     """Position from which on a standby knows the partition as it was when this was read."""
 
@@ -120,7 +122,7 @@ class Hits:
     lists: Sequence[Sequence[Hit]]
     """The hits of each index that was searched."""
     unsound: Sequence[str] = ()
-    """Ids of collections that were left out, since their index may have lost chunks and is being rebuilt."""
+    """Ids of collections that were left out, since their index is missing or may have lost chunks."""
     behind: Sequence[str] = ()
     """Ids of collections of which the index lacks recent changes, or everything."""
     is_incomplete: bool = False

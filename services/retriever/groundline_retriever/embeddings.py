@@ -7,17 +7,23 @@ from collections.abc import Callable
 
 from cachetools import TTLCache
 from groundline_embedding.ports import Vectors
+from groundline_runtime.context import current_caller
 
 from groundline_retriever.ports import QueryEmbedder
 
 __all__ = ["QueryVectors"]
 
 
+type _Query = tuple[str, str]
+"""The client that asks, and its text."""
+
+
 class QueryVectors:
     """An embedder of queries that caches the vectors of the last `size` queries (0 keeps none) for a while.
 
-    A caller of a query that is being embedded waits for that computation, which ends with its last caller:
-    one impatient caller does not take the vector from the others, and unwanted work is not done.
+    Each client has its own: by how quickly an answer comes, nobody learns what others ask. Who asks what is
+    being embedded for him waits for that computation, which ends with its last caller: one impatient caller
+    does not take the vector from the others, and unwanted work is not done.
     """
 
     def __init__(
@@ -29,9 +35,9 @@ class QueryVectors:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._embedder = embedder
-        self._kept: TTLCache[str, Vectors] = TTLCache(size, ttl_seconds, timer=clock)
-        self._running: dict[str, asyncio.Task[Vectors]] = {}
-        self._waiting: Counter[str] = Counter()
+        self._kept: TTLCache[_Query, Vectors] = TTLCache(size, ttl_seconds, timer=clock)
+        self._running: dict[_Query, asyncio.Task[Vectors]] = {}
+        self._waiting: Counter[_Query] = Counter()
 
     @property
     def model(self) -> str:
@@ -42,27 +48,28 @@ class QueryVectors:
         return self._embedder.dimensions
 
     async def embed_query(self, text: str) -> Vectors:
-        known = self._kept.get(text)
+        query = current_caller().owner, text
+        known = self._kept.get(query)
         if known is not None:
             return known
-        running = self._running.get(text)
+        running = self._running.get(query)
         if running is None:
-            running = self._running[text] = asyncio.create_task(self._embedder.embed_query(text))
-            running.add_done_callback(lambda task: self._finished(text, task))
-        self._waiting[text] += 1
+            running = self._running[query] = asyncio.create_task(self._embedder.embed_query(text))
+            running.add_done_callback(lambda task: self._finished(query, task))
+        self._waiting[query] += 1
         try:
             return await asyncio.shield(running)
         finally:
-            self._waiting[text] -= 1
-            if not self._waiting[text]:
-                del self._waiting[text]
+            self._waiting[query] -= 1
+            if not self._waiting[query]:
+                del self._waiting[query]
                 # Nobody waits for it any longer; if done, cancelling has no effect.
                 running.cancel()
-                if self._running.get(text) is running:
-                    del self._running[text]
+                if self._running.get(query) is running:
+                    del self._running[query]
 
-    def _finished(self, text: str, task: asyncio.Task[Vectors]) -> None:
-        if self._running.get(text) is task:
-            del self._running[text]
+    def _finished(self, query: _Query, task: asyncio.Task[Vectors]) -> None:
+        if self._running.get(query) is task:
+            del self._running[query]
         if self._kept.maxsize and not task.cancelled() and task.exception() is None:
-            self._kept[text] = task.result()
+            self._kept[query] = task.result()

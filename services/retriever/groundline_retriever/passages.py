@@ -111,6 +111,12 @@ def _cut(chunk: passage_pb2.Chunk, start: int, end: int) -> passage_pb2.Chunk:
         return chunk
     cut = passage_pb2.Chunk()
     cut.CopyFrom(chunk)
-    cut.text = chunk.text[start - chunk.start_offset : end - chunk.start_offset]
+    begin = start - chunk.start_offset
+    cut.text = chunk.text[begin : end - chunk.start_offset]
+    # It begins on the page of its own first word.
+    left = len(chunk.text) - len(chunk.text[begin:].lstrip())
+    turned = chunk.text[:left].lstrip().count("\f")
+    if turned and "page" in cut.metadata.fields:
+        cut.metadata.fields["page"].number_value += turned
     cut.start_offset, cut.end_offset = start, end
     return cut

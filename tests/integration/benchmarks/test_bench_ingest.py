@@ -2,6 +2,7 @@
 
 import pytest
 from groundline_benchmarks.ingest.benchmark import Measure, Sizes, measure_on
+from groundline_benchmarks.measuring.databases import databases_of
 from groundline_cli.stack.postgres import EmbeddedPostgres
 
 
@@ -39,7 +40,7 @@ async def test_all_that_is_asked_for_is_measured(
     postgres: EmbeddedPostgres, sizes: Sizes, names: list[str]
 ) -> None:
     begun: list[str] = []
-    measures = await measure_on(postgres, sizes, begun.append)
+    measures = await measure_on(databases_of(postgres), sizes, begun.append)
     assert [one.name for one in measures] == names
     assert all(one.figure > 0 for one in measures)
     assert bool(begun) == bool(names)

@@ -25,7 +25,7 @@ from groundline.v1 import (
 from groundline_bridge.__main__ import wire
 from groundline_bridge.settings import BridgeSettings
 from groundline_runtime.context import current_caller, remaining_seconds
-from groundline_runtime.errors import GroundlineError, NotFoundError
+from groundline_runtime.errors import GroundlineError, NotFoundError, UnavailableError
 from groundline_runtime.serving.server import Application
 from groundline_tests.runtime import serve
 
@@ -72,6 +72,8 @@ class Services:
     deadlines: list[float | None] = field(default_factory=list)
     error: GroundlineError | None = None
     """Error of every call; a chat fails with it after its second event."""
+    lost: int = 0
+    """Number of the next answers whose replica is lost before a word."""
     hangs: bool = False
     """Whether answers wait after their first words until they are cancelled."""
     waiting: asyncio.Event = field(default_factory=asyncio.Event)
@@ -86,6 +88,9 @@ class Services:
         self.requests.append(request)
         self.callers.append(current_caller().principals)
         self.deadlines.append(remaining_seconds())
+        if self.lost:
+            self.lost -= 1
+            raise UnavailableError("LOST", "the replica is gone")
 
     async def hang(self) -> None:
         self.waiting.set()

@@ -222,6 +222,17 @@ async def test_a_quota_says_when_to_try_again(client: httpx.AsyncClient, service
     assert response.headers["retry-after"] == "7"
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_what_a_lost_coordinator_has_not_begun_to_answer_is_asked_again(
+    client: httpx.AsyncClient, services: Services, stream: bool
+) -> None:
+    services.lost = 1
+    response = await client.post(COMPLETIONS, json=ASK | {"stream": stream})
+    assert response.status_code == 200
+    assert "27 days" in response.text
+    assert len(services.requests) == 2
+
+
 async def test_a_service_that_is_down_is_an_error_without_its_address(launch: Launch) -> None:
     async with launch(ingestor_target="127.0.0.1:9") as client:
         response = await client.get("/v1/models")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from groundline.v1 import collector_service_pb2 as pb
 from groundline.v1 import error_pb2, source_pb2
+from groundline_collector.adapters import crawling
 from groundline_collector.adapters.crawling import HttpCrawler
 from groundline_collector.adapters.fetching import CrawlLimits
 from groundline_collector.changes import Found
@@ -261,6 +262,23 @@ async def test_no_more_pages_than_wanted_are_fetched(site: Site, crawl: Crawl) -
     site.answers = {"/": page(*(f"/{n}" for n in range(50))), **{f"/{n}": page() for n in range(50)}}
     pages, _ = await crawl(f"{site.url}/", max_pages=5)
     assert len(pages) == len(site.paths) == 5
+
+
+async def test_a_site_of_more_addresses_than_are_kept_is_not_read_to_its_end(
+    site: Site, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.answers = {"/": page(*(f"/{n}" for n in range(5))), **{f"/{n}": page() for n in range(5)}}
+
+    async def no_pause(seconds: float) -> None:
+        pass
+
+    crawler = HttpCrawler(sandbox, LIMITS, resolve=Names(site_test=["127.0.0.1"]), sleep=no_pause)
+    for maximum, is_complete in ((100_000, True), (3, False)):
+        monkeypatch.setattr(crawling, "MAX_QUEUED_URLS", maximum)
+        found = [change async for change in crawler.crawl(web(f"{site.url}/"), private_addresses=True)]
+        ends = [change for change in found if not isinstance(change, Found) and change.HasField("reached")]
+        # Otherwise the documents of the others would be deleted.
+        assert [end.reached.is_complete for end in ends] == ([True] if is_complete else [])
 
 
 async def test_only_paths_that_are_wanted_are_taken_but_the_start_is_followed(

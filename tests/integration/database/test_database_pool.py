@@ -129,6 +129,24 @@ async def create_and_fail(pool: Pool) -> None:
         raise KeyError
 
 
+async def test_a_server_that_is_away_is_no_traceback_for_each_attempt_to_find_it_again(
+    settings: MakeSettings, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts = asyncio.Semaphore(0)
+
+    async def refuse(*_: Any, **__: Any) -> None:
+        attempts.release()
+        raise ConnectionRefusedError
+
+    async with asyncio.timeout(30), open_pool(settings()) as pool:
+        monkeypatch.setattr(pool, "_connect", refuse)
+        with pytest.raises(asyncpg.PostgresError):
+            await pool.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+        for _ in range(2):
+            await attempts.acquire()
+    assert not [record for record in caplog.records if record.name.startswith("asyncpg")]
+
+
 async def test_a_transaction_is_undone_by_any_exception(settings: MakeSettings) -> None:
     async with open_pool(settings()) as pool:
         with pytest.raises(KeyError):

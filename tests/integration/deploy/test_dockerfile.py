@@ -5,6 +5,7 @@ debootstrap, which the ingestor's OCR needs; a list such as GROUNDLINE_TEST_IMAG
 """
 
 import asyncio
+import json
 import os
 import shutil
 from collections.abc import AsyncIterator, Iterator
@@ -20,7 +21,7 @@ from groundline_tests.programs import needs_program
 from groundline_tests.relay import over_tcp
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from project import SERVICES
-from service_requirements import closure_of, directory, needs
+from service_requirements import closure_of, directory, needs, normal
 
 START_SECONDS = 120
 DEFAULT = "gateway,reranker"
@@ -87,6 +88,7 @@ async def test_it_is_built_and_runs_as_a_pod_runs_it(
     own = {f"groundline-{path.name}" for path in needs(directory(program))[0]}
     assert own <= installed(root)
     assert installed(root) - own <= set(closure_of(program)) - BUILDING
+    assert_declared(root)
 
     environment = {
         "GROUNDLINE_HOST": "127.0.0.1",
@@ -149,6 +151,18 @@ async def gateway_answers(url: str) -> None:
         assert (await client.get("/api/collections")).status_code == 401
         reply = await client.get("/api/collections", headers={"x-api-key": KEY})
         assert reply.status_code == 503, reply.text
+
+
+def assert_declared(root: Path) -> None:
+    """Assert that the bill of materials names what is installed, no more, and that each has its licence."""
+    bill = json.loads((root / "app/sbom.cdx.json").read_text())
+    assert bill["bomFormat"] == "CycloneDX"
+    main = bill["metadata"]["component"]["name"]
+    assert {normal(one["name"]) for one in bill["components"]} | {normal(main)} == installed(root)
+    others = [one for one in bill["components"] if not one["name"].startswith("groundline-")]
+    assert all(one["purl"].startswith(f"pkg:pypi/{normal(one['name'])}@{one['version']}") for one in others)
+    licensed = {folder.name for folder in (root / "app/licences").iterdir() if any(folder.iterdir())}
+    assert {f"{one['name']}-{one['version']}" for one in bill["components"]} <= licensed
 
 
 def assert_restricted(container: Container) -> None:

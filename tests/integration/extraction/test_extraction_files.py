@@ -288,6 +288,20 @@ def test_a_reader_that_dies_is_replaced() -> None:
         assert sandbox.read("web.html", b"<p>two</p>").text == "two"
 
 
+def test_no_process_reads_files_of_two_clients() -> None:
+    with Sandbox(LIMITS, processes=2) as sandbox:
+        before = set(psutil.Process().children())
+        readers: dict[str, psutil.Process] = {}
+        for client in ("ann", "bob", "ann", "bob", "eve"):
+            sandbox.read("web.html", b"<p>one</p>", client=client)
+            now = set(psutil.Process().children()) - before
+            assert len(now) <= 2
+            [reader] = now - {other for name, other in readers.items() if name != client}
+            assert readers.setdefault(client, reader) == reader
+            if client == "eve":
+                assert readers["ann"] not in now
+
+
 def test_readers_see_no_environment_of_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GROUNDLINE_INGESTOR_DATABASE_URL", "postgresql://secret")
     with Sandbox(LIMITS) as sandbox:

@@ -1,8 +1,8 @@
 """The bridge's addresses at the gateway: the same keys, limits and deadlines as elsewhere."""
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any
 
 import httpx
@@ -123,6 +123,42 @@ async def test_whoever_leaves_before_the_answer_cancels_it(gateway: Gateway, ups
         call = await upstream.arrived.get()
         asking.cancel()
         await call.ended.wait()
+
+
+@asynccontextmanager
+async def hanging_bridge() -> AsyncIterator[tuple[int, asyncio.Event]]:
+    """Provide the port of a bridge that is ready until its first request, and an event that is set then: from
+    there on it takes connections and bytes, as the system does for a process that is stopped."""
+    hung = asyncio.Event()
+
+    async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                if b"/readyz" not in head:
+                    hung.set()
+                if not hung.is_set():
+                    writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(connect, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1], hung
+
+
+@pytest.mark.parametrize(("verb", "path"), [("GET", "/v1/models"), ("POST", "/v1/chat/completions")])
+async def test_what_a_hanging_bridge_has_not_answered_is_answered_by_another(
+    launch: Launch, upstream: Upstream, verb: str, path: str
+) -> None:
+    async with hanging_bridge() as (port, hung):
+        replicas = f"127.0.0.1:{port},127.0.0.1:{upstream.bridge_port}"
+        async with launch(bridge_address=replicas) as gateway, gateway.client() as client:
+            await gateway.becomes(200)
+            client.timeout = httpx.Timeout(60)
+            statuses = set()
+            while not hung.is_set():
+                asked = [client.request(verb, path, json=ASK) for _ in range(8)]
+                statuses |= {response.status_code for response in await asyncio.gather(*asked)}
+    assert statuses == {200}
 
 
 async def test_a_bridge_that_is_away_is_told_in_openais_words(launch: Launch) -> None:

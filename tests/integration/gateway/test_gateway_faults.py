@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from groundline.v1 import retriever_service_pb2
 from groundline_runtime.context import BEGUN_KEY
 from groundline_runtime.errors import ResourceExhaustedError
 from groundline_runtime.status import abort
@@ -32,6 +33,7 @@ async def test_a_service_that_is_down_is_said_at_once(
     assert response.status_code == 503
     assert response.headers["content-type"] == "application/json"
     assert response.json()["code"] == 14
+    assert response.headers["retry-after"] == "1"
     assert reason(response) == "SERVICE_UNAVAILABLE"
     assert response.json()["message"] == "the coordinator is not available; try again later"
     assert "127.0.0.1" not in response.text
@@ -94,6 +96,31 @@ async def test_a_service_that_is_overloaded_says_when_to_come_again(
     assert response.headers["retry-after"] == "3"
     assert reason(response) == "OVERLOADED"
     assert len(upstream.calls) == 1
+
+
+async def test_searches_beyond_the_bound_are_refused_before_they_reach_a_service(
+    upstream: Any, launch: Any
+) -> None:
+    answers = asyncio.Event()
+
+    async def search(_request: Any, _context: Any) -> Any:
+        await answers.wait()
+        return retriever_service_pb2.SearchResponse()
+
+    upstream.on("Search", search)
+    async with launch(max_searches_under_way=2) as gateway, gateway.client() as client:
+        await gateway.becomes(200)
+        under_way = [asyncio.create_task(client.post("/api/search", json={"query": "x"})) for _ in range(2)]
+        while len(upstream.calls) < 2:
+            await upstream.arrived.get()
+        refused = await client.post("/api/search", json={"query": "x"})
+        others = await client.post("/api/answer", json={"query": "x"})
+        answers.set()
+        answered = await asyncio.gather(*under_way)
+
+    assert (refused.status_code, reason(refused), refused.headers["retry-after"]) == (429, "OVERLOADED", "1")
+    assert [response.status_code for response in (*answered, others)] == [200, 200, 200]
+    assert [call.method for call in upstream.calls] == ["Search", "Search", "Answer"]
 
 
 async def test_nobody_outside_can_claim_that_his_chat_has_begun(upstream: Any, gateway: Any) -> None:

@@ -274,7 +274,9 @@ async def test_a_citation_opens_the_page_it_comes_from(upstream: Any, tab: Tab) 
         ]
         yield response(sources=chat_pb2.ChatSources(sources=sources))
         yield response(delta=chat_pb2.ChatDelta(text="27 days [1][2][3]."))
-        yield response(completed=chat_pb2.ChatCompleted(finish_reason=chat_pb2.FINISH_REASON_STOP))
+        citations = [chat_pb2.Citation(source_number=1, supporting_text="27 days", page=5)]
+        completed = chat_pb2.ChatCompleted(finish_reason=chat_pb2.FINISH_REASON_STOP, citations=citations)
+        yield response(completed=completed)
 
     async def download(_request: Any, _context: Any) -> AsyncIterator[Any]:
         content = {"content_type": "application/pdf", "data": b"%PDF-1.4 not really"}
@@ -288,13 +290,14 @@ async def test_a_citation_opens_the_page_it_comes_from(upstream: Any, tab: Tab) 
     )
     # The answer names no citation, so its end folds the passages away.
     await tab.js("document.querySelector('details.others').open = true")
-    assert await tab.text(".sources .original") == "Open at page 3|Page 4|Open the document"
+    # The passage begins on page 3, the sentence that supports the answer is on page 5.
+    assert await tab.text(".sources .original") == "Open at page 5|Page 4|Open the document"
 
     await tab.js(OPENED)
     await tab.js("document.querySelector('button.original').click()")
     await tab.until("window.opened.location")
     assert (await tab.js("window.opened.location")).startswith("blob:http://127.0.0.1")
-    assert (await tab.js("window.opened.location")).endswith("#page=3")
+    assert (await tab.js("window.opened.location")).endswith("#page=5")
     assert await tab.js("window.blobs.join()") == "application/pdf"
 
     async def page(_request: Any, _context: Any) -> AsyncIterator[Any]:

@@ -1,11 +1,13 @@
 """Crawls as they are stored."""
 
 from dataclasses import replace
+from uuid import uuid4
 
+import pytest
 from groundline.v1 import document_pb2, error_pb2, job_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_ingestor.adapters.postgres.stores import Stores
-from groundline_ingestor.domain.work import ClaimLostError, OrderedCrawl
+from groundline_ingestor.domain.work import ClaimLostError, ClientUse, OrderedCrawl
 from groundline_tests.ingestor.messages import a_version
 from groundline_tests.ingestor.stores import (
     CRAWL,
@@ -44,7 +46,8 @@ async def test_a_crawl_is_leased_by_itself_and_its_pages_as_documents(stores: St
     await stores.crawls.add_page(item.claim, collection, a_hand_in("https://a.test/"))
     assert [page.uri for page in await lease(stores)] == ["https://a.test/"]
     await stores.crawls.finish(item.claim)
-    assert not await stores.crawls.is_held(item.claim)
+    with pytest.raises(ClaimLostError):
+        await stores.crawls.require_allowed(item.claim)
     items = await stores.jobs.items(job_id, None, after=-1, limit=10)
     assert [(one.uri, one.is_crawl, one.state) for one in items] == [
         (asked.start_url, True, document_pb2.INGESTION_STATE_DONE),
@@ -139,9 +142,10 @@ async def test_a_cancelled_crawl_takes_no_more_pages_and_counts(stores: Stores) 
     collection = await create(stores, "cancelled-crawl")
     job_id, item = await begin_crawl(stores, collection)
     await stores.crawls.add_page(item.claim, collection, a_hand_in("https://a.test/one"))
-    assert await stores.crawls.is_held(item.claim)
+    await stores.crawls.require_allowed(item.claim)
     await stores.jobs.cancel(job_id)
-    assert not await stores.crawls.is_held(item.claim)
+    with pytest.raises(ClaimLostError):
+        await stores.crawls.require_allowed(item.claim)
     for call in (
         stores.crawls.add_page(item.claim, collection, a_hand_in("https://a.test/two")),
         stores.crawls.add_failure(item.claim, "https://a.test/two", FAILURE),
@@ -172,3 +176,18 @@ async def test_a_crawl_whose_worker_was_lost_is_tried_alone_charged_and_fails_in
     )
     job = await job_of(stores, job_id)
     assert (job.state, job.failed_count) == (job_pb2.JOB_STATE_FAILED, 1)
+
+
+async def test_of_crawls_that_wait_that_of_the_client_with_the_least_use_is_leased(stores: Stores) -> None:
+    collection = await create(stores, "shared-crawl")
+    for client in ("user:ann", "user:bob", "user:carl"):
+        await stores.crawls.enqueue(collection, CRAWL, [client], "")
+    uses = [
+        (ClientUse({"user:ann": 90.0, "user:bob": 2.0, "user:carl": 1.0}), "user:carl"),
+        (ClientUse({"user:ann": 90.0}, ["user:bob"]), "user:ann"),
+        (ClientUse({}), "user:bob"),
+    ]
+    for use, client in uses:
+        leased = await stores.crawls.lease(str(uuid4()), seconds=30, alone=True, use=use)
+        assert leased
+        assert leased[0].owner == client

@@ -32,8 +32,9 @@ from groundline_ingestor.service.documents import DocumentService
 from groundline_ingestor.service.ingestion import IngestionService
 from groundline_ingestor.service.jobs import JobService
 from groundline_ingestor.service.reindex import ReindexService
-from groundline_ingestor.service.worker.items import ITEMS_PER_CLIENT, PREPARED_ITEMS
-from groundline_ingestor.service.worker.leases import Leases
+from groundline_ingestor.service.worker.items import ITEMS_PER_CLIENT, PREPARED_ITEMS, Work
+from groundline_ingestor.service.worker.leases import Leases, Shares
+from groundline_ingestor.service.worker.ready import ReadyWork
 from groundline_ingestor.service.worker.worker import Worker
 from groundline_ingestor.settings import IngestorSettings
 from groundline_runtime.context import Caller
@@ -57,6 +58,7 @@ STAFF = Caller(("user:carl", "group:staff"))
 POISON = "poison"
 
 
+ONLY_ANNS: Mapping[str, Any] = {"readers": ["*"], "writers": ["user:ann"], "admins": ["user:ann"]}
 NO_OUTCOME = job_pb2.INGESTION_OUTCOME_UNSPECIFIED
 
 type Ended = tuple[job_pb2.IngestionJob, Sequence[job_pb2.IngestionItem]]
@@ -165,6 +167,7 @@ class FakeCollector:
         self.found = found
         self.stays_at = stays_at
         self.private: list[bool] = []
+        self.begun: list[str] = []
         self.stays = asyncio.Event()
         self.closed = asyncio.Event()
 
@@ -172,6 +175,7 @@ class FakeCollector:
         self, start: collector_pb.CollectStart, pages: SeenPages | None = None
     ) -> AsyncGenerator[Collected, None]:
         self.private.append(start.private_addresses)
+        self.begun.append(start.source.web.start_url)
         try:
             for number, one in enumerate(self.found):
                 if number == self.stays_at:
@@ -199,19 +203,23 @@ class FakeCollector:
 class Start(Protocol):
     """Makes the use cases and a worker that is not at work; `settings` are the ingestor's."""
 
-    def __call__(self, collector: Collector | None = None, **settings: Any) -> Services: ...
+    def __call__(
+        self, collector: Collector | None = None, embedder: FaultyEmbedder | None = None, **settings: Any
+    ) -> Services: ...
 
 
 @pytest.fixture
 def start(stores: Stores, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     with Sandbox(ReaderLimits()) as sandbox:
 
-        def start(collector: Collector | None = None, **settings: Any) -> Services:
+        def start(
+            collector: Collector | None = None, embedder: FaultyEmbedder | None = None, **settings: Any
+        ) -> Services:
             chosen = IngestorSettings(
                 database_url=SecretStr(database_url),
                 **{"workers": 1, "max_document_bytes": 20_000, "max_chunks_per_document": 10, **settings},
             )
-            embedder = FaultyEmbedder()
+            embedder = embedder or FaultyEmbedder()
             monkeypatch.setattr(jobs, "WATCH_SECONDS", 0.02)
             page_tokens = PageTokens(bytes(32))
             servicer, worker = wire_on(
@@ -793,6 +801,49 @@ async def test_a_cancelled_crawl_stops_where_it_waits(start: Start) -> None:
     assert cancelled.state == job_pb2.JOB_STATE_CANCELLED
 
 
+async def test_documents_of_a_caller_that_may_no_longer_write_are_not_taken_in(services: Services) -> None:
+    await services.collections.create(ANN, new(readers=("*",), writers=("user:ann", "user:bob")))
+    await services.ingest(GivenDocument("first", uri="a"), caller=ANN)
+    taken = await services.ingestion.ingest(
+        BOB, "docs", [GivenDocument("second", uri=uri) for uri in ("a", "b")], ""
+    )
+    await services.collections.update(ANN, change(access=ONLY_ANNS))
+    _, items = await services.ended(taken.job, ANN)
+    assert [item.failure.reason for item in items] == [error_pb2.COLLECTION_NOT_WRITABLE] * 2
+    assert not any("second" in text for text in services.embedder.texts)
+
+
+async def test_a_document_that_is_worked_on_is_not_stored_after_its_caller_may_no_longer_write(
+    services: Services, may_go_on: threading.Event
+) -> None:
+    await services.collections.create(ANN, new(readers=("*",), writers=("user:ann", "user:bob")))
+    taken = await services.ingestion.ingest(BOB, "docs", slow_documents(1), "")
+    async with services.working(), asyncio.timeout(20):
+        async for watched in services.jobs.watch(BOB, taken.job.job_id):
+            if watched.job.HasField("start_time"):
+                break
+        await services.collections.update(ANN, change(access=ONLY_ANNS))
+        may_go_on.set()
+    _, [item] = await services.ended(taken.job, ANN)
+    assert item.failure.reason == error_pb2.COLLECTION_NOT_WRITABLE
+
+
+async def test_a_crawl_ends_when_who_asked_for_it_may_no_longer_write(start: Start) -> None:
+    collector = FakeCollector(page("/a"), page("/b"), stays_at=1)
+    services = start(collector)
+    await services.collections.create(ANN, new(readers=("*",), writers=("user:ann", "user:bob")))
+    job = (await services.ingestion.crawl(BOB, crawling(SITE))).job
+    async with services.working(), asyncio.timeout(20):
+        await collector.stays.wait()
+        await services.collections.update(ANN, change(access=ONLY_ANNS))
+        await collector.closed.wait()
+        async for watched in services.jobs.watch(ANN, job.job_id):
+            if watched.job.HasField("end_time"):
+                break
+    _, [item, *_] = await services.ended(job, ANN)
+    assert item.failure.reason == error_pb2.COLLECTION_NOT_WRITABLE
+
+
 @pytest.mark.parametrize(("settings", "allowed"), [({}, False), (PRIVATE, True)])
 async def test_private_addresses_take_the_collection(
     start: Start, settings: Mapping[str, Any], allowed: bool
@@ -867,8 +918,7 @@ async def test_a_client_has_a_share_of_what_is_prepared_and_one_of_what_is_held(
         model=FakeEmbedder().model,
         lease_seconds=30,
         maximum_attempts=5,
-        prepared_per_client=2,
-        held_per_client=4,
+        shares=Shares(prepared=2, ready_chunks=3, held=4, searches=1),
         on_free=lambda: freed.append(1),
     )
     await services.ingestion.ingest(ANYBODY, "docs", slow_documents(10), "")
@@ -880,17 +930,111 @@ async def test_a_client_has_a_share_of_what_is_prepared_and_one_of_what_is_held(
     assert theirs.claim.job_id == job.job_id
 
     for item in (*preparing, theirs):
-        leases.prepared(item.claim)
+        leases.prepared(item.claim, 1)
     embedding = await leases.lease(10)
     assert len(embedding) == 2
     for item in embedding:
-        leases.prepared(item.claim)
+        leases.prepared(item.claim, 1)
     assert not await leases.lease(10)
+    leases.embedding(item.claim for item in (*preparing, theirs, *embedding))
+    freed.clear()
     leases.drop(preparing[0].claim)
     assert not freed
     leases.drop(embedding[0].claim)
     assert freed, "half of its share"
     assert len(await leases.lease(10)) == 2
+
+
+async def test_a_client_whose_chunks_wait_to_be_embedded_prepares_no_more_and_others_do(
+    services: Services,
+) -> None:
+    await services.collections.create(ANYBODY, new())
+    freed: list[int] = []
+    leases = Leases(
+        services.stores.queue,
+        model=FakeEmbedder().model,
+        lease_seconds=30,
+        maximum_attempts=5,
+        shares=Shares(prepared=2, ready_chunks=100, held=20, searches=1),
+        on_free=lambda: freed.append(1),
+    )
+    await services.ingestion.ingest(ANYBODY, "docs", slow_documents(10), "")
+    first, second = await leases.lease(10)
+    leases.prepared(first.claim, 60)
+    leases.prepared(second.claim, 60)
+    assert not await leases.lease(10)
+    job = (await services.ingestion.ingest(BOB, "docs", [GivenDocument("text", uri="theirs")], "")).job
+    [theirs] = await leases.lease(10)
+    assert theirs.claim.job_id == job.job_id
+    leases.embedding([first.claim])
+    assert freed
+    assert await leases.lease(10)
+
+
+class GatedEmbedder(FaultyEmbedder):
+    """Embeds when it may, one call after the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may = asyncio.Semaphore(0)
+        self.asked = asyncio.Semaphore(0)
+        self.groups: list[Sequence[str]] = []
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        self.groups.append(texts)
+        self.asked.release()
+        await self.may.acquire()
+        return await super().embed_documents(texts)
+
+
+async def test_a_single_document_is_embedded_next_beside_many_of_another_client(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_ready, add = asyncio.Event(), ReadyWork.add
+
+    def noting_add(self: ReadyWork, works: Sequence[Work]) -> None:
+        add(self, works)
+        if any(work.item.owner == BOB.owner for work in works):
+            is_ready.set()
+
+    monkeypatch.setattr(ReadyWork, "add", noting_add)
+    gated = GatedEmbedder()
+    services = start(max_chunks_per_document=1000, max_document_bytes=200_000, embedder=gated)
+    await services.collections.create(ANYBODY, new(settings={"chunking": {"chunkSize": 50}}))
+    many = [
+        GivenDocument("\n\n".join(f"Sentence {n} of {of}. " * 9 for n in range(40)), uri=str(of))
+        for of in range(30)
+    ]
+    await services.ingestion.ingest(ANN, "docs", many, "")
+    async with services.working(), asyncio.timeout(60):
+        for _ in range(3):
+            await gated.asked.acquire()
+            gated.may.release()
+        job = (await services.ingestion.ingest(BOB, "docs", [GivenDocument("single", uri="b")], "")).job
+        await is_ready.wait()
+        waiting = len(gated.groups)
+        for _ in range(100):
+            gated.may.release()
+        async for watched in services.jobs.watch(BOB, job.job_id):
+            if watched.job.HasField("end_time"):
+                break
+    assert any("single" in text for text in gated.groups[waiting])
+    assert len(gated.groups) > waiting + 3, "others were ready before it"
+
+
+async def test_one_clients_crawls_leave_places_to_others(start: Start) -> None:
+    collector = FakeCollector(page("/a"), stays_at=0)
+    services = start(collector, crawls=2)
+    await services.collections.create(ANYBODY, new())
+    for number in range(3):
+        anns = pb.WebCrawl(start_url=f"https://ann.test/{number}")
+        await services.ingestion.crawl(ANN, crawling(anns))
+    bobs = pb.WebCrawl(start_url="https://bob.test/")
+    await services.ingestion.crawl(BOB, crawling(bobs))
+    async with services.working(), asyncio.timeout(20):
+        while bobs.start_url not in collector.begun:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    assert collector.begun == ["https://ann.test/0", bobs.start_url]
 
 
 # --- faults of our own ---
@@ -979,6 +1123,14 @@ async def test_a_caller_creates_only_so_many_collections(start: Start) -> None:
     await services.collections.delete(ANN, "first")
     await services.collections.create(ANN, new("second"))
     await exhausted(services.collections.create(ANN, new("fourth")))
+
+
+async def test_requests_at_once_create_no_more_collections_than_a_caller_may_have(start: Start) -> None:
+    services = start(max_collections_per_caller=3)
+    wanted = [services.collections.create(ANN, new(f"one-{number}")) for number in range(10)]
+    answered = await asyncio.gather(*wanted, return_exceptions=True)
+    refused = [one for one in answered if isinstance(one, ResourceExhaustedError)]
+    assert (len(answered) - len(refused), len(refused)) == (3, 7)
 
 
 async def test_a_caller_has_only_so_many_jobs_at_work(start: Start) -> None:

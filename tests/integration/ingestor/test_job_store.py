@@ -141,7 +141,7 @@ async def test_what_is_released_or_failed_can_be_leased_again(stores: Stores) ->
     assert [item.uri for item in await lease(stores)] == ["a.md"]
 
 
-async def test_items_of_a_lost_worker_are_suspects_which_are_leased_one_by_one(stores: Stores) -> None:
+async def test_items_of_a_lost_worker_are_suspects_which_are_leased_apart_from_others(stores: Stores) -> None:
     collection = await create(stores, "suspects")
     await stores.jobs.enqueue(collection, [a_hand_in("a.md"), a_hand_in("b.md")], (), "")
     lost = await lease(stores, seconds=0.01)
@@ -152,10 +152,31 @@ async def test_items_of_a_lost_worker_are_suspects_which_are_leased_one_by_one(s
     assert [item.uri for item in await lease(stores)] == ["c.md"]
     for item in lost:
         assert await loses_claim(stores.queue.require(item.claim))
-    first, second = await lease(stores, suspect=True)
+    [first] = await lease(stores, suspects=True)
+    [second] = await lease(stores, suspects=True)
     assert [first.uri, second.uri] == ["a.md", "b.md"]
     assert (first.attempts, second.attempts) == (1, 1)
     assert not await stores.queue.has_suspects("model")
+
+
+async def test_suspects_are_halved_until_the_one_that_ends_its_worker_is_alone(stores: Stores) -> None:
+    collection = await create(stores, "halved")
+    job = await stores.jobs.enqueue(collection, [a_hand_in(str(number)) for number in range(10)], (), "")
+    await lease(stores, seconds=0.01)
+    await expire(stores)
+    tried: list[str] = []
+    while await stores.queue.has_suspects("model"):
+        items = await lease(stores, seconds=0.01, suspects=True)
+        tried.append("".join(item.uri for item in items))
+        if "3" in tried[-1]:
+            await expire(stores)
+            continue
+        for item in items:
+            await stores.queue.fail(item.claim, FAILURE, job_pb2.ChunkCounts())
+    assert tried == ["01234", "012", *["3"] * MAXIMUM_ATTEMPTS, "4", "567", "8", "9"]
+    ended = await stores.jobs.items(job.job_id, None, after=-1, limit=10)
+    exhausted = [item.uri for item in ended if item.failure.reason == error_pb2.ATTEMPTS_EXHAUSTED]
+    assert exhausted == ["3"]
 
 
 async def test_only_a_suspect_that_is_lost_alone_is_charged_and_fails_in_the_end(stores: Stores) -> None:
@@ -164,7 +185,7 @@ async def test_only_a_suspect_that_is_lost_alone_is_charged_and_fails_in_the_end
     await lease(stores, seconds=0.01)
     await expire(stores)
     for attempt in range(MAXIMUM_ATTEMPTS):
-        [suspect] = await lease(stores, seconds=0.01, suspect=True)
+        [suspect] = await lease(stores, seconds=0.01, suspects=True)
         assert suspect.attempts == attempt + 1
         await expire(stores)
     assert not await stores.queue.has_suspects("model")

@@ -152,7 +152,31 @@ async def test_a_backend_that_survives_unclean_stops_rebuilds_nothing(pool: Pool
         await connection.execute(
             "UPDATE chunk_partitions SET lexical_built_after = NULL, lexical_backend = 'pg_textsearch'"
         )
-    assert await LexicalIndexes(pool, PgTextsearchIndex()).rebuild_due() == ()
+    assert await LexicalIndexes(pool, PgTextsearchIndex()).rebuild_due() == []
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["rebuild", "build of a missing one"])
+async def test_a_build_may_take_longer_than_other_statements_may(
+    server: PostgresServer, pool: Pool, is_there: bool
+) -> None:
+    partition_id = await filled(pool)
+    statement_seconds = 0.5
+    settings = DatabaseSettings(
+        database_url=SecretStr(server.dsn_of("suite")), statement_timeout_seconds=statement_seconds
+    )
+    async with acquire(pool) as writer, open_pool(settings) as impatient:
+        await writer.execute("UPDATE chunk_partitions SET lexical_built_after = NULL")
+        if not is_there:
+            await writer.execute(f"DROP INDEX {chunk_table(partition_id)}_bm25")
+        transaction = writer.transaction()
+        await transaction.start()
+        # The build waits for a writer to end.
+        await writer.execute(f"UPDATE {chunk_table(partition_id)} SET chunk_index = 1")
+        building = asyncio.create_task(LexicalIndexes(impatient, PgSearchIndex()).rebuild_due())
+        await asyncio.wait({building}, timeout=3 * statement_seconds)
+        await transaction.commit()
+        assert await building == [partition_id]
+    assert await found(pool, partition_id) == ROWS
 
 
 async def test_of_several_processes_one_rebuilds(pool: Pool) -> None:
@@ -169,8 +193,9 @@ async def test_a_rebuild_that_fails_rests_and_leaves_the_others_alone(
 ) -> None:
     broken = await filled(pool)
     async with acquire(pool) as connection:
+        # Nothing of this name is an index, and none can be built.
         await connection.execute(f"DROP INDEX {chunk_table(broken)}_bm25")
-        await connection.execute("UPDATE chunk_partitions SET lexical_built_after = NULL")
+        await connection.execute(f"CREATE TABLE {chunk_table(broken)}_bm25 ()")
         whole = await create_partition(connection, PgSearchIndex(), None, KIND._replace(language="german"))
         await connection.execute("UPDATE chunk_partitions SET lexical_built_after = NULL")
     assert await indexes.rebuild_due() == [whole]

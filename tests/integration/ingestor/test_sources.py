@@ -7,10 +7,11 @@ import hashlib
 import os
 import subprocess
 import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from email.message import EmailMessage
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -598,7 +599,79 @@ async def test_a_bucket_that_there_is_not_fails_the_run(stub: Any, collection_id
     assert await first_run(stub, collection_id, source_id) == {"handbook": "SOURCE_REFUSED"}
 
 
+BOMB = gzip.compress(bytes(64 * 1024**2))
+"""64 KB that unpack to 64 MiB."""
+
+
+def without_end(start: bytes, line: bytes) -> Iterator[bytes]:
+    """Yield what a server says that is to be left before it comes to its end, at 64 MiB."""
+    yield start
+    for _ in range(1024):
+        yield line * (65536 // len(line))
+
+
+@contextmanager
+def answering(parts: Callable[[], Iterator[bytes]], **headers: str) -> Iterator[str]:
+    """Answer every request with the same."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            for name, value in headers.items():
+                self.send_header(name.replace("_", "-"), value)
+            self.end_headers()
+            with suppress(ConnectionError):
+                for part in parts():
+                    self.wfile.write(part)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+async def why_it_failed(stub: Any, collection_id: str, source: dict[str, Any]) -> str:
+    """Return the message of a run that its server's answers end."""
+    source_id = await create(stub, collection_id, source)
+    assert await first_run(stub, collection_id, source_id) == {"handbook": "SOURCE_REFUSED"}
+    job = (await get(stub, collection_id, source_id)).last_job
+    [item] = (await stub.GetJob(pb.GetJobRequest(job_id=job.job_id), metadata=OWNER)).items
+    return str(item.failure.message)
+
+
+@pytest.mark.parametrize(
+    ("parts", "headers", "message"),
+    [
+        ([BOMB], {"content_encoding": "gzip"}, "has more than 16777216 bytes"),
+        ([b"<p>Please sign in."], {"content_type": "text/html"}, "does not answer as a storage"),
+    ],
+)
+async def test_a_bucket_that_answers_with_too_much_or_no_list_is_refused(
+    stub: Any, collection_id: str, parts: list[bytes], headers: dict[str, str], message: str
+) -> None:
+    with answering(lambda: iter(parts), **headers) as url:
+        source = {"s3": {"endpointUrl": url, "bucket": "handbook"}}
+        assert message in await why_it_failed(stub, collection_id, source)
+
+
 # --- git ---
+
+
+async def test_a_repository_of_more_references_than_fit_is_refused(stub: Any, collection_id: str) -> None:
+    service, line = b"# service=git-upload-pack\n", b" refs/heads/x".rjust(59, b"0")
+    start = f"{len(service) + 4:04x}".encode() + service + b"0000"
+    start += f"{len(line) + 9:04x}".encode() + line + b"\0a=b\n"
+    lines = f"{len(line) + 5:04x}".encode() + line + b"\n"
+    answer = partial(without_end, start, lines)
+    with answering(answer, content_type="application/x-git-upload-pack-advertisement") as url:
+        source = {"git": {"url": f"{url}/handbook"}}
+        assert "references have more than" in await why_it_failed(stub, collection_id, source)
 
 
 @pytest.fixture
@@ -881,6 +954,7 @@ async def test_a_feed_is_followed_and_what_it_no_longer_shows_stays(
     source = {
         "feed": {"url": feed.url, "username": "user", "passwordSecret": "feed"},
         "excludePaths": ["/ads/**"],
+        "uriPrefix": "https://news.test/",
     }
     source_id = await create(stub, collection_id, source)
     assert await first_run(stub, collection_id, source_id) == {leave: "CREATED", pay: "CREATED"}
@@ -900,6 +974,40 @@ async def test_a_feed_is_followed_and_what_it_no_longer_shows_stays(
 
     (secrets / collection_id / "feed").write_text("revoked")
     assert await run(stub, collection_id, source_id) == {"handbook": "SOURCE_REFUSED"}
+
+
+async def test_a_feed_speaks_for_its_own_host_alone(
+    stub: Any, collection_id: str, secrets: Path, feed: Feed
+) -> None:
+    (secrets / collection_id / "feed").write_text("token\n")
+    own, foreign = feed.url.replace("moved", "leave"), "https://bank.test/account"
+    feed.content = rss(rss_item(own, "Leave", "Thirty days."), rss_item(foreign, "Account", "Send it here."))
+    source = {"feed": {"url": feed.url, "username": "user", "passwordSecret": "feed"}}
+    source_id = await create(stub, collection_id, source)
+    named = f"{feed.url}#{foreign}"
+    assert await first_run(stub, collection_id, source_id) == {own: "CREATED", named: "CREATED"}
+    assert (await documents(stub, collection_id))[named].metadata["link"] == foreign
+
+
+async def test_a_source_neither_replaces_nor_deletes_what_was_handed_in(
+    stub: Any, collection_id: str, shared: Path
+) -> None:
+    given = {"collectionId": collection_id, "documents": [{"uri": "a.md", "text": "Handed in."}]}
+    answer = await stub.IngestDocuments(
+        json_format.ParseDict(given, pb.IngestDocumentsRequest()), metadata=OWNER
+    )
+    await ended(stub, answer.job.job_id)
+    folder = shared / "intruding"
+    folder.mkdir()
+    for name in ("a.md", "b.md"):
+        (folder / name).write_text("Of the source.")
+    source_id = await create(stub, collection_id, {"directory": {"path": str(folder)}})
+    expected = {"a.md": "URI_OF_OTHER_SOURCE", "b.md": "CREATED"}
+    assert await first_run(stub, collection_id, source_id) == expected
+    (folder / "a.md").unlink()
+    (folder / "b.md").unlink()
+    await run(stub, collection_id, source_id)
+    assert await text_of(stub, (await documents(stub, collection_id))["a.md"]) == "Handed in."
 
 
 async def test_a_feed_brings_the_pages_that_it_links_to(

@@ -86,7 +86,6 @@ class Table:
         columns: str = "",
         condition: str = "",
         collections: str = "",
-        chunk_ids: str = "",
     ) -> Sequence[asyncpg.Record]:
         sql = self.index.search_sql(
             "pieces_p1",
@@ -95,7 +94,6 @@ class Table:
             columns=columns,
             condition=condition,
             collections=collections,
-            chunk_ids=chunk_ids,
         )
         async with self.connection.transaction():
             for name, value in self.index.search_settings(limit).items():
@@ -182,6 +180,33 @@ async def test_a_row_without_a_word_to_find_it_by_makes_no_index_unsound(
 ) -> None:
     await table.create(["the of and", LEASES, "?!"])
     assert await table.index.probe(connection, "pieces_p1")
+
+
+async def test_rows_that_begin_as_more_others_than_an_index_ranks_make_it_not_unsound(
+    table: Table, connection: Connection
+) -> None:
+    await table.create([])
+    await connection.execute("DROP INDEX pieces_p1_bm25")
+    await connection.execute(
+        """
+        INSERT INTO pieces
+            (partition_id, lexical_text, colour, collection_id, document_id, metadata, allowed_principals)
+        SELECT 1, repeat('lease of a replica ', 12) || n, '', '', gen_random_uuid(), '{}', '{}'
+        FROM generate_series(1, 130000) AS n
+        """
+    )
+    await table.index.create_index(connection, "pieces_p1", "english")
+    assert await table.index.probe(connection, "pieces_p1")
+
+
+async def test_an_index_is_built_beside_writers_in_place_of_one_that_was_interrupted(
+    table: Table, connection: Connection
+) -> None:
+    await table.create([LEASES, BREAD])
+    await connection.execute("DROP INDEX pieces_p1_bm25")
+    await connection.execute("CREATE INDEX pieces_p1_bm25 ON pieces_p1 (chunk_id)")
+    await table.index.create_index(connection, "pieces_p1", "english", concurrently=True)
+    assert await table.found("lease") == [1]
 
 
 async def test_rows_that_the_index_lacks_are_counted_where_it_can_count(
@@ -333,21 +358,6 @@ async def test_the_limit_counts_rows_of_the_collections_only(table: Table) -> No
     await table.create(["lease lease"] * 9 + ["lease and more words"], is_shared=True)
     rows = await table.rows("lease", ["even-ones"], limit=2, collections="$2")
     assert [row["chunk_id"] for row in rows] == [2, 4]
-
-
-async def test_a_search_among_known_rows_finds_them_alone_with_the_scores_of_all(table: Table) -> None:
-    texts = [LEASES, "lease lease", LEASES + BREAD, "The lease is ten years long", BREAD]
-    await table.create(texts)
-    if not table.index.capabilities.filters_chunks:
-        with pytest.raises(ValueError, match="does not filter"):
-            await table.rows("replica lease years", [1], chunk_ids="$2")
-        return
-    scores = dict(await table.search("replica lease years"))
-    rows = await table.rows("replica lease years", [2, 4, 5, 99], chunk_ids="$2")
-    found = {row["chunk_id"]: row["score"] for row in rows}
-    assert found == pytest.approx({key: scores[key] for key in (2, 4)}, rel=1e-5)
-    assert await table.rows("replica lease years", [], chunk_ids="$2") == []
-    assert len(await table.rows("lease", [1, 2, 3], limit=2, chunk_ids="$2")) == 2
 
 
 async def test_without_a_limit_every_match_is_found(table: Table) -> None:

@@ -82,7 +82,7 @@ async def retriever(
                     servicer, server
                 )
             },
-            readiness={"database": store.require_schema, "lexical_index": store.require_sound_indexes},
+            readiness={"database": store.require_schema, "lexical_index": store.require_keyword_search},
         )
         health = ServiceSettings.model_construct(health_interval_seconds=0.1)
         async with serve(application, health) as target:

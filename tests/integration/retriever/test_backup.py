@@ -11,8 +11,10 @@ from typing import Any
 
 import asyncpg
 import pytest
-from groundline_database import DatabaseSettings, migrate, register_vectors
-from groundline_lexical import LexicalIndex
+from groundline_cli.stack.postgres import EmbeddedPostgres
+from groundline_database import DatabaseSettings, migrate, open_pool, register_vectors
+from groundline_indexing.lexical_indexes import LexicalIndexes
+from groundline_lexical import LexicalIndex, detect_lexical_index
 from groundline_lexical.detection import BACKENDS
 from groundline_tests.lexical import PREPARATION, ROLE, create_role, lexical_server_settings, offered_index
 from groundline_tests.postgres import PostgresServer, server_binaries
@@ -133,6 +135,11 @@ class Site:
         connection = await asyncpg.connect(self.url)
         await register_vectors(connection)
         await self._corpus_on(connection, self.index).collection(collection, texts)
+        await connection.close()
+
+    async def drop(self, collection: str) -> None:
+        connection = await asyncpg.connect(self.url)
+        await connection.execute("DELETE FROM collections WHERE collection_id = $1", collection)
         await connection.close()
 
     async def found(self, collection: str, query: str) -> list[str]:
@@ -276,6 +283,34 @@ async def test_a_copy_of_the_files_and_the_log_bring_a_moment_back(
         assert await there.found("manuals", "painted pumps") == [TEXTS[1]]
         assert await there.found("before", "siren") == [LATER]
         assert await there.nearest("manuals", TEXTS[0]) == TEXTS[0]
+
+
+async def test_the_embedded_database_is_taken_to_productions_engine(
+    postgres: EmbeddedPostgres, server: PostgresServer, corpus_on: Any, tmp_path: Path
+) -> None:
+    embedded = await postgres.create_database("to_production")
+    await migrate(DatabaseSettings(database_url=SecretStr(embedded)), "ingestor")
+    await migrate(DatabaseSettings(database_url=SecretStr(embedded)), "coordinator")
+    connection = await asyncpg.connect(embedded)
+    await register_vectors(connection)
+    corpus = corpus_on(connection, await detect_lexical_index(connection))
+    await corpus.collection("manuals", TEXTS)
+    await corpus.collection("small", [LATER], is_shared=True)
+    await connection.close()
+
+    there = Site(server, await offered_index(server.dsn, "pg_textsearch"), corpus_on)
+    await there.create()
+    superuser = await asyncpg.connect(server.dsn)
+    await superuser.execute("DROP DATABASE groundline WITH (FORCE)")
+    await superuser.close()
+    await shell(commands("move").replace("$embedded", embedded), tmp_path, server)
+    await postgres.drop_database("to_production")
+
+    async with open_pool(DatabaseSettings(database_url=SecretStr(there.url))) as pool:
+        assert len(await LexicalIndexes(pool, there.index).rebuild_due()) == 2
+    assert await there.found("small", "siren") == [LATER]
+    await there.drop("small")
+    await there.is_as_dumped()
 
 
 async def archived(connection: Any, file: str) -> None:

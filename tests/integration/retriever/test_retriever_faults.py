@@ -176,23 +176,6 @@ async def test_a_database_that_goes_away_is_unavailable_and_found_again(
     await relay.cut()
 
 
-async def test_a_bm25_index_that_lost_its_rows_makes_the_service_not_ready(
-    corpus: Any, database_url: str, serve_retriever: Any
-) -> None:
-    table = f"chunks_p{await corpus.partition('guides')}"
-    definition = await corpus.connection.fetchval(
-        "SELECT indexdef FROM pg_indexes WHERE indexname = $1", f"{table}_bm25"
-    )
-    async with serve_retriever(database_url, FakeEmbedder()) as target:
-        await health_becomes(target, health_pb2.HealthCheckResponse.SERVING)
-        await corpus.connection.execute(f"DROP INDEX {table}_bm25")
-        await corpus.connection.execute(f"{definition} WHERE chunk_id < 0")
-        await health_becomes(target, health_pb2.HealthCheckResponse.NOT_SERVING)
-        await corpus.connection.execute(f"DROP INDEX {table}_bm25")
-        await corpus.connection.execute(definition)
-        await health_becomes(target, health_pb2.HealthCheckResponse.SERVING)
-
-
 async def health_becomes(target: str, status: health_pb2.HealthCheckResponse.ServingStatus.ValueType) -> None:
     async with grpc.aio.insecure_channel(target) as channel, asyncio.timeout(20):
         request = health_pb2.HealthCheckRequest(service="groundline.v1.RetrieverService")

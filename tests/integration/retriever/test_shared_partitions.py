@@ -1,14 +1,18 @@
 """Small collections share a partition: a search finds what is theirs, shows nothing of others, and is one."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
 from groundline.v1 import reranker_service_pb2
 from groundline.v1 import retriever_service_pb2 as pb
+from groundline_database import DatabaseSettings
 from groundline_ranking import ArmHits
-from groundline_retriever.adapters.postgres import semantic
+from groundline_retriever.adapters.postgres import semantic, terms
 from groundline_retriever.adapters.postgres.indexes import EXACT_COLLECTIONS, Index, RowCondition
+from groundline_retriever.adapters.postgres.store import open_chunk_store
+from groundline_retriever.domain import Selection
+from pydantic import SecretStr
 
 LEASES = "A replica that lost its lease stops serving reads."
 LEADER = "The leader renews the lease of every replica."
@@ -69,13 +73,57 @@ async def test_the_limit_is_filled_by_what_may_be_found(
     assert sum(len(hits) == 2 for _, hits in found) >= 2
 
 
-async def test_scores_in_a_partition_are_the_same_however_many_of_it_are_searched(search_arms: Any) -> None:
-    def by_chunk(found: Sequence[ArmHits]) -> dict[tuple[int, int], float]:
-        return {(arm, hit.chunk_id): hit.score for arm, hits in found for hit in hits}
+type Shown = list[tuple[int, float]]
 
-    one, everything = by_chunk(await search_arms("leases")), by_chunk(await search_arms())
-    assert one
-    assert {key: everything[key] for key in one} == pytest.approx(one)
+
+@pytest.fixture
+async def keyword_hits(database_url: str, corpus: Any) -> Callable[..., Awaitable[Shown]]:
+    """Return a function that searches one collection by keyword on a store without caches."""
+
+    async def search(collection_id: str, query: str, principals: Sequence[str] = ()) -> Shown:
+        settings = DatabaseSettings(database_url=SecretStr(database_url))
+        async with open_chunk_store(settings) as store:
+            collections = await store.collections([collection_id], principals)
+            found = await store.keyword(collections, query, limit=50, selection=Selection(list(principals)))
+        assert not found.is_incomplete
+        return [(hit.chunk_id, hit.score) for hits in found.lists for hit in hits]
+
+    return search
+
+
+@pytest.mark.parametrize("counted", [terms.FEW_CHUNKS, 2], ids=["all scored", "proposals scored"])
+async def test_what_others_store_changes_neither_scores_nor_order(
+    corpus: Any, keyword_hits: Any, monkeypatch: pytest.MonkeyPatch, counted: int
+) -> None:
+    monkeypatch.setattr(terms, "FEW_CHUNKS", counted)
+    name, other = f"mine-{counted}", f"theirs-{counted}"
+    texts = [f"Zyxwonk {LEASES}", f"Quxflim {LEADER}", BREAD, "The lease of the Zyxwonk mill.", SECRET]
+    await corpus.collection(name, texts, is_shared=True)
+    before = await keyword_hits(name, "lease of Zyxwonk or Quxflim")
+    assert len(before) == 4
+    await corpus.collection(
+        other,
+        ["Zyxwonk baked a loaf."] * 40 + [f"{LEASES} {SECRET}"] * 40,
+        readers=["user:x"],
+        is_shared=True,
+    )
+    assert await keyword_hits(name, "lease of Zyxwonk or Quxflim") == before
+
+
+async def test_a_word_is_as_rare_as_it_is_in_what_the_caller_searches(corpus: Any, keyword_hits: Any) -> None:
+    await corpus.collection("probe", ["Zyxwonk", "Quxflim"], is_shared=True)
+    [(_, hidden_word)] = await keyword_hits("probe", "Zyxwonk")
+    [(_, unknown_word)] = await keyword_hits("probe", "Quxflim")
+    assert hidden_word == unknown_word
+
+
+async def test_rows_of_an_earlier_release_are_found_by_the_index(corpus: Any, keyword_hits: Any) -> None:
+    ids = await corpus.collection("of-before", [LEASES, BREAD], is_shared=True)
+    await corpus.connection.execute(
+        "UPDATE chunks SET lexical_terms = NULL WHERE chunk_id = ANY ($1::bigint[])", ids
+    )
+    found = await keyword_hits("of-before", "lease of a replica")
+    assert [chunk_id for chunk_id, _ in found] == ids[:1]
 
 
 async def test_chunks_of_several_collections_of_a_partition_are_read_together(

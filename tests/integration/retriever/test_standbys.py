@@ -64,7 +64,7 @@ async def execute(server: PostgresServer, statement: str) -> None:
     await connection.close()
 
 
-@pytest.fixture(params=["pg_search"])
+@pytest.fixture(params=[None], ids=["the engine of the server"])
 async def installation(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, corpus_on: Any
 ) -> AsyncIterator[Installation]:

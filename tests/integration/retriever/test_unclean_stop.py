@@ -115,7 +115,7 @@ async def test_one_partition_at_a_time_comes_back_while_the_others_are_named(
         found = await retrieve(target, options_pb2.RETRIEVAL_MODE_KEYWORD)
         assert len(found.passages) == len(TEXTS)
         [degradation] = found.degraded
-        assert "index of board is being rebuilt" in degradation.message
+        assert "index of board is missing or may lack chunks" in degradation.message
 
 
 async def test_a_backend_that_does_not_answer_on_a_standby_makes_the_service_not_ready_there(

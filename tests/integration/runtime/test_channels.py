@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -116,19 +116,27 @@ class Hanging:
     def __init__(self) -> None:
         self.hangs = False
         self.count = 0
+        self.ended = asyncio.Event()
+        self.cancelled = asyncio.Event()
 
     async def __call__(self, text: str) -> str:
         self.count += 1
         if self.hangs:
-            await asyncio.Future()
+            try:
+                await self.ended.wait()
+            except asyncio.CancelledError:
+                self.cancelled.set()
+                raise
         return text
 
 
 @asynccontextmanager
-async def without_signs_of_life(probe: SimpleNamespace, hanging: Hanging) -> AsyncIterator[str]:
+async def without_signs_of_life(
+    probe: SimpleNamespace, look: Callable[[str], Awaitable[str]]
+) -> AsyncIterator[str]:
     """Target of a server that tells nobody that it is at work, like a process that is stopped."""
     server = grpc.aio.server()
-    [register] = probe.application(probe.Servicer(look=hanging)).services.values()
+    [register] = probe.application(probe.Servicer(look=look)).services.values()
     register(server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
@@ -164,16 +172,39 @@ async def test_what_was_sent_to_a_replica_that_hangs_is_answered_by_another(prob
         assert hanging.count
 
 
-async def test_a_service_whose_only_replica_hangs_is_not_available(probe: SimpleNamespace) -> None:
-    hanging = Hanging()
-    hanging.hangs = True
+async def test_when_all_are_slow_what_has_begun_goes_on(probe: SimpleNamespace) -> None:
+    slow = Hanging()
+
+    async def look(text: str) -> str:
+        if slow.count == 2:
+            asyncio.get_running_loop().call_later(3, slow.ended.set)
+        return await slow(text)
+
+    slow.hangs = True
     async with (
-        without_signs_of_life(probe, hanging) as target,
+        without_signs_of_life(probe, look) as target,
         open_channel(target, service=probe.SERVICE) as channel,
     ):
-        with pytest.raises(UnavailableError), translated_rpc_errors():
-            await probe.Stub(channel).Look(probe.Ask(text="x"))
-    assert hanging.count == 3
+        answer = await probe.Stub(channel).Look(probe.Ask(text="x"), timeout=60)
+    assert answer.text == "x"
+    assert slow.count == 3, "no more than three at once"
+
+
+async def test_an_attempt_that_loses_is_cancelled(probe: SimpleNamespace) -> None:
+    hanging, quick = Hanging(), Hanging()
+    hanging.hangs = True
+
+    async def look(text: str) -> str:
+        return await (quick if hanging.count else hanging)(text)
+
+    async with (
+        without_signs_of_life(probe, look) as target,
+        open_channel(target, service=probe.SERVICE) as channel,
+    ):
+        assert (await probe.Stub(channel).Look(probe.Ask(text="x"))).text == "x"
+        async with asyncio.timeout(20):
+            await hanging.cancelled.wait()
+    assert (hanging.count, quick.count) == (1, 1)
 
 
 @asynccontextmanager

@@ -1,7 +1,9 @@
 """grpc.health.v1 follows the dependencies, both ways."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import grpc
@@ -9,7 +11,7 @@ import pytest
 import structlog
 from google.protobuf.message import Message
 from groundline_runtime.errors import FailedPreconditionError
-from groundline_runtime.serving.health import OVERALL, HealthMonitor
+from groundline_runtime.serving.health import LIVENESS, OVERALL, HealthMonitor
 from groundline_runtime.settings import ServiceSettings
 from groundline_tests.runtime import serve
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -139,3 +141,24 @@ async def test_a_taken_port_is_a_clear_error(probe: SimpleNamespace) -> None:
         with pytest.raises(FailedPreconditionError, match="cannot listen on"):
             async with serve(probe.application(probe.Servicer()), taken):
                 pass
+
+
+async def test_a_process_whose_threads_all_hang_is_not_alive() -> None:
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    monitor = HealthMonitor([], {}, interval_seconds=0.01, timeout_seconds=1.0, thread_seconds=0.1)
+    await monitor.start()
+
+    async def until_alive_is(status: int) -> None:
+        asked = health_pb2.HealthCheckRequest(service=LIVENESS)
+        async with asyncio.timeout(20):
+            while (await monitor.servicer.Check(asked, None)).status != status:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+    may_go_on = threading.Event()
+    watching = asyncio.create_task(monitor.watch_threads())
+    hanging = asyncio.create_task(asyncio.to_thread(may_go_on.wait))
+    await until_alive_is(NOT_SERVING)
+    may_go_on.set()
+    await hanging
+    await until_alive_is(SERVING)
+    watching.cancel()

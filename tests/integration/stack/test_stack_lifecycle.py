@@ -1,5 +1,6 @@
 """The life of a whole stack, from outside: a process that is told to stop, loses a child, or is killed."""
 
+import asyncio
 import json
 import os
 import signal
@@ -14,11 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import psutil
 import pytest
 from groundline_cli.stack.ports import reserved_port
 
 RUN_STACK = Path(__file__).parent / "run_stack.py"
+DEVELOPMENT = Path(__file__).parents[1] / "database" / "development.sql"
 CHILDREN = ["postgres", "ingestor", "coordinator", "envoy"]
 
 
@@ -129,10 +132,28 @@ def test_a_failed_migration_stops_everything_and_shows_its_log(
     assert not stack.ready_file.exists()
 
 
-@pytest.mark.parametrize("name", ["coordinator", "envoy"])
-def test_a_killed_service_or_gateway_is_started_again_and_said(
-    name: str, start: Start, data_dir: Path
+def test_a_data_directory_of_an_older_development_version_is_refused_in_one_sentence(
+    start: Start, data_dir: Path
 ) -> None:
+    make = "import os, asyncio, asyncpg, pathlib\nasync def main():\n"
+    make += "    sql = await asyncpg.connect(os.environ['GROUNDLINE_DATABASE_URL'])\n"
+    make += f"    await sql.execute(pathlib.Path({str(DEVELOPMENT)!r}).read_text())\n"
+    make += (
+        "    await sql.execute('DELETE FROM schema_migrations WHERE version = 28')\n    await sql.close()\n"
+    )
+    make += "asyncio.run(main())\n"
+    make += "from groundline_ingestor.__main__ import main as ingestor\ningestor(['migrate'])"
+    stack = start(data_dir, migrate=make)
+    assert stack.process.wait(60) == 1
+    assert stack.stderr() == (
+        "error: migrate: the ingestor's schema is of a development version before the first release: migrate "
+        "it with the commit e18be48 first, or begin with an empty database (groundline up: another "
+        f"--data-dir) and ingest again; log: {data_dir}/logs/migrate.log\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["postgres", "coordinator", "envoy"])
+def test_a_killed_child_is_started_again_and_said(name: str, start: Start, data_dir: Path) -> None:
     stack = start(data_dir)
     ready = stack.wait_until_ready()
     os.kill(ready["pids"][name], signal.SIGKILL)
@@ -145,16 +166,25 @@ def test_a_killed_service_or_gateway_is_started_again_and_said(
             break
         time.sleep(0.02)
     assert psutil.pid_exists(again["pids"][name])
+    asyncio.run(_ask(again["database_url"]))
     assert {**again["pids"], name: 0} == {**ready["pids"], name: 0}
     assert stack.process.poll() is None
 
 
-def test_the_death_of_postgres_stops_everything_and_names_it(
+async def _ask(database_url: str) -> None:
+    connection = await asyncpg.connect(database_url)
+    await connection.fetchval("SELECT 1")
+    await connection.close()
+
+
+def test_a_postgres_that_cannot_be_started_again_stops_everything_and_is_named(
     start: Start, data_dir: Path, end_of: EndOf
 ) -> None:
     stack = start(data_dir)
     ready = stack.wait_until_ready()
     family = stack.family()
+    with (data_dir / "postgres" / "cluster" / "postgresql.conf").open("a") as configuration:
+        configuration.write("max_connections = nonsense\n")
     os.kill(ready["pids"]["postgres"], signal.SIGKILL)
     assert stack.process.wait(60) == 1
     assert f"error: postgres was killed by SIGKILL; log: {data_dir}/logs/postgres.log" in stack.stderr()

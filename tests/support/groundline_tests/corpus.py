@@ -7,15 +7,16 @@ from typing import Any, Final
 from uuid import UUID, uuid4
 
 import asyncpg
-from groundline_lexical import LexicalIndex, lexical_text
+from groundline_lexical import TERMS, LexicalIndex, lexical_text, stored_terms
 from groundline_signatures import signature
+from pgvector import SparseVector
 
 from groundline_tests.embedding import FakeEmbedder
 
 _COLUMNS: Final = (
     "partition_id", "collection_id", "document_id", "chunk_index", "original_text", "context_annotation",
-    "lexical_text", "embedding", "start_offset", "end_offset", "content_hash", "source_type", "metadata",
-    "allowed_principals", "update_time", "signature",
+    "lexical_text", "lexical_terms", "embedding", "start_offset", "end_offset", "content_hash", "source_type",
+    "metadata", "allowed_principals", "update_time", "signature",
 )  # fmt: skip
 
 
@@ -104,6 +105,9 @@ class Corpus:
     ) -> list[int]:
         """Add one document of one chunk for each text."""
         partition_id = await self.partition(collection_id)
+        language = await self.connection.fetchval(
+            "SELECT language FROM chunk_partitions WHERE partition_id = $1", partition_id
+        )
         vectors = await self.embedder.embed_documents(texts)
         now = await self.connection.fetchval("SELECT now()")
         documents, chunks = [], []
@@ -113,13 +117,14 @@ class Corpus:
             digest = hashlib.sha256(text.encode()).digest()
             described = json.dumps(metadata or {})
             principals = list(allowed_principals)
+            words = lexical_text(text, context="", title=title, uri=uri)
             documents.append(
                 (document_id, collection_id, uri, "file", title, "text/markdown", digest, digest, len(text),
                  described, principals, "ready", 1)
             )  # fmt: skip
             chunks.append(
                 (partition_id, collection_id, document_id, 0, text, "",
-                 lexical_text(text, context="", title=title, uri=uri), vector, 0, len(text), digest,
+                 words, SparseVector(stored_terms(words, language), TERMS), vector, 0, len(text), digest,
                  "file", described, principals, now, signature(text))
             )  # fmt: skip
         async with self.connection.transaction():

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NoReturn
 from urllib.parse import urlsplit
 
@@ -22,6 +23,7 @@ __all__ = [
     "SEARCH_SETTINGS",
     "URL_VARIABLE",
     "Database",
+    "allow_lossy",
     "create_role",
     "database_with",
     "lexical_server_settings",
@@ -126,6 +128,12 @@ async def offered_index(server: str, backend: str) -> LexicalIndex:
         _skip(str(error))
     finally:
         await connection.close()
+
+
+def allow_lossy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let services of this process run on the wheel's pg_textsearch, which production refuses."""
+    lossy = partial(PgTextsearchIndex.of_version, allow_lossy=True)
+    monkeypatch.setattr(PgTextsearchIndex, "of_version", lossy)
 
 
 def _skip(reason: str) -> NoReturn:

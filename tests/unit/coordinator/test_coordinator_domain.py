@@ -9,6 +9,7 @@ from groundline_coordinator.domain.conversation import recent_history
 from groundline_coordinator.domain.options import plan_of
 from groundline_coordinator.domain.passages import (
     MAX_PASSAGE_CHARACTERS,
+    add_pages,
     extended_text,
 )
 from groundline_coordinator.domain.snippets import shortened, snippet
@@ -87,6 +88,27 @@ def test_a_passage_never_outgrows_what_the_generator_takes() -> None:
     assert len(text) <= MAX_PASSAGE_CHARACTERS
     assert text == "a" * size + "b" * size
     assert len(extended_text(passage(chunk(1, "x" * (MAX_PASSAGE_CHARACTERS + 1))))) == MAX_PASSAGE_CHARACTERS
+
+
+def paged(index: int, text: str, page: int) -> passage_pb2.Chunk:
+    found = chunk(index, text, 0)
+    found.metadata.update({"page": page})
+    return found
+
+
+def test_a_citation_is_on_the_page_of_its_supporting_sentence() -> None:
+    text = "\f\nThe valve opens.\f\n\nIt closes at\n9 Nm.\f\fThe end."
+    found = passage(paged(2, text, 7), paged(3, "Spare parts.\fScrews.", 10))
+    expected = {"The valve opens.": 7, "It closes at 9 Nm.": 8, "…The end.": 10, "Screws.": 11, "Nowhere.": 0}
+    citations = [chat_pb2.Citation(source_number=1, supporting_text=each) for each in expected]
+    add_pages(citations, [found])
+    assert [each.page for each in citations] == list(expected.values())
+
+
+def test_a_citation_of_a_document_without_pages_has_none() -> None:
+    citations = [chat_pb2.Citation(source_number=number, supporting_text="Words.") for number in (1, 2)]
+    add_pages(citations, [passage(chunk(1, "Words.", 0))])
+    assert [each.page for each in citations] == [0, 0]
 
 
 def message(

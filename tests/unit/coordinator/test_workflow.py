@@ -254,17 +254,20 @@ async def test_the_question_is_stored_before_anything_is_found() -> None:
 
 async def test_a_question_that_could_not_be_stored_at_first_is_stored_with_its_answer() -> None:
     world = World()
+    await world.chat(question("Is it?"))
     world.threads.error = DOWN
     world.generator.hangs = True
-    task = asyncio.create_task(world.chat(question()))
+    world.generator.reached.clear()
+    again = question(thread_id=world.only(Started).thread_id)
+    task = asyncio.create_task(world.chat(again))
     await world.generator.reached.wait()
     world.threads.error, world.generator.hangs = None, False
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     await world.service.settle()
-    stored = await world.messages(world.only(Started).thread_id)
-    assert [message.content for message in stored.messages] == ["What is alpha?", "Alpha it is. [1]"]
+    stored = await world.messages(again.thread_id)
+    assert [message.content for message in stored.messages[2:]] == ["What is alpha?", "Alpha it is. [1]"]
 
 
 async def test_a_generator_that_fails_midway_ends_the_request() -> None:
@@ -333,6 +336,43 @@ async def test_an_answer_that_cannot_be_stored_is_degraded_not_lost() -> None:
     world.threads.error = UnavailableError("DATABASE_UNAVAILABLE", "down")
     await world.chat(question())
     assert world.degraded() == [(passage_pb2.COMPONENT_HISTORY, error_pb2.DATABASE_UNAVAILABLE)]
+
+
+async def test_a_thread_that_cannot_be_stored_is_not_told_of() -> None:
+    world = World()
+    world.threads.error = UnavailableError("DATABASE_FULL", "the disk is full")
+    await world.chat(question())
+    assert world.only(Started).thread_id == ""
+    assert world.degraded() == [(passage_pb2.COMPONENT_HISTORY, error_pb2.DATABASE_FULL)]
+    world.threads.error = None
+    assert not (await world.all_threads()).threads
+
+
+async def test_a_thread_that_is_there_is_told_of_though_it_cannot_be_continued() -> None:
+    world = World()
+    await world.chat(question())
+    thread_id = world.only(Started).thread_id
+    world.threads.error = UnavailableError("DATABASE_FULL", "the disk is full")
+    await world.chat(question(thread_id=thread_id))
+    assert world.only(Started).thread_id == thread_id
+    assert world.degraded() == [(passage_pb2.COMPONENT_HISTORY, error_pb2.DATABASE_FULL)]
+
+
+@pytest.mark.parametrize("request_id", ["", "r"])
+async def test_a_database_that_hangs_refuses_a_chat_before_it_begins(
+    request_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hang(*_: Any) -> None:
+        await asyncio.Event().wait()
+
+    world = World(timeout=0.01)
+    monkeypatch.setattr(
+        *((world.threads, "claim", hang) if request_id else (world.catalog, "readable", hang))
+    )
+    with pytest.raises(UnavailableError) as refused:
+        async with asyncio.timeout(30):
+            await world.chat(question(request_id=request_id))
+    assert (refused.value.reason, refused.value.retry_after_seconds) == ("DATABASE_BUSY", 1.0)
 
 
 async def test_nothing_readable_is_answered_honestly_without_searching() -> None:

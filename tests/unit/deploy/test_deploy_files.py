@@ -112,28 +112,30 @@ def test_base_images_are_known_by_digest(build_file: Path) -> None:
     assert [one for one in named if not one.startswith(NOT_BY_DIGEST) and not DIGEST.search(one)] == []
 
 
-def databases() -> Iterator[tuple[str, list[str], list[str] | None]]:
-    """Return each image of the database, its preloaded libraries, and the extensions that a superuser
-    creates."""
-    [catalog, cluster] = yaml.safe_load_all((DEPLOY / "k8s/components/postgres/cluster.yaml").read_text())
+def databases() -> Iterator[tuple[str, list[str], list[str] | None, list[Node]]]:
+    """Return each image of the database, its preloaded libraries, what a superuser creates, and the
+    extensions that the operator keeps at a version."""
+    described = (DEPLOY / "k8s/components/postgres/cluster.yaml").read_text()
+    [catalog, cluster, kept] = yaml.safe_load_all(described)
     created = cluster["spec"]["bootstrap"]["initdb"]["postInitApplicationSQL"]
     [image] = catalog["spec"]["images"]
     assert cluster["spec"]["imageCatalogRef"]["major"] == image["major"]
     assert f":{image['major']}." in image["image"]
-    yield image["image"], cluster["spec"]["postgresql"]["shared_preload_libraries"], created
+    extensions: list[Node] = kept["spec"]["extensions"]
+    yield image["image"], cluster["spec"]["postgresql"]["shared_preload_libraries"], created, extensions
     patched = yaml.safe_load((DEPLOY / "k8s/components/vchord-bm25/kustomization.yaml").read_text())[
         "patches"
     ]
-    [[image], [preloaded, created]] = [yaml.safe_load(one["patch"]) for one in patched]
-    yield image["value"], preloaded["value"], created["value"]
+    [[image], [preloaded, created], [engine]] = [yaml.safe_load(one["patch"]) for one in patched]
+    yield image["value"], preloaded["value"], created["value"], [extensions[0], engine["value"]]
     database = composed(COMPOSE)["database"]
     [loaded] = [one.split("=", 1)[1] for one in database["command"] if "shared_preload" in one]
-    yield database["image"], loaded.split(","), None
+    yield database["image"], loaded.split(","), None, []
 
 
-@pytest.mark.parametrize(("image", "preloaded", "created"), list(databases()))
+@pytest.mark.parametrize(("image", "preloaded", "created", "kept"), list(databases()))
 def test_the_databases_image_is_built_loaded_and_accepted(
-    image: str, preloaded: list[str], created: list[str] | None
+    image: str, preloaded: list[str], created: list[str] | None, kept: list[Node]
 ) -> None:
     named = re.fullmatch(r"groundline/postgres:([\d.]+)-(\w+)-([\d.]+)", image)
     assert named
@@ -146,6 +148,8 @@ def test_the_databases_image_is_built_loaded_and_accepted(
     if created is not None:
         extensions = {text.split()[2] for text in created if text.startswith("CREATE EXTENSION ")}
         assert extensions == {"vector", engine}
+        versions = {one["name"]: one["version"] for one in kept}
+        assert versions == {"vector": built["PGVECTOR"], engine: version}
 
 
 def test_every_service_has_an_image_manifests_and_a_place_in_compose() -> None:

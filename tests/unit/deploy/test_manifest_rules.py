@@ -8,9 +8,24 @@ from typing import Any
 
 import manifests as tool
 import pytest
+from groundline_runtime.settings import Settings
 from groundline_tests.weaviate import VERSION, engine_environment
-from manifest_rules import PROCESSES, Manifests, Node, all_problems, edges, environment, pod
+from manifest_rules import (
+    OUTSIDE,
+    PROCESSES,
+    Manifests,
+    Node,
+    Process,
+    all_problems,
+    edges,
+    environment,
+    optional_edges_have_components,
+    outside,
+    pod,
+)
 from project import ROOT, SERVICES
+from pydantic import AnyHttpUrl, BaseModel
+from pydantic_settings import SettingsConfigDict
 
 type Break = Callable[[Manifests], object]
 
@@ -225,7 +240,8 @@ def test_what_is_broken_is_reported(target: tuple[str, ...], expected: str, brok
 
 
 @pytest.mark.parametrize(
-    "components", [(), ("mtls",), ("weaviate",), ("weaviate-backup",), ("hosted-models",)]
+    "components",
+    [(), ("mtls",), ("weaviate",), ("weaviate-backup",), tuple(dict.fromkeys(OUTSIDE.values()))],
 )
 def test_nothing_is_reported_that_is_sound(components: tuple[str, ...]) -> None:
     assert all_problems(rendered("production", *components)) == []
@@ -258,6 +274,39 @@ def test_the_edges_are_read_from_the_settings() -> None:
     assert edges(PROCESSES["coordinator"]) >= {("retriever", 50051), ("generator", 50051)}
     assert ("database", 5432) not in edges(PROCESSES["reranker"])
     assert PROCESSES.keys() >= set(SERVICES)
+
+
+@cache
+def components() -> dict[str, Manifests]:
+    return tool.components(tool.rendered(tool.DEPLOY / "k8s")[0])
+
+
+def test_whatever_a_setting_may_connect_to_outside_is_opened_by_a_component() -> None:
+    assert outside(PROCESSES["gateway"]) == {"jwt_issuers.jwks_url"}
+    assert outside(PROCESSES["reranker"]) == {"api_base_url"}
+    assert list(optional_edges_have_components(components())) == []
+
+
+@pytest.mark.parametrize("component", sorted(set(OUTSIDE.values())))
+def test_a_setting_without_its_component_is_reported(component: str) -> None:
+    opened = {name: one for name, one in components().items() if name != component}
+    settings = {setting for setting, name in OUTSIDE.items() if name == component}
+    reported = re.compile(r"no component opens what (\S+) connects to")
+    problems = "\n".join(optional_edges_have_components(opened))
+    assert set(reported.findall(problems)) == settings
+
+
+def test_a_new_address_of_a_group_or_a_list_has_to_be_named() -> None:
+    class Hook(BaseModel):
+        url: AnyHttpUrl | None = None
+
+    class NewSettings(Settings):
+        model_config = SettingsConfigDict(env_prefix="GROUNDLINE_NEW_")
+        hooks: tuple[Hook, ...] = ()
+        proxy: AnyHttpUrl | None = None
+        judge_endpoint: str = ""
+
+    assert outside(Process(NewSettings, "", "", speaks_grpc=True)) == {"hooks.url", "judge_endpoint", "proxy"}
 
 
 def test_the_databases_metrics_can_be_read() -> None:

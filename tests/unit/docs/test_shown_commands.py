@@ -44,6 +44,7 @@ OTHERS = frozenset(
         "docker",
         "echo",
         "git",
+        "grep",
         "grpcurl",
         "kubectl",
         "mkdir",
@@ -51,6 +52,7 @@ OTHERS = frozenset(
         "ollama",
         "pg_basebackup",
         "pg_dump",
+        "pg_restore",
         "pip",
         "pre-commit",
         "printf",
@@ -70,7 +72,7 @@ VARIABLES = frozenset(
         "GROUNDLINE_TEST_IMAGES",
         "GROUNDLINE_TEST_POSTGRES_BIN",
         "GROUNDLINE_TEST_POSTGRES_URL",
-        "GROUNDLINE_BENCH_POSTGRES_URL",
+        "GROUNDLINE_BENCH_DATABASE_URL",
     }
 )
 # Of others: the bridge answers them, and its tests check what it takes.

@@ -4,7 +4,7 @@ import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from groundline_extraction.turns import ClientTurns
+from groundline_extraction.turns import ClientTurns, RecentUse
 
 
 async def test_one_client_leaves_a_place_to_the_others() -> None:
@@ -25,7 +25,7 @@ async def test_the_only_place_is_anyones() -> None:
 
 
 async def test_whose_client_has_fewest_goes_first_and_then_who_waits_longest() -> None:
-    turns = ClientTurns(2)
+    turns = ClientTurns(2, clock=lambda: 0.0)
     order: list[str] = []
 
     async def enter(client: str, name: str) -> None:
@@ -76,3 +76,32 @@ def test_threads_wait_for_the_same_places() -> None:
 async def _enter(turns: ClientTurns, client: str) -> None:
     async with turns.turn(client):
         pass
+
+
+async def test_of_clients_with_as_many_places_the_one_that_held_them_for_less_time_goes_first() -> None:
+    now = 0.0
+    turns = ClientTurns(1, clock=lambda: now)
+    order: list[str] = []
+
+    async def enter(client: str, seconds: float) -> None:
+        nonlocal now
+        async with turns.turn(client):
+            order.append(client)
+            now += seconds
+
+    async with turns.turn("other"):
+        waiting = [asyncio.create_task(enter("slow", 10.0)) for _ in range(2)]
+        waiting += [asyncio.create_task(enter("quick", 1.0)) for _ in range(4)]
+        await asyncio.sleep(0)
+    await asyncio.gather(*waiting)
+    assert order == ["slow", "quick", "quick", "quick", "quick", "slow"]
+
+
+def test_what_a_client_has_used_is_forgotten_by_halves() -> None:
+    now = 0.0
+    used = RecentUse(half_life_seconds=60.0, clock=lambda: now)
+    used.add("a", 8.0)
+    now = 120.0
+    assert (used.of("a"), used.of("b")) == (2.0, 0.0)
+    used.add("a", 8.0)
+    assert used.of("a") == 10.0

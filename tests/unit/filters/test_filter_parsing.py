@@ -107,6 +107,20 @@ def test_what_clients_write_becomes_a_tree() -> None:
     assert parse({"$source_type": {"$in": ["file", "web"]}}) == All((SourceTypes(("file", "web")),))
 
 
+def test_a_chunk_is_on_each_page_that_its_text_touches() -> None:
+    assert parse({"page": 7}) == All((AnyOf((OneOf(("page",), (7,)), Contains(("pages",), 7))),))
+    assert parse({"page": {"$nin": [1, 2]}}) == All(
+        (Negation(AnyOf((OneOf(("page",), (1, 2)), Contains(("pages",), 1), Contains(("pages",), 2)))),)
+    )
+    assert parse({"page": {"$gte": 7, "$lte": 9}}) == All(
+        (
+            AnyOf((Ordered(("page",), Inequality.GTE, 7), Ordered(("lastPage",), Inequality.GTE, 7))),
+            Ordered(("page",), Inequality.LTE, 9),
+        )
+    )
+    assert paths({"page": {"$in": list(range(101))}}) == ["filter.page.$in"]
+
+
 @pytest.mark.parametrize("text", ["2025-01-31", "2025-01-31T00:00:00Z", "2025-01-31T01:00:00+01:00"])
 def test_a_time_has_a_zone_or_is_a_date(text: str) -> None:
     assert parse({"$update_time": {"$lte": text}}) == All(

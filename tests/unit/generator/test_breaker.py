@@ -112,6 +112,28 @@ async def test_after_a_pause_one_call_goes_ahead_of_the_others() -> None:
     assert provider.calls == 3
 
 
+@pytest.mark.parametrize("failure", [None, InternalError("WRONG", "refused"), DOWN])
+async def test_a_call_that_was_under_way_as_a_pause_began_does_not_change_it(
+    failure: GroundlineError | None,
+) -> None:
+    provider = Provider()
+    answered = asyncio.Event()
+
+    async def begun_before() -> None:
+        async with provider.breaker.passage(Patience(10, provider.clock.sleep)):
+            await answered.wait()
+            if failure is not None:
+                raise failure
+
+    before = [asyncio.create_task(begun_before()) for _ in range(10)]
+    await asyncio.sleep(0)
+    await provider.fails(busy(8))
+    answered.set()
+    await asyncio.gather(*before, return_exceptions=True)
+    await provider.call()
+    assert provider.clock.waits == [8]
+
+
 async def test_a_trial_that_is_cancelled_leaves_its_turn_to_the_next() -> None:
     provider = Provider()
     await provider.fails(busy(4))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from groundline_ingestor.domain.work import ItemClaim, LeasedItem
-from groundline_ingestor.service.worker.leases import Leases
+from groundline_ingestor.service.worker.leases import Leases, Shares
 from groundline_runtime.errors import UnavailableError
 
 ITEM = LeasedItem(ItemClaim("job", 0, "lease"), "docs", "a.md", "", 1, principals=("user:ann",))
@@ -28,8 +28,7 @@ async def test_documents_that_were_leased_before_the_store_went_down_are_worked_
         model="model",
         lease_seconds=1,
         maximum_attempts=1,
-        prepared_per_client=1,
-        held_per_client=1,
+        shares=Shares(prepared=1, ready_chunks=1, held=1, searches=1),
         on_free=lambda: None,
     )
     assert await leases.lease(2) == [ITEM]

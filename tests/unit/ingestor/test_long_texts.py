@@ -232,7 +232,10 @@ def test_chunks_know_the_page_they_begin_on_across_segments(extractor: DocumentE
     _, parts = chunks_of(extractor, in_file(text), collection(chunkSize=400, chunkOverlap=0))
     chunks = [chunk for part in parts for chunk in part]
     assert len(parts) > 3
-    assert [chunk.page for chunk in chunks] == [1 + text.count("\f", 0, c.section.start) for c in chunks]
+    begins = [c.section.start + len(c.section.text) - len(c.section.text.lstrip()) for c in chunks]
+    assert [chunk.page for chunk in chunks] == [1 + text.count("\f", 0, begin) for begin in begins]
+    ends = [c.section.start + len(c.section.text.rstrip()) for c in chunks]
+    assert [chunk.last_page for chunk in chunks] == [1 + text.count("\f", 0, end) for end in ends]
     assert {chunk.page for chunk in chunks} == set(range(1, 31))
 
 

@@ -24,7 +24,7 @@ from groundline_retriever.embeddings import QueryVectors
 from groundline_retriever.passages import FetchedChunk, Wanted, add_passages, with_adjacent
 from groundline_retriever.scoring import ModelScores
 from groundline_retriever.service import SearchService
-from groundline_runtime.context import Caller, deadline_at
+from groundline_runtime.context import Caller, acting_as, deadline_at
 from groundline_runtime.errors import (
     DeadlineExceededError,
     FailedPreconditionError,
@@ -343,13 +343,13 @@ async def test_collections_whose_keyword_index_is_rebuilt_are_left_out_by_it_and
     [degradation] = response.degraded
     assert degradation.component == passage_pb2.COMPONENT_KEYWORD_ARM
     assert degradation.reason == error_pb2.LEXICAL_INDEX_UNSOUND
-    assert "keyword index of board is being rebuilt" in degradation.message
+    assert "keyword index of board is missing or may lack chunks" in degradation.message
 
 
 async def test_a_keyword_search_of_nothing_but_indexes_being_rebuilt_is_an_error_that_names_some() -> None:
     names = [f"c{number}" for number in range(7)]
     store = FakeStore(dict.fromkeys(names, ()), unsound=names)
-    with pytest.raises(UnavailableError, match="of c0, c1, c2, c3, c4 and 2 more is being") as caught:
+    with pytest.raises(UnavailableError, match="of c0, c1, c2, c3, c4 and 2 more is missing or") as caught:
         await retrieve(store, mode=KEYWORD_ONLY)
     assert caught.value.reason == "LEXICAL_INDEX_UNSOUND"
     assert caught.value.retry_after_seconds
@@ -768,6 +768,16 @@ async def test_the_vectors_of_the_last_queries_are_kept() -> None:
     assert embedder.asked == 4, "a, b, c, and b again: it was used longest ago when c came"
 
 
+async def test_how_quickly_an_answer_comes_tells_nobody_what_another_client_asked() -> None:
+    embedder = SlowEmbedder()
+    embedder.go.set()
+    vectors = cache(embedder)
+    for principals, asked in ((("user:ada",), 1), (("user:ada", "group:x"), 1), (("user:eve",), 2)):
+        with acting_as(Caller(principals)):
+            await vectors.embed_query("a")
+        assert embedder.asked == asked
+
+
 async def test_a_vector_is_kept_for_its_time_only() -> None:
     embedder = SlowEmbedder()
     embedder.go.set()
@@ -852,6 +862,14 @@ def piece(index: int, start: int, text: str) -> passage_pb2.Chunk:
 
 def adjacent(hit: passage_pb2.Chunk, nearby: Sequence[passage_pb2.Chunk]) -> Sequence[passage_pb2.Chunk]:
     return with_adjacent(hit, nearby)
+
+
+def test_an_adjacent_chunk_begins_on_the_page_of_what_is_left_of_it() -> None:
+    hit, after = piece(0, 0, "One. Two."), piece(1, 5, "Two.\f\nThree.\fFour.")
+    after.metadata.update({"page": 3})
+    [left] = adjacent(hit, [after])
+    assert (left.text, left.metadata["page"]) == ("\f\nThree.\fFour.", 4)
+    assert after.metadata["page"] == 3
 
 
 def test_adjacent_chunks_are_cut_where_they_overlap_and_stand_in_order() -> None:

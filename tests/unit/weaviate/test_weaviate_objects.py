@@ -7,8 +7,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 from groundline_filters import parse
-from groundline_lexical import STEMMED
-from groundline_weaviate import Extent, IndexedChunk, Space, condition_of, searched_words, stored_words
+from groundline_weaviate import Extent, IndexedChunk, Space, condition_of
 from groundline_weaviate.chunks import EVERYONE, holding, key_of, object_id, principal
 from groundline_weaviate.wire_pb2 import Filters
 
@@ -147,37 +146,3 @@ class TestConditions:
 
     def test_numbers_that_may_share_a_token_are_not_excluded(self) -> None:
         assert selected({"year": {"$ne": 2**60 + 1}}) is None
-
-
-class TestWords:
-    def test_inflections_meet_and_stop_words_do_not_count(self) -> None:
-        assert stored_words("the policies of travelling", "english") == stored_words(
-            "policy travel", "english"
-        )
-        assert searched_words("What are the policies?", "english") == stored_words("policy", "english")
-
-    def test_a_query_of_stop_words_is_empty(self) -> None:
-        assert searched_words("what is the", "english") == ""
-        assert searched_words("Was ist das für ein?", "german") == ""
-
-    @pytest.mark.parametrize(
-        ("language", "words", "expected"),
-        [
-            ("german", "die mühle an dem fluss", "muhl fluss"),
-            ("french", "le moulin dans la ville", "moulin vill"),
-            ("russian", "мельница и река", "мельниц рек"),
-        ],
-    )
-    def test_each_language_has_stop_words_of_its_own(self, language: str, words: str, expected: str) -> None:
-        assert stored_words(words, language) == expected
-
-    @pytest.mark.parametrize("language", sorted(STEMMED))
-    def test_no_language_fails_for_want_of_a_list(self, language: str) -> None:
-        assert stored_words("groundline", language)
-
-    @pytest.mark.parametrize("language", ["simple", "polish", "klingon"])
-    def test_without_a_stemmer_words_stay(self, language: str) -> None:
-        assert stored_words("the policies", language) == "the policies"
-
-    def test_identifiers_are_found_by_their_parts(self) -> None:
-        assert "config" in searched_words("parseConfig", "english").split()

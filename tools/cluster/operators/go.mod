@@ -5,5 +5,5 @@ go 1.26.0
 
 require (
 	github.com/cert-manager/cert-manager v1.21.2
-	github.com/cloudnative-pg/cloudnative-pg v1.28.0
+	github.com/cloudnative-pg/cloudnative-pg v1.30.0
 )

@@ -202,6 +202,7 @@ class Citation(_message.Message):
     END_OFFSET_FIELD_NUMBER: _builtins.int
     SUPPORTING_TEXT_FIELD_NUMBER: _builtins.int
     CHUNK_ID_FIELD_NUMBER: _builtins.int
+    PAGE_FIELD_NUMBER: _builtins.int
     source_number: _builtins.int
     """The source's number."""
     start_offset: _builtins.int
@@ -212,6 +213,8 @@ class Citation(_message.Message):
     """The sentence of the source that supports it best."""
     chunk_id: _builtins.str
     """The source's chunk."""
+    page: _builtins.int
+    """The page that the supporting text begins on, from 1; 0 if the document has no pages."""
     def __init__(
         self,
         *,
@@ -220,10 +223,11 @@ class Citation(_message.Message):
         end_offset: _builtins.int = ...,
         supporting_text: _builtins.str = ...,
         chunk_id: _builtins.str = ...,
+        page: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_id", b"chunk_id", "end_offset", b"end_offset", "source_number", b"source_number", "start_offset", b"start_offset", "supporting_text", b"supporting_text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_id", b"chunk_id", "end_offset", b"end_offset", "page", b"page", "source_number", b"source_number", "start_offset", b"start_offset", "supporting_text", b"supporting_text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -345,7 +349,9 @@ class ChatStarted(_message.Message):
     MESSAGE_ID_FIELD_NUMBER: _builtins.int
     TRACE_ID_FIELD_NUMBER: _builtins.int
     thread_id: _builtins.str
-    """The thread; a new one when the request named none, and empty where it named none and is not stored."""
+    """The thread; a new one when the request named none, and empty where it named none and is not stored, or cannot be:
+    then `completed` says why.
+    """
     message_id: _builtins.str
     """The answer's message."""
     trace_id: _builtins.str

@@ -87,7 +87,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     LEXICAL_BACKEND_MISMATCH: _ErrorReason.ValueType  # 31
     """The collection was indexed with another keyword engine than the one running."""
     LEXICAL_INDEX_UNSOUND: _ErrorReason.ValueType  # 32
-    """A keyword index may lack chunks, since the database stopped uncleanly; it is being rebuilt."""
+    """A keyword index is missing or may lack chunks, and is left out until it is rebuilt."""
     INDEX_BEING_BUILT: _ErrorReason.ValueType  # 33
     """The index is being built."""
     THREAD_NOT_FOUND: _ErrorReason.ValueType  # 34
@@ -339,7 +339,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     wrong query.
     """
     URI_OF_OTHER_SOURCE: _ErrorReason.ValueType  # 159
-    """Another source of the collection has brought a document of this uri."""
+    """The collection has a document of this uri that another source has brought, or somebody handed in."""
     SOURCE_CHANGED: _ErrorReason.ValueType  # 160
     """The source was changed meanwhile, by another request. Read it, and decide again."""
 
@@ -416,7 +416,7 @@ EMBEDDING_MODEL_MISMATCH: ErrorReason.ValueType  # 30
 LEXICAL_BACKEND_MISMATCH: ErrorReason.ValueType  # 31
 """The collection was indexed with another keyword engine than the one running."""
 LEXICAL_INDEX_UNSOUND: ErrorReason.ValueType  # 32
-"""A keyword index may lack chunks, since the database stopped uncleanly; it is being rebuilt."""
+"""A keyword index is missing or may lack chunks, and is left out until it is rebuilt."""
 INDEX_BEING_BUILT: ErrorReason.ValueType  # 33
 """The index is being built."""
 THREAD_NOT_FOUND: ErrorReason.ValueType  # 34
@@ -668,7 +668,7 @@ SOURCE_REFUSED: ErrorReason.ValueType  # 158
 wrong query.
 """
 URI_OF_OTHER_SOURCE: ErrorReason.ValueType  # 159
-"""Another source of the collection has brought a document of this uri."""
+"""The collection has a document of this uri that another source has brought, or somebody handed in."""
 SOURCE_CHANGED: ErrorReason.ValueType  # 160
 """The source was changed meanwhile, by another request. Read it, and decide again."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

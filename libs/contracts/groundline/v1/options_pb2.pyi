@@ -200,7 +200,7 @@ class RetrievalOptions(_message.Message):
     min_similarity: _builtins.float
     """Vector candidates below this cosine similarity (-1 to 1) are dropped. Not set: none is dropped."""
     min_bm25: _builtins.float
-    """BM25 candidates below this score (0 or more, unbounded, comparable within one collection only) are dropped.
+    """BM25 candidates below this score (0 or more, unbounded, comparable within one search only) are dropped.
     Not set: none is dropped.
     """
     adjacent_chunks: _builtins.int

@@ -227,8 +227,9 @@ class Chunk(_message.Message):
     """Whether DownloadDocument has the document as it was handed in."""
     @_builtins.property
     def metadata(self) -> _struct_pb2.Struct:
-        """Metadata of the document, and the number of the page that the chunk begins on as "page" where the document has
-        pages and no metadata of that name.
+        """Metadata of the document, and where the document has pages and no metadata of that name, the number of the page
+        that the text begins on as "page", from 1. Of a text that goes over a page's end also "lastPage" and "pages", a list
+        of all of them. A filter on "page" selects every chunk whose text touches that page.
         """
 
     @_builtins.property

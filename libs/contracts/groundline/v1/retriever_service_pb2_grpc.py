@@ -65,7 +65,7 @@ class RetrieverServiceServicer:
         read.
 
         A search arm that fails or is late is named in degraded, and so are collections that the keyword arm left out because
-        their index is being rebuilt (LEXICAL_INDEX_UNSOUND), or of which the distributed index lacks recent writes
+        their index awaits a rebuild (LEXICAL_INDEX_UNSOUND), or of which the distributed index lacks recent writes
         (SEARCH_INDEX_BEHIND), one of several queries that could not be searched for (SEARCH_INCOMPLETE), and a strategy that
         fails or is late, in whose place the fused order stands.
 

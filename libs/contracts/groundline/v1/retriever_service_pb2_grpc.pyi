@@ -44,7 +44,7 @@ class RetrieverServiceStub:
     read.
 
     A search arm that fails or is late is named in degraded, and so are collections that the keyword arm left out because
-    their index is being rebuilt (LEXICAL_INDEX_UNSOUND), or of which the distributed index lacks recent writes
+    their index awaits a rebuild (LEXICAL_INDEX_UNSOUND), or of which the distributed index lacks recent writes
     (SEARCH_INDEX_BEHIND), one of several queries that could not be searched for (SEARCH_INCOMPLETE), and a strategy that
     fails or is late, in whose place the fused order stands.
 
@@ -78,7 +78,7 @@ class RetrieverServiceAsyncStub(RetrieverServiceStub):
     read.
 
     A search arm that fails or is late is named in degraded, and so are collections that the keyword arm left out because
-    their index is being rebuilt (LEXICAL_INDEX_UNSOUND), or of which the distributed index lacks recent writes
+    their index awaits a rebuild (LEXICAL_INDEX_UNSOUND), or of which the distributed index lacks recent writes
     (SEARCH_INDEX_BEHIND), one of several queries that could not be searched for (SEARCH_INCOMPLETE), and a strategy that
     fails or is late, in whose place the fused order stands.
 
@@ -115,7 +115,7 @@ class RetrieverServiceServicer(metaclass=_abc_1.ABCMeta):
         read.
 
         A search arm that fails or is late is named in degraded, and so are collections that the keyword arm left out because
-        their index is being rebuilt (LEXICAL_INDEX_UNSOUND), or of which the distributed index lacks recent writes
+        their index awaits a rebuild (LEXICAL_INDEX_UNSOUND), or of which the distributed index lacks recent writes
         (SEARCH_INDEX_BEHIND), one of several queries that could not be searched for (SEARCH_INCOMPLETE), and a strategy that
         fails or is late, in whose place the fused order stands.
 

@@ -225,9 +225,12 @@ Global___WebSource: _TypeAlias = WebSource  # noqa: Y015
 
 @_typing.final
 class FeedSource(_message.Message):
-    """Entries of an RSS or Atom feed, each of them a document whose uri is the entry's link, or the feed's address with "#" and
-    the entry's id where it has none. Its metadata are the entry's author, its categories, and when it was published and
-    updated, in ISO 8601.
+    """Entries of an RSS or Atom feed, each of them a document. Its metadata are the entry's author, its categories, and when it
+    was published and updated, in ISO 8601.
+
+    A document's uri is the entry's link if that is on the feed's host, begins with the source's uri_prefix, or is the page
+    that was read (linked_pages). Another entry has the feed's address with "#" and its id as its uri, since a feed does not
+    speak for other sites; its link is in its metadata as "link".
 
     A feed shows its latest entries: those that have left it stay.
     """
@@ -334,8 +337,8 @@ class DocumentSource(_message.Message):
     """Source that a collection follows. A run ingests new and changed documents and deletes those that were
     deleted from the source; a run that could not see all of it deletes none.
 
-    A document belongs to the source that brought it first: another one that finds the same uri fails with
-    URI_OF_OTHER_SOURCE for it. Runs act by the rights of who created the source, or last changed what it reads.
+    A document belongs to who brought it first: a source that finds the uri of a document that another source brought, or
+    somebody handed in, fails with URI_OF_OTHER_SOURCE for it, and neither replaces nor deletes it. Runs act by the rights of who created the source, or last changed what it reads.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -371,7 +374,8 @@ class DocumentSource(_message.Message):
     uri_prefix: _builtins.str
     """Prefix that makes a document's path its uri, such as https://git.example/docs/blob/main/. Empty: no
     prefix for a directory and for git, s3://bucket/prefix for a bucket, the source's name and "/" for a
-    query and for mail. Not for a web site and a feed, whose pages have their address.
+    query and for mail. Not for a web site, whose pages have their address. For a feed it is put before nothing, but
+    names the site, other than its own, whose addresses its entries may have as their uris.
     """
     interval_seconds: _builtins.int
     """Seconds between the beginnings of two runs, 10 % more or less by chance, so that sources do not run in step; 60 to

@@ -13,7 +13,7 @@ import asyncpg
 from groundline_database import Connection, read_statements
 from groundline_lexical import LAST_RECOVERY, LexicalIndex
 
-from groundline_indexing.chunks import CHUNK_COLUMNS, chunk_records, document_values, text_parts
+from groundline_indexing.chunks import CHUNK_COLUMNS, Destination, chunk_records, document_values, text_parts
 from groundline_indexing.documents import DocumentVersion, ReadyDocument
 from groundline_indexing.erasure import forget_handed_in
 from groundline_indexing.feed.state import is_feed_behind
@@ -242,7 +242,8 @@ class OpenImport:
             records=[part for new, row in stored for part in text_parts(row["document_id"], new.segments)],
             columns=("document_id", "part", "text", "headings"),
         )
-        into = (target.partition_id, target.collection_id)
+        kind = await self._kind()
+        into = Destination(target.partition_id, target.collection_id, kind["language"])
         await connection.copy_records_to_table(
             target.chunks,
             records=(record for new, row in stored for record in chunk_records(into, new, row)),

@@ -1,6 +1,7 @@
 """grpc.health.v1 by checks: readiness follows the dependencies, liveness the process."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final
@@ -15,6 +16,11 @@ __all__ = ["LIVENESS", "OVERALL", "HealthMonitor"]
 
 LIVENESS: Final = "liveness"
 OVERALL: Final = ""
+THREAD_SECONDS: Final = 60.0
+"""Maximum wait for one of the event loop's threads, in seconds, in a process that lives: once all of them
+hang, nothing but a new process helps."""
+THREAD_CHECKS: Final = 6
+"""Number of times that they are tried in as long."""
 
 _SERVING: Final = health_pb2.HealthCheckResponse.SERVING
 _NOT_SERVING: Final = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -27,8 +33,9 @@ ReadinessCheck = Callable[[], Awaitable[None]]
 class HealthMonitor:
     """Monitor that sets the health service's statuses.
 
-    `liveness` is SERVING from the start. The empty name and every service name are NOT_SERVING until all
-    checks have passed once, and again whenever one fails or takes longer than `timeout_seconds`.
+    `liveness` is SERVING from the start, while the event loop's threads take work. The empty name and every
+    service name are NOT_SERVING until all checks have passed once, and again whenever one fails or takes
+    longer than `timeout_seconds`.
     """
 
     def __init__(
@@ -38,6 +45,7 @@ class HealthMonitor:
         *,
         interval_seconds: float,
         timeout_seconds: float,
+        thread_seconds: float = THREAD_SECONDS,
     ) -> None:
         self.servicer = health_aio.HealthServicer()
         self._names = (OVERALL, *services)
@@ -46,6 +54,7 @@ class HealthMonitor:
         self._timeout_seconds = timeout_seconds
         self._failing: dict[str, str] | None = None
         self._draining = False
+        self._thread_seconds = thread_seconds
         self._given_up: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
@@ -59,6 +68,21 @@ class HealthMonitor:
         while self._checks:
             await asyncio.sleep(self._interval_seconds)
             await self.check()
+
+    async def watch_threads(self) -> None:
+        """Check until cancelled that one of the event loop's threads takes work."""
+        while True:
+            await self._check_thread()
+            await asyncio.sleep(self._thread_seconds / THREAD_CHECKS)
+
+    async def _check_thread(self) -> None:
+        work = asyncio.get_running_loop().run_in_executor(None, time.monotonic)
+        await asyncio.wait([work], timeout=self._thread_seconds)
+        if not work.done():
+            _log.error("threads_hang", seconds=self._thread_seconds)
+            await self.servicer.set(LIVENESS, _NOT_SERVING)
+            await asyncio.wait([work])
+            await self.servicer.set(LIVENESS, _SERVING)
 
     async def check(self) -> None:
         """Run all checks at once and publish the result."""

@@ -221,12 +221,12 @@ async def serving(application: Application, settings: ServiceSettings) -> AsyncI
         raise FailedPreconditionError("ADDRESS_UNUSABLE", f"cannot listen on {address}") from None
     await health.start()
     await server.start()
-    watch = asyncio.create_task(health.watch(), name="health")
+    watching = asyncio.gather(health.watch(), health.watch_threads())
     try:
         yield Running(server, health, port)
     finally:
-        watch.cancel()
-        await asyncio.gather(watch, return_exceptions=True)
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
         await server.stop(0)
 
 

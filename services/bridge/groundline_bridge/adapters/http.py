@@ -56,8 +56,8 @@ _log = structlog.get_logger(__name__)
 def error_response(error: GroundlineError) -> JSONResponse:
     """Return the error in the shape of the OpenAI API."""
     headers = {}
-    if error.retry_after_seconds is not None:
-        headers["retry-after"] = str(max(1, round(error.retry_after_seconds)))
+    if (seconds := error.wait_seconds) is not None:
+        headers["retry-after"] = str(max(1, round(seconds)))
     return JSONResponse(body_of(error), status_code=status_of(error), headers=headers)
 
 

@@ -3,12 +3,13 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Final
+from io import StringIO
+from typing import Final, Literal
 from urllib.parse import urlsplit
 
 import httpx
@@ -16,7 +17,7 @@ import structlog
 from groundline.v1 import collector_service_pb2 as pb
 from groundline.v1 import passage_pb2, source_pb2
 from groundline_contracts import default_of
-from groundline_extraction.readers.common import ReadError
+from groundline_extraction.readers.common import Read, ReadError
 from groundline_extraction.sandbox import Sandbox
 from groundline_validation import page_address
 
@@ -39,6 +40,8 @@ __all__ = ["HttpCrawler"]
 _MAX_PAGES: Final[int] = default_of(source_pb2.WebSource, "max_pages")
 _MAX_DEPTH: Final[int] = default_of(source_pb2.WebSource, "max_depth")
 MAX_QUEUED_URLS: Final = 100_000
+MAX_QUEUED_CHARACTERS: Final = 16 * 1024**2
+"""Maximum length of all queued addresses of a crawl."""
 MAX_FAILURES_IN_A_ROW: Final = 5
 """Transient failures in a row after which a server is left alone."""
 MAX_SITEMAPS: Final = 100
@@ -130,6 +133,7 @@ class _Walk:
     """Addresses with their distances from the start."""
     known: set[str] = field(default_factory=set)
     """Addresses that were queued, or that redirects led to."""
+    queued_characters: int = 0
     stored: set[str] = field(default_factory=set)
     """Addresses of documents."""
     failed: set[str] = field(default_factory=set)
@@ -278,9 +282,14 @@ class _Walk:
         page.read_time.GetCurrentTime()
         return page
 
+    async def _read_confined(self, reader: Literal["web.page", "web.sitemap"], content: bytes) -> Read:
+        """Read what the site sent, in a process that reads for this collection alone. Raises ReadError."""
+        client = self.source.collection_id
+        return await asyncio.to_thread(self.sandbox.read, reader, content, client=client)
+
     async def _head(self, fetched: Fetched) -> Sequence[tuple[str, str]]:
         try:
-            read = await asyncio.to_thread(self.sandbox.read, "web.page", fetched.content)
+            read = await self._read_confined("web.page", fetched.content)
         except ReadError as error:
             _log.info("page_not_read", reason=error.reason)
             return []
@@ -295,7 +304,7 @@ class _Walk:
             return  # pages will report the failure
         named = [url for url in declared if url and urlsplit(url).netloc == self.host]
         waiting = deque(named or [f"{origin}/sitemap.xml"])
-        known = set(waiting)
+        known, is_cut = set(waiting), False
         for _ in range(MAX_SITEMAPS):
             if not waiting:
                 return
@@ -312,31 +321,30 @@ class _Walk:
                 continue
             for kind, target, changed in entries:
                 if kind == "page":
-                    if (moment := modified_time(changed)) is not None:
-                        self.modified[target] = moment
                     self._queue_links([target], 1)
+                    if target in self.known and (moment := modified_time(changed)) is not None:
+                        self.modified[target] = moment
                 elif target not in known and urlsplit(target).netloc == self.host:
+                    if is_cut := len(known) >= MAX_SITEMAPS:
+                        break
                     known.add(target)
                     waiting.append(target)
-        if waiting:
+            if is_cut:
+                break
+        if is_cut or waiting:
             message = f"sitemap: there are more than {MAX_SITEMAPS}"
-            yield self.failure(waiting[0], "PAGE_TOO_LARGE", message, hides_pages=True)
+            yield self.failure(url, "PAGE_TOO_LARGE", message, hides_pages=True)
 
-    async def _sitemap(self, url: str) -> Sequence[tuple[str, str, str]]:
-        """Return whether each entry is a page or another sitemap, its address, and when it changed. Raises
-        RefusedError."""
+    async def _sitemap(self, url: str) -> Iterator[tuple[str, str, str]]:
+        """Return of each entry whether it is a page or another sitemap, its address, and when it changed.
+        Raises RefusedError."""
         fetched = await self.fetcher.fetch(url, max_bytes=MAX_SITEMAP_BYTES, host=self.host)
         content = await asyncio.to_thread(unpacked, fetched.content, MAX_SITEMAP_BYTES)
         try:
-            read = await asyncio.to_thread(self.sandbox.read, "web.sitemap", content)
+            read = await self._read_confined("web.sitemap", content)
         except ReadError as error:
             raise RefusedError("UNSUPPORTED_TYPE", error.message) from None
-        entries = []
-        for line in read.text.splitlines():
-            kind, address, changed = line.split("\t")
-            if target := page_address(address, fetched.url):
-                entries.append((kind, target, changed))
-        return entries
+        return _entries(read.text, fetched.url)
 
     def _queue_links(self, links: Sequence[str], depth: int) -> None:
         if depth > self.max_depth:
@@ -347,9 +355,12 @@ class _Walk:
                 self._queue(link, depth)
 
     def _queue(self, url: str, depth: int) -> None:
-        if len(self.known) < MAX_QUEUED_URLS:
+        self.queued_characters += len(url)
+        if len(self.known) < MAX_QUEUED_URLS and self.queued_characters <= MAX_QUEUED_CHARACTERS:
             self.known.add(url)
             self.queue.append((url, depth))
+        else:  # pages that only this one leads to are missed
+            self.is_complete = False
 
     async def _recall(self, url: str) -> pb.SeenPage | None:
         return await self.seen.recall(url) if self.seen else None
@@ -357,6 +368,13 @@ class _Walk:
     def _is_older(self, url: str, page: pb.SeenPage) -> bool:
         changed = self.modified.get(url)
         return changed is not None and changed + UNCHANGED_SINCE < page.read_time.ToDatetime(UTC)
+
+
+def _entries(sitemap: str, base: str) -> Iterator[tuple[str, str, str]]:
+    for line in StringIO(sitemap):
+        kind, address, changed = line.rstrip("\n").split("\t")
+        if target := page_address(address, base):
+            yield kind, target, changed
 
 
 def _mime_type(fetched: Fetched) -> str:

@@ -1,18 +1,47 @@
-"""Connections of urllib3 to addresses that were checked."""
+"""Connections of urllib3 to addresses that were checked, whose answers are bounded."""
 
 import socket
-from typing import Any
+from typing import Any, Final
 
 import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
-from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
 from urllib3.util.connection import create_connection
 
 from groundline_collector.adapters.addresses import checked_address
 from groundline_collector.adapters.threads import Connections
 
-__all__ = ["pinned_pool"]
+__all__ = ["MAX_ANSWER_BYTES", "AnswerTooLargeError", "pinned_pool"]
+
+MAX_ANSWER_BYTES: Final = 16 * 1024**2
+"""Maximum bytes, unpacked, of an answer that is read at once: what is larger is read piece by piece."""
+_PART: Final = 64 * 1024
+
+
+class AnswerTooLargeError(HTTPError):
+    """A server's answer has more than MAX_ANSWER_BYTES."""
+
+
+class _BoundedResponse(urllib3.HTTPResponse):
+    """Response that nobody reads at once without a bound, whichever method of it they call."""
+
+    def read(
+        self, amt: int | None = None, decode_content: bool | None = None, cache_content: bool = False
+    ) -> bytes:
+        if isinstance(self._body, bytes):  # was read at once before
+            return self._body
+        if amt is not None:
+            return super().read(amt, decode_content, cache_content)
+        content = bytearray()
+        while part := super().read(_PART, decode_content):
+            content += part
+            if len(content) > MAX_ANSWER_BYTES:
+                self.close()
+                raise AnswerTooLargeError(f"an answer has more than {MAX_ANSWER_BYTES} bytes")
+        if cache_content:
+            self._body = bytes(content)
+        return bytes(content)
 
 
 class _PinnedPool(urllib3.PoolManager):
@@ -21,9 +50,12 @@ class _PinnedPool(urllib3.PoolManager):
     _last: urllib3.BaseHTTPResponse | None = None
 
     def urlopen(  # type: ignore[override]
-        self, method: str, url: str, redirect: bool = True, **options: Any
+        self, method: str, url: str, redirect: bool = True, *, preload_content: bool = True, **options: Any
     ) -> urllib3.BaseHTTPResponse:
-        self._last = super().urlopen(method, url, redirect, **options)
+        # urllib3 would read, and unpack, the whole answer before it is a bounded one.
+        self._last = super().urlopen(method, url, redirect, preload_content=False, **options)
+        if preload_content:
+            self._last.read(cache_content=True)
         return self._last
 
     def clear(self) -> None:
@@ -58,9 +90,15 @@ def pinned_pool(
         def _new_conn(self) -> socket.socket:
             return connect(self)
 
+        def getresponse(self) -> urllib3.HTTPResponse:  # type: ignore[override]  # as urllib3's own
+            return _bounded(super().getresponse())
+
     class PinnedTlsConnection(HTTPSConnection):
         def _new_conn(self) -> socket.socket:
             return connect(self)
+
+        def getresponse(self) -> urllib3.HTTPResponse:  # type: ignore[override]  # as urllib3's own
+            return _bounded(super().getresponse())
 
     class PinnedHttpPool(HTTPConnectionPool):
         ConnectionCls = PinnedConnection
@@ -74,3 +112,9 @@ def pinned_pool(
     pools: dict[str, Any] = {"http": PinnedHttpPool, "https": TlsPool}
     manager.pool_classes_by_scheme = pools
     return manager
+
+
+def _bounded(response: urllib3.HTTPResponse) -> urllib3.HTTPResponse:
+    """Return the response as one that is bounded; urllib3 lets nobody name the class that it makes."""
+    response.__class__ = _BoundedResponse
+    return response

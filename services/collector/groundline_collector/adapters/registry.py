@@ -14,7 +14,7 @@ from groundline_extraction.sandbox import Sandbox
 from groundline_runtime.errors import UnimplementedError
 
 from groundline_collector.adapters.secrets import Secrets
-from groundline_collector.adapters.sources.common import Run
+from groundline_collector.adapters.sources.common import Run, secrets_go_to
 from groundline_collector.adapters.threads import OwnThread, is_full
 from groundline_collector.changes import Change
 from groundline_collector.ports import SeenPages
@@ -45,7 +45,7 @@ class SourceRegistry:
             allowed_path(definition.path, self._settings.source_directories)
         for field, value in definition.ListFields():
             if field.name.endswith("_secret"):
-                self._secrets.require(source.collection_id, value)
+                self._secrets.require(source.collection_id, value, secrets_go_to(source))
 
     async def read(
         self, start: pb.CollectStart, pages: SeenPages

@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import time
 from typing import Final
+from urllib.parse import urlsplit
 
 from groundline.v1 import collector_service_pb2 as pb
 from groundline_runtime.errors import FailedPreconditionError
@@ -58,7 +59,9 @@ class HttpWebhookSender:
     def _headers(self, notice: pb.SendNoticeRequest) -> dict[str, str]:
         seconds = int(time.time())
         try:
-            key = signing_key(self._secrets.read(notice.collection_id, notice.secret))
+            key = signing_key(
+                self._secrets.read(notice.collection_id, notice.secret, urlsplit(notice.url).hostname)
+            )
         except FailedPreconditionError as error:
             raise UndeliveredError(error.message) from None
         except ValueError as error:

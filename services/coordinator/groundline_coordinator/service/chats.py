@@ -9,8 +9,8 @@ import asyncio
 import hashlib
 import time
 import uuid
-from collections.abc import Coroutine, Iterator, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -27,12 +27,24 @@ from groundline_runtime.context import (
     give_place_back,
     remaining_seconds,
 )
-from groundline_runtime.errors import GroundlineError, InternalError, NotFoundError, named_as_sent
+from groundline_runtime.errors import (
+    DeadlineExceededError,
+    GroundlineError,
+    InternalError,
+    NotFoundError,
+    UnavailableError,
+    named_as_sent,
+)
 from groundline_runtime.reasons import reason_value
 
 from groundline_coordinator.domain.conversation import recent_history
 from groundline_coordinator.domain.options import plan_of
-from groundline_coordinator.domain.passages import number_sources, numbered_passages, resolved
+from groundline_coordinator.domain.passages import (
+    add_pages,
+    number_sources,
+    numbered_passages,
+    resolved,
+)
 from groundline_coordinator.domain.positions import Position
 from groundline_coordinator.domain.snippets import shortened
 from groundline_coordinator.domain.turns import (
@@ -86,10 +98,8 @@ class _Exchange:
     searched: Searched | None = None
     sources: Sequence[chat_pb2.Source] = ()
     pieces: list[str] = field(default_factory=list)
-    asking: asyncio.Task[None] | None = None
-    """Task that stores the question; None if it is not stored."""
-    is_asked: bool = False
-    """Whether the question has been stored."""
+    asking: asyncio.Task[GroundlineError | None] | None = None
+    """Task that stores the question, and returns why it could not; None if it is not stored."""
     has_ended: bool = False
     """Whether it has been stored, or is being stored."""
 
@@ -136,7 +146,7 @@ class ChatService:
         self._quotas = quotas
         self._limits = limits
         self._renewal_seconds = renewal_seconds
-        self._storing: set[asyncio.Task[None]] = set()
+        self._storing: set[asyncio.Task[Any]] = set()
 
     async def begin(self, caller: Caller, question: Question, *, after: str = "") -> Turn:
         """Look up the names in the question, and claim its request_id.
@@ -144,8 +154,8 @@ class ChatService:
         `after` is the id of the last event of an earlier attempt; a replay continues behind it.
 
         Raises NotFoundError (COLLECTION_NOT_FOUND, THREAD_NOT_FOUND), InvalidArgumentError for values beyond
-        a collection's limits, ResourceExhaustedError (QUOTA_EXHAUSTED), and the errors of
-        ThreadStore.claim.
+        a collection's limits, ResourceExhaustedError (QUOTA_EXHAUSTED), UnavailableError if the database
+        does not answer in time, and the errors of ThreadStore.claim.
         """
         owner, inquiry = caller.owner, inquiry_of(question)
         identity = _identity(owner, question)
@@ -156,17 +166,19 @@ class ChatService:
         )
         new_thread_id = "" if question.thread_id else started.thread_id
         # Concurrently: the count for the quotas then delays no answer.
-        plan, history, used = await asyncio.gather(
-            self._scope(caller, inquiry, question.options.generation),
-            self._history(caller, question),
-            self._quotas.used(owner, new_thread_id),
-        )
+        async with self._looking_up():
+            plan, history, used = await asyncio.gather(
+                self._scope(caller, inquiry, question.options.generation),
+                self._history(caller, question),
+                self._quotas.used(owner, new_thread_id),
+            )
         turn = Turn(question, str(identity), inquiry, plan, owner, history, started)
         if not question.request_id:
             self._quotas.require_room(used, new_thread_id)
             return turn
         claim = RequestClaim(owner, question.request_id, _fingerprint(question), started.message_id)
-        replay = await self._threads.claim(claim, caller.principals, LEASE_SECONDS)
+        async with self._looking_up():
+            replay = await self._threads.claim(claim, caller.principals, LEASE_SECONDS)
         if replay is None:
             try:
                 self._quotas.require_room(used, new_thread_id)
@@ -187,7 +199,8 @@ class ChatService:
     async def chat(self, turn: Turn, emit: Emit) -> pb.AnswerResponse:
         """Emit the events of an answer: started, status and sources, texts, and completed last.
 
-        The question is stored while the search runs. If cancelled, the text so far is stored as cancelled; if
+        The question is stored first, so that a thread that is told of is there; one that cannot be stored is
+        not told of, and the answer says why. If cancelled, the text so far is stored as cancelled; if
         it fails, no answer is stored.
         """
         if turn.replay is not None:
@@ -225,6 +238,9 @@ class ChatService:
 
     async def _converse(self, exchange: _Exchange, emit: Emit) -> pb.AnswerResponse:
         turn, progress = exchange.turn, StageReport()
+        is_continued = bool(turn.question.thread_id)
+        if exchange.asking and not is_continued and await asyncio.shield(exchange.asking) is not None:
+            turn.started.thread_id = ""
         await emit(turn.started)
         searched = await self._passages.find(
             turn.inquiry,
@@ -240,6 +256,7 @@ class ChatService:
         await emit(chat_pb2.ChatStatus(stage=passage_pb2.STAGE_GENERATING))
         with progress.stage(passage_pb2.STAGE_GENERATING):
             generated = await self._generate(exchange, searched, progress, emit)
+        add_pages(generated.citations, searched.passages)
         completed = chat_pb2.ChatCompleted(
             finish_reason=generated.finish_reason,
             usage=total([generated.usage, searched.rewrite.usage]),
@@ -354,11 +371,11 @@ class ChatService:
     ) -> None:
         if exchange.asking is None:
             return
-        if not exchange.asking.done():
-            await asyncio.wait([exchange.asking])
-        if not exchange.is_asked:
-            await self._ask(exchange)
         turn = exchange.turn
+        if (failure := await asyncio.shield(exchange.asking)) is not None:
+            if not turn.started.thread_id:
+                raise failure
+            await self._ask(exchange)
         await self._threads.answer(
             turn.owner,
             turn.started.thread_id,
@@ -385,10 +402,20 @@ class ChatService:
             thread_pb2.Message(message_id=turn.question_id, role=chat_pb2.ChatMessage.USER, content=query),
             create=not turn.question.thread_id,
         )
-        exchange.is_asked = True
 
-    async def _in_own_time(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run work that the request does not wait for; a failure is only logged."""
+    @asynccontextmanager
+    async def _looking_up(self) -> AsyncIterator[None]:
+        """Bound the block, in which only the database is asked."""
+        try:
+            async with deadline_within(self._limits.store_timeout_seconds):
+                yield
+        except DeadlineExceededError:
+            raise UnavailableError(
+                "DATABASE_BUSY", "the database did not answer in time", retry_after_seconds=1.0
+            ) from None
+
+    async def _in_own_time(self, work: Coroutine[Any, Any, None]) -> GroundlineError | None:
+        """Run work by a deadline of its own; a failure is logged and returned."""
         seconds = self._limits.store_timeout_seconds
         try:
             with deadline_at(time.monotonic() + seconds):
@@ -396,8 +423,10 @@ class ChatService:
                     await work
         except GroundlineError as error:
             _log.warning("not_stored", reason=error.reason)
+            return error
+        return None
 
-    def _detach(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _detach[T](self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run work to its end, whatever happens to the request."""
         task = asyncio.create_task(work, name="store")
         self._storing.add(task)

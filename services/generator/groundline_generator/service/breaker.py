@@ -60,7 +60,8 @@ class Breaker:
     """Circuit breaker for one provider and process.
 
     During a pause nobody calls. After it one call goes ahead; the others follow once it has succeeded, so
-    that a provider that has just recovered does not meet all waiting calls at once.
+    that a provider that has just recovered does not meet all waiting calls at once. What was under way as a
+    pause began neither ends nor doubles it: it tells how the provider was before.
     """
 
     def __init__(self, *, max_waiting: int = 100, clock: Callable[[], float] | None = None) -> None:
@@ -72,6 +73,7 @@ class Breaker:
         self._cause: GroundlineError | None = None
         self._trying = False
         self._waiting = 0
+        self._pauses = 0
 
     @asynccontextmanager
     async def passage(self, patience: Patience) -> AsyncIterator[None]:
@@ -81,14 +83,16 @@ class Breaker:
         exceeds the call's patience or too many wait already.
         """
         trial = await self._admitted(patience)
+        pauses = self._pauses
         try:
             yield
         except GroundlineError as error:
-            self._failed(error)
+            self._failed(error, is_late=pauses != self._pauses)
             raise
         else:
-            self._failures, self._cause = 0, None
-            self._pause_seconds = _FIRST_PAUSE_SECONDS
+            if pauses == self._pauses:
+                self._failures, self._cause = 0, None
+                self._pause_seconds = _FIRST_PAUSE_SECONDS
         finally:
             if trial:
                 self._trying = False
@@ -113,19 +117,24 @@ class Breaker:
                 self._waiting -= 1
         return False
 
-    def _failed(self, error: GroundlineError) -> None:
+    def _failed(self, error: GroundlineError, *, is_late: bool) -> None:
+        """Judge a failure; `is_late` if a pause has begun since its call did."""
         if isinstance(error, QuotaExhaustedError):
             return  # a refusal of our own: the provider was not asked
         if not isinstance(error, ResourceExhaustedError | UnavailableError):
             # The provider answers, if only to refuse this request.
-            self._failures, self._cause = 0, None
+            if not is_late:
+                self._failures, self._cause = 0, None
+            return
+        pause = error.retry_after_seconds
+        if is_late and pause is None:
             return
         self._failures += 1
         if isinstance(error, UnavailableError) and self._failures < _FAILURES_IN_A_ROW:
             return
-        pause = error.retry_after_seconds
         if pause is None:
             pause = self._pause_seconds
             self._pause_seconds = min(2 * pause, _MAX_PAUSE_SECONDS)
         self._cause = error
+        self._pauses += 1
         self._paused_until = max(self._paused_until, self._clock() + pause)

@@ -14,6 +14,7 @@ __all__ = [
     "is_administrable",
     "is_readable",
     "is_writable",
+    "may_write",
 ]
 
 EVERYONE: Final = "*"
@@ -30,7 +31,11 @@ def is_readable(collection: collection_pb2.Collection, principals: Sequence[str]
 
 def is_writable(collection: collection_pb2.Collection, principals: Sequence[str]) -> bool:
     """Tell whether a caller may create, change and delete documents."""
-    access = collection.settings.access
+    return may_write(collection.settings.access, principals)
+
+
+def may_write(access: collection_pb2.AccessSettings, principals: Sequence[str]) -> bool:
+    """Tell whether complete access settings let a caller write."""
     return _is_among(principals, (*access.writers, *access.admins))
 
 

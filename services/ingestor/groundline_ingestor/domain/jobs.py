@@ -64,7 +64,7 @@ class ItemState:
     is_alone: bool = False
     """Whether its worker began nothing beside it."""
     is_suspect: bool = False
-    """Whether a worker was lost that had it, so that it is to be worked on alone."""
+    """Whether a worker was lost that had it, so that it is worked on beside other suspects only."""
     attempts: int = 0
     forgiven_attempts: int = 0
     """Attempts that do not count against the maximum."""

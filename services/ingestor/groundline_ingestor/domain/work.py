@@ -1,8 +1,8 @@
 """Work of workers: claims on items, and documents on their way into the store."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from groundline.v1 import collection_pb2, document_pb2, job_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
@@ -10,7 +10,9 @@ from groundline_extraction.documents import GivenDocument
 from groundline_indexing.documents import HandedIn, ReadyDocument
 
 __all__ = [
+    "NO_USE",
     "ClaimLostError",
+    "ClientUse",
     "ItemClaim",
     "LeasedItem",
     "NewVersion",
@@ -39,6 +41,19 @@ class ClaimLostError(Exception):
     def __init__(self, claim: ItemClaim) -> None:
         super().__init__(f"item {claim.item_index} of job {claim.job_id} is no longer this worker's")
         self.claim = claim
+
+
+@dataclass(frozen=True, slots=True)
+class ClientUse:
+    """Use that clients make of what is scarce: of those whose work waits, the one that has lately used least
+    goes first."""
+
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    passed_over: Sequence[str] = ()
+    """Clients that have their share."""
+
+
+NO_USE: Final = ClientUse()
 
 
 @dataclass(frozen=True, slots=True)

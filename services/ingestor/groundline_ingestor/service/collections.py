@@ -56,8 +56,10 @@ class CollectionService:
         ResourceExhaustedError (QUOTA_EXHAUSTED).
         """
         new = self._complete(caller, request)
-        await self._quotas.require_collection(caller, request.request_id)
-        created = (await self._collections.create(new, caller.owner, request.request_id)).message
+        stored = await self._collections.create(
+            new, caller.owner, request.request_id, maximum=self._quotas.max_collections
+        )
+        created = stored.message
         # Its creator may have lost access since.
         if created.collection_id != new.collection_id or not is_readable(created, caller.principals):
             raise AlreadyExistsError("REQUEST_ID_USED", "the request_id was used for another collection")

@@ -42,7 +42,8 @@ class Crawling:
     async def crawl(self, claim: ItemClaim, crawl: OrderedCrawl, collection: StoredCollection) -> None:
         """Crawl the site to its end and end the item. Its lease is the caller's to extend.
 
-        Raises ClaimLostError soon after the item was cancelled, IngestionError (NO_PAGES),
+        Raises ClaimLostError soon after the item was cancelled, PermissionDeniedError
+        (COLLECTION_NOT_WRITABLE) soon after its caller may no longer write, IngestionError (NO_PAGES),
         UnavailableError.
         """
         walk = self._walk(claim, crawl, collection)

@@ -1,8 +1,8 @@
 """Quotas of callers and collections.
 
-Concurrent requests may exceed one by their size: as many as the gateway's MAX_CONCURRENT_REQUESTS of a
-client, in each of its worker threads. Checking and storing in one transaction would serialise all hand-ins
-into a collection.
+Concurrent requests may exceed one of documents, bytes, jobs or sources by their size: as many as the
+gateway's MAX_CONCURRENT_REQUESTS of a client, in each of its worker threads. Checking and storing in one
+transaction would serialise all hand-ins into a collection.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,10 +27,10 @@ class Quotas:
         self._repository = repository
         self._limits = limits
 
-    async def require_collection(self, caller: Caller, request_id: str) -> None:
-        """Require room for a collection; the one that the same request has created does not count."""
-        used = await self._repository.used_by(caller.owner, request_id=request_id)
-        require_within(quota_pb2.QUOTA_COLLECTIONS, used.collections, 1, self._limits.collections)
+    @property
+    def max_collections(self) -> int:
+        """Maximum collections of a caller, which the store of collections checks as it creates one."""
+        return self._limits.collections
 
     async def require_job(self, caller: Caller) -> None:
         """Require room for a job beside the caller's unfinished ones."""

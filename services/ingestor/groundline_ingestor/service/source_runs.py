@@ -14,10 +14,8 @@ from groundline_extraction.documents import GivenDocument
 from groundline_indexing.collections import StoredCollection
 from groundline_indexing.inputs import plain_values, restriction
 from groundline_indexing.preparation import identify
-from groundline_runtime.errors import FailedPreconditionError
 
 from groundline_ingestor.adapters.postgres.stores import Stores
-from groundline_ingestor.domain.collections import is_writable
 from groundline_ingestor.domain.sources import OrderedRun, StoredSource
 from groundline_ingestor.domain.work import ClaimLostError, ItemClaim
 from groundline_ingestor.ports import Collected, Collector, SeenPages
@@ -49,14 +47,11 @@ class SourceRuns:
     async def run(self, claim: ItemClaim, run: OrderedRun, collection: StoredCollection) -> None:
         """Go through the source to its end and end the item. Its lease is the caller's to extend.
 
-        Raises ClaimLostError soon after the item was cancelled, what Collector raises, UnavailableError,
-        IngestionError (QUOTA_EXHAUSTED).
+        Raises ClaimLostError soon after the item was cancelled, PermissionDeniedError
+        (COLLECTION_NOT_WRITABLE) soon after who created the source may no longer write the collection, what
+        Collector raises, UnavailableError, IngestionError (QUOTA_EXHAUSTED).
         """
         source = run.source
-        if not is_writable(collection.message, source.principals):
-            raise FailedPreconditionError(
-                "COLLECTION_NOT_WRITABLE", "who created the source may no longer write the collection"
-            )
         pages = self._seen_pages(source.message.source_id)
         async with asyncio.timeout(RUN_SECONDS):
             if run.is_dry_run:
@@ -151,7 +146,7 @@ class SourceRuns:
             if one.HasField("found") and one.found.uri not in unchanged
         ]
         uris = [batch.changes[number].found.uri for number in wanted]
-        foreign = await self._sources.owned_by_others(source, uris)
+        foreign = await self._sources.brought_by_others(source, uris)
         for uri in foreign:
             await self._crawls.add_failure(claim, uri, _OF_OTHER_SOURCE)
         wanted = [number for number in wanted if batch.changes[number].found.uri not in foreign]
@@ -203,7 +198,7 @@ class _OnlyRecalled:
 _OF_OTHER_SOURCE: Final = document_pb2.IngestionFailure(
     stage=document_pb2.INGESTION_STATE_EXTRACTING,
     reason=error_pb2.URI_OF_OTHER_SOURCE,
-    message="another source of the collection has brought a document of this uri",
+    message="the collection has a document of this uri that this source has not brought",
 )
 
 

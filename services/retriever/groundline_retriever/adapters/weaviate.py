@@ -7,7 +7,7 @@ up by key, and if that leaves a list short, more are asked for.
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
@@ -15,6 +15,7 @@ import structlog
 from cachetools import LRUCache
 from groundline.v1 import options_pb2
 from groundline_embedding.ports import Vectors
+from groundline_lexical import searched_words
 from groundline_ranking import Hit
 from groundline_runtime.errors import UnavailableError
 from groundline_weaviate import (
@@ -26,7 +27,6 @@ from groundline_weaviate import (
     WeaviateSettings,
     condition_of,
     open_weaviate,
-    searched_words,
 )
 from groundline_weaviate.wire_pb2 import Filters
 
@@ -39,8 +39,14 @@ __all__ = ["WeaviateSearch", "open_weaviate_search"]
 ROUNDS: Final = 3
 """Maximum number of calls of the engine for one list."""
 
+PROPOSALS: Final = 5
+"""Multiple of its limit that a keyword search asks for, since others' chunks decide the engine's order."""
+
 type Ask = Callable[[int], Awaitable[Sequence[Proposal]]]
 """Ask for a number of proposals; the same ones come first, whatever their number."""
+
+type Decide = Callable[[Mapping[tuple[int, int], float]], Awaitable[Sequence[Hit]]]
+"""Return the hits among proposals, which are given by partition and id with their scores."""
 
 
 _log = structlog.get_logger(__name__)
@@ -82,18 +88,21 @@ class WeaviateSearch:
     async def keyword(
         self, collections: Sequence[IndexedCollection], query: str, *, limit: int, selection: Selection
     ) -> Hits:
-        """Return a list for each embedding space and language; term statistics are those of the whole
-        space."""
+        """Return a list for each embedding space and language. The engine proposes by term statistics of the
+        whole space; scores and order are by those of what the caller may read."""
         groups: dict[tuple[Space, str], list[IndexedCollection]] = defaultdict(list)
         for collection in collections:
             groups[_space(collection), collection.language].append(collection)
 
         def asking(space: Space, language: str, group: Sequence[IndexedCollection]) -> Ask:
             words, condition = searched_words(query, language), _condition(group, selection)
-            return lambda number: self._weaviate.keyword(space, words, condition, limit=number)
+            return lambda number: self._weaviate.keyword(space, words, condition, limit=PROPOSALS * number)
 
-        asks = [(group, asking(*key, group)) for key, group in groups.items()]
-        return await self._hits(collections, asks, limit, selection)
+        def scoring(group: Sequence[IndexedCollection]) -> Decide:
+            return lambda proposed: self._proposals.scored(group, query, proposed, selection)
+
+        lists = [(asking(*key, group), scoring(group)) for key, group in groups.items()]
+        return await self._hits(collections, lists, limit, selection)
 
     async def semantic(
         self,
@@ -114,19 +123,22 @@ class WeaviateSearch:
             condition = _condition(group, selection)
             return lambda number: self._weaviate.semantic(space, vector, condition, limit=number)
 
-        asks = [(group, asking(space, group)) for space, group in groups.items()]
-        return await self._hits(collections, asks, limit, selection)
+        def deciding(group: Sequence[IndexedCollection]) -> Decide:
+            return lambda proposed: self._proposals.decided(group, proposed, selection)
+
+        lists = [(asking(space, group), deciding(group)) for space, group in groups.items()]
+        return await self._hits(collections, lists, limit, selection)
 
     async def _hits(
         self,
         collections: Sequence[IndexedCollection],
-        asks: Sequence[tuple[Sequence[IndexedCollection], Ask]],
+        asked: Sequence[tuple[Ask, Decide]],
         limit: int,
         selection: Selection,
     ) -> Hits:
         # First: whatever is complete now, the searches see.
         behind = await self._behind(collections, selection)
-        lists = await asyncio.gather(*(self._decided(group, ask, limit, selection) for group, ask in asks))
+        lists = await asyncio.gather(*(_decided(ask, decide, limit) for ask, decide in asked))
         return Hits(
             [hits for hits, _ in lists],
             behind=behind,
@@ -154,28 +166,27 @@ class WeaviateSearch:
         late = {each for each in unsure if each not in lags or lags[each] > allowed}
         return [one.collection_id for one in collections if one.partition_id in late]
 
-    async def _decided(
-        self, collections: Sequence[IndexedCollection], ask: Ask, limit: int, selection: Selection
-    ) -> tuple[Sequence[Hit], bool]:
-        """Return the best hits among the proposals, and whether there may be more."""
-        hits: list[Hit] = []
-        seen: set[tuple[int, int]] = set()
-        number = limit
-        for _ in range(ROUNDS):
-            proposals = await ask(number)
-            new = {(one.partition_id, one.chunk_id): one.score for one in proposals}
-            new = {key: score for key, score in new.items() if key not in seen}
-            seen.update(new)
-            hits += await self._proposals.decided(collections, new, selection)
-            hits.sort(key=lambda hit: (-hit.score, hit.chunk_id))
-            if len(hits) >= limit or len(proposals) < number:
-                return hits[:limit], False
-            if number == MAX_PROPOSALS:
-                break
-            # Twice as many as should do at that rate.
-            wanted = 2 * limit * number // len(hits) if hits else MAX_PROPOSALS
-            number = min(max(wanted, 4 * number), MAX_PROPOSALS)
-        return hits, True
+
+async def _decided(ask: Ask, decide: Decide, limit: int) -> tuple[Sequence[Hit], bool]:
+    """Return the best hits among the proposals, and whether there may be more."""
+    hits: list[Hit] = []
+    seen: set[tuple[int, int]] = set()
+    number = limit
+    for _ in range(ROUNDS):
+        proposals = await ask(number)
+        new = {(one.partition_id, one.chunk_id): one.score for one in proposals}
+        new = {key: score for key, score in new.items() if key not in seen}
+        seen.update(new)
+        hits += await decide(new)
+        hits.sort(key=lambda hit: (-hit.score, hit.chunk_id))
+        if len(hits) >= limit or len(proposals) < number:
+            return hits[:limit], False
+        if number == MAX_PROPOSALS:
+            break
+        # Twice as many as should do at that rate.
+        wanted = 2 * limit * number // len(hits) if hits else MAX_PROPOSALS
+        number = min(max(wanted, 4 * number), MAX_PROPOSALS)
+    return hits, True
 
 
 def _space(collection: IndexedCollection) -> Space:

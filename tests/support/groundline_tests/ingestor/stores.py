@@ -122,9 +122,11 @@ async def begin_crawl(stores: Stores, collection: StoredCollection) -> tuple[str
     return job_id, (await next_crawl(stores))[0]
 
 
-async def lease(stores: Stores, *, seconds: float = 60, suspect: bool = False) -> Sequence[LeasedItem]:
+async def lease(stores: Stores, *, seconds: float = 60, suspects: bool = False) -> Sequence[LeasedItem]:
     return list(
-        await stores.queue.lease(str(uuid.uuid4()), model="model", limit=10, seconds=seconds, suspect=suspect)
+        await stores.queue.lease(
+            str(uuid.uuid4()), model="model", limit=10, seconds=seconds, suspects=suspects
+        )
     )
 
 

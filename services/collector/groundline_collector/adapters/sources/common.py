@@ -22,7 +22,16 @@ if TYPE_CHECKING:
 
     from groundline_collector.adapters.crawling import HttpCrawler
 
-__all__ = ["CONNECT_SECONDS", "Run", "host_of", "not_allowed", "not_available", "refused", "unreachable"]
+__all__ = [
+    "CONNECT_SECONDS",
+    "Run",
+    "host_of",
+    "not_allowed",
+    "not_available",
+    "refused",
+    "secrets_go_to",
+    "unreachable",
+]
 
 CONNECT_SECONDS: Final = 60.0
 """Maximum time of connecting, and of each read, in seconds."""
@@ -69,7 +78,9 @@ class Run:
 
     def secret(self, name: str) -> str | None:
         """Return a secret of the collection; None for no name. Raises FailedPreconditionError."""
-        return self.secrets.read(self.source.collection_id, name) if name else None
+        return (
+            self.secrets.read(self.source.collection_id, name, secrets_go_to(self.source)) if name else None
+        )
 
     def pool(self) -> "urllib3.PoolManager":
         """Return connections for clients that build on urllib3; clear it when done."""
@@ -78,6 +89,21 @@ class Run:
         return pinned_pool(
             self.thread.connections, private_addresses=self.private_addresses, timeout_seconds=CONNECT_SECONDS
         )
+
+
+def secrets_go_to(source: source_pb2.DocumentSource) -> str | None:
+    """Return the host that a source's secrets are sent to; None if a secret itself names it."""
+    match source.WhichOneof("kind"):
+        case "s3":
+            return host_of(source.s3.endpoint_url)
+        case "git":
+            return host_of(source.git.url)
+        case "feed":
+            return host_of(source.feed.url)
+        case "imap":
+            return source.imap.host
+        case _:
+            return None
 
 
 def not_available(message: str) -> FailedPreconditionError:

@@ -53,7 +53,10 @@ class _LinkedPages:
     async def _read(self, url: str) -> LoadedDocument:
         await asyncio.sleep(max(0.0, self._next_time - time.monotonic()))
         self._next_time = time.monotonic() + PAUSE_SECONDS
-        page = source_pb2.DocumentSource(web=source_pb2.WebSource(start_url=url, max_pages=1, max_depth=0))
+        page = source_pb2.DocumentSource(
+            collection_id=self._run.source.collection_id,
+            web=source_pb2.WebSource(start_url=url, max_pages=1, max_depth=0),
+        )
         crawl = self._run.crawler().crawl(page, private_addresses=self._run.private_addresses)
         async with aclosing(crawl) as found:
             async for change in found:
@@ -89,14 +92,21 @@ def changes(run: Run) -> Generator[Change]:
         feed = _fetched(run, pool)
         if feed is None:
             return
-        entries = json.loads(run.sandbox.read("web.feed", feed.content, Hints(feed.mime_type)).text)
+        read = run.sandbox.read(
+            "web.feed", feed.content, Hints(feed.mime_type), client=run.source.collection_id
+        )
+        entries = json.loads(read.text)
         pages = _LinkedPages(run) if described.linked_pages else None
         uris = set[str]()
         for entry in entries:
             link = _page_of(entry, feed.url)
-            uri = link or f"{described.url}#{entry['id'] or entry['title']}"
-            if uri in uris or not run.takes(urlsplit(uri).path or "/"):
+            uri = f"{described.url}#{entry['id'] or link or entry['title']}"
+            if link and (pages or _is_own(link, feed.url, run.source.uri_prefix)):
+                uri = link
+            if uri in uris or not run.takes(urlsplit(link or uri).path or "/"):
                 continue
+            if link and link != uri:
+                entry["metadata"]["link"] = link
             uris.add(uri)
             version = hashlib.sha256(json.dumps(entry, sort_keys=True).encode()).hexdigest()
             load = partial(_document, entry, uri, pages if link else None)
@@ -174,6 +184,12 @@ def _document(entry: Mapping[str, Any], uri: str, pages: _LinkedPages | None) ->
         source_type=passage_pb2.SOURCE_TYPE_WEB,
         metadata=entry["metadata"],
     )
+
+
+def _is_own(link: str, feed_url: str, prefix: str) -> bool:
+    """Tell whether what a feed says may be stored as the page of an address: one of its own host, or one that
+    the source names. Otherwise any feed could speak for any site."""
+    return urlsplit(link).netloc == urlsplit(feed_url).netloc or bool(prefix and link.startswith(prefix))
 
 
 def _page_of(entry: Mapping[str, Any], base: str) -> str:

@@ -4,15 +4,16 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-from dulwich.client import HttpGitClient, HTTPUnauthorized
+from dulwich.client import HTTPUnauthorized, Urllib3HttpGitClient
 from dulwich.errors import GitProtocolError, HangupException, NotGitRepository
 from dulwich.objects import Blob, Commit, ObjectID
+from dulwich.refs import Ref
 from dulwich.repo import Repo
 from groundline.v1 import source_pb2
 from groundline_contracts import default_of
@@ -28,10 +29,12 @@ __all__ = ["changes"]
 
 MAX_PACK_BYTES: Final = 4 * 1024**3
 """Maximum bytes of one commit's files, compressed."""
+MAX_REFERENCES_BYTES: Final = 16 * 1024**2
+"""Maximum bytes of what a server says of its branches, which are kept in memory."""
 FETCH_SECONDS: Final = 3600.0
 """Maximum time of a fetch, in seconds."""
 _USERNAME: Final[str] = default_of(source_pb2.GitSource, "username")
-_HEAD: Final = b"HEAD"
+_HEAD: Final = Ref(b"HEAD")
 _FILE_TYPES: Final = 0o170000
 _REGULAR: Final = 0o100000
 
@@ -49,7 +52,7 @@ def changes(run: Run) -> Generator[Change]:
     parts = urlsplit(git.url)
     password = run.secret(git.password_secret)
     username = (git.username or _USERNAME) if password is not None else None
-    client = HttpGitClient(
+    client = _BoundedClient(
         f"{parts.scheme}://{parts.netloc}/",
         pool_manager=pool,
         username=username,
@@ -58,13 +61,19 @@ def changes(run: Run) -> Generator[Change]:
     )
     folder = Path(tempfile.mkdtemp(prefix="groundline-git-", dir=run.settings.spool_directory))
     try:
-        head = _head(client, parts.path, git.branch)
+        # Servers of the second version of the protocol name no other.
+        wanted = Ref(b"refs/heads/" + git.branch.encode()) if git.branch else _HEAD
+        head = client.get_refs(parts.path, ref_prefix=[wanted]).refs.get(wanted)
+        if head is None:
+            raise refused(
+                f"the repository has no branch {git.branch!r}" if git.branch else "the repository is empty"
+            )
         state = f"{head.decode()} {git.branch}"
         if state == run.start.cursor:
             return
         repository = Repo.init_bare(str(folder))
         try:
-            _fetch(client, parts.path, repository, head)
+            _fetch(client, parts.path, repository, wanted, head)
             commit = repository.object_store[head]
             if not isinstance(commit, Commit):
                 raise refused("the branch leads to no commit")
@@ -87,17 +96,33 @@ def changes(run: Run) -> Generator[Change]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _head(client: HttpGitClient, path: str, branch: str) -> ObjectID:
-    """Return the id of the branch's last commit."""
-    refs = client.get_refs(path).refs
-    name = b"refs/heads/" + branch.encode() if branch else _HEAD
-    found = {bytes(key): value for key, value in refs.items()}.get(name)
-    if found is None:
-        raise refused(f"the repository has no branch {branch!r}" if branch else "the repository is empty")
-    return found
+class _BoundedClient(Urllib3HttpGitClient):
+    """Client that reads no more references than fit; a pack is bounded as it is written."""
+
+    def _http_request(
+        self,
+        url: str,
+        headers: dict[str, str] | None = None,
+        data: Any = None,
+        raise_for_status: bool = True,
+    ) -> tuple[Any, Callable[[int], bytes]]:
+        response, read = super()._http_request(url, headers, data, raise_for_status)
+        if data is not None and not (isinstance(data, bytes) and b"command=ls-refs" in data):
+            return response, read
+        left = MAX_REFERENCES_BYTES
+
+        def read_bounded(size: int) -> bytes:
+            nonlocal left
+            part = read(size)
+            left -= len(part)
+            if left < 0:
+                raise refused(f"the repository's references have more than {MAX_REFERENCES_BYTES} bytes")
+            return part
+
+        return response, read_bounded
 
 
-def _fetch(client: HttpGitClient, path: str, repository: Repo, head: ObjectID) -> None:
+def _fetch(client: _BoundedClient, path: str, repository: Repo, wanted: Ref, head: ObjectID) -> None:
     pack, commit, abort = repository.object_store.add_pack()
     size = 0
     end = time.monotonic() + FETCH_SECONDS
@@ -113,7 +138,12 @@ def _fetch(client: HttpGitClient, path: str, repository: Repo, head: ObjectID) -
 
     try:
         client.fetch_pack(
-            path, lambda refs, depth=None: [head], repository.get_graph_walker(), write, depth=1
+            path,
+            lambda refs, depth=None: [head],
+            repository.get_graph_walker(),
+            write,
+            depth=1,
+            ref_prefix=[wanted],
         )
         pack.flush()
         require_bounded(pack)

@@ -38,7 +38,7 @@ async def changes(run: Run) -> AsyncGenerator[Change, None]:
     Raises UnavailableError (SOURCE_UNREACHABLE), FailedPreconditionError (SOURCE_REFUSED,
     ADDRESS_NOT_ALLOWED).
     """
-    url = run.secrets.read(run.source.collection_id, run.source.postgres.url_secret)
+    url = run.secret(run.source.postgres.url_secret) or ""
     await _require_allowed(url, private_addresses=run.private_addresses)
     seconds = run.source.postgres.statement_timeout_seconds or _STATEMENT_SECONDS
     try:

@@ -1,5 +1,6 @@
 """Objects of a bucket behind the API of Amazon S3."""
 
+import xml.etree.ElementTree as ET
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -15,6 +16,7 @@ from minio.error import InvalidResponseError, S3Error, ServerError
 from urllib3.exceptions import HTTPError
 
 from groundline_collector.adapters.addresses import AddressNotAllowedError
+from groundline_collector.adapters.pool import AnswerTooLargeError
 from groundline_collector.adapters.sources.common import Run, not_allowed, refused, unreachable
 from groundline_collector.changes import Change, Found, LoadedDocument, not_had, reached, unreadable
 
@@ -53,8 +55,10 @@ def changes(run: Run) -> Generator[Change]:
                 continue
             yield Found(uri, one.etag or "", partial(_load, client, one, uri))
         yield reached("", is_complete=True)
+    except (ET.ParseError, UnicodeDecodeError):
+        raise refused(f"{endpoint.hostname} does not answer as a storage") from None
     except ValueError:
-        raise refused("the endpoint or the bucket's name is not valid") from None
+        raise refused("the endpoint or the bucket's name is not valid, or an answer lacks a value") from None
     except (S3Error, InvalidResponseError, ServerError, HTTPError, AddressNotAllowedError) as error:
         raise _failure(error, endpoint.hostname or "") from None
     finally:
@@ -85,6 +89,8 @@ def _failures_named() -> Iterator[None]:
         yield
     except S3Error as error:
         raise not_had("SOURCE_REFUSED", f"the storage answered {error.code}") from None
+    except (AnswerTooLargeError, ET.ParseError, ValueError):
+        raise not_had("SOURCE_REFUSED", "the storage does not answer as one") from None
     except (InvalidResponseError, ServerError, HTTPError, AddressNotAllowedError) as error:
         raise _failure(error, "the storage") from None
 
@@ -92,6 +98,8 @@ def _failures_named() -> Iterator[None]:
 def _failure(error: Exception, host: str) -> Exception:
     if isinstance(error, AddressNotAllowedError):
         return not_allowed(error)
+    if isinstance(error, AnswerTooLargeError):
+        return refused(f"{host}: {error}")
     if isinstance(error, S3Error):
         return refused(f"{host} answered {error.code}")
     return unreachable(host)

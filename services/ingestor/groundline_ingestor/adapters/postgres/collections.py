@@ -2,12 +2,12 @@
 
 # ruff: noqa: S608 - what is put into SQL here are constants and names that chunk_table() makes of numbers
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import asyncpg
 from google.protobuf import json_format
-from groundline.v1 import collection_pb2
+from groundline.v1 import collection_pb2, quota_pb2
 from groundline_database import (
     Connection,
     Pool,
@@ -28,12 +28,26 @@ from groundline_indexing.partitions import (
     read_settings,
 )
 from groundline_lexical import LexicalIndex
-from groundline_runtime.errors import AbortedError, AlreadyExistsError, NotFoundError
+from groundline_runtime.errors import (
+    AbortedError,
+    AlreadyExistsError,
+    NotFoundError,
+    PermissionDeniedError,
+)
+from groundline_runtime.quotas import require_within
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
 
+from groundline_ingestor.domain.collections import may_write
 from groundline_ingestor.domain.times import moment, timestamp
 
-__all__ = ["PostgresCollections", "collection_changed", "hold_collection", "settings_json"]
+__all__ = [
+    "PostgresCollections",
+    "collection_changed",
+    "hold_collection",
+    "no_longer_writable",
+    "read_access",
+    "settings_json",
+]
 
 DELETION_ATTEMPTS: Final = 3
 
@@ -63,16 +77,23 @@ class PostgresCollections:
         self._lexical = lexical
 
     async def create(
-        self, collection: collection_pb2.Collection, creator: str, request_id: str
+        self,
+        collection: collection_pb2.Collection,
+        creator: str,
+        request_id: str,
+        *,
+        maximum: int | None = None,
     ) -> StoredCollection:
         """Store a collection, whose embedding, lexical and access settings are complete, with an empty
-        partition, in one transaction.
+        partition, in one transaction. `maximum`: collections that its creator may have.
 
         Returns the stored collection when its creator used the `request_id` before. Raises
-        AlreadyExistsError.
+        AlreadyExistsError, ResourceExhaustedError (QUOTA_EXHAUSTED).
         """
         try:
             async with transaction(self._pool) as connection:
+                if maximum is not None:
+                    await _require_room(connection, creator, request_id, maximum)
                 await self._insert(connection, collection, creator, request_id)
         except asyncpg.UniqueViolationError:
             repeated = await self._find_by_request_id(creator, request_id) if request_id else None
@@ -182,6 +203,18 @@ class PostgresCollections:
         return _collection(row) if row else None
 
 
+async def _require_room(connection: Connection, creator: str, request_id: str, maximum: int) -> None:
+    """Require room for another collection of a caller, who creates no other before the transaction ends. The
+    one that the same request has created does not count. Raises ResourceExhaustedError (QUOTA_EXHAUSTED)."""
+    await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", f"creator:{creator}")
+    used = await connection.fetchval(
+        "SELECT count(*) FROM collections WHERE creator = $1 AND request_id IS DISTINCT FROM $2",
+        creator,
+        request_id,
+    )
+    require_within(quota_pb2.QUOTA_COLLECTIONS, used, 1, maximum)
+
+
 async def _delete(connection: Connection, collection_id: str) -> bool:
     """Delete a collection with its partitions; whether there was one."""
     async with connection.transaction():
@@ -214,7 +247,8 @@ def _access_columns(access: collection_pb2.AccessSettings) -> tuple[list[str], l
     return readers, writers, admins
 
 
-def _access(row: asyncpg.Record) -> collection_pb2.AccessSettings:
+def read_access(row: asyncpg.Record) -> collection_pb2.AccessSettings:
+    """Return the access settings of a row of `collections`."""
     readers = row["readers"] or [EVERYONE]
     writers = row["writers"] or readers
     return collection_pb2.AccessSettings(readers=readers, writers=writers, admins=row["admins"] or writers)
@@ -229,7 +263,7 @@ def settings_json(settings: collection_pb2.CollectionSettings) -> dict[str, Any]
 
 def _collection(row: asyncpg.Record) -> StoredCollection:
     settings = read_settings(row)
-    settings.access.CopyFrom(_access(row))
+    settings.access.CopyFrom(read_access(row))
     message = collection_pb2.Collection(
         collection_id=row["collection_id"],
         name=row["name"],
@@ -242,22 +276,37 @@ def _collection(row: asyncpg.Record) -> StoredCollection:
     return StoredCollection(message, row["partition_id"])
 
 
-async def hold_collection(connection: Connection, collection: StoredCollection) -> int:
-    """Keep the collection in its partition until the transaction ends; return the partition's id.
+async def hold_collection(
+    connection: Connection, collection: StoredCollection, *, for_callers: Iterable[Sequence[str]] = ()
+) -> int:
+    """Keep the collection in its partition, and its access as it is, until the transaction ends; return the
+    partition's id. `for_callers`: principals of each caller on whose behalf it is written.
 
-    It may have moved since it was looked up, which changes no chunk. Raises NotFoundError, and AbortedError
-    when it was indexed again.
+    It may have moved since it was looked up, which changes no chunk. Raises NotFoundError,
+    PermissionDeniedError (COLLECTION_NOT_WRITABLE), and AbortedError when it was indexed again.
     """
-    partition_id: int | None = await connection.fetchval(
-        "SELECT partition_id FROM collections WHERE collection_id = $1 FOR SHARE", collection.collection_id
+    row = await connection.fetchrow(
+        "SELECT partition_id, readers, writers, admins FROM collections WHERE collection_id = $1 FOR SHARE",
+        collection.collection_id,
     )
-    if partition_id is None:
+    if row is None:
         raise NotFoundError("COLLECTION_NOT_FOUND", f"no collection {collection.collection_id!r}")
+    access = read_access(row)
+    if not all(may_write(access, principals) for principals in for_callers):
+        raise no_longer_writable()
+    partition_id: int = row["partition_id"]
     if partition_id != collection.partition_id and not await has_moved(
         connection, collection.collection_id, collection.partition_id, partition_id
     ):
         raise collection_changed()
     return partition_id
+
+
+def no_longer_writable() -> PermissionDeniedError:
+    """Return the error of work whose caller has lost the right to write since it asked for it."""
+    return PermissionDeniedError(
+        "COLLECTION_NOT_WRITABLE", "who asked for it may no longer write the collection"
+    )
 
 
 def collection_changed() -> AbortedError:

@@ -13,7 +13,13 @@ from groundline_indexing.partitions import PENDING
 
 from groundline_ingestor.adapters.postgres.records import failure_json, read_failure
 from groundline_ingestor.domain.jobs import ItemState, begin, cancel, finish
-from groundline_ingestor.domain.work import ClaimLostError, ItemClaim, LeasedItem, StoredOutcome
+from groundline_ingestor.domain.work import (
+    ClaimLostError,
+    ClientUse,
+    ItemClaim,
+    LeasedItem,
+    StoredOutcome,
+)
 
 __all__ = [
     "HELD",
@@ -58,17 +64,25 @@ async def require_held(connection: Connection, claim: ItemClaim) -> None:
         raise ClaimLostError(claim)
 
 
-async def first_waiting(connection: Connection, condition: str, *, alone: bool) -> asyncpg.Record | None:
-    """Return the first item `i` of a condition that waits for a worker, with its job's collection and
-    principals. It is locked; None if it is a suspect and the worker is not `alone`."""
+async def first_waiting(
+    connection: Connection, condition: str, *, alone: bool, use: ClientUse
+) -> asyncpg.Record | None:
+    """Return the item `i` of a condition that is next to be worked on, with its job's collection and
+    principals: the first of the client that has used least. It is locked; None if it is a suspect and the
+    worker is not `alone`."""
     row = await connection.fetchrow(
         f"""
         SELECT i.*, j.collection_id AS job_collection_id, j.principals
         FROM ingestion_items i JOIN ingestion_jobs j USING (job_id)
+        LEFT JOIN unnest($1::text[], $2::float8[]) AS u (client, seconds)
+            ON u.client = coalesce(j.principals[1], '')
         WHERE {condition} AND i.{PENDING} AND i.lease_id IS NULL
-          AND i.available_time <= clock_timestamp()
-        ORDER BY i.queue_id LIMIT 1 FOR UPDATE OF i SKIP LOCKED
-        """
+          AND i.available_time <= clock_timestamp() AND coalesce(j.principals[1], '') <> ALL($3::text[])
+        ORDER BY coalesce(u.seconds, 0), i.queue_id LIMIT 1 FOR UPDATE OF i SKIP LOCKED
+        """,
+        list(use.seconds),
+        list(use.seconds.values()),
+        list(use.passed_over),
     )
     return None if row is None or (row["is_suspect"] and not alone) else row
 

@@ -59,6 +59,7 @@ _SQL: Final = read_statements(
 )
 _HAS_SUSPECTS: Final = _SQL["has_suspects"]
 _LEASE: Final = _SQL["lease"]
+_LEASE_SUSPECTS: Final = _SQL["lease_suspects"]
 _LEASE_OF_OTHERS: Final = _SQL["lease_of_others"]
 _DETAILS: Final = _SQL["details"]
 _EXTEND: Final = _SQL["extend"]
@@ -90,21 +91,22 @@ class PostgresQueue:
         model: str,
         limit: int,
         seconds: float,
-        suspect: bool = False,
+        suspects: bool = False,
         passed_over: Sequence[str] = (),
     ) -> Sequence[LeasedItem]:
-        """Claim queued items to be embedded by a model; suspects, which are to be worked on alone, only when
-        they are asked for; none of the owners that are passed over."""
+        """Claim queued items to be embedded by a model, none of the owners that are passed over; or
+        `suspects`, at most half of those that were begun most often."""
         async with transaction(self._pool) as connection:
             # Before PostgreSQL has statistics of a large hand-in, it expects a row or two and reads all that
             # wait, to sort them: 11 ms for 1,000 documents, .2 by the queue's index.
             await connection.execute("SET LOCAL enable_sort = off")
             if passed_over:
-                rows = await connection.fetch(_LEASE_OF_OTHERS, model, limit, suspect, list(passed_over))
+                rows = await connection.fetch(_LEASE_OF_OTHERS, model, limit, suspects, list(passed_over))
             else:
-                rows = await connection.fetch(_LEASE, model, limit, suspect)
+                rows = await connection.fetch(_LEASE_SUSPECTS if suspects else _LEASE, model, limit, suspects)
+            alone = suspects and len(rows) == 1
             begun = {
-                (str(row["job_id"]), row["item_index"]): begin(item_state(row), lease_id, alone=suspect)
+                (str(row["job_id"]), row["item_index"]): begin(item_state(row), lease_id, alone=alone)
                 for row in rows
             }
             await save_items(connection, begun, lease_seconds=seconds)

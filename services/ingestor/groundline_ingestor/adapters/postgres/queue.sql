@@ -36,6 +36,19 @@ ORDER BY i.queue_id LIMIT $2 FOR UPDATE OF i SKIP LOCKED
 -- name: lease
 {select_available} {in_order}
 
+-- name: lease_suspects
+-- Half of those that were begun most often: the half that is lost again is begun more often than all others, so
+-- it is halved next, and what ends its worker is alone after as many losses as halvings.
+WITH waiting AS (
+    SELECT i.job_id, i.item_index, i.attempts,
+           row_number() OVER alike AS place, count(*) OVER (PARTITION BY i.attempts) AS alike
+    {available} AND i.is_suspect WINDOW alike AS (PARTITION BY i.attempts ORDER BY i.queue_id)
+), half AS MATERIALIZED (
+    SELECT job_id, item_index FROM waiting
+    WHERE attempts = (SELECT max(attempts) FROM waiting) AND place <= (alike + 1) / 2
+)
+{select_available} AND (i.job_id, i.item_index) IN (SELECT * FROM half) {in_order}
+
 -- name: lease_of_others
 -- By the jobs, of which there are few: owners that are passed over may have a million items waiting.
 WITH RECURSIVE waiting AS (

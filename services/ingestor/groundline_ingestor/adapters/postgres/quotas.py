@@ -18,20 +18,18 @@ class PostgresQuotas:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def used_by(self, owner: str, *, request_id: str = "") -> CallerUse:
-        """Return a caller's usage, without the collection that its request of this id created."""
+    async def used_by(self, owner: str) -> CallerUse:
+        """Return a caller's usage."""
         async with acquire(self._pool) as connection:
             row = await connection.fetchrow(
                 f"""
                 SELECT
-                    (SELECT count(*) FROM collections
-                     WHERE creator = $1 AND request_id IS DISTINCT FROM $2) AS collections,
+                    (SELECT count(*) FROM collections WHERE creator = $1) AS collections,
                     (SELECT count(DISTINCT job.job_id)
                      FROM ingestion_items AS item JOIN ingestion_jobs AS job USING (job_id)
                      WHERE item.{PENDING} AND coalesce(job.principals[1], '') = $1) AS jobs
                 """,
                 owner,
-                request_id,
             )
         assert row is not None, "counts have a row"
         return CallerUse(row["collections"], row["jobs"])

@@ -18,7 +18,7 @@ from groundline_extraction.segments import HeadedCutter, kept_segments, known_he
 from groundline_extraction.spooling import Spool
 from groundline_extraction.texts import Heading, TextSegment
 from groundline_indexing.builds import builds_held_off
-from groundline_indexing.chunks import copy_chunks
+from groundline_indexing.chunks import Destination, copy_chunks
 from groundline_indexing.collections import StoredCollection
 from groundline_indexing.documents import DocumentVersion
 from groundline_indexing.feed.state import is_feed_behind
@@ -192,10 +192,10 @@ class PostgresReindex:
         assert item.target is not None, "items of a re-index have one"
         partition_id = item.target.partition_id
         async with transaction(self._pool) as connection:
-            held = await connection.fetchval(
-                "SELECT true FROM chunk_partitions WHERE partition_id = $1 FOR SHARE", partition_id
+            language = await connection.fetchval(
+                "SELECT language FROM chunk_partitions WHERE partition_id = $1 FOR SHARE", partition_id
             )
-            if held is None:
+            if language is None:
                 raise ClaimLostError(item.claim)
             document = await connection.fetchrow(
                 "SELECT document_id, update_time FROM documents WHERE document_id = $1::uuid FOR KEY SHARE",
@@ -205,7 +205,8 @@ class PostgresReindex:
                 await connection.execute(
                     f"DELETE FROM {chunk_table(partition_id)} WHERE document_id = $1::uuid", item.document_id
                 )
-                await copy_chunks(connection, partition_id, item.collection_id, [(new, document)])
+                into = Destination(partition_id, item.collection_id, language)
+                await copy_chunks(connection, into, [(new, document)])
                 await connection.execute(
                     """
                     INSERT INTO reindexed_documents

@@ -15,7 +15,7 @@ from groundline_database import (
     read_statements,
     transaction,
 )
-from groundline_indexing.chunks import copy_chunks, document_values, text_parts
+from groundline_indexing.chunks import Destination, copy_chunks, document_values, text_parts
 from groundline_indexing.collections import StoredCollection
 from groundline_indexing.documents import DocumentVersion
 from groundline_indexing.partitions import chunk_table, is_outgrown, move_collection
@@ -62,12 +62,15 @@ class PostgresVersions:
         within a document become items of its job; those that it no longer has are deleted, and all others get
         its principals at once. Raises ClaimLostError, NotFoundError when the collection was deleted,
         AbortedError when its partition is no longer the one given, PermissionDeniedError
+        (COLLECTION_NOT_WRITABLE) when the caller of one may no longer write the collection, and
         (DOCUMENT_NOT_WRITABLE) when a uri holds a document that none of its new version's principals may
         read.
         """
         await self._make_room(collection.collection_id, [len(new.chunks) for new in versions])
         async with transaction(self._pool) as connection:
-            partition_id = await hold_collection(connection, collection)
+            partition_id = await hold_collection(
+                connection, collection, for_callers=[new.principals for new in versions if new.claim]
+            )
             rows = await _upsert(connection, collection, versions)
             stored: dict[str, StoredOutcome] = {
                 new.version.uri: (str(row["document_id"]), _CREATED if row["is_new"] else _UPDATED)
@@ -86,7 +89,9 @@ class PostgresVersions:
                     """,
                     replaced,
                 )
-            await copy_chunks(connection, partition_id, collection.collection_id, rows)
+            language = collection.settings.lexical.language
+            into = Destination(partition_id, collection.collection_id, language)
+            await copy_chunks(connection, into, rows)
             # COPY sends one segment after the other, executemany() would hold all of them.
             await connection.copy_records_to_table(
                 "document_texts",
@@ -123,7 +128,9 @@ class PostgresVersions:
         `store` does.
         """
         async with transaction(self._pool) as connection:
-            partition_id = await hold_collection(connection, collection)
+            partition_id = await hold_collection(
+                connection, collection, for_callers=[principals] if claim else []
+            )
             row = await connection.fetchrow(
                 _HOLD, collection.collection_id, version.uri, list(principals), version.container_uri
             )
@@ -226,12 +233,15 @@ async def _update_in_place(
         _UPDATE, document_id, version.metadata, list(version.allowed_principals), version.container_uri
     )
     assert updated is not None, "the document is locked"
-    # The page of a chunk is its own, unless the document has metadata of that name.
+    # The pages of a chunk are its own, unless the document has metadata of that name.
     await connection.execute(
         f"""
         UPDATE {chunk_table(partition_id)}
-        SET metadata = CASE WHEN $5 OR NOT metadata ? 'page' THEN $2
-                            ELSE jsonb_build_object('page', metadata -> 'page') || $2 END,
+        SET metadata = CASE WHEN $5 OR $2 ? 'page' THEN $2
+            ELSE (
+                SELECT coalesce(jsonb_object_agg(key, value), '{{}}') FROM jsonb_each(metadata)
+                WHERE key IN ('page', 'lastPage', 'pages')
+            ) || $2 END,
             allowed_principals = $3, update_time = $4
         WHERE document_id = $1::uuid
         """,

@@ -68,6 +68,7 @@ def _dumped(chunks: Sequence[PreparedChunk]) -> bytes:
             chunk.lexical_text,
             chunk.signature.hex(),
             chunk.page,
+            chunk.last_page,
         ]
         for chunk in chunks
     ]
@@ -82,8 +83,9 @@ def _loaded(data: bytes) -> Sequence[PreparedChunk]:
             lexical,
             bytes.fromhex(signature),
             page,
+            last_page,
         )
-        for text, start, end, before, after, context, lexical, signature, page in json.loads(
+        for text, start, end, before, after, context, lexical, signature, page, last_page in json.loads(
             data.decode("utf-8", "surrogatepass")
         )
     ]

@@ -21,7 +21,9 @@ from groundline_indexing.preparation import Prepared, members_of, version_of
 from groundline_indexing.texts import PreparedChunk, Series, Vectors
 from opentelemetry import metrics, trace
 
+from groundline_ingestor.adapters.postgres.collections import no_longer_writable
 from groundline_ingestor.adapters.postgres.stores import Stores
+from groundline_ingestor.domain.collections import is_writable
 from groundline_ingestor.domain.work import ItemClaim, LeasedItem, NewVersion, ReindexTarget
 from groundline_ingestor.service.quotas import Quotas
 from groundline_ingestor.service.worker.embedding import GROUP_CHUNKS
@@ -123,6 +125,8 @@ class ItemWork:
         if item.target is not None:
             return await self._prepare_again(item, collection, item.target)
         require_running_model(collection, self._embedder.embedder)
+        if not is_writable(collection.message, item.principals):
+            raise no_longer_writable()
         given = item.given or await self._queue.given(item)
         # Files within a file within a document were found with it.
         spool = None if item.container_uri else MemberSpool(self._settings.spool_directory)

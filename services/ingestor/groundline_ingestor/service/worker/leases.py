@@ -4,21 +4,29 @@ import asyncio
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 import structlog
 from groundline.v1 import document_pb2, job_pb2
+from groundline_extraction.turns import RecentUse
 from groundline_runtime.errors import UnavailableError
 
 from groundline_ingestor.adapters.postgres.queue import PostgresQueue
-from groundline_ingestor.domain.work import ItemClaim, LeasedItem, Progress
+from groundline_ingestor.domain.work import ClientUse, ItemClaim, LeasedItem, Progress
 
-__all__ = ["Leases", "Searched"]
+__all__ = ["Leases", "Searched", "Shares"]
 
 RELEASE_SECONDS: Final = 5.0
 """Maximum time for a process that ends to give back its leases, in seconds; after that they run out."""
+
+MAX_READY_CLIENTS: Final = 32
+"""Maximum clients whose documents wait to be embedded: nothing more is taken meanwhile."""
+
+SEARCH_HALF_LIFE_SECONDS: Final = 3600.0
+"""Time after which half of what a client's crawls and runs of sources took is forgotten, in seconds."""
 
 DRAINING_SECONDS: Final = 30.0
 """Time for which a process begins nothing new while suspects wait, in seconds, and for which it then
@@ -31,16 +39,32 @@ _log = structlog.get_logger(__name__)
 class Searched[Request](Protocol):
     """Queue of searches for documents: crawls, or runs of sources."""
 
-    async def lease(self, lease_id: str, *, seconds: float, alone: bool) -> tuple[LeasedItem, Request] | None:
-        """Claim the first that waits; see PostgresCrawls.lease."""
+    async def lease(
+        self, lease_id: str, *, seconds: float, alone: bool, use: ClientUse
+    ) -> tuple[LeasedItem, Request] | None:
+        """Claim the next that waits; see PostgresCrawls.lease."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Maxima of one client in this process."""
+
+    prepared: int
+    """Documents that are being prepared."""
+    ready_chunks: int
+    """Chunks of documents that wait to be embedded; the last document may exceed it."""
+    held: int
+    """Documents at all stages."""
+    searches: int
+    """Crawls and runs of sources of all clients; one has half of what the others leave."""
 
 
 class Leases:
     """Items that this process works on, with their progress.
 
-    A suspect, which is an item that was at work when a worker was lost, is worked on alone: if the process is
-    lost again, it is at fault. A crawl or run of a source that is a suspect may take hours, so only others of
-    these wait for it.
+    Suspects, which are items that were at work when a worker was lost, are worked on beside each other only,
+    by halves: if the process is lost again, one of these is at fault, in the end the one that was alone. A
+    crawl or run of a source that is a suspect may take hours, so only others of these wait for it.
     """
 
     def __init__(
@@ -50,19 +74,16 @@ class Leases:
         model: str,
         lease_seconds: float,
         maximum_attempts: int,
-        prepared_per_client: int,
-        held_per_client: int,
+        shares: Shares,
         on_free: Callable[[], None],
     ) -> None:
-        """Take the queue and its limits. `model` is the running embedding model; `prepared_per_client` and
-        `held_per_client` are the maxima of a client's documents that are being prepared, and that are held in
-        all. `on_free` is called when items can be taken again."""
+        """Take the queue and its limits. `model` is the running embedding model. `on_free` is called when
+        items can be taken again."""
         self._queue = queue
         self._model = model
         self._lease_seconds = lease_seconds
         self._maximum_attempts = maximum_attempts
-        self._prepared_per_client = prepared_per_client
-        self._held_per_client = held_per_client
+        self._shares = shares
         self._on_free = on_free
         self._held: dict[ItemClaim, Progress] = {}
         self._shown: dict[ItemClaim, Progress] = {}
@@ -70,10 +91,14 @@ class Leases:
         """Owner of each document's claim."""
         self._preparing: dict[ItemClaim, str] = {}
         """Documents that are not ready to be embedded yet, with their owners."""
+        self._ready: dict[ItemClaim, int] = {}
+        """Chunks of documents that wait to be embedded."""
         self._crowded: set[str] = set()
         """Clients that may have more waiting than their share let this process take."""
-        self._searches: set[ItemClaim] = set()
-        self._suspect: ItemClaim | None = None
+        self._searches: dict[ItemClaim, tuple[str, float]] = {}
+        """Clients of crawls and runs of sources, and when these began."""
+        self._search_use = RecentUse(half_life_seconds=SEARCH_HALF_LIFE_SECONDS)
+        self._suspects: set[ItemClaim] = set()
         self._suspects_wait = False
         self._leasing = asyncio.Lock()
         self._advanced = asyncio.Event()
@@ -81,12 +106,15 @@ class Leases:
     async def lease(self, limit: int) -> Sequence[LeasedItem]:
         """Take documents to work on, of one client no more than its share; none while the store is down."""
         async with self._leasing:
-            is_suspect = self._suspects_wait and not self._documents
-            if self._suspect or (self._suspects_wait and not is_suspect and _is_draining()):
+            # One client does not get here: it is passed over when it has its share.
+            if len({self._documents[claim] for claim in self._ready}) >= MAX_READY_CLIENTS:
                 return ()
-            if is_suspect:
-                items = [*await self._take(1, suspect=True)]
-                self._suspect = items[0].claim if items else None
+            is_free = not self._documents
+            if self._suspects or (self._suspects_wait and not is_free and _is_draining()):
+                return ()
+            if self._suspects_wait and is_free:
+                items = [*await self._take(limit, suspects=True)]
+                self._suspects = {item.claim for item in items}
                 return items
             items = [*await self._take(min(limit, self._room()))]
             if len(items) < limit and (crowding := self._crowding()):
@@ -95,7 +123,7 @@ class Leases:
             return items
 
     async def _take(
-        self, limit: int, *, suspect: bool = False, passed_over: Sequence[str] = ()
+        self, limit: int, *, suspects: bool = False, passed_over: Sequence[str] = ()
     ) -> Sequence[LeasedItem]:
         if limit <= 0:
             return ()
@@ -105,7 +133,7 @@ class Leases:
                 model=self._model,
                 limit=limit,
                 seconds=self._lease_seconds,
-                suspect=suspect,
+                suspects=suspects,
                 passed_over=passed_over,
             )
         except UnavailableError as error:
@@ -118,46 +146,72 @@ class Leases:
 
     def _room(self) -> int:
         """Return how many documents may be taken, even if all are of the client that has the most."""
-        return min(
-            maximum - max(Counter(documents.values()).values(), default=0)
-            for documents, maximum in self._shares()
-        )
+        rooms = [maximum - max(counts.values(), default=0) for counts, maximum in self._counted()]
+        return 0 if min(rooms) <= 0 else min(rooms[:-1])
 
     def _crowding(self) -> list[str]:
-        """Return the clients that have reached their maximum of held or prepared documents."""
+        """Return the clients that have reached one of their maxima."""
         return [
             client
-            for documents, maximum in self._shares()
-            for client, count in Counter(documents.values()).items()
+            for counts, maximum in self._counted()
+            for client, count in counts.items()
             if count >= maximum
         ]
 
-    def _shares(self) -> Sequence[tuple[Mapping[ItemClaim, str], int]]:
-        """Return the counted documents, with the maximum of one client's."""
-        return (self._preparing, self._prepared_per_client), (self._documents, self._held_per_client)
+    def _counted(self) -> Sequence[tuple[Counter[str], int]]:
+        """Return what clients have of each thing, with the maximum of one client; chunks are the last."""
+        ready = Counter[str]()
+        for claim, chunks in self._ready.items():
+            ready[self._documents[claim]] += chunks
+        return (
+            (Counter(self._preparing.values()), self._shares.prepared),
+            (Counter(self._documents.values()), self._shares.held),
+            (ready, self._shares.ready_chunks),
+        )
 
-    def prepared(self, claim: ItemClaim) -> None:
-        """Record that a document is ready to be embedded, so that its client may have another one
-        prepared."""
-        self._preparing.pop(claim, None)
+    def prepared(self, claim: ItemClaim, chunks: int) -> None:
+        """Record that a document is ready to be embedded, so that its client may have another one prepared,
+        unless too many of its chunks wait."""
+        if self._preparing.pop(claim, None) is not None:
+            self._ready[claim] = chunks
+
+    def embedding(self, claims: Iterable[ItemClaim]) -> None:
+        """Record that documents are being embedded."""
+        for claim in claims:
+            self._ready.pop(claim, None)
+        if self._crowded:
+            self._on_free()
 
     async def lease_search[Request](self, searched: Searched[Request]) -> tuple[LeasedItem, Request] | None:
         """Take a crawl or the run of a source to do. None begins while documents are suspects, which would be
         charged for its faults, or while the store is down."""
         async with self._leasing:
-            if self._suspect or self._suspects_wait:
+            if self._suspects or self._suspects_wait:
                 return None
             try:
                 leased = await searched.lease(
-                    str(uuid.uuid4()), seconds=self._lease_seconds, alone=not self._searches
+                    str(uuid.uuid4()),
+                    seconds=self._lease_seconds,
+                    alone=not self._searches,
+                    use=self._use_of_searches(),
                 )
             except UnavailableError as error:
                 _log.warning("lease_failed", reason=error.reason)
                 return None
             if leased:
                 self._hold(leased[0])
-                self._searches.add(leased[0].claim)
+                self._searches[leased[0].claim] = (leased[0].owner, self._search_use.clock())
             return leased
+
+    def _use_of_searches(self) -> ClientUse:
+        """Return for how long each client's crawls and runs have lately been at work, and who has half of
+        what the others leave: a newcomer finds a place, however long those of others last."""
+        now, used = self._search_use.clock(), dict(self._search_use.of_all())
+        counts = Counter(client for client, _ in self._searches.values())
+        for client, begun in self._searches.values():
+            used[client] = used.get(client, 0.0) + now - begun
+        free = self._shares.searches - len(self._searches)
+        return ClientUse(used, [client for client, count in counts.items() if count >= max(1, free)])
 
     def _hold(self, item: LeasedItem) -> None:
         """Count an item that was just leased."""
@@ -170,15 +224,17 @@ class Leases:
         self._shown.pop(claim, None)
         client = self._documents.pop(claim, None)
         self._preparing.pop(claim, None)
-        self._searches.discard(claim)
-        if self._suspect == claim:
-            self._suspect = None
+        self._ready.pop(claim, None)
+        search = self._searches.pop(claim, None)
+        if search is not None:
+            self._search_use.add(search[0], self._search_use.clock() - search[1])
+        self._suspects.discard(claim)
         # Not with each document: the next are taken several at a time.
         held = sum(other == client for other in self._documents.values())
-        is_uncrowded = client in self._crowded and held <= self._held_per_client // 2
+        is_uncrowded = client in self._crowded and held <= self._shares.held // 2
         if is_uncrowded:
             self._crowded.discard(client)
-        if is_uncrowded or self._suspects_wait:
+        if is_uncrowded or self._suspects_wait or search is not None:
             self._on_free()
 
     def at(
@@ -227,9 +283,10 @@ class Leases:
         self._shown.clear()
         self._documents.clear()
         self._preparing.clear()
+        self._ready.clear()
         self._crowded.clear()
         self._searches.clear()
-        self._suspect = None
+        self._suspects.clear()
 
     def _ids(self) -> list[str]:
         return list({claim.lease_id for claim in self._held})

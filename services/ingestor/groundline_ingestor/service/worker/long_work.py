@@ -8,12 +8,13 @@ from typing import Any, Final
 from groundline_runtime.errors import UnavailableError
 
 from groundline_ingestor.adapters.postgres.collecting.crawls import PostgresCrawls
-from groundline_ingestor.domain.work import ClaimLostError, ItemClaim
+from groundline_ingestor.domain.work import ItemClaim
 
 __all__ = ["CHECK_SECONDS", "while_held"]
 
 CHECK_SECONDS: Final = 1.0
-"""Time after which cancelled work ends at the latest, in seconds, whatever it waits for."""
+"""Time after which work that was cancelled, or is no longer allowed, ends at the latest, in seconds, whatever
+it waits for."""
 
 
 async def while_held(
@@ -22,12 +23,13 @@ async def while_held(
     crawls: PostgresCrawls,
     check_seconds: float = CHECK_SECONDS,
 ) -> None:
-    """Do the work to its end, or until the claim is no longer held.
+    """Do the work to its end, or until the claim is no longer held, or its caller may no longer write.
 
-    Raises what the work raises, and ClaimLostError.
+    Raises what the work raises, ClaimLostError, and PermissionDeniedError (COLLECTION_NOT_WRITABLE).
     """
+    await crawls.require_allowed(claim)
     working = asyncio.create_task(work)
-    loss = asyncio.create_task(_until_lost(claim, crawls, check_seconds))
+    loss = asyncio.create_task(_until_refused(claim, crawls, check_seconds))
     try:
         done, _ = await asyncio.wait({working, loss}, return_when=asyncio.FIRST_COMPLETED)
         await (working if working in done else loss)
@@ -37,9 +39,8 @@ async def while_held(
         await asyncio.gather(working, loss, return_exceptions=True)
 
 
-async def _until_lost(claim: ItemClaim, crawls: PostgresCrawls, check_seconds: float) -> None:
+async def _until_refused(claim: ItemClaim, crawls: PostgresCrawls, check_seconds: float) -> None:
     while True:
         await asyncio.sleep(check_seconds)
         with suppress(UnavailableError):
-            if not await crawls.is_held(claim):
-                raise ClaimLostError(claim)
+            await crawls.require_allowed(claim)

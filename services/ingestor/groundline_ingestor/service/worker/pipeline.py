@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from groundline.v1 import document_pb2
+from groundline_extraction.turns import RecentUse
 from groundline_indexing.collections import StoredCollection
 from groundline_runtime.waking import Waking
 
@@ -15,6 +16,7 @@ from groundline_ingestor.service.worker.embedding import GROUP_CHUNKS
 from groundline_ingestor.service.worker.items import PREPARED_ITEMS, ItemWork, Work
 from groundline_ingestor.service.worker.leases import Leases
 from groundline_ingestor.service.worker.outcomes import Outcomes
+from groundline_ingestor.service.worker.ready import ReadyWork
 from groundline_ingestor.settings import IngestorSettings
 
 __all__ = ["POLL_SECONDS", "STORING_CONNECTIONS", "TRANSACTION_CHUNKS", "Pipeline"]
@@ -54,6 +56,7 @@ class Pipeline:
         self._outcomes = outcomes
         self._waking = waking
         self._settings = settings
+        self._used = RecentUse()
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -62,14 +65,14 @@ class Pipeline:
                 tasks.create_task(self._line())
 
     async def _line(self) -> None:
-        prepared: asyncio.Queue[list[Work]] = asyncio.Queue(1)
+        ready = ReadyWork(self._used)
         embedded: asyncio.Queue[list[Work]] = asyncio.Queue(1)
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._prepare_items(prepared))
-            tasks.create_task(self._embed_groups(prepared, embedded))
+            tasks.create_task(self._prepare_items(ready))
+            tasks.create_task(self._embed_groups(ready, embedded))
             tasks.create_task(self._store_groups(embedded))
 
-    async def _prepare_items(self, prepared: "asyncio.Queue[list[Work]]") -> None:
+    async def _prepare_items(self, ready: ReadyWork) -> None:
         """Prepare items concurrently, so that a slow one holds up none of the others; ready ones continue in
         groups, or as they are when no other has become ready for a while."""
         group: list[Work] = []
@@ -91,9 +94,8 @@ class Pipeline:
                         for item in items
                     }
                 if not running:
-                    if group:
-                        await prepared.put(group)
-                        group = []
+                    ready.add(group)
+                    group = []
                     await self._waking.wait(seen, POLL_SECONDS)
                     found_work = stalled = True
                     continue
@@ -106,22 +108,20 @@ class Pipeline:
                 stalled = not done
                 for work in (task.result() for task in done):
                     if work:
-                        self._leases.prepared(work.item.claim)
+                        self._leases.prepared(work.item.claim, len(work.new.chunks))
                         group.append(work)
-                    # No more than that, however many became ready while the group before was waited for.
-                    if sum(len(one.new.chunks) for one in group) >= GROUP_CHUNKS:
-                        await prepared.put(group)
-                        group = []
-                if group and stalled:
-                    await prepared.put(group)
+                if stalled or sum(len(one.new.chunks) for one in group) >= GROUP_CHUNKS:
+                    ready.add(group)
                     group = []
                 found_work = found_work or (stalled and not more)
 
-    async def _embed_groups(
-        self, prepared: "asyncio.Queue[list[Work]]", embedded: "asyncio.Queue[list[Work]]"
-    ) -> None:
+    async def _embed_groups(self, ready: ReadyWork, embedded: "asyncio.Queue[list[Work]]") -> None:
         while True:
-            group = await self._embed(await prepared.get())
+            taken = await ready.take()
+            self._leases.embedding(work.item.claim for work in taken)
+            begun = self._used.clock()
+            group = await self._embed(taken)
+            ready.charge(taken, self._used.clock() - begun)
             if group:
                 await embedded.put(group)
 

@@ -1,8 +1,8 @@
 """Worker of one process."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final
 
 import structlog
 from groundline_indexing.collections import StoredCollection
@@ -14,8 +14,9 @@ from groundline_ingestor.domain.sources import OrderedRun
 from groundline_ingestor.domain.work import ClaimLostError, ItemClaim, LeasedItem
 from groundline_ingestor.service.crawls import Crawling
 from groundline_ingestor.service.quotas import Quotas
+from groundline_ingestor.service.worker.embedding import GROUP_CHUNKS
 from groundline_ingestor.service.worker.items import HELD_PER_CLIENT, ITEMS_PER_CLIENT, ItemWork
-from groundline_ingestor.service.worker.leases import Leases, Searched
+from groundline_ingestor.service.worker.leases import Leases, Searched, Shares
 from groundline_ingestor.service.worker.outcomes import Outcomes
 from groundline_ingestor.service.worker.pipeline import POLL_SECONDS, Pipeline
 from groundline_ingestor.service.worker.stages import Stages
@@ -57,8 +58,12 @@ class Worker:
             model=stages.embedder.embedder.model,
             lease_seconds=settings.lease_seconds,
             maximum_attempts=settings.max_attempts,
-            prepared_per_client=max(1, settings.workers) * ITEMS_PER_CLIENT,
-            held_per_client=max(1, settings.workers) * HELD_PER_CLIENT,
+            shares=Shares(
+                prepared=max(1, settings.workers) * ITEMS_PER_CLIENT,
+                ready_chunks=max(1, settings.workers) * GROUP_CHUNKS,
+                held=max(1, settings.workers) * HELD_PER_CLIENT,
+                searches=settings.crawls,
+            ),
             on_free=self.wake,
         )
         self._outcomes = Outcomes(
@@ -96,40 +101,45 @@ class Worker:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._pipeline.run())
                 tasks.create_task(self._upkeep.run())
-                for _ in range(self._settings.crawls):
+                if self._settings.crawls:
                     tasks.create_task(self._search())
         finally:
             await self._leases.release()
 
     async def _search(self) -> None:
-        """Do crawls and runs of sources, one at a time."""
-        while True:
-            seen = self._waking.calls
-            if not (
-                await self._search_next(self._stores.crawls, self._crawling.crawl, "crawled")
-                or await self._search_next(self._stores.sources, self._run_source, "read")
-            ):
+        """Do crawls and runs of sources, as many at a time as there are places."""
+        places = asyncio.Semaphore(self._settings.crawls)
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                await places.acquire()
+                seen = self._waking.calls
+                search = await self._next_search(
+                    self._stores.crawls, self._crawling.crawl, "crawled"
+                ) or await self._next_search(self._stores.sources, self._run_source, "read")
+                if search is not None:
+                    tasks.create_task(search).add_done_callback(lambda _: places.release())
+                    continue
+                places.release()
                 await asyncio.sleep(SEARCH_SECONDS)
                 await self._waking.wait(seen, POLL_SECONDS)
 
-    async def _search_next[Request](
+    async def _next_search[Request](
         self,
         searched: Searched[Request],
         work: Callable[[ItemClaim, Request, StoredCollection], Awaitable[None]],
         outcome: str,
-    ) -> bool:
-        """Do the first crawl or run that waits; return False without one."""
+    ) -> Coroutine[Any, Any, None] | None:
+        """Return the work on the crawl or run that is next, or None."""
         leased = await self._leases.lease_search(searched)
         if leased is None:
-            return False
+            return None
         item, request = leased
 
         async def search() -> None:
             await work(item.claim, request, await self._collection_of(item))
             self._outcomes.ended(item, outcome)
 
-        await self._outcomes.guarded(item, search())
-        return True
+        return self._outcomes.guarded(item, search())
 
     async def _collection_of(self, item: LeasedItem) -> StoredCollection:
         collection = await self._stores.collections.find(item.collection_id)

@@ -1,4 +1,4 @@
-"""Checks that keyword indexes find known chunks, for readiness."""
+"""Checks whether keyword search works, for readiness, and which indexes it has to leave out."""
 
 import asyncio
 import time
@@ -40,13 +40,12 @@ class IndexChecks:
         self._probed_up_to = 0
         self._probed_until = 0.0
 
-    async def require_sound_indexes(self) -> None:
-        """Raise FailedPreconditionError if BM25 cannot be searched, or does not find known chunks in one of
-        the next few partitions.
+    async def require_keyword_search(self) -> None:
+        """Look for indexes that are missing, and probe the next few and those known to be broken; searches
+        leave both out and say so. Raise FailedPreconditionError if BM25 cannot be searched at all.
 
-        Indexes that await a rebuild after an unclean stop are not probed: searches say that they left them
-        out. An index that could not be checked does not count as unsound; `require_schema` tells whether the
-        database answers. After a success, the next check is PROBE_SECONDS later.
+        An index that could not be checked keeps its state; `require_schema` tells whether the database
+        answers. After a success, the next check is PROBE_SECONDS later.
         """
         if time.monotonic() < self._probed_until:
             return
@@ -65,17 +64,14 @@ class IndexChecks:
                     "LEXICAL_INDEX_UNAVAILABLE",
                     f"{self._lexical.name} cannot be searched on a standby: connect to the primary",
                 )
+            await self._sound.find_missing(connection)
             partitions = await connection.fetch(_PROBED, self._probed_up_to, PROBED_PARTITIONS)
-            unsound = await self._sound.unsound(connection, [row["partition_id"] for row in partitions])
-            for row in partitions:
-                if row["lexical_backend"] != self._lexical.name or row["partition_id"] in unsound:
-                    continue
-                if not await self._finds_known(connection, f"chunks_p{row['partition_id']}"):
-                    raise FailedPreconditionError(
-                        "LEXICAL_INDEX_UNSOUND",
-                        f"the BM25 index of partition {row['partition_id']} lacks chunks: REINDEX it",
-                    )
-        self._probed_up_to = partitions[-1]["partition_id"] if partitions else 0
+            self._probed_up_to = partitions[-1]["partition_id"] if partitions else 0
+            ours = [row["partition_id"] for row in partitions if row["lexical_backend"] == self._lexical.name]
+            probed = {*ours, *self._sound.broken} - self._sound.missing
+            for partition_id in probed - await self._sound.outdated(connection, probed):
+                finds = await self._finds_known(connection, f"chunks_p{partition_id}")
+                self._sound.note(partition_id, is_broken=not finds)
 
     async def _finds_known(self, connection: Connection, table: str) -> bool:
         try:

@@ -8,7 +8,13 @@ import asyncpg
 from cachetools import LRUCache
 from google.protobuf import json_format
 from groundline.v1 import collection_pb2
-from groundline_database import WRITTEN_POSITION, Connection, is_readable_collection, read_statements
+from groundline_database import (
+    WRITTEN_POSITION,
+    Connection,
+    is_readable_collection,
+    is_readable_document,
+    read_statements,
+)
 
 from groundline_retriever.adapters.postgres.reads import Reads
 from groundline_retriever.adapters.postgres.sizes import REMEMBERED_PARTITIONS
@@ -16,7 +22,11 @@ from groundline_retriever.domain import IndexedCollection
 
 __all__ = ["ReadableCollections"]
 
-_SQL: Final = read_statements(__name__, is_readable=is_readable_collection("$1", "c"))
+_SQL: Final = read_statements(
+    __name__,
+    is_readable=is_readable_collection("$1", "c"),
+    is_readable_document=is_readable_document("$1", "d"),
+)
 _READABLE_NAMED: Final = _SQL["readable_named"]
 _READABLE_ALL: Final = _SQL["readable_all"]
 _WRITTEN: Final = f"SELECT {WRITTEN_POSITION}"
@@ -51,6 +61,7 @@ class ReadableCollections:
                 language=row["language"],
                 lexical_backend=row["lexical_backend"],
                 settings=_settings(row["settings"]),
+                hides_documents=row["hides_documents"],
                 position=positions.get(row["collection_id"], 0),
             )
             for row in rows

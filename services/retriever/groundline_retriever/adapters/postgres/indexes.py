@@ -18,6 +18,7 @@ from groundline_retriever.domain import IndexedCollection, Selection
 __all__ = [
     "EXACT_COLLECTIONS",
     "FEATURE_NAMES",
+    "PARTITIONS_PER_STATEMENT",
     "SOURCE_TYPES",
     "Index",
     "RowCondition",
@@ -60,6 +61,8 @@ class Index:
     dimensions: int
     language: str
     collection_ids: Sequence[str]
+    hides_documents: bool = False
+    """Whether the collection of a partition of its own has documents that the caller may not read."""
 
     @property
     def table(self) -> str:
@@ -93,6 +96,7 @@ def indexes_of(collections: Sequence[IndexedCollection]) -> Sequence[Index]:
             group[0].dimensions,
             group[0].language,
             [collection.collection_id for collection in group],
+            any(collection.hides_documents for collection in group),
         )
         for partition_id, group in of.items()
     ]
@@ -111,6 +115,8 @@ class RowCondition:
     text: str
     values: Sequence[object]
     first_parameter: int
+    filter: str = "true"
+    """The part of it that is the caller's filter."""
 
     @classmethod
     def of(cls, selection: Selection, *, first_parameter: int) -> "RowCondition":
@@ -121,11 +127,11 @@ class RowCondition:
             selection.filter, Columns(documents="documents"), first_parameter=first_parameter + 1
         )
         values = (selection.principals, *condition.arguments)
-        return cls(f"({visible} AND {condition.text})", values, first_parameter)
+        return cls(f"({visible} AND {condition.text})", values, first_parameter, condition.text)
 
     @property
     def collections(self) -> str:
-        """Parameter with the collections of the shared partitions."""
+        """Parameter with the collections of partitions of which not everything may be read."""
         return f"${len(self.values) + self.first_parameter}"
 
     def within(self, index: Index) -> str:
@@ -134,19 +140,33 @@ class RowCondition:
             return self.text
         return f"({self.text} AND collection_id = ANY ({self.collections}::text[]))"
 
+    def readable(self, index: Index) -> str:
+        """Return the condition on all that the caller may read, without the filter."""
+        visible = is_readable_document(f"${self.first_parameter}")
+        of_collections = f"collection_id = ANY ({self.collections}::text[])"
+        if index.is_shared:
+            return f"{visible} AND {of_collections}"
+        # By their documents: by their own principals the planner reads all chunks.
+        documents = f"SELECT document_id FROM documents WHERE {of_collections} AND {visible}"  # noqa: S608
+        return f"document_id = ANY (ARRAY({documents}))"
+
     def arguments(self, indexes: Sequence[Index]) -> Sequence[object]:
         """Return the values for a statement over these; a collection is in one of them only."""
         shared = [index for index in indexes if index.is_shared]
-        if not shared:
-            return self.values
-        return (*self.values, [one for index in shared for one in index.collection_ids])
+        return self.readable_arguments(shared) if shared else self.values
+
+    def readable_arguments(self, indexes: Sequence[Index]) -> Sequence[object]:
+        """Return the values for a statement with `readable`."""
+        return (*self.values, [one for index in indexes for one in index.collection_ids])
 
 
 def union(statements: Sequence[str]) -> str:
     return statements[0] if len(statements) == 1 else " UNION ALL ".join(f"({one})" for one in statements)
 
 
-def by_index(rows: Sequence["asyncpg.Record"], indexes: Sequence[Index]) -> list[tuple[list[Hit], int]]:
+def by_index(
+    rows: Sequence["asyncpg.Record | tuple[Any, ...]"], indexes: Sequence[Index]
+) -> list[tuple[list[Hit], int]]:
     """Return the selected hits of each index, and the number of its rows."""
     owners = {index.partition_id: index.collection_ids[0] for index in indexes}
     hits: dict[int, list[Hit]] = {partition_id: [] for partition_id in owners}
@@ -183,19 +203,19 @@ async def at_once[Result](works: Sequence[Coroutine[Any, Any, Result]]) -> Seque
     return [await works[0]] if len(works) == 1 else await asyncio.gather(*works)
 
 
-async def in_groups(
+async def in_groups[Result](
     indexes: Sequence[Index],
-    search: Callable[[Sequence[Index]], Awaitable[list[list[Hit]]]],
-) -> list[list[Hit]]:
+    search: Callable[[Sequence[Index]], Awaitable[list[Result]]],
+) -> list[Result]:
     """Search a number of partitions in each statement, in concurrent statements."""
     groups = list(itertools.batched(indexes, PARTITIONS_PER_STATEMENT))
     if len(groups) == 1:
         return await search(groups[0])
     turns = asyncio.Semaphore(STATEMENTS_AT_ONCE)
 
-    async def in_turn(group: Sequence[Index]) -> list[list[Hit]]:
+    async def in_turn(group: Sequence[Index]) -> list[Result]:
         async with turns:
             return await search(group)
 
     found = await asyncio.gather(*(in_turn(group) for group in groups))
-    return [hits for of_group in found for hits in of_group]
+    return [result for of_group in found for result in of_group]

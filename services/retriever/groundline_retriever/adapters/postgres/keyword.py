@@ -1,7 +1,12 @@
-"""The keyword arm: BM25 over the indexes of each language."""
+"""The keyword arm: BM25 over the indexes of each language.
+
+Where the caller may read all of an index, that index scores it. Otherwise its statistics would show what
+he may not read: a few chunks are all scored by their terms, and of many those that the index proposes.
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -22,7 +27,9 @@ from groundline_retriever.adapters.postgres.indexes import (
     union,
 )
 from groundline_retriever.adapters.postgres.reads import Reads
+from groundline_retriever.adapters.postgres.sizes import PartitionSizes
 from groundline_retriever.adapters.postgres.soundness import SoundIndexes
+from groundline_retriever.adapters.postgres.terms import Terms, TermScores, hits_among, is_readable_whole
 from groundline_retriever.domain import Hits, IndexedCollection, Selection
 
 __all__ = ["KeywordArm", "answers_on_standbys"]
@@ -30,14 +37,16 @@ __all__ = ["KeywordArm", "answers_on_standbys"]
 MOST_OVERFETCH: Final = 250
 """Multiple of its limit that a keyword search takes from the index at most before it takes all matches."""
 
-FEW_CHUNKS: Final = 1500
+PROPOSALS: Final = 5
+"""Multiple of its limit that the keyword index proposes where others' chunks decide its order."""
 
-FEW_SHARE: Final = 0.015
+FEW_SELECTED: Final = 2_000
 
-MOST_FEW_CHUNKS: Final = 50_000
-"""Where a filter leaves no more than that number, or that share of what is searched, keyword search is given
-their ids, MOST_FEW_CHUNKS at most. Each costs some 0.02 ms; looking through what the index ranks, which is
-done otherwise, takes some 35 ms of 100,000 chunks, and grows with them."""
+FEW_SHARE: Final = 0.02
+
+MOST_SELECTED: Final = 50_000
+"""Where a filter leaves no more than FEW_SELECTED, or that share of what is searched, MOST_SELECTED at most,
+they are all scored by their terms; each costs some 3 µs. Otherwise the keyword index is looked through."""
 
 # Selected rows among the first `limit` that the index ranks keep their order; see LexicalIndex.search_sql.
 _KEYWORD: Final = """
@@ -45,25 +54,23 @@ _KEYWORD: Final = """
     FROM ({ranked}) AS ranked
 """
 
-_KEYWORD_AMONG: Final = """
-    SELECT {partition_id:d}::bigint AS partition_id, chunk_id, score, true AS selected, {features}
-    FROM ({ranked}) AS ranked
-"""
-
-_FILTERED: Final = "SELECT chunk_id FROM {table} WHERE {selected}"
-
-_FEW_FILTERED: Final = """
-    WITH few AS (
-        SELECT least({most:d}, greatest({few:d}, {share} * sum(reltuples)))::bigint AS maximum
-        FROM pg_class WHERE oid = ANY ('{{{tables}}}'::regclass[])
-    )
-    SELECT (SELECT maximum FROM few) AS maximum,
-        ARRAY(SELECT chunk_id FROM ({filtered}) AS filtered LIMIT (SELECT maximum + 1 FROM few)) AS chunk_ids
-"""
-
 _SELECTED: Final = (
     "SELECT * FROM ({statement}) AS found WHERE selected ORDER BY score DESC, chunk_id LIMIT {limit:d}"
 )
+
+_SELECTED_IDS: Final = "SELECT chunk_id FROM {table} WHERE {selected} LIMIT {limit:d}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Query:
+    """A query in one language."""
+
+    prepared: str
+    """Query as the keyword index takes it."""
+    terms: Terms
+    limit: int
+    selection: Selection
+    condition: RowCondition
 
 
 class KeywordArm:
@@ -73,6 +80,8 @@ class KeywordArm:
         self._reads = reads
         self._lexical = lexical
         self._sound = sound
+        self._sizes = PartitionSizes()
+        self._scores = TermScores()
         self._searches_standbys = answers_on_standbys(lexical)
 
     async def search(
@@ -81,99 +90,166 @@ class KeywordArm:
         """See SearchIndex.keyword."""
         for collection in collections:
             self._require_backend(collection)
-        condition = RowCondition.of(selection, first_parameter=2)
         languages: dict[str, list[Index]] = defaultdict(list)
         for index in indexes_of(collections):
             languages[index.language].append(index)
-        unsound: list[str] = []
+        condition = RowCondition.of(selection, first_parameter=2)
         after = position_for(collections, selection)
-        found = await at_once(
-            [
-                self._keyword_in(language, group, query, limit, selection, condition, unsound, after)
-                for language, group in languages.items()
-            ]
+
+        async def in_language(language: str, indexes: Sequence[Index]) -> Sequence[Hits]:
+            prepared = self._lexical.prepare_query(query, language)
+            asked = _Query(prepared, Terms.of(query, language), limit, selection, condition)
+
+            async def read(group: Sequence[Index]) -> list[Hits]:
+                search = partial(self._search, group=group, query=asked)
+                if not self._searches_standbys:
+                    return [await self._reads.read_on_primary(search)]
+                return [await self._reads.read(search, after)]
+
+            return await in_groups(indexes, read)
+
+        found = await at_once([in_language(language, group) for language, group in languages.items()])
+        parts = [part for of_language in found for part in of_language]
+        return Hits(
+            [hits for part in parts for hits in part.lists],
+            unsound=[name for part in parts for name in part.unsound],
+            is_incomplete=any(part.is_incomplete for part in parts),
         )
-        return Hits([hits for of_language in found for hits in of_language], unsound)
 
-    async def _keyword_in(
-        self,
-        language: str,
-        indexes: Sequence[Index],
-        query: str,
-        limit: int,
-        selection: Selection,
-        condition: RowCondition,
-        unsound: list[str],
-        after: int,
-    ) -> list[list[Hit]]:
-        """Return the hits of each index, which are all of one language; add the collections of those left
-        out."""
-        prepared = self._lexical.prepare_query(query, language)
+    async def _search(self, connection: Connection, group: Sequence[Index], query: _Query) -> Hits:
+        lists: list[Sequence[Hit]] = []
+        partly = [index for index in group if index.is_shared or index.hides_documents]
+        if partly:
+            few = await self._scores.of_few(connection, partly, query.terms, query.selection, query.limit)
+            lists.extend(few.values())
+            group = [index for index in group if index.partition_id not in few]
+        # On the connection that searches: only it is sure to be of the same life of the server.
+        unsound = await self._sound.unsound(connection, [index.partition_id for index in group])
+        left_out = [name for index in group if index.partition_id in unsound for name in index.collection_ids]
+        whole: list[Index] = []
+        is_incomplete = False
+        for index in group:
+            if index.partition_id in unsound:
+                continue
+            if await self._is_whole(connection, index, query.selection):
+                whole.append(index)
+            else:
+                hits, is_short = await self._of_part(connection, index, query)
+                lists.append(hits)
+                is_incomplete |= is_short
+        if whole:
+            found, is_short = await self._of_whole(connection, whole, query)
+            lists.extend(found)
+            is_incomplete |= is_short
+        return Hits(lists, left_out, is_incomplete=is_incomplete)
 
-        async def search(connection: Connection, group: Sequence[Index]) -> list[list[Hit]]:
-            # On the connection that searches: only it is sure to be of the same life of the server.
-            left_out = await self._sound.unsound(connection, [index.partition_id for index in group])
-            unsound.extend(
-                one for index in group if index.partition_id in left_out for one in index.collection_ids
+    async def _is_whole(self, connection: Connection, index: Index, selection: Selection) -> bool:
+        if index.is_shared:
+            return await is_readable_whole(connection, index, selection)
+        return not index.hides_documents
+
+    async def _of_whole(
+        self, connection: Connection, indexes: Sequence[Index], query: _Query
+    ) -> tuple[list[list[Hit]], bool]:
+        """Return the hits of indexes that the caller may read whole, and whether there may be more."""
+        if query.selection.filter is not None:
+            sizes = await self._sizes.of(connection, [index.partition_id for index in indexes])
+            share = int(FEW_SHARE * sum(sizes.values()))
+            most = min(max(FEW_SELECTED, share), MOST_SELECTED)
+            selected = await self._of_selected(connection, indexes, query, most)
+            if selected is not None:
+                return selected, False
+        found = await self._ranked(connection, indexes, query, query.limit)
+        return await self._completed(connection, indexes, query, found)
+
+    async def _of_part(self, connection: Connection, index: Index, query: _Query) -> tuple[list[Hit], bool]:
+        """Return the hits of an index of which the caller may read a part, and whether there may be more."""
+        weights = await self._scores.weights(connection, [index], query.terms, query.selection)
+        if weights is None:
+            proposed = await self._ranked(connection, [index], query, query.limit)
+        else:
+            [hits] = await self._ranked(connection, [index], query, query.limit * PROPOSALS)
+            proposed = await hits_among(
+                connection,
+                [index],
+                query.terms,
+                weights,
+                [hit.chunk_id for hit in hits],
+                query.selection,
+                query.limit,
             )
-            group = [index for index in group if index.partition_id not in left_out]
-            if not group:
-                return []
-            if selection.filter is not None and self._lexical.capabilities.filters_chunks:
-                few = await _few_filtered(connection, group, selection)
-                if few is not None:
-                    return await self._keyword_among(connection, group, few, prepared, limit)
+        [hits], is_short = await self._completed(connection, [index], query, proposed)
+        return hits, is_short
 
-            async def rows_of(taken: int | None, each: Sequence[Index]) -> list["asyncpg.Record"]:
-                statements = [self._keyword_sql(one, condition, taken) for one in each]
-                if taken != limit:
-                    statements = [_SELECTED.format(statement=one, limit=limit) for one in statements]
-                return await self._lexical_rows(
-                    connection, union(statements), taken, prepared, *condition.arguments(each)
-                )
+    async def _completed(
+        self, connection: Connection, indexes: Sequence[Index], query: _Query, found: list[list[Hit]]
+    ) -> tuple[list[list[Hit]], bool]:
+        """Return `found`, with lists that the keyword index gave up on completed as far as they can be, and
+        whether there may be more."""
+        most = self._lexical.capabilities.considered_matches
+        short = [position for position, hits in enumerate(found) if len(hits) < query.limit]
+        if most is None or not short:
+            return found, False
+        is_short = False
+        sizes = await self._sizes.of(connection, [indexes[position].partition_id for position in short])
+        for position in short:
+            index = indexes[position]
+            if sizes[index.partition_id] <= most or not _is_selecting(index, query.selection):
+                continue
+            selected = await self._of_selected(connection, [index], query, MOST_SELECTED)
+            if selected is None:
+                is_short = True
+            else:
+                [found[position]] = selected
+        return found, is_short
 
-            found = by_index(await rows_of(limit, group), group)
-            # If the index cannot filter, the condition is evaluated for its ranked rows, of which more are
-            # taken as needed. If it can, every row is selected, and no more are taken.
-            for position, index in enumerate(group):
-                hits, seen = found[position]
-                for taken in _more(limit, len(hits)) if len(hits) < seen == limit else ():
-                    [(hits, _)] = by_index(await rows_of(taken, [index]), [index])
-                    found[position] = hits, 0
-                    if len(hits) == limit:
-                        break
-            return [hits for hits, _ in found]
-
-        async def read(group: Sequence[Index]) -> list[list[Hit]]:
-            if not self._searches_standbys:
-                return await self._reads.read_on_primary(partial(search, group=group))
-            return await self._reads.read(partial(search, group=group), after)
-
-        return await in_groups(indexes, read)
-
-    async def _keyword_among(
-        self,
-        connection: Connection,
-        indexes: Sequence[Index],
-        chunk_ids: Sequence[int],
-        prepared: str,
-        limit: int,
-    ) -> list[list[Hit]]:
-        """Return the hits of each index among chunks that are known to be selected."""
-        if not chunk_ids:
-            return [[] for _ in indexes]
+    async def _of_selected(
+        self, connection: Connection, indexes: Sequence[Index], query: _Query, most: int
+    ) -> list[list[Hit]] | None:
+        """Return the hits of indexes of which `most` chunks at most are selected, by their terms; None if
+        there are more."""
+        if not query.terms.values:
+            return None
+        condition = RowCondition.of(query.selection, first_parameter=1)
         statements = [
-            _KEYWORD_AMONG.format(
-                partition_id=index.partition_id,
-                features=FEATURE_NAMES,
-                ranked=self._lexical.search_sql(
-                    index.table, index.language, limit=limit, columns=index.features, chunk_ids="$2"
-                ),
-            )
+            _SELECTED_IDS.format(table=index.table, selected=condition.within(index), limit=most + 1)
             for index in indexes
         ]
-        rows = await self._lexical_rows(connection, union(statements), limit, prepared, chunk_ids)
-        return [hits for hits, _ in by_index(rows, indexes)]
+        rows = await connection.fetch(union(statements), *condition.arguments(indexes))
+        if len(rows) > most:
+            return None
+        weights = await self._scores.weights(connection, indexes, query.terms, query.selection)
+        if weights is None:
+            return None
+        chunk_ids = [row["chunk_id"] for row in rows]
+        return await hits_among(
+            connection, indexes, query.terms, weights, chunk_ids, query.selection, query.limit
+        )
+
+    async def _ranked(
+        self, connection: Connection, indexes: Sequence[Index], query: _Query, limit: int
+    ) -> list[list[Hit]]:
+        """Return the best `limit` hits of each index, as the keyword index ranks them."""
+
+        async def rows_of(taken: int | None, each: Sequence[Index]) -> list["asyncpg.Record"]:
+            statements = [self._keyword_sql(one, query.condition, taken) for one in each]
+            if taken != limit:
+                statements = [_SELECTED.format(statement=one, limit=limit) for one in statements]
+            return await self._lexical_rows(
+                connection, union(statements), taken, query.prepared, *query.condition.arguments(each)
+            )
+
+        found = by_index(await rows_of(limit, indexes), indexes)
+        # If the index cannot filter, the condition is evaluated for its ranked rows, of which more are
+        # taken as needed. If it can, every row is selected, and no more are taken.
+        for position, index in enumerate(indexes):
+            hits, seen = found[position]
+            for taken in _more(limit, len(hits)) if len(hits) < seen == limit else ():
+                [(hits, _)] = by_index(await rows_of(taken, [index]), [index])
+                found[position] = hits, 0
+                if len(hits) == limit:
+                    break
+        return [hits for hits, _ in found]
 
     def _keyword_sql(self, index: Index, condition: RowCondition, limit: int | None) -> str:
         filters = self._lexical.capabilities.filters_in_index
@@ -214,22 +290,8 @@ def answers_on_standbys(lexical: LexicalIndex) -> bool:
     return can.answers_on_standby and can.survives_unclean_stop
 
 
-async def _few_filtered(
-    connection: Connection, indexes: Sequence[Index], selection: Selection
-) -> Sequence[int] | None:
-    """Return the selected chunks; None if they are not few."""
-    condition = RowCondition.of(selection, first_parameter=1)
-    filtered = [_FILTERED.format(table=index.table, selected=condition.within(index)) for index in indexes]
-    statement = _FEW_FILTERED.format(
-        most=MOST_FEW_CHUNKS,
-        few=FEW_CHUNKS,
-        share=FEW_SHARE,
-        tables=",".join(index.table for index in indexes),
-        filtered=union(filtered),
-    )
-    [row] = await connection.fetch(statement, *condition.arguments(indexes))
-    chunk_ids: Sequence[int] = row["chunk_ids"]
-    return chunk_ids if len(chunk_ids) <= row["maximum"] else None
+def _is_selecting(index: Index, selection: Selection) -> bool:
+    return selection.filter is not None or index.is_shared or index.hides_documents
 
 
 def _more(limit: int, found: int) -> Sequence[int | None]:

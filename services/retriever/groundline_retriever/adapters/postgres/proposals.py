@@ -1,11 +1,13 @@
 """Decisions about what an index beside PostgreSQL proposes."""
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import batched
 from typing import Final
 
 from groundline_ranking import Hit
 
 from groundline_retriever.adapters.postgres.indexes import (
+    PARTITIONS_PER_STATEMENT,
     Index,
     RowCondition,
     by_index,
@@ -14,6 +16,7 @@ from groundline_retriever.adapters.postgres.indexes import (
     union,
 )
 from groundline_retriever.adapters.postgres.reads import Reads
+from groundline_retriever.adapters.postgres.terms import Terms, TermScores, hits_among
 from groundline_retriever.domain import IndexedCollection, Selection
 
 __all__ = ["Proposals"]
@@ -40,6 +43,7 @@ class Proposals:
 
     def __init__(self, reads: Reads) -> None:
         self._reads = reads
+        self._scores = TermScores()
 
     async def decided(
         self,
@@ -78,6 +82,40 @@ class Proposals:
             # A chunk that is being moved is in two partitions.
             if (index.partition_id, hit.chunk_id) in proposed
         ]
+
+    async def scored(
+        self,
+        collections: Sequence[IndexedCollection],
+        query: str,
+        proposed: Mapping[tuple[int, int], float],
+        selection: Selection,
+    ) -> Sequence[Hit]:
+        """Return what `decided` does, of collections of one language, with scores by the terms of the query
+        and by statistics of what the caller may read. Those of the proposals stay if rows of an earlier
+        release have no terms."""
+        indexes = indexes_of(collections)
+        terms = Terms.of(query, indexes[0].language)
+        if not proposed or not terms.values:
+            return []
+        wanted = {partition_id for partition_id, _ in proposed}
+        found: list[Hit] = []
+        async with self._reads.connection() as connection:
+            weights = await self._scores.weights(connection, indexes, terms, selection)
+            if weights is not None:
+                proposing = [index for index in indexes if index.partition_id in wanted]
+                for group in batched(proposing, PARTITIONS_PER_STATEMENT):
+                    chunk_ids = [chunk_id for _, chunk_id in proposed]
+                    lists = await hits_among(
+                        connection, group, terms, weights, chunk_ids, selection, len(chunk_ids)
+                    )
+                    found += [
+                        hit
+                        for index, hits in zip(group, lists, strict=True)
+                        for hit in hits
+                        if (index.partition_id, hit.chunk_id) in proposed
+                    ]
+                return found
+        return await self.decided(collections, proposed, selection)
 
     async def index_lags(self, partition_ids: Collection[int]) -> Mapping[int, float]:
         """Return the delay, in seconds, of the index that the ingestor feeds, for those of the partitions

@@ -37,12 +37,12 @@ class Reads:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """Provide a connection to the primary. Raises UnavailableError also for a missing table: it was
-        dropped with its collection, or replaced by a re-index, at this moment."""
+        """Provide a connection to the primary. Raises UnavailableError also for a missing table or index: it
+        was dropped with its collection, or replaced by a re-index, at this moment."""
         async with acquire(self._pool) as connection:
             try:
                 yield connection
-            except asyncpg.UndefinedTableError:
+            except (asyncpg.UndefinedTableError, asyncpg.UndefinedObjectError):
                 raise UnavailableError(
                     "COLLECTION_CHANGED",
                     "the collection was deleted or rebuilt while it was searched",

@@ -35,6 +35,11 @@ class PartitionSizes:
         except KeyError:
             return None
 
+    async def of(self, connection: Connection, partition_ids: Sequence[int]) -> Mapping[int, int]:
+        """Return chunks by partition, read if they are not known."""
+        known = self.known(partition_ids)
+        return await self.read(connection, partition_ids) if known is None else known
+
     async def read(self, connection: Connection, partition_ids: Sequence[int]) -> Mapping[int, int]:
         """Read chunks by partition; 0 for a dropped one."""
         rows = await connection.fetch(_ESTIMATED, partition_ids)

@@ -1,10 +1,12 @@
-"""Partitions whose keyword indexes can be trusted since the server's last unclean stop."""
+"""Partitions whose keyword indexes can be trusted: they are there, find what they should, and were built
+since the server's last unclean stop."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from datetime import datetime
 from typing import Final
 
-from groundline_lexical import LAST_RECOVERY, Connection
+import structlog
+from groundline_lexical import LAST_RECOVERY, Connection, has_index
 
 __all__ = ["SoundIndexes"]
 
@@ -13,18 +15,31 @@ _SOUND: Final = """
     SELECT partition_id FROM chunk_partitions
     WHERE partition_id = ANY ($1::bigint[]) AND lexical_built_after = $2
 """
+_MISSING: Final = f"""
+    SELECT partition_id FROM chunk_partitions
+    WHERE drop_time IS NULL AND NOT {has_index("'chunks_p' || partition_id")}
+"""  # noqa: S608
+
+_log = structlog.get_logger(__name__)
 
 
 class SoundIndexes:
-    """Cache of the indexes that were built since the last recovery, so that few searches ask.
+    """Cache of the indexes that were built since the last recovery, so that few searches ask, and of those
+    that were missing or broken when they were last looked at.
 
     No connection outlives a recovery: the cache is valid until a new connection shows another, or, behind a
     pooler that keeps connections, until the next `refresh`.
     """
 
     def __init__(self) -> None:
+        self.survive_unclean_stops = False
+        """Whether the backend's indexes lose nothing in an unclean stop: then their age does not matter."""
         self._recovery: datetime | None = None
         self._sound: set[int] = set()
+        self.missing: Set[int] = frozenset()
+        """Partitions without an index, or with one whose build was interrupted."""
+        self.broken: Set[int] = frozenset()
+        """Partitions whose index did not find a chunk that it should."""
 
     @property
     def is_on_standby(self) -> bool:
@@ -38,9 +53,29 @@ class SoundIndexes:
             self._recovery = recovery
             self._sound = set()
 
+    async def find_missing(self, connection: Connection) -> None:
+        """Look which partitions have no index, or one whose build was interrupted."""
+        missing = {row["partition_id"] for row in await connection.fetch(_MISSING)}
+        for partition_id in missing - self.missing:
+            _log.error("lexical_index_missing", partition_id=partition_id)
+        self.missing = missing
+
+    def note(self, partition_id: int, *, is_broken: bool) -> None:
+        """Note whether an index finds what it should."""
+        if is_broken and partition_id not in self.broken:
+            _log.error("lexical_index_broken", partition_id=partition_id)
+        self.broken = self.broken | {partition_id} if is_broken else self.broken - {partition_id}
+
     async def unsound(self, connection: Connection, partition_ids: Iterable[int]) -> set[int]:
-        """Return those whose index is not to be trusted; it stays so as long as the connection is the
-        same."""
+        """Return those whose index is not to be searched; it stays so as long as the connection is the
+        same, but for what is found missing or broken meanwhile."""
+        left_out = (self.missing | self.broken) & set(partition_ids)
+        return {*left_out} | await self.outdated(connection, partition_ids)
+
+    async def outdated(self, connection: Connection, partition_ids: Iterable[int]) -> set[int]:
+        """Return those whose index is older than the last unclean stop and may have lost chunks in it."""
+        if self.survive_unclean_stops:
+            return set()
         if self.is_on_standby:
             # A connection outlives a promotion.
             await self.refresh(connection)

@@ -37,7 +37,7 @@ from groundline_retriever.adapters.postgres.standbys import Standbys, urls_of_ho
 
 __all__ = ["SERVER_SETTINGS", "PostgresChunkStore", "open_chunk_store"]
 
-SCHEMA: Final = {"ingestor": 1}
+SCHEMA: Final = {"ingestor": 2}
 """Minimum version of the tables that it reads."""
 
 SERVER_SETTINGS: Final[Mapping[str, str]] = {
@@ -77,6 +77,7 @@ async def open_chunk_store(
     async with open_pool(settings, init=prepare, reset=keep_session, server_settings=SERVER_SETTINGS) as pool:
         async with pool.acquire() as connection:
             lexical = await detect_lexical_index(connection, lexical_backend)
+        sound.survive_unclean_stops = lexical.capabilities.survives_unclean_stop
         if read_url is None:
             yield PostgresChunkStore(pool, lexical, sound)
             return
@@ -131,7 +132,7 @@ class PostgresChunkStore:
         self.semantic = SemanticArm(reads).search
         self.fetch = ReadableChunks(reads).fetch
         self.proposals = Proposals(reads)
-        self.require_sound_indexes = IndexChecks(reads, lexical, sound).require_sound_indexes
+        self.require_keyword_search = IndexChecks(reads, lexical, sound).require_keyword_search
 
     async def require_models(self, running: Collection[tuple[str, int]]) -> None:
         """Raise ModelError unless some collection is of a running model with these dimensions."""

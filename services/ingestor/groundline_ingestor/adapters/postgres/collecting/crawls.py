@@ -17,6 +17,7 @@ from groundline_indexing.documents import DocumentVersion, HandedIn
 from groundline_runtime.errors import NotFoundError
 from groundline_runtime.reasons import reason_value
 
+from groundline_ingestor.adapters.postgres.collections import no_longer_writable, read_access
 from groundline_ingestor.adapters.postgres.items import (
     HELD,
     begin_item,
@@ -33,8 +34,16 @@ from groundline_ingestor.adapters.postgres.jobs import (
 )
 from groundline_ingestor.adapters.postgres.records import failure_json, input_json
 from groundline_ingestor.adapters.postgres.versions import not_writable
+from groundline_ingestor.domain.collections import may_write
 from groundline_ingestor.domain.jobs import finish
-from groundline_ingestor.domain.work import ItemClaim, LeasedItem, OrderedCrawl
+from groundline_ingestor.domain.work import (
+    NO_USE,
+    ClaimLostError,
+    ClientUse,
+    ItemClaim,
+    LeasedItem,
+    OrderedCrawl,
+)
 
 __all__ = ["PostgresCrawls", "insert_page"]
 
@@ -98,13 +107,13 @@ class PostgresCrawls:
         return earlier.job_id
 
     async def lease(
-        self, lease_id: str, *, seconds: float, alone: bool
+        self, lease_id: str, *, seconds: float, alone: bool, use: ClientUse = NO_USE
     ) -> tuple[LeasedItem, OrderedCrawl] | None:
-        """Claim the first queued crawl; None without one, or if it is a suspect and the worker has another:
-        only one that is lost `alone` is charged."""
+        """Claim the first queued crawl of the client that has used least; None without one, or if it is a
+        suspect and the worker has another: only one that is lost `alone` is charged."""
         async with transaction(self._pool) as connection:
             row = await first_waiting(
-                connection, "(i.crawl IS NOT NULL OR i.dry_crawl IS NOT NULL)", alone=alone
+                connection, "(i.crawl IS NOT NULL OR i.dry_crawl IS NOT NULL)", alone=alone, use=use
             )
             if row is None:
                 return None
@@ -113,13 +122,23 @@ class PostgresCrawls:
         request = json_format.ParseDict(stored, pb.WebCrawl(), ignore_unknown_fields=True)
         return item, OrderedCrawl(request, is_dry_run=is_dry_run)
 
-    async def is_held(self, claim: ItemClaim) -> bool:
-        """Tell whether the claim still holds: the crawl was not cancelled, given to another, or deleted."""
+    async def require_allowed(self, claim: ItemClaim) -> None:
+        """Raise ClaimLostError if the crawl was cancelled, given to another, or deleted, and
+        PermissionDeniedError (COLLECTION_NOT_WRITABLE) if who asked for it may no longer write."""
         async with acquire(self._pool) as connection:
-            held = await connection.fetchval(
-                f"SELECT true FROM ingestion_items WHERE {HELD}", *held_by(claim)
+            row = await connection.fetchrow(
+                f"""
+                SELECT c.readers, c.writers, c.admins, j.principals
+                FROM ingestion_items i JOIN ingestion_jobs j USING (job_id)
+                JOIN collections c ON c.collection_id = j.collection_id
+                WHERE {HELD}
+                """,
+                *held_by(claim),
             )
-        return held is not None
+        if row is None:
+            raise ClaimLostError(claim)
+        if not may_write(read_access(row), row["principals"]):
+            raise no_longer_writable()
 
     async def add_page(self, claim: ItemClaim, collection: StoredCollection, page: HandedIn) -> None:
         """Queue a page as an item of the crawl's job, in one transaction with its content.

@@ -34,7 +34,7 @@ from groundline_ingestor.adapters.postgres.items import (
 from groundline_ingestor.adapters.postgres.records import read_source
 from groundline_ingestor.domain.jobs import cancel
 from groundline_ingestor.domain.sources import OrderedRun, StoredSource, definition_of
-from groundline_ingestor.domain.work import ItemClaim, LeasedItem
+from groundline_ingestor.domain.work import NO_USE, ClientUse, ItemClaim, LeasedItem
 
 __all__ = ["PostgresSources"]
 
@@ -209,11 +209,11 @@ class PostgresSources:
         return begun
 
     async def lease(
-        self, lease_id: str, *, seconds: float, alone: bool
+        self, lease_id: str, *, seconds: float, alone: bool, use: ClientUse = NO_USE
     ) -> tuple[LeasedItem, OrderedRun] | None:
-        """Claim the first queued run; as PostgresCrawls.lease."""
+        """Claim a queued run; as PostgresCrawls.lease."""
         async with transaction(self._pool) as connection:
-            row = await first_waiting(connection, _OF_A_SOURCE, alone=alone)
+            row = await first_waiting(connection, _OF_A_SOURCE, alone=alone, use=use)
             if row is None:
                 return None
             source_id = row["source_id"] or row["dry_source_id"]
@@ -295,13 +295,16 @@ class PostgresSources:
             )
         return {row["uri"] for row in rows if row["is_unchanged"]}
 
-    async def owned_by_others(self, source: StoredSource, uris: Sequence[str]) -> Collection[str]:
-        """Return those of the uris whose documents another source has brought."""
+    async def brought_by_others(self, source: StoredSource, uris: Sequence[str]) -> Collection[str]:
+        """Return those of the uris whose documents another source has brought, or who handed them in."""
         async with acquire(self._pool) as connection:
             rows = await connection.fetch(
                 """
-                SELECT uri FROM source_documents
-                WHERE collection_id = $1 AND uri = ANY($2::text[]) AND source_id <> $3::uuid
+                SELECT u.uri FROM unnest($2::text[]) AS u (uri)
+                LEFT JOIN source_documents s ON s.collection_id = $1 AND s.uri = u.uri
+                WHERE CASE WHEN s.source_id IS NULL THEN EXISTS (
+                    SELECT FROM documents d WHERE d.collection_id = $1 AND d.uri = u.uri
+                ) ELSE s.source_id <> $3::uuid END
                 """,
                 source.message.collection_id,
                 list(uris),
@@ -344,10 +347,10 @@ class PostgresSources:
         uris: Sequence[str] | None = None,
     ) -> int:
         """Delete documents of the source: those of the uris, or at most some hundreds of those that the run
-        did not find; forget them, and return their number. Raises ClaimLostError, AbortedError when the
-        collection's partition was dropped."""
+        did not find; forget them, and return their number. Raises ClaimLostError, PermissionDeniedError
+        (COLLECTION_NOT_WRITABLE), AbortedError when the collection's partition was dropped."""
         async with transaction(self._pool) as connection:
-            await hold_collection(connection, collection)
+            await hold_collection(connection, collection, for_callers=[source.principals])
             await require_held(connection, claim)
             rows = await connection.fetch(
                 """

@@ -1,13 +1,34 @@
-"""Words as the index holds them: stemmed, without stop words. Weaviate stems nothing itself."""
+"""Words and terms of a language for what stems nothing itself: Weaviate, and the scores of this suite."""
 
-from functools import cache
+import zlib
+from collections import Counter
+from functools import cache, lru_cache
 from typing import Any, Final
 
-from groundline_lexical import STEMMED, searched_text, without_stop_words
 from py_rust_stemmers import SnowballStemmer  # type: ignore[import-untyped]
 from stop_words import get_stop_words  # type: ignore[import-untyped]
 
-__all__ = ["searched_words", "stored_words"]
+from groundline_lexical.languages import STEMMED, without_stop_words
+from groundline_lexical.text import searched_text
+
+__all__ = [
+    "MAXIMUM_SEARCHED_TERMS",
+    "TERMS",
+    "searched_terms",
+    "searched_words",
+    "stored_terms",
+    "stored_words",
+]
+
+TERMS: Final = 2**29
+"""Number of terms. A stem has the one that it hashes to (CRC-32), so no vocabulary is kept; of a collection's
+stems hardly two share one."""
+
+MAXIMUM_SEARCHED_TERMS: Final = 64
+"""Maximum number of terms of a query that are scored: the first ones."""
+
+_STOP_WORD: Final = -1
+_CACHED_WORDS: Final = 2**16
 
 _WITHOUT_STEMMER: Final = frozenset({"polish"})
 """Languages of ours that Snowball's compiled stemmers lack: indexed as they are."""
@@ -25,6 +46,27 @@ def stored_words(lexical_text: str, language: str) -> str:
 def searched_words(query: str, language: str) -> str:
     """Return the words to search for; "" if the query has only stop words."""
     return _stems(_without_stop_words(searched_text(query), language), language)
+
+
+def stored_terms(lexical_text: str, language: str) -> dict[int, float]:
+    """Return the terms of a chunk's `lexical_text` with their counts."""
+    terms = Counter(_term(word, language) for word in lexical_text.split())
+    del terms[_STOP_WORD]
+    return dict[int, float](terms)
+
+
+def searched_terms(query: str, language: str) -> list[int]:
+    """Return the terms to search for, MAXIMUM_SEARCHED_TERMS at most; none if the query has only stop
+    words."""
+    terms = dict.fromkeys(_term(word, language) for word in searched_text(query).split())
+    return [term for term in terms if term != _STOP_WORD][:MAXIMUM_SEARCHED_TERMS]
+
+
+# A few words make up most of any text: hashing and stemming each of them takes four times as long.
+@lru_cache(_CACHED_WORDS)
+def _term(word: str, language: str) -> int:
+    stem = _stems(_without_stop_words(word, language), language)
+    return zlib.crc32(stem.encode()) % TERMS if stem else _STOP_WORD
 
 
 def _without_stop_words(words: str, language: str) -> str:
