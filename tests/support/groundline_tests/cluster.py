@@ -22,7 +22,10 @@ SECRETS: Final = {
 }
 
 WAIT: Final = "--timeout=300s"
-DRAIN: Final = ("--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=120s")
+DRAIN: Final = ("--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=300s")
+"""kubectl waits longer than the two minutes for which a budget counts an evicted pod as going, if its
+controller never saw it go: a StatefulSet's next pod has its name, and kwok ends pods at once."""
+
 SETTLE_SECONDS: Final = 300
 COUNTS: Final = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
 
