@@ -20,6 +20,8 @@ _MISSING: Final = f"""
     WHERE drop_time IS NULL AND NOT {has_index("'chunks_p' || partition_id")}
 """  # noqa: S608
 
+_MISSING_AMONG: Final = f"{_MISSING} AND partition_id = ANY ($1::bigint[])"
+
 _log = structlog.get_logger(__name__)
 
 
@@ -36,7 +38,7 @@ class SoundIndexes:
         """Whether the backend's indexes lose nothing in an unclean stop: then their age does not matter."""
         self._recovery: datetime | None = None
         self._sound: set[int] = set()
-        self.missing: Set[int] = frozenset()
+        self.missing: frozenset[int] = frozenset()
         """Partitions without an index, or with one whose build was interrupted."""
         self.broken: Set[int] = frozenset()
         """Partitions whose index did not find a chunk that it should."""
@@ -55,7 +57,7 @@ class SoundIndexes:
 
     async def find_missing(self, connection: Connection) -> None:
         """Look which partitions have no index, or one whose build was interrupted."""
-        missing = {row["partition_id"] for row in await connection.fetch(_MISSING)}
+        missing = frozenset(row["partition_id"] for row in await connection.fetch(_MISSING))
         for partition_id in missing - self.missing:
             _log.error("lexical_index_missing", partition_id=partition_id)
         self.missing = missing
@@ -68,7 +70,10 @@ class SoundIndexes:
 
     async def unsound(self, connection: Connection, partition_ids: Iterable[int]) -> set[int]:
         """Return those whose index is not to be searched; it stays so as long as the connection is the
-        same, but for what is found missing or broken meanwhile."""
+        same, but for what is found missing or broken meanwhile. A missing one is looked for again."""
+        if searched := self.missing.intersection(partition_ids):
+            rows = await connection.fetch(_MISSING_AMONG, list(searched))
+            self.missing = self.missing - searched | {row["partition_id"] for row in rows}
         left_out = (self.missing | self.broken) & set(partition_ids)
         return {*left_out} | await self.outdated(connection, partition_ids)
 
