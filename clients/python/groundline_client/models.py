@@ -346,6 +346,16 @@ class ErrorReason(OpenEnum):
     """A sentence carries no citation."""
     UNSUPPORTED_SENTENCE = "UNSUPPORTED_SENTENCE"
     """A sentence is not supported by the passages that it cites."""
+    NUMBER_NOT_SUPPORTED = "NUMBER_NOT_SUPPORTED"
+    """A sentence has a number, or a number with a unit, that the passages that it cites do not have or
+    have of something else.
+    """
+    NAME_NOT_SUPPORTED = "NAME_NOT_SUPPORTED"
+    """A sentence names something, such as a person, a place or a model, that the passages that it cites do
+    not name.
+    """
+    CONTRADICTED_SENTENCE = "CONTRADICTED_SENTENCE"
+    """A sentence denies what the passages that it cites say, or says what they deny."""
     UNKNOWN_CITATION = "UNKNOWN_CITATION"
     """The answer cites a number that no passage has."""
     PASSAGES_OMITTED = "PASSAGES_OMITTED"
@@ -1125,7 +1135,10 @@ class Validation:
     """Result of the finished answer's checks."""
 
     grounded: bool = False
-    """Whether the passages support the answer as a whole."""
+    """Whether every sentence carries a citation and its cited passages support it: they have its terms,
+    and rules find no number, unit, name or negation in it that they do not have. Where a model
+    judges, its verdicts count instead.
+    """
     confidence: float = 0.0
     """0 to 1."""
     issues: Sequence[ValidationIssue] = ()

@@ -221,6 +221,15 @@ export type ErrorReason =
   | "UNCITED_SENTENCE"
   /** A sentence is not supported by the passages that it cites. */
   | "UNSUPPORTED_SENTENCE"
+  /**
+   * A sentence has a number, or a number with a unit, that the passages that it cites do not have or have of
+   * something else.
+   */
+  | "NUMBER_NOT_SUPPORTED"
+  /** A sentence names something, such as a person, a place or a model, that the passages that it cites do not name. */
+  | "NAME_NOT_SUPPORTED"
+  /** A sentence denies what the passages that it cites say, or says what they deny. */
+  | "CONTRADICTED_SENTENCE"
   /** The answer cites a number that no passage has. */
   | "UNKNOWN_CITATION"
   /** Some passages did not fit into the prompt. */
@@ -805,7 +814,11 @@ export interface ValidationIssue {
 
 /** Result of the finished answer's checks. */
 export interface Validation {
-  /** Whether the passages support the answer as a whole. */
+  /**
+   * Whether every sentence carries a citation and its cited passages support it: they have its terms, and rules
+   * find no number, unit, name or negation in it that they do not have. Where a model judges, its verdicts count
+   * instead.
+   */
   grounded: boolean;
   /** 0 to 1. */
   confidence: number;

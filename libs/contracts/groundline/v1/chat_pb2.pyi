@@ -308,7 +308,9 @@ class Validation(_message.Message):
     SUPPORTED_SHARE_FIELD_NUMBER: _builtins.int
     QUERY_RELEVANCE_FIELD_NUMBER: _builtins.int
     grounded: _builtins.bool
-    """Whether the passages support the answer as a whole."""
+    """Whether every sentence carries a citation and its cited passages support it: they have its terms, and rules find no
+    number, unit, name or negation in it that they do not have. Where a model judges, its verdicts count instead.
+    """
     confidence: _builtins.float
     """0 to 1."""
     cited_share: _builtins.float

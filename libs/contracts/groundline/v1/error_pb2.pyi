@@ -232,6 +232,14 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """A sentence carries no citation."""
     UNSUPPORTED_SENTENCE: _ErrorReason.ValueType  # 106
     """A sentence is not supported by the passages that it cites."""
+    NUMBER_NOT_SUPPORTED: _ErrorReason.ValueType  # 161
+    """A sentence has a number, or a number with a unit, that the passages that it cites do not have or have of
+    something else.
+    """
+    NAME_NOT_SUPPORTED: _ErrorReason.ValueType  # 162
+    """A sentence names something, such as a person, a place or a model, that the passages that it cites do not name."""
+    CONTRADICTED_SENTENCE: _ErrorReason.ValueType  # 163
+    """A sentence denies what the passages that it cites say, or says what they deny."""
     UNKNOWN_CITATION: _ErrorReason.ValueType  # 107
     """The answer cites a number that no passage has."""
     PASSAGES_OMITTED: _ErrorReason.ValueType  # 108
@@ -561,6 +569,14 @@ UNCITED_SENTENCE: ErrorReason.ValueType  # 105
 """A sentence carries no citation."""
 UNSUPPORTED_SENTENCE: ErrorReason.ValueType  # 106
 """A sentence is not supported by the passages that it cites."""
+NUMBER_NOT_SUPPORTED: ErrorReason.ValueType  # 161
+"""A sentence has a number, or a number with a unit, that the passages that it cites do not have or have of
+something else.
+"""
+NAME_NOT_SUPPORTED: ErrorReason.ValueType  # 162
+"""A sentence names something, such as a person, a place or a model, that the passages that it cites do not name."""
+CONTRADICTED_SENTENCE: ErrorReason.ValueType  # 163
+"""A sentence denies what the passages that it cites say, or says what they deny."""
 UNKNOWN_CITATION: ErrorReason.ValueType  # 107
 """The answer cites a number that no passage has."""
 PASSAGES_OMITTED: ErrorReason.ValueType  # 108

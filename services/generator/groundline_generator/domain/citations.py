@@ -9,6 +9,7 @@ from typing import Final
 from groundline.v1 import chat_pb2
 from groundline.v1 import generator_service_pb2 as pb
 
+from groundline_generator.domain.contradictions import Contradiction, Statement, contradiction
 from groundline_generator.domain.language import content_terms, guess_language
 from groundline_generator.domain.markers import masked
 from groundline_generator.domain.reading import Reading, read
@@ -84,9 +85,19 @@ class CitedAnswer:
 
     def supports(self, claim: Claim) -> bool:
         """Tell whether the passages that a claim cites hold its terms; if it cites none, any may."""
-        cited = [self._evidence[number] for number in claim.numbers if number in self._evidence]
-        evidence = cited or list(self._evidence.values())
+        evidence = self._cited(claim)
         return bool(evidence) and _is_supported(claim.text, evidence)
+
+    def contradiction(self, claim: Claim) -> Contradiction | None:
+        """Return what a claim says otherwise than the passages that it cites; if it cites none, than all."""
+        evidence = self._cited(claim)
+        language = guess_language(claim.text) or next((each.language for each in evidence), None)
+        said = [statement for each in evidence for statement in each.statements(language)]
+        return contradiction(claim.text, said, language)
+
+    def _cited(self, claim: Claim) -> "list[_Evidence]":
+        cited = [self._evidence[number] for number in claim.numbers if number in self._evidence]
+        return cited or list(self._evidence.values())
 
 
 def _claims(answer: str) -> Iterator[Claim]:
@@ -144,6 +155,14 @@ class _Evidence:
                 if score > best_score:
                     best, best_score = sentence.text, score
         return best
+
+    def statements(self, language: str | None) -> Iterator[Statement]:
+        """Yield the sentences, each with the title, the context, its headings and the sentence before it."""
+        above = f"{self._passage.title} {self._passage.context}"
+        before = ""
+        for sentence in self._reading.sentences(language):
+            yield Statement(sentence.text, sentence.terms, f"{above} {sentence.segment.heading} {before}")
+            before = sentence.text
 
     def terms(self, language: str | None) -> frozenset[str]:
         """Return the terms of title, context and text, read as one language."""

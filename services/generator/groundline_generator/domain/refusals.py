@@ -20,13 +20,35 @@ _MAX_LEAD_CHARACTERS: Final = 40
 
 _LONGEST_REFUSAL_CHARACTERS: Final = 400
 _PHRASES: Final = re.compile(
-    r"\b(?:can ?not|can['’]t|unable to|not able to) (?:be )?answer"
-    r"|\b(?:passages?|documents?|sources?|context|texts?)\b[^.]{0,40}"
-    r"\b(?:do(?:es)? not|don['’]t|doesn['’]t) (?:\w+ )?(?:contain|mention|hold|provide|include|answer|state)"
-    r"|\bnicht (?:\w+ )?beantwort|\bkann (?:ich )?(?:das|diese frage|die frage)\b[^.]{0,60}\bnicht\b"
-    r"|\b(?:passagen?|dokumente?n?|quellen?|texte?n?|abschnitte?n?)\b[^.]{0,40}"
-    r"\b(?:enthalten|enthält|nennen|nennt|geben|gibt|beantworten)\b[^.]{0,30}\b(?:keine?n?|nicht)\b",
-    re.IGNORECASE,
+    r"""
+    \b(?:can\ ?not|can['’]t|could(?:\ not|n['’]t)|unable\ to|not\ able\ to)
+      \ (?:be\ )?(?:answer|determin|find|say|tell|locate)
+    | \bI\ (?:do\ not|don['’]t)\ (?:know|have\ (?:\w+\ ){0,2}(?:information|details|data|context))
+    | \b(?:passages?|documents?|sources?|context|texts?|excerpts?|materials?|information)\b[^.]{0,40}
+      \b(?:do(?:es)?\ not|don['’]t|doesn['’]t|did\ not|didn['’]t)\ (?:\w+\ )?
+      (?:contain|mention|hold|provide|include|answer|state|say|specify|address|cover|indicate|give|tell|discuss)
+    | \b(?:no|not\ enough|insufficient|any)\ (?:\w+\ )?
+      (?:information|mention|details?|answer|evidence|context)\b
+      [^.]{0,80}\b(?:passages?|documents?|sources?|context|texts?|excerpts?|provided|given|available|found|answer)\b
+    | \bthere(?:\ is|\ was|['’]s)\ no\ (?:mention|information)\b
+    | \b(?:is|was|are|were)\ not\ (?:\w+\ )?
+      (?:mentioned|specified|stated|provided|given|covered|addressed|clear|found|available
+      |possible\ to\ (?:say|tell|answer|determine))\b
+    | ^\W*not\ (?:mentioned|specified|stated|provided|found)\b
+    | \bunclear\ from\ the\b
+    | \b(?:answer|information)\b[^.]{0,20}\bis\ not\ (?:\w+\ )?in\ the\b
+    | \bnicht\ (?:\w+\ )?
+      (?:beantwort|erwähnt|genannt|angegeben|enthalten|feststellen|entnehmen|ersichtlich|hervor)
+    | \bkann\ (?:ich\ )?(?:das|diese\ frage|die\ frage)\b[^.]{0,60}\bnicht\b
+    | \bweiß\ (?:ich|es)\b[^.]{0,20}\bnicht\b | \bich\ weiß\ (?:es|das)\ (?:leider\ )?nicht\b
+    | \b(?:passagen?|dokumente?n?|quellen?|texte?n?|abschnitte?n?|unterlagen|kontext)\b[^.]{0,40}
+      \b(?:enthalten|enthält|nennen|nennt|geben|gibt|machen|macht|sagen|sagt|beantworten|beantwortet)\b
+      [^.]{0,30}\b(?:keine?n?|nicht|nichts)\b
+    | \bkeine?n?\ (?:\w+\ )?(?:informationen?|angaben?|hinweise?|antwort|auskunft|auskünfte)\b
+    | \b(?:finde|fand|steht|gefunden|finden)\b[^.]{0,40}\bnichts\b
+    | \bnichts\b[^.]{0,60}\b(?:gefunden|finden|steht)\b
+    """,
+    re.IGNORECASE | re.VERBOSE,
 )
 
 

@@ -27,16 +27,17 @@ def validate(
     query: str,
     answer: CitedAnswer,
     finish_reason: chat_pb2.FinishReason.ValueType,
-    found: Sequence[chat_pb2.ValidationIssue] = (),
+    noticed: Sequence[chat_pb2.ValidationIssue] = (),
     verdicts: Sequence[bool] | None = None,
 ) -> chat_pb2.Validation:
-    """Check a finished answer against its passages by the terms they share.
+    """Check a finished answer against its passages: by the terms they share, and by rules for numbers, names
+    and negation.
 
     `verdicts`, one for each of the answer's claims, replace that comparison if a judge has given them. An
     answer is grounded when every claim is cited and supported; its confidence is the product of the shares of
     cited and supported claims and the relevance to the question.
     """
-    issues = list(found)
+    issues = list(noticed)
     if finish_reason == chat_pb2.FINISH_REASON_NO_ANSWER:
         if answer.passages:
             issues.append(_issue(error_pb2.NO_SUPPORTING_PASSAGE, "no passage supports an answer"))
@@ -58,11 +59,14 @@ def validate(
             )
             continue
         cited += 1
-        if answer.supports(claim) if verdicts is None else verdicts[index]:
-            supported += 1
-        else:
+        if not (answer.supports(claim) if verdicts is None else verdicts[index]):
             message = f"its sources do not support: {_shortened(claim.text)}"
             issues.append(_issue(error_pb2.UNSUPPORTED_SENTENCE, message))
+        elif verdicts is None and (found := answer.contradiction(claim)) is not None:
+            message = f'its sources do not bear out "{found.words}": {_shortened(claim.text)}'
+            issues.append(_issue(found.reason, message))
+        else:
+            supported += 1
     relevance = _query_relevance(query, answer)
     if relevance < _LOW_RELEVANCE:
         issues.append(_issue(error_pb2.LOW_RELEVANCE, "the answer says little of what was asked for"))

@@ -1,0 +1,103 @@
+"""Rules that find what an answer says otherwise than its passages."""
+
+from collections.abc import Sequence
+
+import pytest
+from groundline.v1 import chat_pb2, error_pb2
+from groundline_generator.domain.citations import CitedAnswer
+from groundline_generator.domain.validation import validate
+from groundline_tests.generator.messages import numbered
+
+NUMBER = error_pb2.NUMBER_NOT_SUPPORTED
+NAME = error_pb2.NAME_NOT_SUPPORTED
+DENIED = error_pb2.CONTRADICTED_SENTENCE
+
+DN_4 = (
+    "# DN-4\n\nTighten the screws of the DN-4 with a torque of 1.8 Nm. Do not close the outlet valve during "
+    "operation. Clara Voss tested it in Kiel in 2019. The pump delivers 1,200 litres in 3 hours."
+)
+DN_6 = "# DN-6\n\nTighten the screws of the DN-6 with a torque of 2.8 Nm. It weighs twelve kilograms."
+GERMAN = (
+    "Die Schrauben des DN-4 werden mit 1,8 Nm angezogen. Schließen Sie das Auslassventil im Betrieb nicht. "
+    "Geprüft wurde das Gerät in Kiel. Die Pumpe fördert 1.200 Liter in drei Stunden."
+)
+
+
+def reasons(answer: str, *texts: str) -> Sequence[int]:
+    passages = {number: numbered(number, text) for number, text in enumerate(texts, start=1)}
+    marked = CitedAnswer(f"{answer} {''.join(f'[{number}]' for number in passages)}", passages)
+    validation = validate("What of the DN-4?", marked, chat_pb2.FINISH_REASON_STOP)
+    found = [issue.reason for issue in validation.issues if issue.reason != error_pb2.LOW_RELEVANCE]
+    assert validation.grounded == (not found)
+    assert validation.supported_share == (0 if found else 1)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ("Tighten the screws of the DN-4 with a torque of 3.8 Nm.", NUMBER),
+        ("Tighten the screws of the DN-4 with a torque of 1.8 kNm.", NUMBER),
+        ("Tighten the screws of the DN-4 with a torque of 2.8 Nm.", NUMBER),
+        ("Tighten the screws of the DN-5 with a torque of 1.8 Nm.", NAME),
+        ("Close the outlet valve during operation.", DENIED),
+        ("Clara Voss did not test it in Kiel in 2019.", DENIED),
+        ("Clara Voss tested it in Hamburg in 2019.", NAME),
+        ("Clara Vogel tested it in Kiel in 2019.", NAME),
+        ("Clara Voss tested it in Kiel in 2018.", NUMBER),
+        ("The pump delivers 1,200 litres in 3 days.", NUMBER),
+        ("The pump delivers 1,200 litres in five hours.", NUMBER),
+    ],
+)
+def test_what_stands_otherwise_in_the_passage_is_named(answer: str, reason: int) -> None:
+    assert reasons(answer, DN_4, "Nothing else is known of its screws.") == [reason]
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ("Die Schrauben des DN-4 werden mit 2,8 Nm angezogen.", NUMBER),
+        ("Schließen Sie das Auslassventil im Betrieb.", DENIED),
+        ("Geprüft wurde das Gerät in Hamburg.", NAME),
+        ("Die Pumpe fördert 1.200 Liter in vier Stunden.", NUMBER),
+    ],
+)
+def test_what_stands_otherwise_in_a_german_passage_is_named(answer: str, reason: int) -> None:
+    assert reasons(answer, GERMAN) == [reason]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "The DN-4's screws are tightened with a torque of 1.8 Nm.",
+        "Tighten the DN-4's screws with 1.8 newton metres.",
+        "Never close the outlet valve during operation.",
+        "In 2019 it was tested in Kiel by Clara Voss.",
+        "The pump delivers 1200 litres in three hours.",
+    ],
+)
+def test_a_paraphrase_is_grounded(answer: str) -> None:
+    assert reasons(answer, DN_4) == []
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Mit 1,8 Nm werden die Schrauben des DN-4 angezogen.",
+        "Das Auslassventil im Betrieb nicht schließen.",
+        "Die Pumpe fördert 1200 Liter in 3 Stunden.",
+    ],
+)
+def test_a_german_paraphrase_is_grounded(answer: str) -> None:
+    assert reasons(answer, GERMAN) == []
+
+
+def test_another_devices_number_is_not_this_ones() -> None:
+    assert reasons("Tighten the screws of the DN-4 with a torque of 2.8 Nm.", DN_4, DN_6) == [NUMBER]
+    assert reasons("Tighten the screws of the DN-6 with a torque of 2.8 Nm.", DN_4, DN_6) == []
+
+
+def test_a_year_within_a_range_is_read_out_of_it() -> None:
+    passage = "The school took its new name in the academic year 2018–19."
+    assert reasons("The school took its new name in the academic year 2018–2019.", passage) == []
+    assert reasons("The school took its new name in the academic year 2020–2021.", passage) == [NUMBER]
