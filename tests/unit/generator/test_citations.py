@@ -1,5 +1,5 @@
 import pytest
-from groundline_generator.domain.citations import CitedAnswer
+from groundline_generator.domain.checking.citations import CitedAnswer
 from groundline_tests.generator.messages import numbered
 
 PASSAGES = {

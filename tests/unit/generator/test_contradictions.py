@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 from groundline.v1 import chat_pb2, error_pb2
-from groundline_generator.domain.citations import CitedAnswer
-from groundline_generator.domain.validation import validate
+from groundline_generator.domain.checking.citations import CitedAnswer
+from groundline_generator.domain.checking.validation import validate
 from groundline_tests.generator.messages import numbered
 
 NUMBER = error_pb2.NUMBER_NOT_SUPPORTED

@@ -32,6 +32,39 @@ def test_a_question_that_no_passage_speaks_of_is_refused(query: str) -> None:
     assert result.relevance < 0.4
 
 
+TORQUE = numbered(
+    3,
+    "Tighten the cover of the DN-4 with a torque of 1.8 Nm. Clara Voss approved it in Kiel in 2019.",
+    title="DN-4",
+)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "With which torque is the cover of the DN-5 tightened?",
+        "Who approved the cover of the DN-4 in 2018?",
+        "In which year was the DN-4's cover approved in Hamburg?",
+        "Wer hat die Abdeckung in Hamburg approved?",
+    ],
+)
+def test_a_question_about_another_subject_is_refused(query: str) -> None:
+    assert answers(query, [TORQUE, PORTS]).extracts == ()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "With which torque is the cover of the DN-4 tightened?",
+        "With which torque is the cover of the DN 4 tightened?",
+        "Who approved the cover of the DN-4 in 2019?",
+        "What did Clara Vos approve in Kiel?",
+    ],
+)
+def test_a_question_about_the_subject_is_answered_a_typing_error_aside(query: str) -> None:
+    assert [extract.number for extract in answers(query, [TORQUE, PORTS]).extracts][:1] == [3]
+
+
 def test_headings_alone_are_not_an_answer() -> None:
     assert answers("backup retention", [numbered(1, "# Backup retention")]).extracts == ()
 

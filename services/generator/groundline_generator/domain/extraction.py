@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from itertools import chain
 from typing import Final
 
@@ -20,6 +21,15 @@ from groundline_generator.domain.language import content_terms, guess_language
 from groundline_generator.domain.markers import without_markers
 from groundline_generator.domain.reading import Reading, Sentence, read
 from groundline_generator.domain.segments import Kind
+from groundline_generator.domain.signs import (
+    COUNTED,
+    beginning,
+    designated,
+    designations,
+    names,
+    quantities,
+    words,
+)
 
 __all__ = ["Extract", "Extraction", "extract"]
 
@@ -44,6 +54,12 @@ _SIMILARITY_SHARE: Final = 1 / 2
 _GERMAN_NOUN_WEIGHT: Final = 1.5
 """Weight of German nouns, which have a capital and name what a question is about; verbs and adjectives are
 rephrased more often."""
+
+_OTHER_SUBJECT: Final = 0.5
+"""Factor of the relevance where the passages speak of others than the question."""
+
+_TYPING_ERROR: Final = 0.8
+"""Minimum similarity (difflib's ratio) of a name to one that is spelled right."""
 
 _FURTHER_SHARE: Final = 0.7
 """Minimum score of a further sentence, as a share of the best."""
@@ -165,14 +181,35 @@ def extract(
         (candidate for candidate in candidates if candidate.sentence.segment.kind is not Kind.HEADING),
         key=lambda candidate: (-candidate.score, candidate.passage, candidate.position),
     )
-    if not quotable or quotable[0].relevance < min_relevance:
-        return Extraction((), max((c.relevance for c in quotable), default=0.0))
+    relevance = quotable[0].relevance if quotable else 0.0
+    if relevance >= min_relevance and _is_of_others(query, language, passages):
+        relevance *= _OTHER_SUBJECT
+    if not quotable or relevance < min_relevance:
+        return Extraction((), relevance)
     chosen = _in_reading_order(_choose(quotable, max_sentences))
     extracts = tuple(
         Extract(passages[c.passage].number, _quotation(c), c.sentence.segment.kind is Kind.CODE)
         for c in chosen
     )
-    return Extraction(extracts, quotable[0].relevance)
+    return Extraction(extracts, relevance)
+
+
+def _is_of_others(query: str, language: str | None, passages: Sequence[pb.NumberedPassage]) -> bool:
+    """Tell whether no passage has some number, designation or name of the question, a typing error aside."""
+    text = "\n".join(f"{passage.title}\n{passage.context}\n{passage.text}" for passage in passages)
+    numbers = [quantity for quantity in quantities(query) if quantity.shown not in COUNTED]
+    held = list(quantities(text)) if numbers else []
+    if any(not any(one.is_of_value(number) for one in held) for number in numbers):
+        return True
+    known = designations(text)
+    if any(key not in known for _, key in designated(query)):
+        return True
+    begun = words(text)
+    missing = [name for name in names(query, language) if beginning(name) not in begun]
+    if not missing:
+        return False
+    spoken = frozenset(text.split())
+    return any(not get_close_matches(name, spoken, 1, _TYPING_ERROR) for name in missing)
 
 
 def _candidates(

@@ -14,9 +14,9 @@ from groundline_runtime.errors import GroundlineError, InternalError
 from opentelemetry import trace
 
 from groundline_generator.domain.calls import ModelFinished
-from groundline_generator.domain.citations import CitedAnswer
+from groundline_generator.domain.checking.citations import CitedAnswer
+from groundline_generator.domain.checking.validation import validate
 from groundline_generator.domain.markers import MarkerFilter
-from groundline_generator.domain.validation import validate
 from groundline_generator.ports import AnswerModel
 from groundline_generator.service.concurrency import computed
 from groundline_generator.service.judging import FaithfulnessJudge

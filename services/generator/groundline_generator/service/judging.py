@@ -13,7 +13,7 @@ from groundline_runtime.errors import InternalError
 from pydantic import BaseModel, Field
 
 from groundline_generator.domain.calls import ModelCall, ModelChoice
-from groundline_generator.domain.citations import CitedAnswer, Claim
+from groundline_generator.domain.checking.citations import CitedAnswer, Claim
 from groundline_generator.domain.fences import fenced, new_nonce
 from groundline_generator.domain.prompting import beginning
 from groundline_generator.ports import ChatModel

@@ -5,7 +5,7 @@ from typing import Final
 
 from groundline.v1 import chat_pb2, error_pb2
 
-from groundline_generator.domain.citations import CitedAnswer
+from groundline_generator.domain.checking.citations import CitedAnswer
 from groundline_generator.domain.language import content_terms, guess_language
 
 __all__ = ["validate"]

@@ -9,7 +9,7 @@ from typing import Final
 from groundline.v1 import chat_pb2
 from groundline.v1 import generator_service_pb2 as pb
 
-from groundline_generator.domain.contradictions import Contradiction, Statement, contradiction
+from groundline_generator.domain.checking.contradictions import Contradiction, Statement, contradiction
 from groundline_generator.domain.language import content_terms, guess_language
 from groundline_generator.domain.markers import masked
 from groundline_generator.domain.reading import Reading, read

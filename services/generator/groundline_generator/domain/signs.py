@@ -1,0 +1,114 @@
+"""Signs that a paraphrase keeps: numbers with their units, designations, and names."""
+
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+__all__ = ["COUNTED", "Quantity", "beginning", "designated", "designations", "names", "quantities", "words"]
+
+_NUMBER: Final = re.compile(
+    r"(?:(?<![\w.,:/$€£-])|(?<=\d[-–—/]))(\d+(?:[.,:]\d+)*)(?:st|nd|rd|th)?(?!\w)"
+    r"(?:[ \u00a0\u202f-]?([^\W\d_]+[²³]?|[%‰€$£]|°[CF]?))?"
+    r"|(?<!\w)([€$£])(\d+(?:[.,]\d+)*)"
+)
+_SHORT_YEAR: Final = re.compile(r"(\d\d)(\d\d)[-–—/](\d\d)(?!\d)")
+_COMPOUND: Final = re.compile(r"newton[ -]met", re.IGNORECASE)
+_ATTACHED: Final = re.compile(r"(?<![\w.,:/-])(\d+(?:[.,]\d+)*)([^\W\d_]{1,4}[²³]?)(?!\w)")
+_DESIGNATION: Final = re.compile(r"(?<![\w-])(?=[\w-]*[A-ZÄÖÜ])(?=[\w-]*\d)([^\W_]+(?:-[^\W_]+)*)(?![\w-])")
+_WORD: Final = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_PLACED: Final = frozenset(["in", "aus", "nach", "von", "bei", "durch", "bis"])
+"""German words before a name: a noun without an article is seldom behind them."""
+
+_WITHIN: Final = " \t\n\u00a0-'\"“„(,"
+"""What may stand between two words without a sentence's beginning."""
+
+
+def _listed(name: str) -> dict[str, str]:
+    """Return the first word of each line of a file, by each word of the line."""
+    lines = (files("groundline_generator.domain") / name).read_text(encoding="utf-8").splitlines()
+    return {word: line.split()[0] for line in lines for word in line.split()}
+
+
+_UNITS: Final = _listed("units.txt")
+COUNTED: Final = _listed("number_words.txt")
+
+
+class Quantity(NamedTuple):
+    """A number with what it may mean, since 1,800 is both 1800 and 1.8, and its unit if one is known."""
+
+    shown: str
+    values: frozenset[str]
+    unit: str | None
+
+    def is_of_value(self, other: "Quantity") -> bool:
+        return not self.values.isdisjoint(other.values)
+
+
+def quantities(text: str) -> Iterator[Quantity]:
+    """Yield numbers in digits with their units, then small ones in words, each kind in the text's order."""
+    text = _COMPOUND.sub("newtonmet", _SHORT_YEAR.sub(r"\1\2-\1\3", text))
+    for match in _NUMBER.finditer(text):
+        number = match.group(1) or match.group(4)
+        unit = _UNITS.get((match.group(2) or match.group(3) or "").casefold())
+        yield Quantity(match.group().strip() if unit else number, _values(number), unit)
+    for match in _ATTACHED.finditer(text):
+        if unit := _UNITS.get(match.group(2).casefold()):
+            yield Quantity(match.group(), _values(match.group(1)), unit)
+    for word, following in pairwise((*_WORD.findall(text), "")):
+        if value := COUNTED.get(word.casefold()):
+            yield Quantity(word.casefold(), frozenset((value,)), _UNITS.get(following.casefold()))
+
+
+def _values(number: str) -> frozenset[str]:
+    """Return the readings of a number's points and commas: as decimals, and as marks of thousands."""
+    if re.fullmatch(r"\d{1,3}(?:[.,]\d{3})+", number):
+        return frozenset((re.sub(r"[.,]", "", number), _decimal(number)))
+    return frozenset((_decimal(number),))
+
+
+def _decimal(number: str) -> str:
+    whole, mark, rest = number.replace(",", ".").rpartition(".")
+    if not mark:
+        return rest.lstrip("0") or "0"
+    # Of a number such as 1.234,5 only the last mark is of decimals; a version or a date keeps its points.
+    if whole.count(".") and len(set(re.findall(r"[.,]", number))) == 2:
+        whole = whole.replace(".", "")
+    rest = rest.rstrip("0") if "." not in whole else rest
+    return f"{whole.lstrip('0') or '0'}.{rest}".rstrip(".")
+
+
+def designated(text: str) -> Iterator[tuple[str, str]]:
+    """Yield designations of letters and digits, such as DN-4, as written and as they are compared."""
+    for match in _DESIGNATION.finditer(text):
+        attached = _ATTACHED.fullmatch(match.group())
+        if attached is None or attached.group(2).casefold() not in _UNITS:
+            yield match.group(), match.group().replace("-", "").casefold()
+
+
+def designations(text: str) -> frozenset[str]:
+    """Return designations as they are compared, DN 4 as DN-4."""
+    joined = re.sub(r"(?<=[A-ZÄÖÜ]) (?=\d)", "", text)
+    return frozenset(key for written in (text, joined) for _, key in designated(written))
+
+
+def names(text: str, language: str | None) -> Iterator[str]:
+    """Yield words written with a capital that no sentence begins with; in German, where each noun has one,
+    only those behind a preposition of place."""
+    for before, token in pairwise(_WORD.finditer(text)):
+        word, previous = token.group(), before.group()
+        if not word[0].isupper() or len(word) < 3 or text[before.end() : token.start()].strip(_WITHIN):
+            continue
+        if language == "english" or previous in _PLACED:
+            yield word
+
+
+def beginning(word: str) -> str:
+    """Return what forms of a name share: Iran, Iranian."""
+    return word.casefold()[:4]
+
+
+def words(text: str) -> frozenset[str]:
+    """Return the beginnings of all words, to look names up in."""
+    return frozenset(beginning(word) for word in _WORD.findall(text))
