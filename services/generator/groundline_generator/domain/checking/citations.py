@@ -9,7 +9,7 @@ from typing import Final
 from groundline.v1 import chat_pb2
 from groundline.v1 import generator_service_pb2 as pb
 
-from groundline_generator.domain.checking.contradictions import Contradiction, Statement, contradiction
+from groundline_generator.domain.checking.contradictions import Contradiction, Said, Statement, contradiction
 from groundline_generator.domain.language import content_terms, guess_language
 from groundline_generator.domain.markers import masked
 from groundline_generator.domain.reading import Reading, read
@@ -54,6 +54,7 @@ class CitedAnswer:
         self.text = text
         self.passages = passages
         self._evidence = {number: _Evidence(passage) for number, passage in passages.items()}
+        self._said: dict[tuple[tuple[int, ...], str | None], Said] = {}
 
     @cached_property
     def claims(self) -> Sequence[Claim]:
@@ -85,19 +86,21 @@ class CitedAnswer:
 
     def supports(self, claim: Claim) -> bool:
         """Tell whether the passages that a claim cites hold its terms; if it cites none, any may."""
-        evidence = self._cited(claim)
+        evidence = [self._evidence[number] for number in self._cited(claim)]
         return bool(evidence) and _is_supported(claim.text, evidence)
 
     def contradiction(self, claim: Claim) -> Contradiction | None:
         """Return what a claim says otherwise than the passages that it cites; if it cites none, than all."""
-        evidence = self._cited(claim)
-        language = guess_language(claim.text) or next((each.language for each in evidence), None)
-        said = [statement for each in evidence for statement in each.statements(language)]
-        return contradiction(claim.text, said, language)
+        cited = self._cited(claim)
+        languages = [self._evidence[number].language for number in cited]
+        language = guess_language(claim.text) or next(iter(languages), None)
+        if (cited, language) not in self._said:
+            found = (self._evidence[number].statements(language) for number in cited)
+            self._said[cited, language] = Said([statement for each in found for statement in each])
+        return contradiction(claim.text, self._said[cited, language], language)
 
-    def _cited(self, claim: Claim) -> "list[_Evidence]":
-        cited = [self._evidence[number] for number in claim.numbers if number in self._evidence]
-        return cited or list(self._evidence.values())
+    def _cited(self, claim: Claim) -> tuple[int, ...]:
+        return tuple(number for number in claim.numbers if number in self._evidence) or tuple(self._evidence)
 
 
 def _claims(answer: str) -> Iterator[Claim]:

@@ -6,6 +6,7 @@ them, a word in place of another counts, and elsewhere only what must be said in
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from groundline.v1 import error_pb2
@@ -22,7 +23,7 @@ from groundline_generator.domain.signs import (
     words,
 )
 
-__all__ = ["Contradiction", "Statement", "contradiction"]
+__all__ = ["Contradiction", "Said", "Statement", "contradiction"]
 
 
 class Statement(NamedTuple):
@@ -32,6 +33,29 @@ class Statement(NamedTuple):
     text: str
     terms: Sequence[str]
     about: str
+
+
+class Said:
+    """All sentences of the passages that a claim cites, and their signs, read once for each such set."""
+
+    def __init__(self, statements: Sequence[Statement]) -> None:
+        self.statements = statements
+
+    @cached_property
+    def _text(self) -> str:
+        return " ".join(f"{statement.about} {statement.text}" for statement in self.statements)
+
+    @cached_property
+    def quantities(self) -> Sequence[Quantity]:
+        return tuple(quantities(self._text))
+
+    @cached_property
+    def designations(self) -> frozenset[str]:
+        return designations(self._text)
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        return words(self._text)
 
 
 class Contradiction(NamedTuple):
@@ -52,6 +76,9 @@ _ABOUT_ELSE: Final = 0.5
 
 The three were set by looking at falsified sentences of xquad and at claims of FEVER; they are not fitted."""
 
+_AS_NEAR: Final = 0.05
+"""Maximum difference of two sentences' shares of a claim's terms by which they are equally near to it."""
+
 _NEGATED_TERMS: Final = 3
 """How many terms behind its word, or before it where none follow, a negation is taken to deny."""
 
@@ -65,23 +92,23 @@ _NO_DENIAL: Final = re.compile(
 )
 
 
-def contradiction(claim: str, said: Sequence[Statement], language: str | None) -> Contradiction | None:
-    """Return the first thing that the statements do not bear out, if the rules find one: a number or unit, a
-    designation, a name, or whether it is so at all.
-
-    `said` are all sentences of the passages that the claim cites; `language` that of the claim, if known.
-    """
+def contradiction(claim: str, said: Said, language: str | None) -> Contradiction | None:
+    """Return the first thing that the passages do not bear out, if the rules find one: a number or unit, a
+    designation, a name, or whether it is so at all. `language` is that of the claim, if known."""
     wanted = frozenset(content_terms(claim, language))
-    if not wanted or not said:
+    if not wanted or not said.statements:
         return None
-    shares = [_share(wanted, statement.terms) for statement in said]
+    shares = [_share(wanted, statement.terms) for statement in said.statements]
     best = max(shares)
-    nearest = [statement for statement, share in zip(said, shares, strict=True) if share >= best - 0.05]
-    everything = " ".join(f"{statement.about} {statement.text}" for statement in said)
+    nearest = [
+        statement
+        for statement, share in zip(said.statements, shares, strict=True)
+        if share >= best - _AS_NEAR
+    ]
     return (
-        _wrong_quantity(claim, said, wanted, language, everything)
-        or _unknown_designation(claim, nearest[0], everything)
-        or (_wrong_name(claim, nearest[0], everything, best, language) if best >= _RECOGNISED else None)
+        _wrong_quantity(claim, said, wanted, language)
+        or _unknown_designation(claim, nearest[0], said)
+        or (_wrong_name(claim, nearest[0], said, best, language) if best >= _RECOGNISED else None)
         or (_negated(claim, nearest, language) if best >= _NEARLY_SAID else None)
     )
 
@@ -91,21 +118,16 @@ def _share(wanted: frozenset[str], terms: Iterable[str]) -> float:
 
 
 def _wrong_quantity(
-    claim: str,
-    said: Sequence[Statement],
-    wanted: frozenset[str],
-    language: str | None,
-    everything: str,
+    claim: str, said: Said, wanted: frozenset[str], language: str | None
 ) -> Contradiction | None:
-    held = list(quantities(everything))
     for quantity in quantities(claim):
-        same = [one for one in held if one.is_of_value(quantity)]
+        same = [one for one in said.quantities if one.is_of_value(quantity)]
         # A count in words may sum up what a passage enumerates.
         if not (same or quantity.shown in COUNTED):
             return Contradiction(error_pb2.NUMBER_NOT_SUPPORTED, quantity.shown)
         if same and quantity.unit and all(one.unit not in (None, quantity.unit) for one in same):
             return Contradiction(error_pb2.NUMBER_NOT_SUPPORTED, quantity.shown)
-        if _is_of_something_else(quantity, claim, said, wanted, language):
+        if _is_of_something_else(quantity, claim, said.statements, wanted, language):
             return Contradiction(error_pb2.NUMBER_NOT_SUPPORTED, quantity.shown)
     return None
 
@@ -134,9 +156,8 @@ def _is_of_something_else(
     return here < _ABOUT_ELSE and elsewhere >= _NEARLY_SAID
 
 
-def _unknown_designation(claim: str, nearest: Statement, everything: str) -> Contradiction | None:
-    known = designations(everything)
-    unknown = (shown for shown, key in designated(claim) if key not in known)
+def _unknown_designation(claim: str, nearest: Statement, said: Said) -> Contradiction | None:
+    unknown = (shown for shown, key in designated(claim) if key not in said.designations)
     shown = next(unknown, None) or _replaced_designation(claim, nearest)
     return Contradiction(error_pb2.NAME_NOT_SUPPORTED, shown) if shown else None
 
@@ -154,11 +175,11 @@ def _form(key: str) -> str:
 
 
 def _wrong_name(
-    claim: str, nearest: Statement, everything: str, share: float, language: str | None
+    claim: str, nearest: Statement, said: Said, share: float, language: str | None
 ) -> Contradiction | None:
     """Find a name that no passage has: in what is nearly a sentence of theirs, or in another name's place."""
-    known, spoken = words(everything), words(claim)
-    missing = next((name for name in names(claim, language) if beginning(name) not in known), None)
+    spoken = words(claim)
+    missing = next((name for name in names(claim, language) if beginning(name) not in said.words), None)
     replaced = any(beginning(name) not in spoken for name in names(nearest.text, language))
     if missing is None or not (replaced or share >= _NEARLY_SAID):
         return None
