@@ -30,8 +30,8 @@ def service_cluster(name: str, settings: GatewaySettings) -> Node:
         # 4.5 s.
         (options,) = cluster["typed_extension_protocol_options"].values()
         if name == "retriever":
-            # What a process refuses costs it as much as a part of a search: more than it can answer is
-            # refused in front of it. Chats are not bounded so, since most of them wait for a model.
+            # A refusal costs the process part of what a search does, so Envoy refuses in its place. Chats
+            # have no such bound, since most of them wait for a model.
             thresholds = cluster["circuit_breakers"]["thresholds"][0]
             thresholds["max_requests"] = settings.max_searches_under_way
         http2 = options["explicit_http_config"]["http2_protocol_options"]

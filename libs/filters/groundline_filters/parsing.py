@@ -52,11 +52,13 @@ _NAMED: Final = ("$eq", "$ne", "$in", "$nin")
 _TEXTS: Final[Mapping[str, NamingField]] = {f"${text.value}": text for text in NamingField}
 _PREFIX: Final = "$prefix"
 
-# Of a chunk whose text goes over a page's end: its first and last page, and all of them.
+# Metadata of a chunk whose text continues on another page: its first page, its last, and the list of all.
 _PAGE: Final = ("page",)
 _LAST_PAGE: Final = ("lastPage",)
 _PAGES: Final = ("pages",)
 _MAX_PAGES: Final = 100
+"""Maximum pages in one condition; each of them is a condition of its own."""
+
 _TIMES: Final[Mapping[str, type[Updated] | type[Created]]] = {
     "$update_time": Updated,
     "$create_time": Created,

@@ -72,7 +72,7 @@ _KNOWN: Final = """
     WHERE chunk_id IN ((SELECT min(chunk_id) FROM {table}), (SELECT max(chunk_id) FROM {table}))
         AND {terms}::text <> '{{}}'
 """
-# As many as it ranks at all tell nothing of a row that is not among them.
+# A search that reaches the engine's limit of hits does not tell whether a row that is missing would be found.
 _FINDS: Final = f"""
     SELECT coalesce(bool_or(chunk_id = $2), false) OR count(*) = {_MOST} FROM ({{search}}) AS best
 """  # noqa: S608
