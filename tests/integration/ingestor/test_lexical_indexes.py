@@ -193,7 +193,7 @@ async def test_a_rebuild_that_fails_rests_and_leaves_the_others_alone(
 ) -> None:
     broken = await filled(pool)
     async with acquire(pool) as connection:
-        # The name belongs to something that is no index, so that none can be built.
+        # A table has the index's name, so that none can be built.
         await connection.execute(f"DROP INDEX {chunk_table(broken)}_bm25")
         await connection.execute(f"CREATE TABLE {chunk_table(broken)}_bm25 ()")
         whole = await create_partition(connection, PgSearchIndex(), None, KIND._replace(language="german"))

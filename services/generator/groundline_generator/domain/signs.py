@@ -22,7 +22,7 @@ _PLACED: Final = frozenset(["in", "aus", "nach", "von", "bei", "durch", "bis"])
 """German words before a name: a noun without an article is seldom behind them."""
 
 _WITHIN: Final = " \t\n\u00a0-'\"“„(,"
-"""What may stand between two words without a sentence's beginning."""
+"""Characters that may stand between two words of one sentence."""
 
 
 def _listed(name: str) -> dict[str, str]:

@@ -66,7 +66,7 @@ class Contradiction(NamedTuple):
 
 
 _NEARLY_SAID: Final = 0.7
-"""Share of a claim's terms in one sentence from which a different word replaces one and is no paraphrase."""
+"""Share of a claim's terms in one sentence from which a different word is taken to contradict it."""
 
 _RECOGNISED: Final = 0.5
 """Share of a claim's terms in one sentence from which a name in it may stand for another of the claim."""
@@ -94,7 +94,7 @@ _NO_DENIAL: Final = re.compile(
 
 def contradiction(claim: str, said: Said, language: str | None) -> Contradiction | None:
     """Return the first thing that the passages do not bear out, if the rules find one: a number or unit, a
-    designation, a name, or whether it is so at all. `language` is that of the claim, if known."""
+    designation, a name, or whether it is so at all. `language` is the claim's, if known."""
     wanted = frozenset(content_terms(claim, language))
     if not wanted or not said.statements:
         return None
