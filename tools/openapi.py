@@ -11,6 +11,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from inspect import cleandoc
 from itertools import batched
 from typing import Any, Final
 
@@ -258,7 +259,7 @@ class OpenApiBuilder:
         fields = [
             field for field in message.fields if field.name not in self._sent.get(message.full_name, ())
         ]
-        rules = [f"{rule.__doc__}" for rule in rules_of(message.full_name)]
+        rules = [cleandoc(str(rule.__doc__)) for rule in rules_of(message.full_name)]
         schema: Json = {
             "type": "object",
             "description": "\n\n".join([self._comments[message.full_name], *rules]),

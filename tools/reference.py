@@ -8,6 +8,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from inspect import cleandoc
 from pathlib import Path
 from typing import Final
 
@@ -136,7 +137,7 @@ def message(one: DescriptorProto, full_name: str, comments: Comments, path: Path
         lines.append(f"| {shown} |")
     if one.field:
         lines.append("")
-    lines += spaced(f"Rule: {rule.__doc__}" for rule in rules_of(full_name))
+    lines += spaced(f"Rule: {cleandoc(str(rule.__doc__))}" for rule in rules_of(full_name))
     yield "\n".join(lines)
     for index, nested in enumerate(one.nested_type):
         if not nested.options.map_entry:
