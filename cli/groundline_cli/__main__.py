@@ -12,6 +12,7 @@ from groundline_cli.commands.collections import collections, create, reindex, up
 from groundline_cli.commands.completion import completion
 from groundline_cli.commands.crawl import crawl
 from groundline_cli.commands.doctor import doctor
+from groundline_cli.commands.env import env
 from groundline_cli.commands.eval import evaluate
 from groundline_cli.commands.gateway import CommandFailedError
 from groundline_cli.commands.ingest import ingest, sync
@@ -109,6 +110,7 @@ for _command in (
     doctor,
     document,
     documents,
+    env,
     evaluate,
     ingest,
     jobs,

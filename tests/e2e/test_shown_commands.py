@@ -49,8 +49,8 @@ async def run(program: list[str], folder: Path, environment: dict[str, str]) -> 
 
 @pytest.fixture
 def environment(stack: Stack, tmp_path: Path) -> dict[str, str]:
-    """Return the environment of a newcomer's terminal in the project's folder, which `tmp_path` stands
-    for."""
+    """Return the environment of a newcomer's terminal in the project's folder, which `tmp_path` stands for:
+    nothing of it names the gateway or a key."""
     (tmp_path / ".venv").symlink_to(sys.prefix)
     (tmp_path / ".groundline").symlink_to(stack.data_dir)
     (tmp_path / "examples").symlink_to(EXAMPLES)
@@ -60,8 +60,6 @@ def environment(stack: Stack, tmp_path: Path) -> dict[str, str]:
         "HOME": str(tmp_path),
         "PATH": f"{sys.prefix}/bin{os.pathsep}{os.environ['PATH']}",
         "LANG": "C.UTF-8",
-        "GROUNDLINE_GATEWAY_URL": stack.ready["gateway"],
-        "GROUNDLINE_API_KEY": stack.ready["api_key"],
     }
 
 

@@ -158,8 +158,48 @@ def test_a_gateway_that_is_set_comes_before_profiles(tmp_path: Path, config_file
     assert found == Connection("https://set.example", "key")
 
 
+@pytest.fixture
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an empty working directory; nothing of the environment names a gateway."""
+    for name in [name for name in os.environ if name.startswith("GROUNDLINE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr("groundline_cli.commands.gateway.CONFIG_FILE", tmp_path / "config.toml")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_without_any_gateway_the_shell_gets_nothing_to_evaluate(bare: Path) -> None:
+    printed = CliRunner().invoke(cli, ["env"])
+    assert printed.exit_code == 2
+    assert printed.stdout == ""
+    assert "GROUNDLINE_GATEWAY_URL" in printed.stderr
+
+
+@pytest.mark.parametrize("key", ["local-key", "$(echo x) `y` '\"; exit 1 #"])
+def test_a_shell_gets_the_gateway_and_the_key_as_they_are(bare: Path, key: str) -> None:
+    write_ready_file(bare, {"gateway": "http://127.0.0.1:8080", "api_key": key})
+    printed = CliRunner().invoke(cli, ["env"])
+    assert printed.exit_code == 0
+    script = 'eval "$1"; printf "%s\\n" "$GROUNDLINE_GATEWAY_URL" "$GROUNDLINE_API_KEY"; export -p'
+    evaluated = subprocess.run(
+        ["bash", "-c", script, "bash", printed.stdout], capture_output=True, text=True, check=True
+    )
+    assert evaluated.stdout.splitlines()[:2] == ["http://127.0.0.1:8080", key]
+    assert "declare -x GROUNDLINE_API_KEY=" in evaluated.stdout
+
+
+def test_a_shell_gets_what_a_command_with_the_same_options_calls(bare: Path) -> None:
+    write_ready_file(bare, {"gateway": "http://127.0.0.1:8080", "api_key": "local-key"})
+    options = ["--gateway", "https://other.example/", "--api-key", "key"]
+    printed = CliRunner().invoke(cli, ["env", *options])
+    assert printed.stdout.splitlines() == [
+        "export GROUNDLINE_GATEWAY_URL=https://other.example",
+        "export GROUNDLINE_API_KEY=key",
+    ]
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_is_told_how_to_complete_commands(shell: str) -> None:
+def test_a_shell_is_is_told_how_to_complete_commands(shell: str) -> None:
     printed = CliRunner().invoke(cli, ["completion", shell], prog_name="groundline")
     assert printed.exit_code == 0
     assert f"_GROUNDLINE_COMPLETE={shell}_complete" in printed.output

@@ -145,6 +145,9 @@ def check(arguments: Sequence[str], api: Mapping[str, Any]) -> None:
     elif program == "export":
         for assignment in rest:
             check_variable(assignment.partition("=")[0])
+    elif program == "eval":
+        (text,) = rest
+        check(words(text.removeprefix("$(").removesuffix(")")), api)
     elif program == "kubectl" and "-k" in rest:
         assert (ROOT / rest[rest.index("-k") + 1]).is_dir()
     elif program == "docker":
@@ -265,6 +268,18 @@ def test_every_setting_that_is_named_exists(page: Path) -> None:
     assert set(named) - settings() == set()
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_a_page_sets_the_gateway_and_the_key_before_it_uses_them(page: Path) -> None:
+    are_set = False
+    for block in blocks(page):
+        for command in block.commands() if block.language in ("sh", "console") else ():
+            are_set = (
+                are_set
+                or re.search(r"groundline env\b|^export GROUNDLINE_GATEWAY_URL=", command.text) is not None
+            )
+            assert are_set or not re.search(r"\$GROUNDLINE_(API_KEY|GATEWAY_URL)", command.text), block.place
+
+
 def test_every_reason_has_a_place_among_the_troubles() -> None:
     page = (ROOT / "docs/troubleshooting.md").read_text()
     places = {name.upper() for name in re.findall(r'<a id="(\w+)"></a>', page)}
@@ -286,6 +301,7 @@ def test_every_reason_has_a_place_among_the_troubles() -> None:
         'curl "$GROUNDLINE_GATEWAY_URL/api/search" -d \'{"question": "x"}\'',
         'curl -X DELETE "$GROUNDLINE_GATEWAY_URL/api/search"',
         "groundlin ask",
+        'eval "$(groundline environment)"',
     ],
 )
 def test_a_mistake_is_found(wrong: str, api: Mapping[str, Any]) -> None:
