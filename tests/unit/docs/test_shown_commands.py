@@ -20,6 +20,7 @@ import pytest
 import settings_tables
 from groundline.v1 import error_pb2
 from groundline_cli.__main__ import cli
+from groundline_gateway.descriptors import exposed_services
 from groundline_runtime.settings import ServiceSettings
 from groundline_tests.shown import ROOT, Block, blocks, words
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
@@ -253,6 +254,28 @@ def defines(module: str, name: str) -> bool:
         tree = ast.parse(Path(spec.origin).read_text())
         return any(getattr(node, "name", None) == name for node in tree.body)
     return hasattr(loaded, name) or importlib.util.find_spec(f"{module}.{name}") is not None
+
+
+@pytest.mark.parametrize("block", [one for one in BLOCKS if one.language == "ts"], ids=lambda one: one.place)
+def test_shown_typescript_reads_fields_that_the_answers_have(block: Block) -> None:
+    assert unknown_fields(block.body) == set()
+
+
+def test_a_field_that_an_answer_lacks_is_found() -> None:
+    assert unknown_fields("const a = await client.answer({});\na.answer + a.text") == {"a.text"}
+
+
+def unknown_fields(code: str) -> set[str]:
+    """Return what the code reads of a client's answers and the contract does not have."""
+    found = set()
+    for name, method in re.findall(r"const (\w+) = await client\.(\w+)\(", code):
+        methods = (
+            service.methods_by_name.get(method[0].upper() + method[1:]) for service in exposed_services()
+        )
+        (rpc,) = filter(None, methods)
+        known = {field.json_name for field in rpc.output_type.fields}
+        found |= {f"{name}.{field}" for field in re.findall(rf"\b{name}\.(\w+)", code) if field not in known}
+    return found
 
 
 @pytest.mark.parametrize(
