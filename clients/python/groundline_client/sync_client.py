@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from pathlib import Path
+from os import PathLike
 from types import TracebackType
 from typing import Any, BinaryIO, Final, Self
 
@@ -332,7 +332,7 @@ class Client:
     def upload_document(
         self,
         collection_id: str,
-        content: Path | bytes | BinaryIO,
+        content: str | PathLike[str] | bytes | BinaryIO,
         *,
         uri: str = "",
         title: str = "",
@@ -345,6 +345,7 @@ class Client:
     ) -> UploadDocumentResponse:
         """Send one document of any size as it is; return the job that ingests it, and its item.
 
+        A `str` is a path, as is anything PathLike; a document's text goes as bytes, or by `ingest_documents`.
         The document is not held in memory. `on_progress` is told how many bytes have been sent, from 0 again
         when the upload is retried. An open file is sent from its current position; one that cannot be rewound
         is sent only once. Raises OSError too.

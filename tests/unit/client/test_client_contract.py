@@ -1,5 +1,6 @@
 """The client says what the contract says: every method, every field of a request, every model."""
 
+import asyncio
 import hashlib
 import inspect
 import json
@@ -7,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass
 from io import BytesIO
+from pathlib import Path, PurePath
 from typing import Any
 
 import httpx
@@ -293,3 +295,44 @@ def test_a_download_that_breaks_off_is_no_whole_document() -> None:
         pytest.raises(ProtocolError, match="broke off"),
     ):
         list(client.download_document("docs", UUID))
+
+
+def uploaded(content: Any) -> list[httpx.Request]:
+    """Upload the content with both clients; return the requests that came."""
+    requests: list[httpx.Request] = []
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        requests.append(request)
+        return answer("UploadDocument")
+
+    async def with_async() -> None:
+        async def handle_async(request: httpx.Request) -> httpx.Response:
+            await request.aread()
+            return handle(request)
+
+        async with AsyncClient(
+            "http://gateway", "key", transport=httpx.MockTransport(handle_async)
+        ) as client:
+            await client.upload_document("docs", content, uri="a.txt")
+
+    with Client("http://gateway", "key", transport=httpx.MockTransport(handle)) as client:
+        client.upload_document("docs", content, uri="a.txt")
+    asyncio.run(with_async())
+    return requests
+
+
+def test_a_file_that_does_not_exist_is_named_and_nothing_is_sent(tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing.txt")
+    transport = httpx.MockTransport(lambda _: pytest.fail("a request was sent"))
+    with (
+        Client("http://gateway", "key", transport=transport) as client,
+        pytest.raises(FileNotFoundError, match=r"missing\.txt"),
+    ):
+        client.upload_document("docs", missing, uri="a.txt")
+
+
+@pytest.mark.parametrize("kind", [str, Path, PurePath])
+def test_a_path_of_any_kind_is_uploaded(tmp_path: Path, kind: Callable[[Path], Any]) -> None:
+    file = tmp_path / "a.txt"
+    file.write_bytes(b"content")
+    assert [request.content for request in uploaded(kind(file))] == [b"content"] * 2

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import is_dataclass
 from io import BytesIO
+from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 from urllib.parse import urlsplit
@@ -79,11 +80,11 @@ def compact_json(value: Mapping[str, Any]) -> str:
 
 
 @contextmanager
-def opened(content: Path | bytes | BinaryIO) -> Iterator[BinaryIO]:
+def opened(content: str | PathLike[str] | bytes | BinaryIO) -> Iterator[BinaryIO]:
     """Provide the content as an open file; a path is closed afterwards. Raises OSError."""
     match content:
-        case Path():
-            with content.open("rb") as file:
+        case str() | PathLike():
+            with Path(content).open("rb") as file:
                 yield file
         case bytes():
             yield BytesIO(content)
