@@ -13,7 +13,6 @@ from groundline_runtime.context import remaining_seconds
 from groundline_runtime.errors import (
     GroundlineError,
     InternalError,
-    PermissionDeniedError,
     ResourceExhaustedError,
     UnavailableError,
 )
@@ -63,8 +62,8 @@ class ProviderApi:
     async def post(self, path: str, body: Any) -> Any:
         """Post a body and return the JSON of the answer.
 
-        Raises UnavailableError, ResourceExhaustedError, PermissionDeniedError, and InternalError if the API
-        refuses the request as wrong or does not answer JSON.
+        Raises UnavailableError, ResourceExhaustedError, and InternalError if the API refuses the key, refuses
+        the request as wrong, or does not answer JSON.
         """
         pause = FIRST_PAUSE_SECONDS
         for attempt in itertools.count(1):
@@ -107,7 +106,11 @@ class ProviderApi:
                 retry_after_seconds=_retry_after(response),
             )
         if status in (401, 403):
-            return PermissionDeniedError(reasons.refused, f"{self._name} does not accept the key")
+            # The key is the suite's: the caller lacks no permission.
+            return InternalError(
+                reasons.refused,
+                f"{self._name} does not accept the key; the operator has to correct it",
+            )
         if status >= 500:
             return UnavailableError(
                 reasons.failed,

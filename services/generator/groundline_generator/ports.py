@@ -49,8 +49,8 @@ class ChatModel(Protocol):
         stream.
 
         Raises ResourceExhaustedError (the provider's quota), UnavailableError (it is out of reach, failed, or
-        ended its stream early), FailedPreconditionError (it lacks the model, or refuses our key) and
-        InternalError (it refuses the request, or its answer cannot be read).
+        ended its stream early), FailedPreconditionError (it lacks the model) and InternalError (it refuses
+        our key or the request, or its answer cannot be read).
         """
         ...
 

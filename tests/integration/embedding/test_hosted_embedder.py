@@ -15,7 +15,6 @@ from groundline_embedding import Embedder, EmbeddingSettings, ModelError, create
 from groundline_runtime.errors import (
     GroundlineError,
     InternalError,
-    PermissionDeniedError,
     ResourceExhaustedError,
     UnavailableError,
 )
@@ -178,7 +177,7 @@ async def test_what_passes_is_tried_again_after_the_pause_that_is_asked_for(open
     [
         (429, ResourceExhaustedError),
         (500, UnavailableError),
-        (401, PermissionDeniedError),
+        (401, InternalError),
         (404, InternalError),
     ],
 )

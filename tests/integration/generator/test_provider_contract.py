@@ -1,6 +1,7 @@
 """Contract of every hosted provider, reached through its real SDK at a local server of its wire format."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
@@ -96,7 +97,8 @@ async def provider(request: pytest.FixtureRequest) -> AsyncIterator[Provider]:
     [
         (500, UnavailableError, "PROVIDER_UNAVAILABLE"),
         (503, UnavailableError, "PROVIDER_UNAVAILABLE"),
-        (401, FailedPreconditionError, "PROVIDER_ACCESS_DENIED"),
+        (401, InternalError, "PROVIDER_ACCESS_DENIED"),
+        (403, InternalError, "PROVIDER_ACCESS_DENIED"),
         (404, FailedPreconditionError, "MODEL_NOT_AVAILABLE"),
         (400, InternalError, "PROVIDER_REJECTED_REQUEST"),
     ],
@@ -109,6 +111,26 @@ async def test_a_failure_is_told_once_and_without_the_providers_words(
     assert failure.value.reason == reason
     assert "sesame" not in failure.value.message
     assert len(provider.server.requests) == 1  # the SDK's own retries are off
+
+
+@pytest.mark.parametrize(
+    ("details", "reason"),
+    [
+        ([{"reason": "API_KEY_INVALID"}], "PROVIDER_ACCESS_DENIED"),
+        ([None, {"reason": "OTHER"}], "PROVIDER_REJECTED_REQUEST"),
+        ({"reason": "API_KEY_INVALID"}, "PROVIDER_REJECTED_REQUEST"),
+        (None, "PROVIDER_REJECTED_REQUEST"),
+    ],
+)
+async def test_a_wrong_key_that_gemini_answers_with_400_is_told_from_a_wrong_request(
+    details: object, reason: str
+) -> None:
+    refusal = {"code": 400, "message": "no", "status": "INVALID_ARGUMENT", "details": details}
+    async with ProviderServer() as server:
+        provider = Provider(GeminiWire(), gemini_model, server)
+        with pytest.raises(InternalError) as failure:
+            await provider.answered(Reply([json.dumps({"error": refusal})], 400, {}, "application/json"))
+    assert failure.value.reason == reason
 
 
 async def test_a_used_up_quota_says_when_to_come_back(provider: Provider) -> None:

@@ -45,7 +45,7 @@ class HostedEmbedder:
     """An Embedder over HTTP.
 
     Transient failures (429, 5xx, a broken connection) are retried while the request's time allows; others are
-    raised as ResourceExhaustedError, UnavailableError, PermissionDeniedError or InternalError.
+    raised as ResourceExhaustedError, UnavailableError or InternalError.
     """
 
     max_tokens: int | None = None

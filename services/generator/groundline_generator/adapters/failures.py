@@ -15,7 +15,16 @@ from groundline_runtime.errors import (
     UnavailableError,
 )
 
-__all__ = ["cut_off", "http_failure", "not_reachable", "retry_after", "timed_out", "translated", "unreadable"]
+__all__ = [
+    "access_denied",
+    "cut_off",
+    "http_failure",
+    "not_reachable",
+    "retry_after",
+    "timed_out",
+    "translated",
+    "unreadable",
+]
 
 
 @contextmanager
@@ -38,9 +47,7 @@ def http_failure(status: int, *, model: str, retry_after_seconds: float | None =
             retry_after_seconds=1.0 if retry_after_seconds is None else retry_after_seconds,
         )
     if status in (401, 403):
-        return FailedPreconditionError(
-            "PROVIDER_ACCESS_DENIED", "the model provider does not accept the generator's credentials"
-        )
+        return access_denied()
     if status == 404:
         return FailedPreconditionError(
             "MODEL_NOT_AVAILABLE",
@@ -58,6 +65,14 @@ def http_failure(status: int, *, model: str, retry_after_seconds: float | None =
         "PROVIDER_REJECTED_REQUEST",
         "the model provider refused the request",
         metadata={"http_status": str(status)},
+    )
+
+
+def access_denied() -> GroundlineError:
+    # Neither the caller's fault nor passing: a client that tried again would be refused again.
+    return InternalError(
+        "PROVIDER_ACCESS_DENIED",
+        "the model provider does not accept the generator's credentials; the operator has to correct them",
     )
 
 

@@ -1,7 +1,7 @@
 """Gemini, through google-genai: with an API key, or on Vertex AI."""
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import Any, Final
@@ -17,6 +17,7 @@ from groundline_runtime.tokens import estimated_tokens
 from pydantic import SecretStr
 
 from groundline_generator.adapters.failures import (
+    access_denied,
     cut_off,
     http_failure,
     not_reachable,
@@ -230,6 +231,8 @@ def _usage(response: types.GenerateContentResponse) -> chat_pb2.Usage | None:
 
 def _meaning(error: BaseException, model: str) -> GroundlineError | None:
     match error:
+        case errors.APIError() if _refuses_key(error):
+            return access_denied()
         case errors.APIError():
             status: Any = error.code
             return http_failure(
@@ -250,15 +253,28 @@ def _meaning(error: BaseException, model: str) -> GroundlineError | None:
     return None
 
 
+def _refuses_key(error: errors.APIError) -> bool:
+    """Tell whether the key is wrong, which Google answers with 400 and an ErrorInfo."""
+    return any(detail.get("reason") == "API_KEY_INVALID" for detail in _details(error))
+
+
+def _details(error: errors.APIError) -> Iterator[dict[str, Any]]:
+    """Yield the error's details that are objects."""
+    reply: Any = error.details
+    body = reply.get("error") if isinstance(reply, dict) else None
+    details = body.get("details") if isinstance(body, dict) else None
+    for detail in details if isinstance(details, list) else ():
+        if isinstance(detail, dict):
+            yield detail
+
+
 def _asked_delay(error: errors.APIError) -> float | None:
     """Return the delay from the header, or from the RetryInfo among the error's details."""
     headers = getattr(error.response, "headers", None) or {}
     if (seconds := retry_after(headers)) is not None:
         return seconds
-    details: Any = error.details
-    body = details.get("error", {}) if isinstance(details, dict) else {}
-    for detail in body.get("details", ()) if isinstance(body, dict) else ():
-        delay = detail.get("retryDelay", "") if isinstance(detail, dict) else ""
+    for detail in _details(error):
+        delay = detail.get("retryDelay", "")
         if isinstance(delay, str) and delay.endswith("s"):
             try:
                 return max(0.0, float(delay[:-1]))
