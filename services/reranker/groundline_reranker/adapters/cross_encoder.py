@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from groundline.v1 import passage_pb2
+from groundline_runtime.context import remaining_seconds
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
 
 from groundline_reranker.adapters.documents import document
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from fastembed.rerank.cross_encoder import TextCrossEncoder
 
 __all__ = ["CrossEncoderScorer"]
+
+LOADING_SHARE: Final = 0.8
+"""Share of a request's time that it waits for the model: the rest is for saying that it is missing."""
 
 GRAPH_FILES: Final = ("model.onnx", "onnx/model.onnx")
 
@@ -28,8 +32,8 @@ class CrossEncoderScorer:
     """A Scorer over a fastembed cross-encoder, by name or from a directory of model files.
 
     The model is loaded for the first request that needs it. While it loads (by name that may be a download),
-    requests run late and the next one finds it loaded. Batches take turns on one thread, whose native code
-    releases the GIL; a request that is cancelled stops after the batch under way.
+    requests wait for most of their time, and later ones find it loaded. Batches take turns on one thread,
+    whose native code releases the GIL; a request that is cancelled stops after the batch under way.
     """
 
     def __init__(
@@ -53,13 +57,13 @@ class CrossEncoderScorer:
         self, query: str, chunks: Sequence[passage_pb2.Chunk], model: str | None
     ) -> Sequence[float]:
         """Return the model's raw scores. Raises FailedPreconditionError for another model than the configured
-        one."""
+        one, and UnavailableError if that cannot be loaded, or not in time."""
         if model is not None and model.lower() != self._name.lower():
             # Loading any model that a request names would let it fill memory and disk.
             raise FailedPreconditionError(
                 "MODEL_NOT_OFFERED", f"the cross-encoder that is set up is {self._name}"
             )
-        encoder = await asyncio.shield(self._load())
+        encoder = await self._loaded()
         loop = asyncio.get_running_loop()
         # Passages of like length share a batch, so that little of it is padding.
         texts = [document(chunk) for chunk in chunks]
@@ -78,6 +82,18 @@ class CrossEncoderScorer:
         if self._loading is not None:
             self._loading.cancel()
         await asyncio.to_thread(self._executor.shutdown, cancel_futures=True)
+
+    async def _loaded(self) -> "TextCrossEncoder":
+        """Wait for the model so long that the request can still tell that it is missing."""
+        left = remaining_seconds()
+        loading = self._load()
+        await asyncio.wait({loading}, timeout=None if left is None else left * LOADING_SHARE)
+        if not loading.done():
+            raise UnavailableError(
+                "MODEL_NOT_LOADED",
+                f"the cross-encoder {self._name} is not loaded yet; its download may be slow or failing",
+            )
+        return await loading
 
     def _load(self) -> "asyncio.Task[TextCrossEncoder]":
         failed = (
