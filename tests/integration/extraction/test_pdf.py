@@ -113,6 +113,60 @@ def test_a_table_without_lines_is_told_by_its_columns(read: Any) -> None:
     assert found.splitlines()[2:] == ["| North | 580 | 317 |  | 0.5 % |", "| South |  | 12 | 3 | 4 |"]
 
 
+OPTIONS = [
+    ("-a", "Each variable or function that is created is given the export charac-"),
+    ("", "ter and marked for the environment of later commands."),
+    ("-b", "The status of jobs that end is reported at once, rather than before"),
+    ("", "the next prompt."),
+]
+
+
+def hanging(canvas: Canvas, rows: Sequence[tuple[str, str]]) -> None:
+    for number, (mark, text) in enumerate(rows):
+        canvas.drawString(60, 700 - 14 * number, mark)
+        canvas.drawString(120, 700 - 14 * number, text)
+
+
+def test_a_hanging_indent_is_text_with_whole_words_and_a_line_for_each_mark(read: Any) -> None:
+    assert read(lambda canvas: hanging(canvas, OPTIONS)).text == (
+        "-a Each variable or function that is created is given the export character and marked for the "
+        "environment of later commands.\n"
+        "-b The status of jobs that end is reported at once, rather than before the next prompt."
+    )
+
+
+def test_a_list_whose_text_hangs_far_from_its_bullets_is_no_table(read: Any) -> None:
+    items = [("•", "the open files"), ("•", "the current directory"), ("•", "the mask of modes")]
+    assert read(lambda canvas: hanging(canvas, items)).text == (
+        "• the open files\n• the current directory\n• the mask of modes"
+    )
+
+
+def test_two_columns_of_names_and_phrases_stay_a_table(read: Any) -> None:
+    rows = [("Option", "Meaning"), ("depth", "how far links are followed"), ("limit", "how many pages")]
+    assert read(lambda canvas: hanging(canvas, rows)).text == (
+        "| Option | Meaning |\n|---|---|\n| depth | how far links are followed |\n| limit | how many pages |"
+    )
+
+
+def test_a_table_of_contents_is_a_line_for_each_entry(read: Any) -> None:
+    def draw(canvas: Canvas) -> None:
+        for number, (name, page) in enumerate([("Introduction", "1"), ("Valves", "3"), ("Pumps", "12")]):
+            y = 700 - 14 * number
+            canvas.drawString(60, y, str(number + 1))
+            canvas.drawString(90, y, name + " ." * 60)
+            canvas.drawRightString(500, y, page)
+
+    assert read(draw).text == "1 Introduction … 1\n2 Valves … 3\n3 Pumps … 12"
+
+
+def test_leaders_before_several_figures_stay_a_table(read: Any) -> None:
+    rows = [["", "2025", "2026"], ["Revenue .......", "1,234", "1,310"], ["Costs .........", "987", "1,002"]]
+    assert read(lambda canvas: table(canvas, rows)).text.endswith(
+        "| Revenue | 1,234 | 1,310 |\n| Costs | 987 | 1,002 |"
+    )
+
+
 def test_columns_that_are_drawn_line_by_line_are_read_one_after_the_other(read: Any) -> None:
     left, right = wrapped(PROSE.replace("valve", "pump") * 3, 45), wrapped(PROSE * 3, 45)
 

@@ -7,9 +7,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from statistics import median
 from typing import Final, NamedTuple
+
+from groundline_extraction.readers.pdf.prose import BULLET, CUT_WORD, contents_line, is_hanging
 
 __all__ = ["Block", "Page", "Rule", "Style", "Word", "blocks_of", "style_of"]
 
@@ -22,7 +25,6 @@ SNAP: Final = 3.0
 
 _MARGIN: Final = 0.12
 """Share of a page's height, at top and bottom, that headers and footers stand in."""
-_BULLET: Final = re.compile(r"[•◦▪‣·●○■□–—*-]$|\(?[0-9]{1,3}[.)]$|\(?[a-zA-Z][.)]$")
 _PAGE_NUMBER: Final = re.compile(r"(?:(?:page|seite|p\.|s\.)\s*)?#(?:\s*(?:/|of|von)\s*#)?", re.IGNORECASE)
 _LEADER: Final = re.compile(r"[.…·_]{3,}$")
 _ENDS: Final = (".", ":", "!", "?", ";")
@@ -92,6 +94,13 @@ class _Line:
         self.y0, self.y1 = min(word.y0 for word in words), max(word.y1 for word in words)
         self.size = median(word.size for word in words)
         self.text = " ".join(word.text for word in self.words)
+        self.is_hanging = False
+        """Whether the line was found to be running text that only looks like a table."""
+
+    @cached_property
+    def contents(self) -> str:
+        """The text without leaders if it is an entry of a table of contents, else ""."""
+        return contents_line(self.text)
 
     @property
     def bold(self) -> bool:
@@ -427,6 +436,8 @@ def _aligned_table(lines: Sequence[_Line]) -> tuple[int, list[list[str]]]:
     run: list[list[list[Word]]] = []
     columns: list[tuple[float, float]] = []
     for number, line in enumerate(lines):
+        if line.is_hanging or line.contents:
+            break
         if number and lines[number - 1].y0 - line.y1 > 2.0 * line.size:
             break
         cells = line.cells()
@@ -456,10 +467,29 @@ def _aligned_table(lines: Sequence[_Line]) -> tuple[int, list[list[str]]]:
             row[place] = f"{row[place]} {' '.join(word.text for word in cell)}".strip()
         goes_on = number > 0 and not row[0] and len(cells) == 1 and pitches[number - 1] <= pitch * 0.85
         if goes_on:
-            rows[-1] = [f"{above} {below}".strip() for above, below in zip(rows[-1], row, strict=True)]
+            rows[-1] = [_continued(above, below) for above, below in zip(rows[-1], row, strict=True)]
         else:
             rows.append(row)
+    if is_hanging(rows, _following(lines, len(run), columns[-1][0])):
+        for line in lines[: len(run)]:
+            line.is_hanging = True
+        return 0, []
     return len(run), rows
+
+
+def _continued(above: str, below: str) -> str:
+    if CUT_WORD.search(above) and below[:1].islower():
+        return above[:-1] + below
+    return f"{above} {below}".strip()
+
+
+def _following(lines: Sequence[_Line], at: int, left: float) -> str:
+    """Return the text of a line if it stands right below the one before it and begins at `left`."""
+    if at >= len(lines):
+        return ""
+    line = lines[at]
+    is_close = lines[at - 1].y0 - line.y1 <= 0.6 * line.size
+    return line.text if is_close and abs(line.x0 - left) < 0.5 * line.size else ""
 
 
 def _is_cell_like(line: _Line, columns: Sequence[tuple[float, float]], over: tuple[float, float]) -> bool:
@@ -540,7 +570,7 @@ def _level(lines: Sequence[_Line], at: int, style: Style) -> int:
     """Return the level of a heading, 0 for text: a heading is larger than the text, or bold, short and
     alone."""
     line = lines[at]
-    if len(line.text) > 200 or not any(map(str.isalpha, line.text)):
+    if len(line.text) > 200 or not any(map(str.isalpha, line.text)) or line.contents:
         return 0
     if line.size >= style.body_size * 1.12:
         larger = [size for size in style.heading_sizes if size > line.size * 1.03]
@@ -572,10 +602,7 @@ def _begins(lines: Sequence[_Line], at: int, left: float, right: float, pitch: f
     is_indented = line.x0 - left > line.size and abs(above.x0 - left) < 1
     is_above_short = above.x1 < right - 0.15 * (right - left)
     return (
-        is_indented
-        and is_above_short
-        and above.text.endswith(_ENDS)
-        and not _BULLET.match(line.words[0].text)
+        is_indented and is_above_short and above.text.endswith(_ENDS) and not BULLET.match(line.words[0].text)
     )
 
 
@@ -584,18 +611,35 @@ def _flowing(lines: Sequence[_Line], right: float = 0.0) -> str:
     text = ""
     left = min((line.x0 for line in lines), default=0.0)
     for number, line in enumerate(lines):
-        added = " ".join(word.text for word in line.words if not _LEADER.fullmatch(word.text))
+        added = line.contents or " ".join(
+            word.text for word in line.words if not _LEADER.fullmatch(word.text)
+        )
         if not text:
             text = added
-        elif _BULLET.match(line.words[0].text) and len(line.words) > 1:
+        elif _begins_line(line, lines[number - 1]):
             text += "\n" + added
-        elif re.search(r"[^\W\d_][-\xad]$", text) and added[:1].islower():
+        elif CUT_WORD.search(text) and added[:1].islower():
             text = text[:-1] + added
         elif right and lines[number - 1].x1 < right - 0.3 * (right - left):
             text += "\n" + added
         else:
             text += " " + added
     return text
+
+
+def _begins_line(line: _Line, above: _Line) -> bool:
+    is_bullet = BULLET.match(line.words[0].text) and len(line.words) > 1
+    return bool(is_bullet or above.contents) or _is_item(line, above)
+
+
+def _is_item(line: _Line, above: _Line) -> bool:
+    """Return whether a line begins an item of a list, whose text hangs beside its mark or term as the line
+    above does."""
+    cells, before = line.cells(), above.cells()
+    if len(cells) < 2:
+        return False
+    is_beside = len(before) > 1 and abs(above.x0 - line.x0) < 0.5 * line.size
+    return abs(cells[1][0].x0 - before[int(is_beside)][0].x0) < 0.5 * line.size
 
 
 def _code(lines: Sequence[_Line]) -> str:
