@@ -485,6 +485,20 @@ def test_rtf_is_read_in_its_own_code_page(extract: Any) -> None:
     assert extraction.title == "Manual"
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        rb"{\rtf1\ansi Tighten to {\deleted\revauthdel1 9 Nm}{\revised 12 Nm}.}",
+        rb"{\rtf1\ansi Tighten to \deleted 9\~\'4e{\b m}\u8364?\tab\deleted0 12 Nm.}",
+        rb"{\rtf1\ansi Tighten to {\deleted 9 {\*\bkmkstart a}Nm\plain 12 Nm}.}",
+        rb"{\rtf1\ansi {\deleted Gone.\par }Tighten to {\pict\bin4 {{{{}12 Nm.{\deleted\par}}",
+    ],
+    ids=["groups", "switches", "plain", "paragraphs"],
+)
+def test_what_tracked_changes_deleted_from_rtf_is_left_out(extract: Any, source: bytes) -> None:
+    assert extract(source).text == "Tighten to 12 Nm."
+
+
 def test_a_notebook_is_its_text_its_code_and_what_it_printed_without_pictures(extract: Any) -> None:
     cells: Sequence[dict[str, Any]] = [
         {"cell_type": "markdown", "source": ["# Valves\n", "\n", "Some text."]},

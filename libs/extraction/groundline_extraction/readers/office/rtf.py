@@ -8,6 +8,7 @@ from striprtf.striprtf import rtf_to_text
 
 from groundline_extraction.readers.building import MarkdownBuilder
 from groundline_extraction.readers.common import Hints, Read, ReaderLimits, ReadError, clean
+from groundline_extraction.readers.office.revisions import without_deletions
 
 __all__ = ["read"]
 
@@ -19,7 +20,7 @@ def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     """Read text and tables. Raises ReadError with CORRUPT_DOCUMENT."""
     found = _CODE_PAGE.search(data[:5000])
     encoding = f"cp{found[1].decode()}" if found else "cp1252"
-    source = data.decode("latin-1")
+    source = without_deletions(data.decode("latin-1"))
     try:
         text = clean(rtf_to_text(source, encoding=encoding, errors="replace"))  # type: ignore[no-untyped-call]
     except (MemoryError, RecursionError):
