@@ -1,5 +1,7 @@
 """The reference of the API says all that the contract says."""
 
+from inspect import cleandoc
+
 import pytest
 import reference
 from groundline.v1 import error_pb2
@@ -35,7 +37,7 @@ def test_a_field_has_its_limits_and_its_default(page: str) -> None:
 
 def test_a_rule_between_fields_is_said_with_its_message(page: str) -> None:
     (rule,) = rules_of("groundline.v1.ChunkingSettings")
-    assert f"Rule: {rule.__doc__}" in section(page, "### ChunkingSettings")
+    assert f"Rule: {cleandoc(str(rule.__doc__))}" in section(page, "### ChunkingSettings")
     assert "Rule: None" not in page
 
 

@@ -1,4 +1,4 @@
-"""What a request is told of a cross-encoder that is not there."""
+"""Answers to requests for a cross-encoder that is not there."""
 
 import asyncio
 from typing import TYPE_CHECKING
