@@ -45,7 +45,8 @@ too.
 
 - Fields that have their type's default value may be left out of a request. A field that the API does not know
   is refused, as is one that comes twice.
-- Names of fields may also be spelled as in the protos (`top_k`), values of enums in either case (`user`).
+- Names of fields may also be spelled as in the protos (`top_k`), values of enums in either case (`user`) and
+  without the enum's name (`keyword` for `RETRIEVAL_MODE_KEYWORD`). Replies have the names that are listed.
 - Texts must not hold U+0000 unless it is said otherwise, numbers must be finite, and white space at both ends
   of a text that must not be empty does not count.
 - Every error is a `Status` with exactly one `ErrorInfo`. Branch on its `reason`; the message is for people

@@ -8,7 +8,7 @@ from typing import Final
 from groundline_runtime.context import Caller, format_principals
 
 from groundline_gateway.bridged import BRIDGED
-from groundline_gateway.descriptors import descriptor_set, exposed_services
+from groundline_gateway.descriptors import descriptor_set, exposed_services, short_names_too
 from groundline_gateway.endpoints import Endpoint
 from groundline_gateway.envoy import bodies, lua, tokens
 from groundline_gateway.envoy.clusters import ANY_REPLICA_PERCENT, BRIDGE, SERVICES
@@ -63,7 +63,8 @@ def fill_filters(filters: dict[str, Node], exposed: Sequence[Endpoint], settings
     ]
     filters["buffer"]["max_request_bytes"] = settings.max_request_bytes
     transcoder = filters["grpc_json_transcoder"]
-    transcoder["proto_descriptor_bin"] = base64.b64encode(descriptor_set().SerializeToString()).decode()
+    files = short_names_too(descriptor_set())
+    transcoder["proto_descriptor_bin"] = base64.b64encode(files.SerializeToString()).decode()
     transcoder["services"] = sorted(service.full_name for service in exposed_services())
 
 

