@@ -37,6 +37,7 @@ _ENCODINGS: Final = frozenset(
 # Names of the Encoding Standard that Python does not know.
 _ALIASES: Final = {"x-mac-cyrillic": "mac-cyrillic", "iso-8859-8-i": "iso8859-8", "windows-874": "cp874"}
 _BYTE_ORDER_MARKS: Final = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_ASCII_TEXT: Final = re.compile(rb"[\t\n\r -~]")
 _CONTROLS: Final = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 
 
@@ -124,8 +125,8 @@ def detected(parts: Iterable[bytes], *, whole: bool = True) -> str:
     is_utf8 = False  # whether some non-ASCII part was UTF-8
     parts = iter(parts)
     for part in parts:
-        if position == 0 and (part[:2] in _BYTE_ORDER_MARKS or _is_utf16(part)):
-            return _BYTE_ORDER_MARKS.get(part[:2]) or _is_utf16(part)
+        if position == 0 and (wide := _BYTE_ORDER_MARKS.get(part[:2]) or _utf16(part)):
+            return wide
         pending = utf8.getstate()[0]
         try:
             utf8.decode(part)
@@ -153,14 +154,32 @@ def _decoder(charset: str) -> codecs.IncrementalDecoder:
     return codec.incrementaldecoder()
 
 
-def _is_utf16(start: bytes) -> str:
-    """Return the name of UTF-16 without a mark, in which every other byte of western text is zero; "" if it
-    is something else."""
+def _utf16(start: bytes) -> str:
+    """Return the name of UTF-16 without a mark, "" if it is something else. Every other byte of western text
+    is zero; in other scripts those of spaces, digits, delimiters and line ends are."""
     sample = start[:512]
     even, odd = sample[::2].count(0), sample[1::2].count(0)
-    if len(sample) >= 4 and len(sample) % 2 == 0 and max(even, odd) * 4 >= len(sample) and not min(even, odd):
+    if len(sample) < 4 or len(sample) % 2 or not even + odd:
+        return ""
+    if max(even, odd) * 4 >= len(sample) and not min(even, odd):
         return "utf-16-le" if odd else "utf-16-be"
-    return ""
+    # Text of one byte a letter with a stray zero.
+    if len(sample) < 8 or len(_ASCII_TEXT.findall(sample)) > 0.8 * len(sample):
+        return ""
+    ascii_count = {name: _ascii_in(sample, name) for name in ("utf-16-le", "utf-16-be")}
+    found = max(ascii_count, key=lambda name: ascii_count[name])
+    return found if ascii_count[found] else ""
+
+
+def _ascii_in(sample: bytes, encoding: str) -> int:
+    """Return how many characters are ASCII, 0 if not all are letters, signs and spaces."""
+    try:
+        text = codecs.getincrementaldecoder(encoding)().decode(sample)
+    except UnicodeDecodeError:
+        return 0
+    if not all(char.isprintable() or char.isspace() for char in text):
+        return 0
+    return sum(map(str.isascii, text))
 
 
 def _legacy(first: bytes, following: Iterator[bytes], invalid_at: int) -> str:

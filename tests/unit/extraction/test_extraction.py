@@ -194,6 +194,10 @@ def test_what_is_no_encoding_of_text_is_no_charset(charset: str) -> None:
         ("안전 밸브는 41도에서 열립니다. 자세한 내용은 부록을 참조하십시오.", "euc_kr"),
         ("The valve opens at 41 degrees — ok", "utf-16-le"),
         ("The valve opens at 41 degrees — ok", "utf-16-be"),
+        ("Клапан открывается при 41 градусе.\nНасос\n", "utf-16-le"),
+        ("Клапан открывается при 41 градусе.\nНасос\n", "utf-16-be"),
+        ("名称;价格\n安全阀一;九\n水泵;十二\n", "utf-16-le"),
+        ("名称;价格\n安全阀一;九\n水泵;十二\n", "utf-16-be"),
     ],
 )
 def test_an_encoding_that_is_not_named_is_found(text: str, encoding: str) -> None:
@@ -248,6 +252,37 @@ def test_a_table_is_read_row_by_row_under_its_names() -> None:
     table = b'Name;Price;Note\n"Valve; small";9;\nPump;"1\n2";old\n'
     text = EXTRACTOR.extract(GivenDocument(table, uri="parts.csv")).text
     assert text == "Name: Valve; small\nPrice: 9\n\nName: Pump\nPrice: 1\n2\nNote: old"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "mark"),
+    [
+        ("utf-16-le", b""),
+        ("utf-16-le", b"\xff\xfe"),
+        ("utf-16-be", b""),
+        ("utf-16-be", b"\xfe\xff"),
+        ("utf-8", b"\xef\xbb\xbf"),
+        ("cp1252", b""),
+    ],
+)
+@pytest.mark.parametrize("first", ["", "sep=;\r\n", '"sep=;"\r\n'])
+def test_a_table_of_any_encoding_says_its_delimiter_or_shows_it(
+    encoding: str, mark: bytes, first: str
+) -> None:
+    table = mark + f"{first}Größe;Preis\r\n4, klein;9,50\r\n6, mittel;12,00\r\n".encode(encoding)
+    text = EXTRACTOR.extract(GivenDocument(table, uri="preise.csv")).text
+    assert text == "Größe: 4, klein\nPreis: 9,50\n\nGröße: 6, mittel\nPreis: 12,00"
+
+
+def test_a_stated_delimiter_may_be_any_and_a_name_of_its_kind_states_none() -> None:
+    assert EXTRACTOR.extract(GivenDocument(b"sep=^\na^b\n1^2\n", uri="a.csv")).text == "a: 1\nb: 2"
+    assert EXTRACTOR.extract(GivenDocument(b"sep=9,b\n1,2\n", uri="a.csv")).text == "sep=9: 1\nb: 2"
+
+
+def test_a_zero_in_a_text_of_bytes_does_not_make_it_wide() -> None:
+    with pytest.raises(IngestionError) as raised:
+        EXTRACTOR.extract(GivenDocument(b"a text with a zero\x00 in it\n", uri="a.txt"))
+    assert raised.value.failure.reason == error_pb2.INVALID_TEXT
 
 
 def test_a_row_that_is_longer_than_the_first_keeps_its_cells() -> None:

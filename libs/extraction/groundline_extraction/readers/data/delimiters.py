@@ -1,13 +1,15 @@
 """Detection of delimiters in tables of text."""
 
 import csv
+import re
 from collections import Counter
 from itertools import islice
 from typing import Final
 
-__all__ = ["DELIMITERS", "best_delimiter", "delimiter_of"]
+__all__ = ["DELIMITERS", "best_delimiter", "delimiter_of", "stated_delimiter"]
 
 DELIMITERS: Final = ",;\t|"
+_STATED: Final = re.compile(r"(\"?)sep=([^\"\r\n])\1(?:\r\n?|\n|$)", re.IGNORECASE)
 _LOOKED_AT_ROWS: Final = 50
 _CSV_FIELD_CHARACTERS: Final = 16 * 1024**2
 
@@ -24,6 +26,12 @@ def delimiter_of(text: str, candidates: str = DELIMITERS) -> str | None:
         if sum(widths.values()) >= 2 and len(widths) == 1 and min(widths) >= 2:
             return delimiter
     return None
+
+
+def stated_delimiter(line: str) -> str | None:
+    """Return the delimiter that a first line `sep=;` states, which Excel writes and does not show."""
+    found = _STATED.fullmatch(line)
+    return found[2] if found else None
 
 
 def best_delimiter(text: str) -> str:

@@ -16,7 +16,7 @@ from groundline_extraction.readers.common import (
     packed,
     whole,
 )
-from groundline_extraction.readers.data.delimiters import best_delimiter
+from groundline_extraction.readers.data.delimiters import best_delimiter, stated_delimiter
 
 __all__ = ["read", "read_pieces", "row_text"]
 
@@ -31,8 +31,13 @@ def read_pieces(file: BinaryIO, hints: Hints, limits: ReaderLimits, give: Give) 
     ReadError with INVALID_TABLE, INVALID_ENCODING or DOCUMENT_TOO_LARGE."""
     parts = decoded_file(file, charset=hints.charset)
     first = next(parts, "")
-    delimiter = "\t" if hints.mime_type == TSV else best_delimiter(first)
-    for piece in packed(_texts(lines_of(chain([first], parts)), delimiter), limits):
+    lines = lines_of(chain([first], parts))
+    line = next(lines, "")
+    delimiter = stated_delimiter(line)
+    if delimiter is None:
+        lines = chain([line], lines)
+        delimiter = "\t" if hints.mime_type == TSV else best_delimiter(first)
+    for piece in packed(_texts(lines, delimiter), limits):
         give(piece)
 
 
