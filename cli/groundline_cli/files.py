@@ -41,6 +41,8 @@ _TEXTS: Final = {
     ".txt": "text/plain",
 }
 _JSON: Final = {".json", ".jsonl", ".ndjson"}
+# The ingestor finds out the encoding of these, which office programs often write in another than UTF-8.
+_ANY_ENCODING: Final = {".csv", ".tsv", ".htm", ".html", ".xhtml", ".xml", ".svg"}
 _OFFICE: Final = "application/vnd.openxmlformats-officedocument"
 _OPEN: Final = "application/vnd.oasis.opendocument"
 # Named here so that a file that is none of its kind is refused for that, and not for what it happens to be.
@@ -48,6 +50,7 @@ _BINARIES: Final = {
     ".pdf": "application/pdf",
     ".docx": f"{_OFFICE}.wordprocessingml.document",
     ".xlsx": f"{_OFFICE}.spreadsheetml.sheet",
+    ".xlsm": f"{_OFFICE}.spreadsheetml.sheet",
     ".xlsb": "application/vnd.ms-excel.sheet.binary.macroenabled.12",
     ".xls": "application/vnd.ms-excel",
     ".pptx": f"{_OFFICE}.presentationml.presentation",
@@ -305,7 +308,7 @@ def _source_file(path: Path, uri: str, given: Description) -> SourceFile | str:
         return SourceFile(path, uri, "data", _BINARIES[suffix], given)
     if _is_known_binary(start, path):
         return SourceFile(path, uri, "data", given=given)
-    is_text = b"\0" not in start if given.charset else _looks_like_text(start)
+    is_text = b"\0" not in start if given.charset else suffix in _ANY_ENCODING or _looks_like_text(start)
     if start.startswith(_ZIP) or not is_text:
         return _UNSUPPORTED
     return SourceFile(path, uri, "json" if suffix in _JSON else "data", given=given)
@@ -344,6 +347,8 @@ def _looks_like_text(start: bytes) -> bool:
 def _decoded(content: bytes) -> str | None:
     """Decode UTF-8, or what the byte order mark says; None if it is neither."""
     is_wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    if not is_wide and b"\0" in content:
+        return None  # UTF-16 without a mark, which would pass for UTF-8
     try:
         return content.decode("utf-16" if is_wide else "utf-8-sig")
     except UnicodeDecodeError:

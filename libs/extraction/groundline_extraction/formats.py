@@ -143,6 +143,7 @@ _ALIASES: Final = {
     "text/xml": XML,
     "text/rtf": RTF,
     "application/x-zip-compressed": ZIP,
+    "application/vnd.ms-excel.sheet.macroenabled.12": XLSX,
 }
 _SUFFIXES: Final[Mapping[str, str]] = {
     ".md": MARKDOWN,

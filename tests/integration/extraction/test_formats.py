@@ -18,6 +18,7 @@ import pytest
 from groundline.v1 import error_pb2
 from groundline_extraction.documents import FileContent, GivenDocument, IngestionError
 from groundline_extraction.extractor import DocumentExtractor
+from groundline_extraction.formats import XLSX
 from groundline_extraction.members import FoundMember, MemberSpool
 from groundline_extraction.readers.common import ReaderLimits
 from groundline_extraction.sandbox import Sandbox
@@ -50,7 +51,7 @@ def saved(document: Any) -> bytes:
     return out.getvalue()
 
 
-def zip_of(parts: dict[str, bytes | str], *, first: str = "") -> bytes:
+def zip_of(parts: Mapping[str, bytes | str], *, first: str = "") -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         if first:
@@ -119,6 +120,21 @@ def chart_on(sheet: Any) -> BarChart:
     chart = BarChart()
     chart.add_data(Reference(sheet, min_col=1, min_row=1, max_row=2))
     return chart
+
+
+@pytest.mark.parametrize("mime_type", ["", XLSX, "application/vnd.ms-excel.sheet.macroEnabled.12"])
+def test_a_workbook_with_macros_is_read_as_one_without(extract: Any, mime_type: str) -> None:
+    with zipfile.ZipFile(io.BytesIO(saved(workbook()))) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    plain = f"{XLSX}.main+xml".encode()
+    assert plain in parts["[Content_Types].xml"]
+    parts["[Content_Types].xml"] = parts["[Content_Types].xml"].replace(
+        plain, b"application/vnd.ms-excel.sheet.macroEnabled.main+xml"
+    )
+    parts["xl/vbaProject.bin"] = b"\xd0\xcf\x11\xe0"
+    extraction = extract(zip_of(parts), "sales.xlsm", mime_type)
+    assert extraction.text == extract(saved(workbook())).text
+    assert extraction.mime_type == XLSX
 
 
 def test_a_workbook_that_says_it_is_huge_is_read_in_bounds(extract: Any) -> None:

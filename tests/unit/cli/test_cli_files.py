@@ -139,6 +139,9 @@ def docx() -> bytes:
         ("picture", b"RIFF\0\0\0\0WEBPVP8 "),
         ("page.html", b"<p>text</p>"),
         ("wide.csv", "a,ä".encode("utf-16")),
+        ("unmarked.csv", "a,ä".encode("utf-16-be")),
+        ("export.csv", "Größe;9 €".encode("cp1252")),
+        ("page.htm", "<p>Größe</p>".encode("latin-1")),
         ("main.rs", b"fn main() {}"),
     ],
 )
@@ -147,7 +150,12 @@ def test_other_kinds_are_handed_in_as_they_are(tmp_path: Path, name: str, conten
     assert list(file.documents()) == [{"uri": name, "data": base64.b64encode(content).decode()}]
 
 
-@pytest.mark.parametrize(("name", "mime_type"), [("a.pdf", "application/pdf"), ("b.PNG", "image/png")])
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+
+
+@pytest.mark.parametrize(
+    ("name", "mime_type"), [("a.pdf", "application/pdf"), ("b.PNG", "image/png"), ("c.xlsm", XLSX)]
+)
 def test_a_file_is_sent_as_what_its_name_promises(tmp_path: Path, name: str, mime_type: str) -> None:
     [file] = scan([put(tmp_path, name, "no such thing")]).files
     [given] = file.documents()
@@ -216,6 +224,12 @@ def test_text_that_is_not_utf_8_is_for_the_ingestor(tmp_path: Path) -> None:
     [given] = SourceFile(put(tmp_path, "a.md", b"caf\xe9"), "a.md", "text", "text/markdown").documents()
     assert base64.b64decode(given["data"]) == b"caf\xe9"
     assert given["mimeType"] == "text/markdown"
+
+
+def test_wide_text_without_a_mark_is_for_the_ingestor(tmp_path: Path) -> None:
+    content = "wide".encode("utf-16-le")
+    [given] = SourceFile(put(tmp_path, "a.md", content), "a.md", "text", "text/markdown").documents()
+    assert base64.b64decode(given["data"]) == content
 
 
 @pytest.mark.parametrize(
