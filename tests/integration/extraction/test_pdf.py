@@ -352,6 +352,30 @@ def test_a_page_full_of_lines_is_read_in_time(read: Any) -> None:
     assert read(draw).text == "Text."
 
 
+def test_what_a_form_was_filled_in_with_is_read_below_its_page(read: Any) -> None:
+    def draw(canvas: Canvas) -> None:
+        lines(canvas, ["Application"])
+        form = canvas.acroForm
+        form.textfield(name="form1[0].Name[0]", value="Zoë Müller", x=60, y=600)
+        form.textfield(name="street", tooltip="Street and number", value="Am Kai 4", x=60, y=560)
+        form.textfield(name="empty", value="", x=60, y=520)
+        form.textfield(name="pin", value="1234", fieldFlags="password", x=60, y=480)
+        form.checkbox(name="newsletter", checked=True, x=60, y=440)
+        form.checkbox(name="terms", checked=False, x=60, y=400)
+        form.radio(name="size", value="small", selected=False, x=60, y=360)
+        form.radio(name="size", value="large", selected=True, x=90, y=360)
+        form.choice(name="colour", value="red", options=["red", "blue"], x=60, y=320)
+
+    def second(canvas: Canvas) -> None:
+        lines(canvas, ["Second."])
+        canvas.acroForm.textfield(name="note", value="Call first.", x=60, y=600)
+
+    assert read(draw, second).text == (
+        "Application\n\nName: Zoë Müller\nStreet and number: Am Kai 4\nnewsletter: [x]\nterms: [ ]\n"
+        "size: large\ncolour: red\n\n\f\n\nSecond.\n\nnote: Call first."
+    )
+
+
 def test_a_file_of_nothing_but_its_name_is_refused(sandbox: Sandbox) -> None:
     with pytest.raises(ReadError, match="not a sound PDF"):
         sandbox.read("pdf.reader", b"%PDF-1.7\n%%EOF")

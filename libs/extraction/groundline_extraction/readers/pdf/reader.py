@@ -17,6 +17,7 @@ from groundline_extraction.readers.common import (
     one_line,
 )
 from groundline_extraction.readers.images import image
+from groundline_extraction.readers.pdf.forms import fields_of, open_forms
 from groundline_extraction.readers.pdf.layout import Page, Rule, Word, blocks_of, style_of
 
 __all__ = ["read"]
@@ -58,6 +59,7 @@ def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
             raise ReadError("ENCRYPTED_DOCUMENT", "the PDF needs a password") from None
         raise ReadError("CORRUPT_DOCUMENT", f"not a sound PDF: {one_line(str(error), 200)}") from None
     try:
+        open_forms(document)
         return _read(document, limits)
     except pypdfium2.PdfiumError as error:
         raise ReadError("CORRUPT_DOCUMENT", f"not a sound PDF: {one_line(str(error), 200)}") from None
@@ -75,6 +77,7 @@ def _read(document: pypdfium2.PdfDocument, limits: ReaderLimits) -> Read:
     outline = _outline(document)
     builder = MarkdownBuilder(limits)
     confidences: list[float] = []
+    fields_seen: set[str] = set()
     for number in range(count):
         builder.page(number + 1)
         page = sample.pop(number) if number in sample else _page(document, number)
@@ -96,6 +99,8 @@ def _read(document: pypdfium2.PdfDocument, limits: ReaderLimits) -> Read:
             text, confidence = scanned
             confidences.append(confidence)
             builder.paragraph(text)
+        if fields := list(fields_of(document, number, fields_seen)):
+            builder.paragraph("\n".join(fields))
         for level, title in entries.values():
             builder.outline(level, title, start)
     metadata: dict[str, str | float] = {}
