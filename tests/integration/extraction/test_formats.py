@@ -24,6 +24,7 @@ from groundline_extraction.readers.common import ReaderLimits
 from groundline_extraction.sandbox import Sandbox
 from groundline_extraction.texts import ExtractedText
 from openpyxl.chart import BarChart, Reference
+from openpyxl.comments import Comment
 from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
 from pptx.util import Inches
@@ -95,6 +96,48 @@ def test_a_row_of_a_sheet_stands_under_its_names_as_the_sheet_shows_it(extract: 
     )
     assert extraction.title == "Sales 2026"
     assert titles(extraction) == [(2, "North")]
+
+
+def test_comments_stand_behind_their_cells_and_those_on_heads_once(extract: Any) -> None:
+    book = workbook()
+    sheet = book.worksheets[0]
+    for place, text in {
+        "A1": "Until June.",
+        "B2": "Of all\nregions.",
+        "C3": "Ann:\nAudited.",
+        "B4": "Not yet known.",
+        "K40": "Far away.",
+    }.items():
+        sheet[place].comment = Comment(text, "Ann")
+    assert extract(saved(book)).text == (
+        "## North\n\nSales of the north [Comment: Until June.]\n\nShare [Comment: Of all regions.]\n\n"
+        "Region: Oslo\nShare: 12.5 %\nTurnover: 1,234,567.89 € [Comment: Ann: Audited.]\n"
+        "Since: 2024-03-01\nCode: 0007\nPaid: TRUE\n\n"
+        "Region: Bergen\nShare: [Comment: Not yet known.]\nTurnover: -40.00 €\nCode: 0042\nPaid: FALSE\n\n"
+        "K40: [Comment: Far away.]"
+    )
+
+
+def test_a_thread_of_comments_stands_for_the_note_beside_it(extract: Any) -> None:
+    book = openpyxl.Workbook()
+    for row in (["Part", "Price"], ["Valve", 9]):
+        book.worksheets[0].append(row)
+    book.worksheets[0]["B2"].comment = Comment("[Threaded comment] Your version of Excel …", "tc={1}")
+    with zipfile.ZipFile(io.BytesIO(saved(book))) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    relations = "xl/worksheets/_rels/sheet1.xml.rels"
+    parts[relations] = parts[relations].replace(
+        b"</Relationships>",
+        b'<Relationship Id="rIdT" Target="../threadedComments/threadedComment1.xml" '
+        b'Type="http://schemas.microsoft.com/office/2017/10/relationships/threadedComment"/></Relationships>',
+    )
+    parts["xl/threadedComments/threadedComment1.xml"] = (
+        b'<ThreadedComments xmlns="http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomments">'
+        b'<threadedComment ref="B2" id="{1}"><text>Since when?</text></threadedComment>'
+        b'<threadedComment ref="B2" id="{2}" parentId="{1}"><text>Since May.</text></threadedComment>'
+        b"</ThreadedComments>"
+    )
+    assert extract(zip_of(parts)).text.endswith("Price: 9 [Comment: Since when? / Since May.]")
 
 
 def test_merged_heads_of_columns_stand_before_each_of_them(extract: Any) -> None:

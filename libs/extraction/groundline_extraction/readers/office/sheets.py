@@ -2,19 +2,23 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Final
+
+from openpyxl.utils.cell import get_column_letter
 
 from groundline_extraction.readers.building import escaped
 from groundline_extraction.readers.data.table import row_text
 
-__all__ = ["MAX_CELLS", "Merged", "Rows", "fill_merged", "sheet_blocks"]
+__all__ = ["MAX_CELLS", "Comments", "Merged", "Rows", "fill_merged", "sheet_blocks"]
 
 MAX_CELLS: Final = 2_000_000
 
 type Rows = list[list[str]]
 type Merged = Sequence[tuple[tuple[int, int], tuple[int, int]]]
 """First row and column, last row and column, from 0."""
+type Comments = dict[tuple[int, int], str]
+"""By row and column, from 0."""
 
 
 def fill_merged(rows: Rows, merged: Merged) -> None:
@@ -26,21 +30,57 @@ def fill_merged(rows: Rows, merged: Merged) -> None:
                     row[column] = row[column] or value
 
 
-def sheet_blocks(rows: Rows) -> Iterator[str]:
+def sheet_blocks(rows: Rows, comments: Comments | None = None) -> Iterator[str]:
     """Yield the tables that empty rows divide: records under their header rows; lines of one cell as they
-    are."""
+    are. Comments stand behind their cells; those on header rows stand once, before the records."""
+    left = dict(comments or {})
+    end = 0
     for is_filled, group in groupby(rows, key=any):
+        table = list(group)
+        start, end = end, end + len(table)
         if not is_filled:
             continue
-        table = list(group)
         # A title above the names, and notes.
         while table and sum(map(bool, table[0])) < 2:
-            yield escaped(" ".join(filter(None, table.pop(0))))
+            yield escaped(" ".join(filter(None, _commented(table.pop(0), start, left))))
+            start += 1
         if table:
             names, body = _header(table)
-            yield from (escaped(row_text(names, row)) for row in body)
+            heads = table[: len(table) - len(body)]
+            marked = [_commented(head, start + at, left) for at, head in enumerate(heads)]
+            start += len(heads)
+            changed = [
+                cell
+                for head, shown in zip(heads, marked, strict=True)
+                for plain, cell in zip(head, shown, strict=True)
+                if cell != plain
+            ]
+            if body and changed:
+                yield escaped("\n".join(changed))
+            for at, row in enumerate(body, start):
+                yield escaped(row_text(names, _commented(row, at, left)))
             if not body:
-                yield escaped(" ".join(filter(None, names)))
+                yield escaped(" ".join(filter(None, chain.from_iterable(marked) if changed else names)))
+    if left:
+        yield escaped("\n".join(f"{_place(*at)}: {_comment(left[at])}" for at in sorted(left)))
+
+
+def _commented(row: Sequence[str], index: int, left: Comments) -> Sequence[str]:
+    """Return the cells of a row with their comments, which are taken out of `left`."""
+    if not left:
+        return row
+    return [
+        f"{cell} {_comment(left.pop((index, column)))}".strip() if (index, column) in left else cell
+        for column, cell in enumerate(row)
+    ]
+
+
+def _comment(text: str) -> str:
+    return f"[Comment: {text}]"
+
+
+def _place(row: int, column: int) -> str:
+    return f"{get_column_letter(column + 1)}{row + 1}"
 
 
 def _header(table: Rows) -> tuple[list[str], Rows]:

@@ -15,8 +15,10 @@ from openpyxl.utils.cell import range_boundaries
 from groundline_extraction.formats import XLSX
 from groundline_extraction.readers.building import MarkdownBuilder
 from groundline_extraction.readers.common import Hints, Read, ReaderLimits, ReadError
+from groundline_extraction.readers.office.comments import comments_of
 from groundline_extraction.readers.office.sheets import (
     MAX_CELLS,
+    Comments,
     Merged,
     Rows,
     fill_merged,
@@ -47,7 +49,7 @@ def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
             if count > MAX_CELLS:
                 raise ReadError("DOCUMENT_TOO_LARGE", f"more than {MAX_CELLS} cells")
             builder.heading(2, name)
-            for block in sheet_blocks(rows):
+            for block in sheet_blocks(rows, shown.comments(name)):
                 builder.add(block)
     except (ReadError, MemoryError):
         raise
@@ -83,6 +85,10 @@ class _ShownByExcel:
         fill_merged(rows, self._merged(sheet._worksheet_path))
         return rows
 
+    def comments(self, name: str) -> Comments:
+        path = getattr(self._workbook[name], "_worksheet_path", "")
+        return comments_of(self._archive, path.lstrip("/")) if path else {}
+
     def _merged(self, path: str) -> Merged:
         """Return the merged ranges, which openpyxl leaves out when it reads row by row."""
         found = []
@@ -107,6 +113,9 @@ class _ShownByCalamine:
         rows = [[_shown(value, "") for value in row] for row in sheet.to_python(skip_empty_area=False)]
         fill_merged(rows, sheet.merged_cell_ranges or ())
         return rows
+
+    def comments(self, name: str) -> Comments:
+        return {}  # calamine reads none
 
 
 def _shown(value: Any, number_format: str) -> str:
