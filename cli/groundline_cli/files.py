@@ -60,6 +60,7 @@ _BINARIES: Final = {
     ".epub": "application/epub+zip",
     ".rtf": "application/rtf",
     ".eml": "message/rfc822",
+    ".mbox": "message/rfc822",
     ".zip": "application/zip",
     ".png": "image/png",
     ".jpg": "image/jpeg",

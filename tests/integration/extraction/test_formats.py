@@ -3,12 +3,14 @@
 import base64
 import io
 import json
+import mailbox
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import date
 from email.message import EmailMessage
+from pathlib import Path
 from typing import Any
 
 import docx
@@ -406,6 +408,45 @@ def test_a_mail_is_its_text_and_each_attachment_a_file_of_its_own(extract: Any, 
     assert found.reasons() == {"tool.bin": "UNSUPPORTED_TYPE", "empty.txt": "EMPTY_TEXT"}
     extraction = extract(content, "a.eml")
     assert (extraction.text, extraction.title) == (found.text, "Grüße vom Ventil")
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+def test_each_message_of_an_mbox_is_a_section(
+    find: Any, extract: Any, tmp_path: Path, line_end: bytes
+) -> None:
+    box = mailbox.mbox(tmp_path / "box")
+    box.add(mail(valves_csv=b"Name,Width\nA,4\n"))
+    second = EmailMessage()
+    second["From"], second["Subject"], second["To"] = "Bob <bob@example.org>", "Thanks", "ada@example.org"
+    second.set_content("Thank you.\n\nFrom now on I know.\n")
+    box.add(second)
+    box.add(mail(valves_csv=b"Name,Width\nB,5\n"))
+    box.close()
+    content = (tmp_path / "box").read_bytes().replace(b"\n", line_end)
+    assert b">From now" in content
+    found = find(content)
+    assert found.text.count("# Grüße vom Ventil\n\nFrom: Ada <ada@example.org>") == 2
+    assert "# Thanks\n\nFrom: Bob <bob@example.org>\nTo: ada@example.org\n\nThank you.\n\nFrom now on" in (
+        found.text.replace("\r", "")
+    )
+    assert list(found.members) == ["valves.csv", "valves (2).csv"]
+    assert [title for _, title in titles(extract(content, "box.mbox", "application/mbox"))] == [
+        "Grüße vom Ventil",
+        "Thanks",
+        "Grüße vom Ventil",
+    ]
+
+
+def test_lines_that_begin_like_envelopes_divide_no_mail(extract: Any) -> None:
+    envelope = "From a@b.org Thu Jan  1 10:00:00 2026\n"
+    message = EmailMessage()
+    message["From"], message["To"], message["Subject"] = "ada@example.org", "bob@example.org", "Logs"
+    message.set_content(f"Dear Bob,\n\nFrom Ada at 10:00\nit was open.\n\n{envelope}Subject: x\n")
+    alone = message.as_bytes()
+    assert len(extract(alone).headings) == 1
+    assert "Subject: x" in extract(alone).text
+    in_box = envelope.encode() + alone.replace(envelope.encode() + b"Subject", b"")
+    assert [title for _, title in titles(extract(in_box))] == ["Logs"]
 
 
 def test_attachments_that_share_a_name_or_have_none_are_told_apart(find: Any) -> None:

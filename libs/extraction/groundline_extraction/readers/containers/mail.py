@@ -1,12 +1,13 @@
-"""Mails (EML): sender and recipients, the text, and the names of the attachments, each a document of its
-own."""
+"""Mails (EML, mbox): sender and recipients, the text, and the names of the attachments, each a document of
+its own. Each message of an mbox is a section."""
 
 import email
 import email.policy
 import importlib
 import io
 import mimetypes
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from email.message import EmailMessage, MIMEPart
 from functools import partial
 from typing import Any, BinaryIO, Final
@@ -32,6 +33,11 @@ type Part = MIMEPart[Any, Any]
 MAX_ATTACHMENTS: Final = 200
 
 _SHOWN: Final = ("From", "To", "Cc", "Date")
+# The line before each message of an mbox: an address and a time. In a text no headers follow such a line.
+_ENVELOPE: Final = re.compile(
+    rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\r\n]{0,500}[0-9]:[0-9]{2}[^\r\n]{0,100}\r?\n(?=[A-Za-z][\w-]*:)"
+)
+_QUOTED: Final = re.compile(rb"^>(>*From )", re.MULTILINE)
 
 
 def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
@@ -42,23 +48,48 @@ def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
 def read_pieces(file: BinaryIO, hints: Hints, limits: ReaderLimits, give: Give) -> None:
     """Give headers, text and the names of the attachments. Raises ReadError with CORRUPT_DOCUMENT,
     DOCUMENT_TOO_LARGE."""
-    message = _message(file)
-    _guarded(lambda: give(_read(message, hints, limits)))
+    sources = _sources(file)
+    if len(sources) == 1:
+        message = _message(sources[0])
+        _guarded(lambda: give(_read(message, hints, limits)))
+    else:
+        _give_all(sources, hints, limits, give)
     if hints.with_members:
-        _guarded(lambda: _take_attachments(message, Members.of_document(limits, give)))
+        _find(sources, Members.of_document(limits, give))
 
 
 def find_members(file: BinaryIO, members: Members) -> None:
     """Take the attachments of a mail. Raises ReadError."""
-    message = _message(file)
-    _guarded(lambda: _take_attachments(message, members))
+    _find(_sources(file), members)
 
 
-def _message(file: BinaryIO) -> EmailMessage:
+def _find(sources: Sequence[bytes], members: Members) -> None:
+    for source in sources:
+        message = _message(source)
+        _guarded(partial(_take_attachments, message, members))
+
+
+def _give_all(sources: Sequence[bytes], hints: Hints, limits: ReaderLimits, give: Give) -> None:
+    builder = MarkdownBuilder(limits)
+    for source in sources:
+        message = _message(source)
+        _guarded(partial(_add, builder, message, hints, limits))
+        if builder.is_piece:
+            give(builder.read())
+    give(builder.read())
+
+
+def _sources(file: BinaryIO) -> Sequence[bytes]:
+    """Return the messages of an mbox, without what its format adds to them, or the one mail that it is."""
     data = file.read(MAX_WHOLE_BYTES + 1)
     if len(data) > MAX_WHOLE_BYTES:
         raise ReadError("DOCUMENT_TOO_LARGE", f"a mail of more than {MAX_WHOLE_BYTES} bytes")
+    if not _ENVELOPE.match(data):
+        return [data]
+    return [_QUOTED.sub(rb"\1", source) for source in _ENVELOPE.split(data)[1:]]
 
+
+def _message(data: bytes) -> EmailMessage:
     def parsed() -> EmailMessage:
         message = email.message_from_bytes(data, policy=email.policy.default)
         assert isinstance(message, EmailMessage), "is what the policy makes"
@@ -80,9 +111,17 @@ def _guarded[T](work: Callable[[], T]) -> T:
 
 def _read(message: EmailMessage, hints: Hints, limits: ReaderLimits) -> Read:
     builder = MarkdownBuilder(limits)
+    said = _add(builder, message, hints, limits)
+    metadata = {name.lower(): value for name, value in said.items()}
+    return builder.read(title=_subject(message), metadata=metadata)
+
+
+def _add(
+    builder: MarkdownBuilder, message: EmailMessage, hints: Hints, limits: ReaderLimits
+) -> Mapping[str, str]:
+    """Append a message, and return the headers that are shown."""
     said = {name: one_line(str(message[name])) for name in _SHOWN if message[name]}
-    subject = one_line(str(message["Subject"] or ""))
-    builder.heading(1, subject)
+    builder.heading(1, _subject(message))
     builder.paragraph("\n".join(f"{name}: {value}" for name, value in said.items()))
     body = message.get_body(("plain", "html"))
     # A text that only refers to the HTML part does not count.
@@ -93,7 +132,11 @@ def _read(message: EmailMessage, hints: Hints, limits: ReaderLimits) -> Read:
         builder.include(_text_of(body, hints, limits), below=1 if is_html else 2)
     if names := [name for name, _ in _attachments(message)]:
         builder.paragraph(f"Attachments: {', '.join(names)}")
-    return builder.read(title=subject, metadata={name.lower(): value for name, value in said.items()})
+    return said
+
+
+def _subject(message: EmailMessage) -> str:
+    return one_line(str(message["Subject"] or ""))
 
 
 def _text_of(part: Part, hints: Hints, limits: ReaderLimits) -> Read:
