@@ -49,11 +49,13 @@ _OPEN: Final = "application/vnd.oasis.opendocument"
 _BINARIES: Final = {
     ".pdf": "application/pdf",
     ".docx": f"{_OFFICE}.wordprocessingml.document",
+    ".docm": f"{_OFFICE}.wordprocessingml.document",
     ".xlsx": f"{_OFFICE}.spreadsheetml.sheet",
     ".xlsm": f"{_OFFICE}.spreadsheetml.sheet",
     ".xlsb": "application/vnd.ms-excel.sheet.binary.macroenabled.12",
     ".xls": "application/vnd.ms-excel",
     ".pptx": f"{_OFFICE}.presentationml.presentation",
+    ".pptm": f"{_OFFICE}.presentationml.presentation",
     ".odt": f"{_OPEN}.text",
     ".ods": f"{_OPEN}.spreadsheet",
     ".odp": f"{_OPEN}.presentation",

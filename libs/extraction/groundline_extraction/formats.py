@@ -145,6 +145,8 @@ _ALIASES: Final = {
     "text/rtf": RTF,
     "application/x-zip-compressed": ZIP,
     "application/vnd.ms-excel.sheet.macroenabled.12": XLSX,
+    "application/vnd.ms-powerpoint.presentation.macroenabled.12": PPTX,
+    "application/vnd.ms-word.document.macroenabled.12": DOCX,
 }
 _SUFFIXES: Final[Mapping[str, str]] = {
     ".md": MARKDOWN,

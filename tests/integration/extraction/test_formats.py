@@ -5,7 +5,7 @@ import io
 import json
 import mailbox
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import date
@@ -20,7 +20,7 @@ import pytest
 from groundline.v1 import error_pb2
 from groundline_extraction.documents import FileContent, GivenDocument, IngestionError
 from groundline_extraction.extractor import DocumentExtractor
-from groundline_extraction.formats import XLSX
+from groundline_extraction.formats import DOCX, PPTX, XLSX
 from groundline_extraction.members import FoundMember, MemberSpool
 from groundline_extraction.readers.common import ReaderLimits
 from groundline_extraction.sandbox import Sandbox
@@ -167,19 +167,44 @@ def chart_on(sheet: Any) -> BarChart:
     return chart
 
 
-@pytest.mark.parametrize("mime_type", ["", XLSX, "application/vnd.ms-excel.sheet.macroEnabled.12"])
-def test_a_workbook_with_macros_is_read_as_one_without(extract: Any, mime_type: str) -> None:
-    with zipfile.ZipFile(io.BytesIO(saved(workbook()))) as archive:
+def with_macros(content: bytes, plain: str, other: str) -> bytes:
+    """Return an office document as programs save it that keep macros in it."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
-    plain = f"{XLSX}.main+xml".encode()
-    assert plain in parts["[Content_Types].xml"]
-    parts["[Content_Types].xml"] = parts["[Content_Types].xml"].replace(
-        plain, b"application/vnd.ms-excel.sheet.macroEnabled.main+xml"
-    )
-    parts["xl/vbaProject.bin"] = b"\xd0\xcf\x11\xe0"
-    extraction = extract(zip_of(parts), "sales.xlsm", mime_type)
-    assert extraction.text == extract(saved(workbook())).text
-    assert extraction.mime_type == XLSX
+    types = parts["[Content_Types].xml"]
+    assert f"{plain}.main+xml".encode() in types
+    parts["[Content_Types].xml"] = types.replace(f"{plain}.main+xml".encode(), f"{other}.main+xml".encode())
+    return zip_of({**parts, "vbaProject.bin": b"\xd0\xcf\x11\xe0"})
+
+
+def written() -> bytes:
+    document = docx.Document()
+    document.add_paragraph("Close it.")
+    return saved(document)
+
+
+def presented() -> bytes:
+    slides = pptx.Presentation()
+    slides.slides.add_slide(slides.slide_layouts[5]).shapes[0].text_frame.text = "Mounting"
+    return saved(slides)
+
+
+@pytest.mark.parametrize("is_said", [False, True], ids=["unsaid", "said"])
+@pytest.mark.parametrize(
+    ("make", "plain", "other"),
+    [
+        (lambda: saved(workbook()), XLSX, "application/vnd.ms-excel.sheet.macroEnabled"),
+        (written, DOCX, "application/vnd.ms-word.document.macroEnabled"),
+        (presented, PPTX, "application/vnd.ms-powerpoint.presentation.macroEnabled"),
+    ],
+    ids=["xlsm", "docm", "pptm"],
+)
+def test_an_office_document_with_macros_is_read_as_one_without(
+    extract: Any, make: Callable[[], bytes], plain: str, other: str, is_said: bool
+) -> None:
+    extraction = extract(with_macros(make(), plain, other), mime_type=f"{other}.12" if is_said else "")
+    assert extraction.text == extract(make()).text
+    assert extraction.mime_type == plain
 
 
 def test_a_workbook_that_says_it_is_huge_is_read_in_bounds(extract: Any) -> None:

@@ -150,11 +150,19 @@ def test_other_kinds_are_handed_in_as_they_are(tmp_path: Path, name: str, conten
     assert list(file.documents()) == [{"uri": name, "data": base64.b64encode(content).decode()}]
 
 
-XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+OFFICE = "application/vnd.openxmlformats-officedocument"
 
 
 @pytest.mark.parametrize(
-    ("name", "mime_type"), [("a.pdf", "application/pdf"), ("b.PNG", "image/png"), ("c.xlsm", XLSX)]
+    ("name", "mime_type"),
+    [
+        ("a.pdf", "application/pdf"),
+        ("b.PNG", "image/png"),
+        ("c.xlsm", f"{OFFICE}.spreadsheetml.sheet"),
+        ("d.docm", f"{OFFICE}.wordprocessingml.document"),
+        ("e.pptm", f"{OFFICE}.presentationml.presentation"),
+        ("f.mbox", "message/rfc822"),
+    ],
 )
 def test_a_file_is_sent_as_what_its_name_promises(tmp_path: Path, name: str, mime_type: str) -> None:
     [file] = scan([put(tmp_path, name, "no such thing")]).files
