@@ -15,6 +15,7 @@ __all__ = [
     "Connection",
     "ConnectionSettingsError",
     "OwnSuite",
+    "database_of",
     "find_connection",
     "own_suite",
 ]
@@ -80,6 +81,33 @@ def find_connection(
     return _checked(*found)
 
 
+def database_of(
+    gateway: str | None, *, directory: Path, config_file: Path, profile_name: str | None = None
+) -> str:
+    """Return the URL of the database behind a gateway: the one that is set, or of the named profile, or else
+    of the suite that runs from `directory`.
+
+    Only that suite's database is known. Raises ConnectionSettingsError for another gateway.
+    """
+    try:
+        found = profile(profile_name, config_file, api_key="not needed") if profile_name else None
+    except ProfileError as error:
+        raise ConnectionSettingsError(str(error)) from error
+    named = gateway or (found and found[0])
+    own = own_suite(directory / READY_FILE)
+    if named and (own is None or not _same(_checked(named, "").gateway, own.connection.gateway)):
+        raise ConnectionSettingsError(
+            f"the database of {named} is not known, since that suite does not run from this directory: set "
+            "GROUNDLINE_DATABASE_URL (or pass --database-url)"
+        )
+    if own is None or own.database_url is None:
+        raise ConnectionSettingsError(
+            "no database is known: set GROUNDLINE_DATABASE_URL (or pass --database-url), or start the suite "
+            "in this directory with `groundline up`"
+        )
+    return own.database_url
+
+
 def own_suite(ready_file: Path) -> OwnSuite | None:
     """Read a ready file; None if it does not exist. Raises ConnectionSettingsError."""
     try:
@@ -99,6 +127,11 @@ def own_suite(ready_file: Path) -> OwnSuite | None:
     if not is_loopback(connection.gateway):
         raise ConnectionSettingsError(f"{ready_file} names a gateway on another machine: set it explicitly")
     return OwnSuite(connection, database_url)
+
+
+def _same(gateway: str, own: str) -> bool:
+    """Tell whether an address is the own suite's, which listens on this machine only."""
+    return is_loopback(gateway) and urlsplit(gateway).port == urlsplit(own).port
 
 
 def _checked(gateway: str, api_key: str) -> Connection:

@@ -12,11 +12,10 @@ from click.core import ParameterSource
 from groundline_client import AsyncClient, GatewayError, JsonObject
 
 from groundline_cli.connection import (
-    READY_FILE,
     Connection,
     ConnectionSettingsError,
+    database_of,
     find_connection,
-    own_suite,
 )
 from groundline_cli.profiles import CONFIG_FILE
 from groundline_cli.terminal import printable
@@ -130,8 +129,8 @@ collections_option = click.option(
 
 
 def with_database[**P, R](command: Callable[Concatenate[str, P], R]) -> Callable[P, R]:
-    """Pass the database's URL as the command's first argument: from the option, the environment or the
-    running suite."""
+    """Add --database-url, --gateway and --profile to a command, and pass the database's URL as its first
+    argument: the one that is set, or the one behind the gateway which other commands would call."""
 
     @click.option(
         "--database-url",
@@ -140,23 +139,33 @@ def with_database[**P, R](command: Callable[Concatenate[str, P], R]) -> Callable
         metavar="URL",
         help="PostgreSQL. The environment hides its password from other users of this machine.",
     )
+    @click.option(
+        "--gateway",
+        envvar="GROUNDLINE_GATEWAY_URL",
+        show_envvar=True,
+        metavar="URL",
+        help="Gateway whose database it is, if none is set; it must be the suite that runs from this "
+        "directory.",
+    )
+    @click.option(
+        "--profile",
+        envvar="GROUNDLINE_PROFILE",
+        show_envvar=True,
+        metavar="NAME",
+        help="The same, by name from the configuration file.",
+    )
     @functools.wraps(command)
     def wrapper(*args: P.args, **options: P.kwargs) -> R:
-        url = options.pop("database_url") or _own_suites()
+        url, gateway, name = (options.pop(each) for each in ("database_url", "gateway", "profile"))
+        assert gateway is None or isinstance(gateway, str)
+        assert name is None or isinstance(name, str)
+        try:
+            url = url or database_of(
+                gateway, directory=Path.cwd(), config_file=CONFIG_FILE, profile_name=name
+            )
+        except ConnectionSettingsError as error:
+            raise click.UsageError(str(error)) from error
         assert isinstance(url, str)
         return command(url, *args, **options)
 
     return wrapper
-
-
-def _own_suites() -> str:
-    try:
-        own = own_suite(Path.cwd() / READY_FILE)
-    except ConnectionSettingsError as error:
-        raise click.UsageError(str(error)) from error
-    if own is None or own.database_url is None:
-        raise click.UsageError(
-            "no database is known: set GROUNDLINE_DATABASE_URL (or pass --database-url), or start the suite "
-            "in this directory with `groundline up`"
-        )
-    return own.database_url

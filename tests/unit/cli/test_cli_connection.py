@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from groundline_cli.__main__ import cli
-from groundline_cli.connection import READY_FILE, Connection, ConnectionSettingsError, find_connection
+from groundline_cli.connection import (
+    READY_FILE,
+    Connection,
+    ConnectionSettingsError,
+    database_of,
+    find_connection,
+)
 from groundline_client import is_loopback
 
 
@@ -196,6 +202,37 @@ def test_a_shell_gets_what_a_command_with_the_same_options_calls(bare: Path) -> 
         "export GROUNDLINE_GATEWAY_URL=https://other.example",
         "export GROUNDLINE_API_KEY=key",
     ]
+
+
+@pytest.mark.parametrize(
+    ("command", "variables"),
+    [
+        (["keys", "list"], {"GROUNDLINE_GATEWAY_URL": "https://other.example"}),
+        (["import", "config.toml", "-c", "docs"], {"GROUNDLINE_GATEWAY_URL": "http://127.0.0.1:8081"}),
+        (["keys", "list"], {"GROUNDLINE_PROFILE": "lab"}),
+    ],
+)
+def test_what_goes_to_the_database_never_goes_to_another_suites_than_the_gateways(
+    bare: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], variables: dict[str, str]
+) -> None:
+    (bare / "config.toml").write_text(PROFILES)
+    database = "postgresql://127.0.0.1:1/own"
+    ready = {"gateway": "http://127.0.0.1:8080", "api_key": "local-key", "database_url": database}
+    write_ready_file(bare, ready)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    refused = CliRunner().invoke(cli, command)
+    assert refused.exit_code == 2
+    assert "is not known" in refused.stderr
+    assert "GROUNDLINE_DATABASE_URL" in refused.stderr
+
+
+@pytest.mark.parametrize("gateway", [None, "http://127.0.0.1:8080", "http://localhost:8080/"])
+def test_the_suite_of_this_directory_knows_its_database(tmp_path: Path, gateway: str | None) -> None:
+    database = "postgresql://127.0.0.1:1/own"
+    ready = {"gateway": "http://127.0.0.1:8080", "api_key": "local-key", "database_url": database}
+    write_ready_file(tmp_path, ready)
+    assert database_of(gateway, directory=tmp_path, config_file=tmp_path / "config.toml") == database
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
