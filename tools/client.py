@@ -118,39 +118,40 @@ class Contract:
         for method in self._methods:
             # The client's methods take a request's fields, not the request.
             self._reach_fields(method.input_type, reached)
-            if not self._is_raw(method):
-                self._reach(method.output_type, reached)
+            for name, _ in self._results(method):
+                self._reach(name, reached)
         names = list(reached)
-        exported = sorted(short(name) for name in names)
         parts = [
             HEAD.format(purpose="Messages of the gateway's API."),
             "from collections.abc import Mapping, Sequence\nfrom dataclasses import dataclass\n"
             "from datetime import datetime\nfrom typing import Any\n\n"
             "from groundline_client.open_enum import OpenEnum\n\n",
-            f"__all__ = {exported!r}\n",
         ]
         parts += [self._enum(name) for name in names if name in self._enums]
         parts += [self._message(name) for name in names if name in self._messages]
         return "\n".join(parts)
 
     def rpcs(self) -> str:
-        models = {short(method.output_type) for method in self._methods if not self._is_raw(method)}
-        constants = {constant(method.name): method for method in self._methods}
         lines = [
             HEAD.format(purpose="The methods that the gateway offers."),
             "from typing import Final\n",
-            f"from groundline_client.models import {', '.join(sorted(models))}",
+            "from groundline_client import models",
             "from groundline_client.transport.rpc import Rpc\n",
-            f"__all__ = {sorted(constants)!r}\n",
         ]
-        for name, method in constants.items():
+        for method in self._methods:
             verb, path, body = binding(method)
-            response = "bytes" if self._is_raw(method) else short(method.output_type)
-            idempotent = method.options.idempotency_level != MethodOptions.IDEMPOTENCY_UNKNOWN
-            lines.append(
-                f'{name}: Final = Rpc("{verb}", "{path}", {response}, '
-                f"has_body={body == '*'}, is_idempotent={idempotent})"
-            )
+            facts = ", has_body=True" if body == "*" else ""
+            if method.options.idempotency_level != MethodOptions.IDEMPOTENCY_UNKNOWN:
+                facts += ", is_idempotent=True"
+            results = [(f"models.{short(name)}", field) for name, field in self._results(method)]
+            # The entries of a page that holds something else too are a method of their own.
+            for name, (result, field) in zip(
+                (constant(method.name), f"{constant(method.name)}_ENTRIES"),
+                results or [("bytes", None)],
+                strict=False,
+            ):
+                member = f', "{camel(field.name)}"' if field else ""
+                lines.append(f'{name}: Final = Rpc("{verb}", "{path}", {result}{member}{facts})')
         return "\n".join(lines) + "\n"
 
     def typescript_models(self) -> str:
@@ -226,6 +227,19 @@ class Contract:
     def _is_raw(self, method: MethodDescriptorProto) -> bool:
         """Tell whether its response is not JSON."""
         return any(field.type_name in _NOT_JSON for field in self._messages[method.output_type][0].field)
+
+    def _results(self, method: MethodDescriptorProto) -> list[tuple[str, FieldDescriptorProto | None]]:
+        """Return the types that callers get, each with the field of the response that holds it: one message,
+        the entries of a page, or both; otherwise the response itself."""
+        if self._is_raw(method):
+            return []
+        fields = self._messages[method.output_type][0].field
+        entries = self._entries(method)
+        others = [one for one in fields if one != entries and one.name != "next_page_token"]
+        held = [*others, *([entries] if entries else [])]
+        if not held or len(others) > 1 or not all(map(is_message, others)):
+            return [(method.output_type, None)]
+        return [(one.type_name, one) for one in held]
 
     def _entries(self, method: MethodDescriptorProto) -> FieldDescriptorProto | None:
         """Return the field of a page's entries, for a method that answers in pages."""
@@ -322,6 +336,13 @@ def jsdoc(comments: Comments, path: Path_, indent: str = "") -> str:
     return f"{indent}/**\n{inside}{indent} */\n"
 
 
+def is_message(field: FieldDescriptorProto) -> bool:
+    """Tell whether a field holds one message, not a list."""
+    return (
+        field.type == FieldDescriptorProto.TYPE_MESSAGE and field.label != FieldDescriptorProto.LABEL_REPEATED
+    )
+
+
 def camel(name: str) -> str:
     """Convert `page_token` to `pageToken`."""
     head, *others = name.split("_")
@@ -347,14 +368,14 @@ def binding(method: MethodDescriptorProto) -> tuple[str, str, str]:
 
 
 def docstring(comments: Comments, path: Path_) -> Iterator[str]:
-    text = "\n\n".join(
-        textwrap.fill(paragraph, width=100, subsequent_indent="    ")
-        for paragraph in comments.paragraphs(*path)
-    )
-    text = text.replace("\\", "\\\\").replace("\n\n", "\n\n    ")
-    if text.endswith('"'):
-        text += " "
-    yield f'    """{text}"""' if "\n" not in text else f'    """{text}\n    """'
+    """Yield the comment at a path, as a docstring of Python."""
+    text = "\n\n".join(comments.paragraphs(*path)).replace("\\", "\\\\")
+    several = "\n" in text
+    quoted = f'"""{text}{" " if text.endswith(chr(34)) else ""}' + ("" if several else '"""')
+    for paragraph in quoted.split("\n"):
+        yield textwrap.fill(paragraph, width=110, initial_indent="    ", subsequent_indent="    ")
+    if several:
+        yield '    """'
 
 
 def constant(name: str) -> str:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final, Union, cast, get_args, get_origin, get_type_hints
 
-__all__ = ["JsonObject", "from_json", "to_json"]
+__all__ = ["JsonObject", "from_json", "list_from_json", "to_json"]
 
 type JsonObject = dict[str, Any]
 """A JSON object; as a request or part of one, its members are named in lowerCamelCase."""
@@ -23,6 +23,12 @@ def from_json[M](model: type[M], value: Mapping[str, Any]) -> M:
     """Parse a model from its JSON. Unknown members are ignored. Raises ValueError for one of the wrong type,
     naming it."""
     found: M = _parser(cast(Any, model))(value)
+    return found
+
+
+def list_from_json[M](model: type[M], value: Any) -> Sequence[M]:
+    """Parse a list of models from its JSON. Raises ValueError, as `from_json` does."""
+    found: Sequence[M] = _sequence(_parser(cast(Any, model)))(value)
     return found
 
 

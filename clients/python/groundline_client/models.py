@@ -10,128 +10,11 @@ from typing import Any
 
 from groundline_client.open_enum import OpenEnum
 
-__all__ = [
-    "AccessSettings",
-    "Alternative",
-    "AnswerResponse",
-    "ArmScore",
-    "CancelJobResponse",
-    "ChatCompleted",
-    "ChatDelta",
-    "ChatError",
-    "ChatMessage",
-    "ChatOptions",
-    "ChatResponse",
-    "ChatSources",
-    "ChatStarted",
-    "ChatStatus",
-    "Chunk",
-    "ChunkCounts",
-    "ChunkSizeUnit",
-    "ChunkingSettings",
-    "ChunkingStrategy",
-    "Citation",
-    "Collection",
-    "CollectionSettings",
-    "CollectionStats",
-    "Component",
-    "ContextualizationMode",
-    "ContextualizationSettings",
-    "CrawlSettings",
-    "CreateCollectionResponse",
-    "CreateSourceResponse",
-    "CutPassage",
-    "CutRule",
-    "Degradation",
-    "DeleteCollectionResponse",
-    "DeleteDocumentResponse",
-    "DeleteDocumentsResponse",
-    "DeleteSourceResponse",
-    "DeleteThreadResponse",
-    "DirectorySource",
-    "Document",
-    "DocumentInput",
-    "DocumentSource",
-    "EmbeddingSettings",
-    "ErrorReason",
-    "FeedSource",
-    "FieldError",
-    "FinishReason",
-    "FusionMethod",
-    "GenerationLimits",
-    "GenerationOptions",
-    "GetCollectionResponse",
-    "GetCollectionStatsResponse",
-    "GetDocumentResponse",
-    "GetDocumentTextResponse",
-    "GetJobResponse",
-    "GetQuotasResponse",
-    "GetSourceResponse",
-    "GetThreadResponse",
-    "GitSource",
-    "ImapSource",
-    "IngestDocumentsResponse",
-    "IngestionFailure",
-    "IngestionItem",
-    "IngestionJob",
-    "IngestionOutcome",
-    "IngestionState",
-    "IterativeScan",
-    "JobState",
-    "LexicalSettings",
-    "ListChunksResponse",
-    "ListCollectionsResponse",
-    "ListDocumentsResponse",
-    "ListJobsResponse",
-    "ListSourcesResponse",
-    "ListThreadsResponse",
-    "MboxSource",
-    "Message",
-    "ModelWait",
-    "ObjectContent",
-    "Passage",
-    "PostgresSource",
-    "Quota",
-    "QuotaUsage",
-    "ReindexCollectionResponse",
-    "RerankOptions",
-    "RerankStrategy",
-    "RerankWeights",
-    "RetrievalMode",
-    "RetrievalOptions",
-    "RetryJobResponse",
-    "RewritingMode",
-    "Role",
-    "RunSourceResponse",
-    "S3Source",
-    "ScoreComponent",
-    "ScoreExplanation",
-    "SearchOptions",
-    "SearchResponse",
-    "Source",
-    "SourceType",
-    "Stage",
-    "StageTiming",
-    "StateCount",
-    "Thread",
-    "UpdateCollectionResponse",
-    "UpdateSourceResponse",
-    "UploadDocumentResponse",
-    "Usage",
-    "Validation",
-    "ValidationIssue",
-    "VectorIndexState",
-    "WatchJobResponse",
-    "WebCrawl",
-    "WebSource",
-    "Webhook",
-]
-
 
 class ErrorReason(OpenEnum):
     """Why something failed, was left out or was degraded: the `reason` of google.rpc.ErrorInfo (domain
-    "groundline.dev"), of degradations, of documents that could not be ingested, and of what
-    validation found in an answer.
+    "groundline.dev"), of degradations, of documents that could not be ingested, and of what validation found
+    in an answer.
 
     The values have no prefix, as in google.api.ErrorReason, because `reason` is spelled like them.
     """
@@ -347,13 +230,11 @@ class ErrorReason(OpenEnum):
     UNSUPPORTED_SENTENCE = "UNSUPPORTED_SENTENCE"
     """A sentence is not supported by the passages that it cites."""
     NUMBER_NOT_SUPPORTED = "NUMBER_NOT_SUPPORTED"
-    """A sentence has a number, or a number with a unit, that the passages that it cites do not have or
-    have of something else.
-    """
+    """A sentence has a number, or a number with a unit, that the passages that it cites do not have or have
+    of something else."""
     NAME_NOT_SUPPORTED = "NAME_NOT_SUPPORTED"
     """A sentence names something, such as a person, a place or a model, that the passages that it cites do
-    not name.
-    """
+    not name."""
     CONTRADICTED_SENTENCE = "CONTRADICTED_SENTENCE"
     """A sentence denies what the passages that it cites say, or says what they deny."""
     UNKNOWN_CITATION = "UNKNOWN_CITATION"
@@ -423,9 +304,8 @@ class ErrorReason(OpenEnum):
     COLLECTION_NOT_ADMINISTRABLE = "COLLECTION_NOT_ADMINISTRABLE"
     """The caller may use the collection, but not administer it."""
     ORIGINAL_NOT_KEPT = "ORIGINAL_NOT_KEPT"
-    """The document is there, but not what was handed in: its collection keeps no originals, or did not
-    when it came.
-    """
+    """The document is there, but not what was handed in: its collection keeps no originals, or did not when
+    it came."""
     DOCUMENT_CHANGED = "DOCUMENT_CHANGED"
     """The document was replaced or deleted while it was sent."""
     MODEL_NOT_FOUND = "MODEL_NOT_FOUND"
@@ -442,22 +322,19 @@ class ErrorReason(OpenEnum):
     """The embedding API cannot be reached."""
     QUOTA_EXHAUSTED = "QUOTA_EXHAUSTED"
     """A quota is used up, which metadata names, with its limit and what is used: delete something, or wait
-    for jobs.
-    """
+    for jobs."""
     SEARCH_INDEX_UNAVAILABLE = "SEARCH_INDEX_UNAVAILABLE"
     """The distributed index does not answer."""
     SEARCH_INDEX_REFUSED = "SEARCH_INDEX_REFUSED"
     """The distributed index refused what it was asked."""
     OVERLOADED = "OVERLOADED"
     """More requests have come than can be answered in time. Nothing was done; RetryInfo says when to try
-    again.
-    """
+    again."""
     SEARCH_INDEX_BEHIND = "SEARCH_INDEX_BEHIND"
     """The distributed index lacks what was written lately; searches do not find that yet."""
     SEARCH_INDEX_INCOMPLETE = "SEARCH_INDEX_INCOMPLETE"
-    """There may be more matches: too much of what the distributed index proposed does not match, or may
-    not be read.
-    """
+    """There may be more matches: too much of what the distributed index proposed does not match, or may not
+    be read."""
     SOURCE_NOT_FOUND = "SOURCE_NOT_FOUND"
     """There is no such source."""
     SOURCE_NAME_TAKEN = "SOURCE_NAME_TAKEN"
@@ -467,9 +344,8 @@ class ErrorReason(OpenEnum):
     SOURCE_UNREACHABLE = "SOURCE_UNREACHABLE"
     """The server of the source does not answer."""
     SOURCE_REFUSED = "SOURCE_REFUSED"
-    """The server of the source refuses it: wrong credentials, no such bucket, repository, branch or
-    column, a wrong query.
-    """
+    """The server of the source refuses it: wrong credentials, no such bucket, repository, branch or column, a
+    wrong query."""
     URI_OF_OTHER_SOURCE = "URI_OF_OTHER_SOURCE"
     """The collection has a document of this uri that another source has brought, or somebody handed in."""
     SOURCE_CHANGED = "SOURCE_CHANGED"
@@ -477,9 +353,8 @@ class ErrorReason(OpenEnum):
 
 
 class Role(OpenEnum):
-    """Who wrote a message. The values have no prefix, so that JSON clients may write "user" and
-    "assistant", as they do elsewhere: case makes no difference.
-    """
+    """Who wrote a message. The values have no prefix, so that JSON clients may write "user" and "assistant",
+    as they do elsewhere: case makes no difference."""
 
     UNSPECIFIED = "ROLE_UNSPECIFIED"
     """Not known."""
@@ -513,8 +388,7 @@ class IterativeScan(OpenEnum):
     """Scans on until the limit is reached; what turns up late though it is nearer is left out."""
     RELAXED_ORDER = "ITERATIVE_SCAN_RELAXED_ORDER"
     """Scans on until the limit is reached; what turns up late takes its place by distance, for better
-    recall.
-    """
+    recall."""
 
 
 class FusionMethod(OpenEnum):
@@ -526,9 +400,8 @@ class FusionMethod(OpenEnum):
     """Reciprocal rank fusion: the sum over the lists of weight / (rrf_k + rank)."""
     WEIGHTED = "FUSION_METHOD_WEIGHTED"
     """The weighted sum over the lists of the arms' scores: BM25 as a share of the best in its list, cosine
-    similarity as it is; a passage that only BM25 found counts with the lowest similarity in the
-    list. A list that tells its passages little apart so decides little.
-    """
+    similarity as it is; a passage that only BM25 found counts with the lowest similarity in the list. A list
+    that tells its passages little apart so decides little."""
 
 
 class RerankStrategy(OpenEnum):
@@ -571,9 +444,8 @@ class Stage(OpenEnum):
     RETRIEVING = "STAGE_RETRIEVING"
     """The collections are searched."""
     RERANKING = "STAGE_RERANKING"
-    """Candidates are fused, deduplicated and reranked; part of retrieving where that takes no model and
-    one search.
-    """
+    """Candidates are fused, deduplicated and reranked; part of retrieving where that takes no model and one
+    search."""
     GENERATING = "STAGE_GENERATING"
     """The answer is written."""
     FETCHING = "STAGE_FETCHING"
@@ -676,10 +548,9 @@ class ChunkingStrategy(OpenEnum):
     SENTENCES = "CHUNKING_STRATEGY_SENTENCES"
     """Whole sentences."""
     PARENT_CHILD = "CHUNKING_STRATEGY_PARENT_CHILD"
-    """Small chunks, which are searched, of larger parents: sections, or parts of them. An answer is given
-    all of the parent of a chunk that was found; of several such chunks the best stands for the
-    others, unless deduplication is off.
-    """
+    """Small chunks, which are searched, of larger parents: sections, or parts of them. An answer is given all
+    of the parent of a chunk that was found; of several such chunks the best stands for the others, unless
+    deduplication is off."""
 
 
 class ChunkSizeUnit(OpenEnum):
@@ -750,8 +621,7 @@ class IngestionState(OpenEnum):
 
 class VectorIndexState(OpenEnum):
     """Whether a collection's vectors have an index of their own. Without it a search reads every vector,
-    which finds the same or more, slower.
-    """
+    which finds the same or more, slower."""
 
     UNSPECIFIED = "VECTOR_INDEX_STATE_UNSPECIFIED"
     """Not used."""
@@ -775,10 +645,8 @@ class IngestionOutcome(OpenEnum):
     UNCHANGED = "INGESTION_OUTCOME_UNCHANGED"
     """It was the same as before; nothing was done."""
     SKIPPED = "INGESTION_OUTCOME_SKIPPED"
-    """It is a file within another document that cannot be read, as its failure says: of a format that is
-    not supported, encrypted, or without text. No document is made of it, and nothing else fails by
-    it.
-    """
+    """It is a file within another document that cannot be read, as its failure says: of a format that is not
+    supported, encrypted, or without text. No document is made of it, and nothing else fails by it."""
     DELETED = "INGESTION_OUTCOME_DELETED"
     """It has gone from its source and would be deleted; only in a dry run."""
 
@@ -810,9 +678,8 @@ class ChatMessage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RetrievalOptions:
-    """Retrieval parameters. A field that is not set takes the collection's default, and where the
-    collection sets none, the default named here.
-    """
+    """Retrieval parameters. A field that is not set takes the collection's default, and where the collection
+    sets none, the default named here."""
 
     mode: RetrievalMode = RetrievalMode.UNSPECIFIED
     """Which searches run."""
@@ -821,36 +688,31 @@ class RetrievalOptions:
     semantic_limit: int | None = None
     """Maximum number of candidates from vector search."""
     ef_search: int | None = None
-    """Size of the HNSW search list, 1 to 1000; larger finds more and takes longer. Default: 1 for each
-    1,000 chunks of the partition that is searched, 100 at least. Never below semantic_limit.
-    """
+    """Size of the HNSW search list, 1 to 1000; larger finds more and takes longer. Default: 1 for each 1,000
+    chunks of the partition that is searched, 100 at least. Never below semantic_limit."""
     iterative_scan: IterativeScan = IterativeScan.UNSPECIFIED
     """Scan of a filtered vector search when its first one returns too little."""
     min_similarity: float | None = None
     """Vector candidates below this cosine similarity (-1 to 1) are dropped. Not set: none is dropped."""
     min_bm25: float | None = None
-    """BM25 candidates below this score (0 or more, unbounded, comparable within one search only) are
-    dropped. Not set: none is dropped.
-    """
+    """BM25 candidates below this score (0 or more, unbounded, comparable within one search only) are dropped.
+    Not set: none is dropped."""
     adjacent_chunks: int | None = None
     """Chunks to add before and after each hit from the same document, 0 to 10. What overlaps is cut from
-    their texts and offsets; a chunk that is a passage itself, or a better passage's adjacent chunk,
-    is not repeated.
-    """
+    their texts and offsets; a chunk that is a passage itself, or a better passage's adjacent chunk, is not
+    repeated."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RerankWeights:
     """Weights of the components of the weighted strategy, each 0 or more. A component whose weight is 0 is
-    not computed.
-    """
+    not computed."""
 
     semantic: float | None = None
     """The fused score, as a share of the best; component "fused"."""
     vector: float | None = None
-    """The cosine similarity of query and passage; the lowest one found for a passage that vector search
-    did not find.
-    """
+    """The cosine similarity of query and passage; the lowest one found for a passage that vector search did
+    not find."""
     position: float | None = None
     """Earlier chunks of a document score higher: 1 / (1 + chunk_index)."""
     recency: float | None = None
@@ -861,24 +723,21 @@ class RerankWeights:
     """The share of the query's terms that the passage holds, rare ones counting for more."""
     proximity: float | None = None
     """How near to each other the passage has the neighbouring words of the query, rare ones counting for
-    more; 0.3 is a good weight beside the other defaults.
-    """
+    more; 0.3 is a good weight beside the other defaults."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RerankOptions:
-    """Fusion, deduplication and reranking parameters. A field that is not set takes the collection's
-    default, and where the collection sets none, the default named here.
-    """
+    """Fusion, deduplication and reranking parameters. A field that is not set takes the collection's default,
+    and where the collection sets none, the default named here."""
 
     top_k: int | None = None
     """Maximum number of passages returned."""
     fusion: FusionMethod = FusionMethod.UNSPECIFIED
     """How the arms are fused."""
     rrf_k: int | None = None
-    """Constant of reciprocal rank fusion, 1 to 1000; its default is the one of Cormack, Clarke and
-    Buettcher (SIGIR 2009).
-    """
+    """Constant of reciprocal rank fusion, 1 to 1000; its default is the one of Cormack, Clarke and Buettcher
+    (SIGIR 2009)."""
     keyword_weight: float | None = None
     """Weight of the keyword arm, 0 or more."""
     semantic_weight: float | None = None
@@ -889,19 +748,16 @@ class RerankOptions:
     """Components of the weighted strategy."""
     deduplication_threshold: float | None = None
     """Passages at least this similar (0 to 1) to a better one are its near-duplicates: they become its
-    alternatives. 0 switches that off; with 1 only equal texts are duplicates. Similarity is the
-    Jaccard index of the texts' three-word shingles, estimated from signatures made at ingestion.
-    """
+    alternatives. 0 switches that off; with 1 only equal texts are duplicates. Similarity is the Jaccard index
+    of the texts' three-word shingles, estimated from signatures made at ingestion."""
     mmr_lambda: float | None = None
     """Maximal marginal relevance: 1 looks at relevance only, 0 at diversity only. It comes last, and its
-    value is then the final score. Not set: not applied.
-    """
+    value is then the final score. Not set: not applied."""
     type_priorities: Mapping[str, float] | None = None
     """Priority of each source type, 0 to 1, by name ("file", "object", "web"), for the weighted strategy."""
     model: str | None = None
-    """Model of the api or llm strategy; of the cross_encoder strategy only the one that the reranker is
-    set to. Default: the reranker's setting.
-    """
+    """Model of the api or llm strategy; of the cross_encoder strategy only the one that the reranker is set
+    to. Default: the reranker's setting."""
     include_cut: bool | None = None
     """Whether the response also lists what was cut, and by which rule."""
     min_score: float | None = None
@@ -911,8 +767,7 @@ class RerankOptions:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GenerationOptions:
     """Parameters of the answer. A field that is not set takes the collection's default, and where the
-    collection sets none, the generator's setting.
-    """
+    collection sets none, the generator's setting."""
 
     model: str | None = None
     """Model name as the provider spells it."""
@@ -922,8 +777,7 @@ class GenerationOptions:
     """Maximum number of tokens of the answer."""
     system_prompt: str | None = None
     """Instructions that come before the suite's own rules on grounding and citation, 8000 characters at
-    most.
-    """
+    most."""
     min_relevance: float | None = None
     """Below this relevance (0 to 1) of the best passage the answer is refused."""
     prompt_template: str | None = None
@@ -949,9 +803,8 @@ class ChatStarted:
     """First event: the request is valid and work begins."""
 
     thread_id: str = ""
-    """The thread; a new one when the request named none, and empty where it named none and is not stored,
-    or cannot be: then `completed` says why.
-    """
+    """The thread; a new one when the request named none, and empty where it named none and is not stored, or
+    cannot be: then `completed` says why."""
     message_id: str = ""
     """The answer's message."""
     trace_id: str = ""
@@ -971,8 +824,7 @@ class ModelWait:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChatStatus:
     """A stage begins. Where the first search found too little, rewriting and retrieving may come once
-    more.
-    """
+    more."""
 
     stage: Stage = Stage.UNSPECIFIED
     """The stage."""
@@ -981,9 +833,8 @@ class ChatStatus:
     sub_queries: Sequence[str] = ()
     """The parts of a decomposed question, searched beside it; with the retrieving stage."""
     rewriting_model: str = ""
-    """Model that rewrote or decomposed it: a language model, or "rules" without one; with either of the
-    two above.
-    """
+    """Model that rewrote or decomposed it: a language model, or "rules" without one; with either of the two
+    above."""
     waiting: ModelWait | None = None
     """Reason why the generating stage waits; sent again for each wait."""
 
@@ -996,8 +847,7 @@ class ArmScore:
     """Rank within the arm's list, from 1."""
     score: float = 0.0
     """The arm's own score: BM25 for the keyword arm, cosine similarity for the semantic arm; higher is
-    better.
-    """
+    better."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1044,8 +894,7 @@ class Source:
     """Where the document came from."""
     snippet: str = ""
     """The part of the passage's text where most of the question's words stand, 400 characters at most; an
-    ellipsis stands where something is left out.
-    """
+    ellipsis stands where something is left out."""
     chunk_id: str = ""
     """The chunk."""
     document_id: str = ""
@@ -1069,8 +918,7 @@ class Source:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChatSources:
     """The passages that the answer may cite; sent once, before the first delta. Empty when nothing was
-    found.
-    """
+    found."""
 
     sources: Sequence[Source] = ()
     """In the order of their numbers."""
@@ -1095,9 +943,8 @@ class Usage:
     output_tokens: int = 0
     """Tokens written."""
     embedding_tokens: int = 0
-    """Tokens that the embedding model read of chunks, an estimate where its tokenizer is out of reach.
-    Texts that were embedded before are not among them.
-    """
+    """Tokens that the embedding model read of chunks, an estimate where its tokenizer is out of reach. Texts
+    that were embedded before are not among them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1109,9 +956,8 @@ class Citation:
     start_offset: int = 0
     """Start of the supported text in the answer, in Unicode code points, inclusive."""
     end_offset: int = 0
-    """End of the supported text in the answer, in Unicode code points, exclusive; the marker [n] is not
-    part of it.
-    """
+    """End of the supported text in the answer, in Unicode code points, exclusive; the marker [n] is not part
+    of it."""
     supporting_text: str = ""
     """The sentence of the source that supports it best."""
     chunk_id: str = ""
@@ -1135,10 +981,9 @@ class Validation:
     """Result of the finished answer's checks."""
 
     grounded: bool = False
-    """Whether every sentence carries a citation and its cited passages support it: they have its terms,
-    and rules find no number, unit, name or negation in it that they do not have. Where a model
-    judges, its verdicts count instead.
-    """
+    """Whether every sentence carries a citation and its cited passages support it: they have its terms, and
+    rules find no number, unit, name or negation in it that they do not have. Where a model judges, its
+    verdicts count instead."""
     confidence: float = 0.0
     """0 to 1."""
     issues: Sequence[ValidationIssue] = ()
@@ -1297,12 +1142,10 @@ class Message:
     """Its text; empty where it is withheld."""
     sources: Sequence[Source] = ()
     """The passages served for it whose documents are there and may be read by the caller, as they are now;
-    without snippet where the collection was indexed again since. Of assistant messages only.
-    """
+    without snippet where the collection was indexed again since. Of assistant messages only."""
     citations: Sequence[Citation] = ()
     """Citations, with the part of the source that has most of the supported text's words; of assistant
-    messages only.
-    """
+    messages only."""
     usage: Usage | None = None
     """Tokens read and written for it; of assistant messages only."""
     finish_reason: FinishReason = FinishReason.UNSPECIFIED
@@ -1313,30 +1156,7 @@ class Message:
     """When it was stored."""
     is_withheld: bool = False
     """Whether an answer's text is not shown, because a document that it rests on was deleted or may not be
-    read by the caller any more; of assistant messages only.
-    """
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GetThreadResponse:
-    """Response of GetThread."""
-
-    thread: Thread | None = None
-    """The thread."""
-    messages: Sequence[Message] = ()
-    """Its messages, oldest first."""
-    next_page_token: str = ""
-    """For the next page; empty on the last."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ListThreadsResponse:
-    """Response of ListThreads."""
-
-    threads: Sequence[Thread] = ()
-    """The last used first."""
-    next_page_token: str = ""
-    """For the next page; empty on the last."""
+    read by the caller any more; of assistant messages only."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1373,10 +1193,9 @@ class ChunkingSettings:
     chunk_size: int | None = None
     """Maximum number of units in a chunk; 400 by default where the strategy is parent_child."""
     chunk_overlap: int | None = None
-    """Units that a chunk shares with the one before, less than half of chunk_size; across headings as far
-    as chunk_size leaves room, and never with another section or parent where the strategy is
-    sections or parent_child. By default a tenth of a chunk_size of 400 or less.
-    """
+    """Units that a chunk shares with the one before, less than half of chunk_size; across headings as far as
+    chunk_size leaves room, and never with another section or parent where the strategy is sections or
+    parent_child. By default a tenth of a chunk_size of 400 or less."""
     unit: ChunkSizeUnit = ChunkSizeUnit.UNSPECIFIED
     """Unit of the sizes."""
     parent_size: int | None = None
@@ -1395,10 +1214,9 @@ class ContextualizationSettings:
     """Model of the llm mode. Empty: the generator's setting."""
     keep_unchanged: bool | None = None
     """Whether a chunk keeps the context that was written for it while its document changes elsewhere: a
-    change then rewrites the contexts of the chunks that it is in and of those next to them, and a
-    context may say what the rest of the document no longer says. Otherwise a changed document has
-    all of its contexts written anew.
-    """
+    change then rewrites the contexts of the chunks that it is in and of those next to them, and a context may
+    say what the rest of the document no longer says. Otherwise a changed document has all of its contexts
+    written anew."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1407,8 +1225,7 @@ class EmbeddingSettings:
 
     model: str = ""
     """The model's name. Set when the collection is created, from the running embedder where it is empty;
-    changing it takes ReindexCollection.
-    """
+    changing it takes ReindexCollection."""
     dimensions: int = 0
     """Length of its vectors. Output only."""
 
@@ -1418,28 +1235,25 @@ class LexicalSettings:
     """Lexical indexing of a collection."""
 
     language: str = ""
-    """Language of stemming and stop words, by its English name in lower case, such as "english" or
-    "german"; "simple" for none. A language that the index has no stemming for is taken as "simple",
-    and the collection says so.
-    """
+    """Language of stemming and stop words, by its English name in lower case, such as "english" or "german";
+    "simple" for none. A language that the index has no stemming for is taken as "simple", and the collection
+    says so."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AccessSettings:
     """Who may use a collection. A principal is a name that the gateway gives to a caller, such as
-    "user:alice" or "group:staff"; "*" is every caller. A list that is empty when the collection is
-    created or changed becomes the caller's own: its first principal. A caller without principals
-    has to fill all three.
-    """
+    "user:alice" or "group:staff"; "*" is every caller. A list that is empty when the collection is created or
+    changed becomes the caller's own: its first principal. A caller without principals has to fill all
+    three."""
 
     readers: Sequence[str] = ()
     """Principals that may search and read, 1000 at most; "*": every caller."""
     writers: Sequence[str] = ()
     """Principals that may bring documents in, change and delete them, 1000 at most; they may also read."""
     admins: Sequence[str] = ()
-    """Principals that may change name, settings and access, index the collection again and delete it, 1000
-    at most; they may also write and read.
-    """
+    """Principals that may change name, settings and access, index the collection again and delete it, 1000 at
+    most; they may also write and read."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1448,16 +1262,14 @@ class CrawlSettings:
 
     allow_private_addresses: bool | None = None
     """Whether pages may come from, and sources and webhooks be at, private, loopback, link-local and other
-    addresses that are not the internet's. Whoever may write the collection then reaches what the
-    ingestor reaches.
-    """
+    addresses that are not the internet's. Whoever may write the collection then reaches what the ingestor
+    reaches."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GenerationLimits:
     """How far a request may depart from what a collection sets for answers. A request beyond a limit is
-    refused with INVALID_ARGUMENT. Where several collections are searched, the limits of each hold.
-    """
+    refused with INVALID_ARGUMENT. Where several collections are searched, the limits of each hold."""
 
     models: Sequence[str] = ()
     """Models that a request may name, 100 at most. Empty: any."""
@@ -1475,18 +1287,15 @@ class GenerationLimits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Webhook:
-    """An address that is told when a job of the collection has ended, whatever came of it, by a POST of
-    JSON that is signed as Standard Webhooks has it: webhook-id, webhook-timestamp and webhook-
-    signature are headers. Its data are the job as GetJob shows it to one who may see all of it,
-    without items and text of documents. What is not answered with 2xx within 15 seconds is sent
-    again, 8 times in all over 28 hours, with the same webhook-id. One job may be told of twice, and
-    again when it has ended after RetryJob.
-    """
+    """An address that is told when a job of the collection has ended, whatever came of it, by a POST of JSON
+    that is signed as Standard Webhooks has it: webhook-id, webhook-timestamp and webhook-signature are
+    headers. Its data are the job as GetJob shows it to one who may see all of it, without items and text of
+    documents. What is not answered with 2xx within 15 seconds is sent again, 8 times in all over 28 hours,
+    with the same webhook-id. One job may be told of twice, and again when it has ended after RetryJob."""
 
     url: str = ""
     """Address, https, or http if crawl.allow_private_addresses is true. Redirects are not followed, and
-    addresses are reached as by a crawl. Whoever may read the collection sees it.
-    """
+    addresses are reached as by a crawl. Whoever may read the collection sees it."""
     secret: str = ""
     """Secret of the collection that holds the key: "whsec_" and 24 to 64 bytes in base64."""
 
@@ -1516,13 +1325,11 @@ class CollectionSettings:
     generation_limits: GenerationLimits | None = None
     """Limits of requests' changes of rerank.top_k and generation. Not set: no limits."""
     keep_originals: bool | None = None
-    """Whether documents are kept as they were handed in, to be fetched by DownloadDocument, which takes
-    their size again in the database. It holds for documents brought in from then on.
-    """
+    """Whether documents are kept as they were handed in, to be fetched by DownloadDocument, which takes their
+    size again in the database. It holds for documents brought in from then on."""
     webhooks: Sequence[Webhook] = ()
     """Addresses that are told when a job has ended, each of them once. Those that are set when it ends are
-    told.
-    """
+    told."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1531,8 +1338,7 @@ class Collection:
 
     collection_id: str = ""
     """Identifier, chosen by its creator: lower-case letters, digits, "_" and "-", 1 to 63 characters,
-    beginning with a letter or digit.
-    """
+    beginning with a letter or digit."""
     name: str = ""
     """Name for people, 200 characters at most."""
     settings: CollectionSettings | None = None
@@ -1545,40 +1351,6 @@ class Collection:
     """When it was created."""
     update_time: datetime | None = None
     """When its name or settings last changed."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CreateCollectionResponse:
-    """Response of CreateCollection."""
-
-    collection: Collection | None = None
-    """The new collection."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GetCollectionResponse:
-    """Response of GetCollection."""
-
-    collection: Collection | None = None
-    """The collection."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ListCollectionsResponse:
-    """Response of ListCollections."""
-
-    collections: Sequence[Collection] = ()
-    """By id."""
-    next_page_token: str = ""
-    """For the next page; empty on the last."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class UpdateCollectionResponse:
-    """Response of UpdateCollection."""
-
-    collection: Collection | None = None
-    """The collection as it is now."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1602,9 +1374,8 @@ class ChunkCounts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IngestionJob:
-    """Documents on their way into a collection. Its numbers count the items that the caller may see: all
-    of a job of its own, of another's those whose document it may read.
-    """
+    """Documents on their way into a collection. Its numbers count the items that the caller may see: all of a
+    job of its own, of another's those whose document it may read."""
 
     job_id: str = ""
     """Identifier, a UUID."""
@@ -1614,8 +1385,7 @@ class IngestionJob:
     """How far it has come."""
     item_count: int = 0
     """Documents in it, with those found so far by a crawl and within others. A crawl that failed or was
-    cancelled counts as one as well.
-    """
+    cancelled counts as one as well."""
     done_count: int = 0
     """Documents that are done, the unchanged and the skipped ones included."""
     unchanged_count: int = 0
@@ -1635,26 +1405,16 @@ class IngestionJob:
     end_time: datetime | None = None
     """When it ended."""
     position: str = ""
-    """Set once it has ended: a position in what was written to the database, at which all that the job did
-    is there. As the min_position of a search or question it makes sure that they see it, wherever
-    they read. Opaque; a later request may give another one of the same job.
-    """
+    """Set once it has ended: a position in what was written to the database, at which all that the job did is
+    there. As the min_position of a search or question it makes sure that they see it, wherever they read.
+    Opaque; a later request may give another one of the same job."""
     deleted_count: int = 0
     """Documents that a run of a source deleted, since they have gone from it; in a dry run its items name
-    them instead.
-    """
+    them instead."""
     is_dry_run: bool = False
     """Whether it takes nothing in: the outcomes of its items are what there would be."""
     skipped_count: int = 0
     """Files within documents that were skipped; see INGESTION_OUTCOME_SKIPPED."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ReindexCollectionResponse:
-    """Response of ReindexCollection."""
-
-    job: IngestionJob | None = None
-    """The job."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1669,9 +1429,8 @@ class StateCount:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CollectionStats:
-    """Figures of a collection's documents that the caller may read. Byte and token counts are doubles,
-    exact to 2^53.
-    """
+    """Figures of a collection's documents that the caller may read. Byte and token counts are doubles, exact
+    to 2^53."""
 
     states: Sequence[StateCount] = ()
     """Documents in each state."""
@@ -1693,53 +1452,39 @@ class CollectionStats:
     """How vectors are searched."""
     quotas: Sequence[QuotaUsage] = ()
     """Quotas of the caller, for who may write the collection, and those of the collection, for who may
-    administer it: they count documents that a writer may not read.
-    """
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GetCollectionStatsResponse:
-    """Response of GetCollectionStats."""
-
-    stats: CollectionStats | None = None
-    """Figures of the collection."""
+    administer it: they count documents that a writer may not read."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ObjectContent:
     """A structured record, serialised field by field. Its own "uri", else "uuid", identifies it where
-    DocumentInput.uri is empty; "uuid" is shown in the metadata.
-    """
+    DocumentInput.uri is empty; "uuid" is shown in the metadata."""
 
     properties: dict[str, Any] | None = None
     """The record's fields."""
     schema: str = ""
     """Name of the record's type, such as "product"; shown as "schema" in the metadata, unless that has
-    one.
-    """
+    one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DocumentInput:
     """A document as it is handed in.
 
-    A mail or a ZIP archive, however its content is given, becomes several documents: one of its own (a
-    mail's headers and text, or the names of an archive's members), and one for each attachment or
-    member, at all depths, with the uri "<uri of what it is in>!/<name>", such as
-    "mails/offer.eml!/prices.xlsx". They get the metadata and the allowed principals of the document
-    that they are in, are replaced with it and deleted with it. At most 1000 of them, 3 deep; what
-    cannot be read is skipped (see INGESTION_OUTCOME_SKIPPED).
+    A mail or a ZIP archive, however its content is given, becomes several documents: one of its own (a mail's
+    headers and text, or the names of an archive's members), and one for each attachment or member, at all
+    depths, with the uri "<uri of what it is in>!/<name>", such as "mails/offer.eml!/prices.xlsx". They get
+    the metadata and the allowed principals of the document that they are in, are replaced with it and deleted
+    with it. At most 1000 of them, 3 deep; what cannot be read is skipped (see INGESTION_OUTCOME_SKIPPED).
     """
 
     uri: str = ""
     """Identifier within its collection: a path, a URL, a key; 2000 characters and 2500 bytes of UTF-8 at
-    most. Handing in the same uri again replaces the document. Empty: a name made from the content's
-    hash, so that the same content is one document.
-    """
+    most. Handing in the same uri again replaces the document. Empty: a name made from the content's hash, so
+    that the same content is one document."""
     title: str = ""
-    """Title, 500 characters at most. Empty: what the document calls itself, its first heading, else the
-    uri's last part.
-    """
+    """Title, 500 characters at most. Empty: what the document calls itself, its first heading, else the uri's
+    last part."""
     text: str | None = None
     """Text as it is."""
     data: bytes | None = None
@@ -1748,25 +1493,20 @@ class DocumentInput:
     """A structured record."""
     mime_type: str = ""
     """MIME type. Empty: from the content, with the uri's extension as a hint. Binary formats are told by
-    their content whatever is said here. Ignored for an object.
-    """
+    their content whatever is said here. Ignored for an object."""
     metadata: dict[str, Any] | None = None
     """Anything to filter by and to show, 64 KiB as JSON at most. The front matter of a Markdown document,
-    YAML between lines of three hyphens before its text, is added to it; what is given here goes
-    before it.
-    """
+    YAML between lines of three hyphens before its text, is added to it; what is given here goes before it."""
     allowed_principals: Sequence[str] = ()
     """Principals that may read it, 1000 at most. Empty, or with "*" in it: whoever may read the
-    collection.
-    """
+    collection."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WebCrawl:
-    """Pages of a web site to ingest: those to which links and the site's sitemaps lead from the start, on
-    its host, but for those that robots.txt forbids or that ask not to be indexed. One that names
-    another of the host its canonical address is stored under that one.
-    """
+    """Pages of a web site to ingest: those to which links and the site's sitemaps lead from the start, on its
+    host, but for those that robots.txt forbids or that ask not to be indexed. One that names another of the
+    host its canonical address is stored under that one."""
 
     start_url: str = ""
     """Where to begin, http or https."""
@@ -1800,9 +1540,8 @@ class IngestionFailure:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IngestionItem:
-    """One document of a job, or the crawl that finds its documents. Attachments of a mail and members of
-    an archive are items of their own, which join the job when the mail or the archive is stored.
-    """
+    """One document of a job, or the crawl that finds its documents. Attachments of a mail and members of an
+    archive are items of their own, which join the job when the mail or the archive is stored."""
 
     document_id: str = ""
     """The document; empty until it is known."""
@@ -1822,18 +1561,15 @@ class IngestionItem:
     """Tokens that its contextualization read and wrote, and that its embedding read, in all attempts."""
     is_crawl: bool = False
     """Whether it is the job's crawl, or the run of a source, whose documents are items of their own. It is
-    EXTRACTING while it goes from one to the next.
-    """
+    EXTRACTING while it goes from one to the next."""
     item_index: int = 0
     """Its place in the job, from 0."""
     container_uri: str = ""
-    """The uri of the document that it was found within; empty where it was handed in, or found by a crawl
-    or a source.
-    """
+    """The uri of the document that it was found within; empty where it was handed in, or found by a crawl or
+    a source."""
     member_count: int = 0
     """How many items were made of the files within it, at all depths, skipped and failed ones included; 0
-    until it is done.
-    """
+    until it is done."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1893,27 +1629,8 @@ class Document:
     has_original: bool = False
     """Whether DownloadDocument has what was handed in."""
     container_uri: str = ""
-    """The uri of the mail or archive that it is an attachment or member of; empty where it is none. To
-    filter by it is "$container_uri".
-    """
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GetDocumentResponse:
-    """Response of GetDocument."""
-
-    document: Document | None = None
-    """The document."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ListDocumentsResponse:
-    """Response of ListDocuments."""
-
-    documents: Sequence[Document] = ()
-    """In the order asked for."""
-    next_page_token: str = ""
-    """For the next page; empty on the last."""
+    """The uri of the mail or archive that it is an attachment or member of; empty where it is none. To filter
+    by it is "$container_uri"."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1922,14 +1639,12 @@ class GetDocumentTextResponse:
 
     text: str = ""
     """The text from start_offset to end_offset; empty behind the end, and of a document that has not been
-    read yet. Form feeds stand between pages.
-    """
+    read yet. Form feeds stand between pages."""
     start_offset: int = 0
     """Where it begins in the whole text, in Unicode code points, inclusive."""
     end_offset: int = 0
     """Where it ends in the whole text, in Unicode code points, exclusive: where to go on, unless it is
-    character_count.
-    """
+    character_count."""
     character_count: int = 0
     """Characters of the whole text."""
 
@@ -1963,27 +1678,14 @@ class Chunk:
     end_offset: int = 0
     """End in the document's extracted text, in Unicode code points, exclusive."""
     metadata: dict[str, Any] | None = None
-    """Metadata of the document, and where the document has pages and no metadata of that name, the number
-    of the page that the text begins on as "page", from 1. Of a text that goes over a page's end
-    also "lastPage" and "pages", a list of all of them. A filter on "page" selects every chunk whose
-    text touches that page.
-    """
+    """Metadata of the document, and where the document has pages and no metadata of that name, the number of
+    the page that the text begins on as "page", from 1. Of a text that goes over a page's end also "lastPage"
+    and "pages", a list of all of them. A filter on "page" selects every chunk whose text touches that
+    page."""
     update_time: datetime | None = None
     """When the document was last changed."""
     has_original: bool = False
     """Whether DownloadDocument has the document as it was handed in."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ListChunksResponse:
-    """Response of ListChunks."""
-
-    chunks: Sequence[Chunk] = ()
-    """In the order of the document. The page of each, where the document has pages, is "page" in its
-    metadata.
-    """
-    next_page_token: str = ""
-    """For the next page; empty on the last."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -2000,28 +1702,6 @@ class DeleteDocumentsResponse:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class GetJobResponse:
-    """Response of GetJob."""
-
-    job: IngestionJob | None = None
-    """The job."""
-    items: Sequence[IngestionItem] = ()
-    """Its items, in the order they were handed in."""
-    next_page_token: str = ""
-    """For the next page; empty on the last."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ListJobsResponse:
-    """Response of ListJobs."""
-
-    jobs: Sequence[IngestionJob] = ()
-    """Newest first."""
-    next_page_token: str = ""
-    """For the next page; empty on the last."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class WatchJobResponse:
     """One state of a watched job."""
 
@@ -2034,26 +1714,9 @@ class WatchJobResponse:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CancelJobResponse:
-    """Response of CancelJob."""
-
-    job: IngestionJob | None = None
-    """The job as it is now."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RetryJobResponse:
-    """Response of RetryJob."""
-
-    job: IngestionJob | None = None
-    """The job as it is now."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class DirectorySource:
-    """Files of a directory that the collector sees. Those whose name begins with "." and symbolic links
-    are left out.
-    """
+    """Files of a directory that the collector sees. Those whose name begins with "." and symbolic links are
+    left out."""
 
     path: str = ""
     """Its absolute path, at or below one of the collector's SOURCE_DIRECTORIES."""
@@ -2095,27 +1758,23 @@ class GitSource:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PostgresSource:
-    """Rows of a query to PostgreSQL, each of them a document. The query runs in a transaction that may
-    only read.
-    """
+    """Rows of a query to PostgreSQL, each of them a document. The query runs in a transaction that may only
+    read."""
 
     url_secret: str = ""
     """Secret that holds the connection URL, such as
-    postgresql://reader:…@db.example:5432/tickets?sslmode=verify-full.
-    """
+    postgresql://reader:…@db.example:5432/tickets?sslmode=verify-full."""
     query: str = ""
     """One SELECT. Every run reads all its rows, unless there is an update_column."""
     id_column: str = ""
     """Column that identifies a row; it is a document's path."""
     update_column: str = ""
     """Column that is set anew, and higher than all others, with every change of a row, such as a time of
-    update. A run then reads the rows that are not below its highest value of the run before, and of
-    all others only their ids. Empty: all rows are read.
-    """
+    update. A run then reads the rows that are not below its highest value of the run before, and of all
+    others only their ids. Empty: all rows are read."""
     text_template: str = ""
     """Text of a document, in which {column} stands for the value of a column; {{ and }} are braces. Empty:
-    all columns as a JSON object.
-    """
+    all columns as a JSON object."""
     title_column: str = ""
     """Column that holds the title. Empty: none."""
     metadata_columns: Sequence[str] = ()
@@ -2126,9 +1785,8 @@ class PostgresSource:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WebSource:
-    """Pages of a web site, found as those of IngestDocumentsRequest.crawl. Those that have not changed
-    since the last run are not read again.
-    """
+    """Pages of a web site, found as those of IngestDocumentsRequest.crawl. Those that have not changed since
+    the last run are not read again."""
 
     start_url: str = ""
     """Where to begin, http or https."""
@@ -2145,10 +1803,9 @@ class FeedSource:
     """Entries of an RSS or Atom feed, each of them a document. Its metadata are the entry's author, its
     categories, and when it was published and updated, in ISO 8601.
 
-    A document's uri is the entry's link if that is on the feed's host, begins with the source's
-    uri_prefix, or is the page that was read (linked_pages). Another entry has the feed's address
-    with "#" and its id as its uri, since a feed does not speak for other sites; its link is in its
-    metadata as "link".
+    A document's uri is the entry's link if that is on the feed's host, begins with the source's uri_prefix,
+    or is the page that was read (linked_pages). Another entry has the feed's address with "#" and its id as
+    its uri, since a feed does not speak for other sites; its link is in its metadata as "link".
 
     A feed shows its latest entries: those that have left it stay.
     """
@@ -2157,9 +1814,8 @@ class FeedSource:
     """Where the feed is, http or https, without credentials."""
     linked_pages: bool = False
     """Takes the page that an entry links to instead of what the feed says of it. The page is read when the
-    entry is new or has changed, as a page of a web site is: robots.txt holds for it, and there is a
-    second between two pages.
-    """
+    entry is new or has changed, as a page of a web site is: robots.txt holds for it, and there is a second
+    between two pages."""
     username: str = ""
     """User name for the feed itself. Empty, together with password_secret: without credentials."""
     password_secret: str = ""
@@ -2168,10 +1824,9 @@ class FeedSource:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImapSource:
-    """Mails of an account on an IMAP server, each of them a document with its attachments, whose path is
-    its Message-ID. So a mail that is in several folders, or is moved, is one document. Its metadata
-    are the folder, the Message-ID, who it is from and to, and its date, in ISO 8601.
-    """
+    """Mails of an account on an IMAP server, each of them a document with its attachments, whose path is its
+    Message-ID. So a mail that is in several folders, or is moved, is one document. Its metadata are the
+    folder, the Message-ID, who it is from and to, and its date, in ISO 8601."""
 
     host: str = ""
     """The server. Its certificate must be valid for this name."""
@@ -2179,8 +1834,7 @@ class ImapSource:
     """Port. 0: 993, or 143 with starttls."""
     starttls: bool = False
     """Encrypts the connection by STARTTLS, before anything else is said. Not set: it is encrypted from its
-    beginning.
-    """
+    beginning."""
     username: str = ""
     """User name."""
     password_secret: str = ""
@@ -2190,25 +1844,21 @@ class ImapSource:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MboxSource:
     """Mails of mbox files that the collector sees, as those of an ImapSource; a file is a folder, by its
-    path.
-    """
+    path."""
 
     path: str = ""
     """Absolute path of a file, or of a directory whose mbox files are read, at or below one of the
-    collector's SOURCE_DIRECTORIES. Files whose name begins with "." and symbolic links are left
-    out.
-    """
+    collector's SOURCE_DIRECTORIES. Files whose name begins with "." and symbolic links are left out."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DocumentSource:
-    """Source that a collection follows. A run ingests new and changed documents and deletes those that
-    were deleted from the source; a run that could not see all of it deletes none.
+    """Source that a collection follows. A run ingests new and changed documents and deletes those that were
+    deleted from the source; a run that could not see all of it deletes none.
 
-    A document belongs to who brought it first: a source that finds the uri of a document that another
-    source brought, or somebody handed in, fails with URI_OF_OTHER_SOURCE for it, and neither
-    replaces nor deletes it. Runs act by the rights of who created the source, or last changed what
-    it reads.
+    A document belongs to who brought it first: a source that finds the uri of a document that another source
+    brought, or somebody handed in, fails with URI_OF_OTHER_SOURCE for it, and neither replaces nor deletes
+    it. Runs act by the rights of who created the source, or last changed what it reads.
     """
 
     source_id: str = ""
@@ -2235,17 +1885,13 @@ class DocumentSource:
     """Mail in files."""
     uri_prefix: str = ""
     """Prefix that makes a document's path its uri, such as https://git.example/docs/blob/main/. Empty: no
-    prefix for a directory and for git, s3://bucket/prefix for a bucket, the source's name and "/"
-    for a query and for mail. Not for a web site, whose pages have their address. For a feed it is
-    put before nothing, but names the site, other than its own, whose addresses its entries may have
-    as their uris.
-    """
+    prefix for a directory and for git, s3://bucket/prefix for a bucket, the source's name and "/" for a query
+    and for mail. Not for a web site, whose pages have their address. For a feed it is put before nothing, but
+    names the site, other than its own, whose addresses its entries may have as their uris."""
     include_paths: Sequence[str] = ()
-    """Patterns (with * and **) of paths to take, such as "**.md". Empty: all. For a web site and a feed
-    they are of an address's path, and begin with "/" or "*". For mail they are of folders, such as
-    "INBOX" or "Projects/**"; empty: all folders but those that the server marks as drafts, junk and
-    trash.
-    """
+    """Patterns (with * and **) of paths to take, such as "**.md". Empty: all. For a web site and a feed they
+    are of an address's path, and begin with "/" or "*". For mail they are of folders, such as "INBOX" or
+    "Projects/**"; empty: all folders but those that the server marks as drafts, junk and trash."""
     exclude_paths: Sequence[str] = ()
     """Patterns of paths to leave out."""
     metadata: dict[str, Any] | None = None
@@ -2253,9 +1899,8 @@ class DocumentSource:
     allowed_principals: Sequence[str] = ()
     """Who may read every document; see DocumentInput.allowed_principals."""
     interval_seconds: int | None = None
-    """Seconds between the beginnings of two runs, 10 % more or less by chance, so that sources do not run
-    in step; 60 to 31 days. Not set: it runs only when it is asked to.
-    """
+    """Seconds between the beginnings of two runs, 10 % more or less by chance, so that sources do not run in
+    step; 60 to 31 days. Not set: it runs only when it is asked to."""
     create_time: datetime | None = None
     """When it was created; set by the service."""
     next_run_time: datetime | None = None
@@ -2266,50 +1911,7 @@ class DocumentSource:
     """Documents that it has brought and that have not gone; set by the service."""
     is_paused: bool = False
     """Whether it runs only when it is asked to, whatever its interval. What it knows of its documents
-    stays.
-    """
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CreateSourceResponse:
-    """Response of CreateSource."""
-
-    source: DocumentSource | None = None
-    """The new source."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GetSourceResponse:
-    """Response of GetSource."""
-
-    source: DocumentSource | None = None
-    """The source."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ListSourcesResponse:
-    """Response of ListSources."""
-
-    sources: Sequence[DocumentSource] = ()
-    """By name."""
-    next_page_token: str = ""
-    """For the next page; empty on the last."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class UpdateSourceResponse:
-    """Response of UpdateSource."""
-
-    source: DocumentSource | None = None
-    """The source as it is now."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunSourceResponse:
-    """Response of RunSource."""
-
-    job: IngestionJob | None = None
-    """The job of the run."""
+    stays."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

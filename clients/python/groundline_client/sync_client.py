@@ -39,13 +39,13 @@ from groundline_client.transport import rpcs
 from groundline_client.transport.deadline import Deadline
 from groundline_client.transport.messages import (
     ChatEvent,
-    HasNextPage,
     compact_json,
     has_ended,
     is_loopback,
     new_request_id,
     opened,
     parsed,
+    parsed_page,
     present,
     request_json,
     unreachable,
@@ -245,20 +245,18 @@ class Client:
             settings=settings,
             request_id=request_id or new_request_id(),
         )
-        response = self._call(rpcs.CREATE_COLLECTION, request, timeout_seconds)
-        return present(response.collection, "collection")
+        return self._call(rpcs.CREATE_COLLECTION, request, timeout_seconds)
 
     def get_collection(self, collection_id: str, *, timeout_seconds: float | None = None) -> Collection:
         """Return the collection. Raises ApiError with HTTP status 404 unless the caller may read it."""
         request = request_json(collection_id=collection_id)
-        response = self._call(rpcs.GET_COLLECTION, request, timeout_seconds)
-        return present(response.collection, "collection")
+        return self._call(rpcs.GET_COLLECTION, request, timeout_seconds)
 
     def list_collections(
         self, *, limit: int | None = None, timeout_seconds: float | None = None
     ) -> Generator[Collection]:
         """Yield every collection that the caller may read, by id; at most `limit`."""
-        return self._entries(rpcs.LIST_COLLECTIONS, {}, lambda page: page.collections, limit, timeout_seconds)
+        return self._entries(rpcs.LIST_COLLECTIONS, {}, limit, timeout_seconds)
 
     def update_collection(
         self,
@@ -274,8 +272,7 @@ class Client:
         request = request_json(
             collection_id=collection_id, name=name, settings=settings, update_mask=",".join(update_mask)
         )
-        response = self._call(rpcs.UPDATE_COLLECTION, request, timeout_seconds)
-        return present(response.collection, "collection")
+        return self._call(rpcs.UPDATE_COLLECTION, request, timeout_seconds)
 
     def delete_collection(self, collection_id: str, *, timeout_seconds: float | None = None) -> None:
         """Delete a collection with all its documents."""
@@ -286,8 +283,7 @@ class Client:
     ) -> CollectionStats:
         """Return figures of a collection's contents."""
         request = request_json(collection_id=collection_id)
-        response = self._call(rpcs.GET_COLLECTION_STATS, request, timeout_seconds)
-        return present(response.stats, "stats")
+        return self._call(rpcs.GET_COLLECTION_STATS, request, timeout_seconds)
 
     def reindex_collection(
         self,
@@ -301,8 +297,7 @@ class Client:
         request = request_json(
             collection_id=collection_id, settings=settings, request_id=request_id or new_request_id()
         )
-        response = self._call(rpcs.REINDEX_COLLECTION, request, timeout_seconds)
-        return present(response.job, "job")
+        return self._call(rpcs.REINDEX_COLLECTION, request, timeout_seconds)
 
     def ingest_documents(
         self,
@@ -374,8 +369,7 @@ class Client:
     ) -> Document:
         """Return the document."""
         request = request_json(collection_id=collection_id, document_id=document_id)
-        response = self._call(rpcs.GET_DOCUMENT, request, timeout_seconds)
-        return present(response.document, "document")
+        return self._call(rpcs.GET_DOCUMENT, request, timeout_seconds)
 
     def list_documents(
         self,
@@ -393,9 +387,7 @@ class Client:
             filter_json=None if filter is None else compact_json(filter),
             order_by=order_by,
         )
-        return self._entries(
-            rpcs.LIST_DOCUMENTS, request, lambda page: page.documents, limit, timeout_seconds
-        )
+        return self._entries(rpcs.LIST_DOCUMENTS, request, limit, timeout_seconds)
 
     def get_document_text(
         self,
@@ -425,7 +417,7 @@ class Client:
     ) -> Generator[Chunk]:
         """Yield every chunk of a document, in its order; at most `limit`."""
         request = request_json(collection_id=collection_id, document_id=document_id)
-        return self._entries(rpcs.LIST_CHUNKS, request, lambda page: page.chunks, limit, timeout_seconds)
+        return self._entries(rpcs.LIST_CHUNKS, request, limit, timeout_seconds)
 
     def download_document(
         self, collection_id: str, document_id: str, *, timeout_seconds: float | None = None
@@ -482,23 +474,21 @@ class Client:
     ) -> DocumentSource:
         """Create a source of a collection, which runs at once and then at its interval."""
         request = request_json(collection_id=collection_id, source=source)
-        response = self._call(rpcs.CREATE_SOURCE, request, timeout_seconds)
-        return present(response.source, "source")
+        return self._call(rpcs.CREATE_SOURCE, request, timeout_seconds)
 
     def get_source(
         self, collection_id: str, source_id: str, *, timeout_seconds: float | None = None
     ) -> DocumentSource:
         """Return a source with its last run."""
         request = request_json(collection_id=collection_id, source_id=source_id)
-        response = self._call(rpcs.GET_SOURCE, request, timeout_seconds)
-        return present(response.source, "source")
+        return self._call(rpcs.GET_SOURCE, request, timeout_seconds)
 
     def list_sources(
         self, collection_id: str, *, limit: int | None = None, timeout_seconds: float | None = None
     ) -> Generator[DocumentSource]:
         """Yield the sources of a collection, by name; at most `limit`."""
         request = request_json(collection_id=collection_id)
-        return self._entries(rpcs.LIST_SOURCES, request, lambda page: page.sources, limit, timeout_seconds)
+        return self._entries(rpcs.LIST_SOURCES, request, limit, timeout_seconds)
 
     def update_source(
         self,
@@ -514,8 +504,7 @@ class Client:
         request = request_json(
             collection_id=collection_id, source_id=source_id, update_mask=",".join(update_mask)
         )
-        response = self._call(rpcs.UPDATE_SOURCE, {**changes, **request}, timeout_seconds)
-        return present(response.source, "source")
+        return self._call(rpcs.UPDATE_SOURCE, {**changes, **request}, timeout_seconds)
 
     def run_source(
         self,
@@ -529,8 +518,7 @@ class Client:
         """Run a source now, with `full` as if it had never run; return the job of the run. With `dry_run` its
         items only say what would be done with each change."""
         request = request_json(collection_id=collection_id, source_id=source_id, full=full, dry_run=dry_run)
-        response = self._call(rpcs.RUN_SOURCE, request, timeout_seconds)
-        return present(response.job, "job")
+        return self._call(rpcs.RUN_SOURCE, request, timeout_seconds)
 
     def delete_source(
         self,
@@ -548,23 +536,20 @@ class Client:
 
     def get_job(self, job_id: str, *, timeout_seconds: float | None = None) -> IngestionJob:
         """Return the job."""
-        response = self._call(rpcs.GET_JOB, request_json(job_id=job_id), timeout_seconds)
-        return present(response.job, "job")
+        return self._call(rpcs.GET_JOB, request_json(job_id=job_id), timeout_seconds)
 
     def list_job_items(
         self, job_id: str, *, limit: int | None = None, timeout_seconds: float | None = None
     ) -> Generator[IngestionItem]:
         """Yield every item of a job, in the order of hand-in; at most `limit`."""
-        return self._entries(
-            rpcs.GET_JOB, request_json(job_id=job_id), lambda page: page.items, limit, timeout_seconds
-        )
+        return self._entries(rpcs.GET_JOB_ENTRIES, request_json(job_id=job_id), limit, timeout_seconds)
 
     def list_jobs(
         self, *, collection_id: str = "", limit: int | None = None, timeout_seconds: float | None = None
     ) -> Generator[IngestionJob]:
         """Yield jobs, of one collection or of all, newest first; at most `limit`."""
         request = request_json(collection_id=collection_id)
-        return self._entries(rpcs.LIST_JOBS, request, lambda page: page.jobs, limit, timeout_seconds)
+        return self._entries(rpcs.LIST_JOBS, request, limit, timeout_seconds)
 
     def watch_job(self, job_id: str, *, timeout_seconds: float | None = None) -> Generator[WatchJobResponse]:
         """Yield a job and its changed items as it changes, until it has ended, however long that takes."""
@@ -589,8 +574,7 @@ class Client:
                 # The next stream begins with the changes behind the last event.
                 pause(_FIRST_PAUSE_SECONDS)
                 continue
-            response = self._call(rpcs.GET_JOB, request, None, deadline=deadline)
-            job = present(response.job, "job")
+            job = self._call(rpcs.GET_JOB, request, None, deadline=deadline)
             yield WatchJobResponse(job=job)
             if has_ended(job):
                 return
@@ -606,37 +590,30 @@ class Client:
 
     def cancel_job(self, job_id: str, *, timeout_seconds: float | None = None) -> IngestionJob:
         """Cancel the unfinished documents of a job; return the job."""
-        response = self._call(rpcs.CANCEL_JOB, request_json(job_id=job_id), timeout_seconds)
-        return present(response.job, "job")
+        return self._call(rpcs.CANCEL_JOB, request_json(job_id=job_id), timeout_seconds)
 
     def retry_job(self, job_id: str, *, timeout_seconds: float | None = None) -> IngestionJob:
         """Queue the failed and cancelled documents of a job again; return the job."""
-        response = self._call(rpcs.RETRY_JOB, request_json(job_id=job_id), timeout_seconds)
-        return present(response.job, "job")
+        return self._call(rpcs.RETRY_JOB, request_json(job_id=job_id), timeout_seconds)
 
     def get_thread(self, thread_id: str, *, timeout_seconds: float | None = None) -> Thread:
         """Return the thread, without its messages."""
         request = request_json(thread_id=thread_id, page_size=1)
-        response = self._call(rpcs.GET_THREAD, request, timeout_seconds)
-        return present(response.thread, "thread")
+        return self._call(rpcs.GET_THREAD, request, timeout_seconds)
 
     def list_messages(
         self, thread_id: str, *, limit: int | None = None, timeout_seconds: float | None = None
     ) -> Generator[Message]:
         """Yield every message of a thread, oldest first; at most `limit`."""
         return self._entries(
-            rpcs.GET_THREAD,
-            request_json(thread_id=thread_id),
-            lambda page: page.messages,
-            limit,
-            timeout_seconds,
+            rpcs.GET_THREAD_ENTRIES, request_json(thread_id=thread_id), limit, timeout_seconds
         )
 
     def list_threads(
         self, *, limit: int | None = None, timeout_seconds: float | None = None
     ) -> Generator[Thread]:
         """Yield the caller's threads, the last used first; at most `limit`."""
-        return self._entries(rpcs.LIST_THREADS, {}, lambda page: page.threads, limit, timeout_seconds)
+        return self._entries(rpcs.LIST_THREADS, {}, limit, timeout_seconds)
 
     def delete_thread(self, thread_id: str, *, timeout_seconds: float | None = None) -> None:
         """Delete a thread with its messages."""
@@ -647,24 +624,20 @@ class Client:
         response = self._call(rpcs.GET_QUOTAS, {}, timeout_seconds)
         return response.quotas
 
-    def _entries[P: HasNextPage, T](
-        self,
-        rpc: Rpc[P],
-        request: JsonObject,
-        entries: Callable[[P], Sequence[T]],
-        limit: int | None,
-        timeout_seconds: float | None,
-    ) -> Generator[T]:
+    def _entries[R](
+        self, rpc: Rpc[R], request: JsonObject, limit: int | None, timeout_seconds: float | None
+    ) -> Generator[R]:
         deadline = self._deadline(timeout_seconds)
         left = _PAGE_SIZE if limit is None else limit
         token = ""
         while left > 0:
             asked = request | request_json(page_size=min(left, _PAGE_SIZE), page_token=token)
-            page = self._call(rpc, asked, None, deadline=deadline)
-            for entry in entries(page)[:left]:
+            with self._response(rpc, asked, deadline, _READ_SECONDS) as response:
+                response.read()
+                entries, token = parsed_page(rpc, response.text)
+            for entry in entries[:left]:
                 yield entry
                 left -= limit is not None
-            token = page.next_page_token
             if not token:
                 return
 
@@ -684,7 +657,7 @@ class Client:
         deadline = deadline or self._deadline(timeout_seconds)
         with self._response(rpc, request, deadline, read_seconds, upload) as response:
             response.read()
-            return parsed(rpc.response, response.text)
+            return parsed(rpc, response.text)
 
     def _events[R](
         self, rpc: Rpc[R], request: JsonObject, deadline: Deadline, after: str
@@ -700,7 +673,7 @@ class Client:
                 )
             for chunk in response.iter_bytes():
                 for event in parser.feed(chunk):
-                    yield event.last_event_id, parsed(rpc.response, event.data)
+                    yield event.last_event_id, parsed(rpc, event.data)
                 deadline.check()
 
     @contextmanager

@@ -32,7 +32,7 @@ METHODS = {
     for method in service.methods
     if method.GetOptions().HasExtension(annotations_pb2.http)
 }
-MESSAGES = [name for name in models.__all__ if is_dataclass(getattr(models, name))]
+MESSAGES = [name for name, model in vars(models).items() if is_dataclass(model)]
 
 UUID = "123e4567-e89b-12d3-a456-426614174000"
 POSITION = "0000000003a1b2c8"

@@ -9,13 +9,13 @@ from dataclasses import is_dataclass
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
 import httpx
 
 from groundline_client.errors import ProtocolError, UnreachableError
-from groundline_client.json_form import JsonObject, from_json, to_json
+from groundline_client.json_form import JsonObject, from_json, list_from_json, to_json
 from groundline_client.models import (
     ChatCompleted,
     ChatDelta,
@@ -25,16 +25,17 @@ from groundline_client.models import (
     IngestionJob,
     JobState,
 )
+from groundline_client.transport.rpc import Rpc
 
 __all__ = [
     "ChatEvent",
-    "HasNextPage",
     "compact_json",
     "has_ended",
     "is_loopback",
     "new_request_id",
     "opened",
     "parsed",
+    "parsed_page",
     "present",
     "request_json",
     "unreachable",
@@ -42,14 +43,6 @@ __all__ = [
 
 type ChatEvent = ChatStarted | ChatStatus | ChatSources | ChatDelta | ChatCompleted
 """Event of a chat, in this order; status comes as stages begin, and delta many times."""
-
-
-class HasNextPage(Protocol):
-    """A page of a list."""
-
-    @property
-    def next_page_token(self) -> str:
-        """Token of the next page; "" on the last."""
 
 
 def request_json(**fields: Any) -> JsonObject:
@@ -97,10 +90,27 @@ def new_request_id() -> str:
     return str(uuid.uuid4())
 
 
-def parsed[R](response: type[R], text: str) -> R:
-    """Parse a response from its JSON text. Raises ProtocolError."""
+def parsed[R](rpc: Rpc[R], text: str) -> R:
+    """Parse a method's response from the answer. Raises ProtocolError."""
+    with _answer(text) as answer:
+        held = present(answer.get(rpc.member), rpc.member) if rpc.member else answer
+        return from_json(rpc.response, held)
+
+
+def parsed_page[R](rpc: Rpc[R], text: str) -> tuple[Sequence[R], str]:
+    """Parse a page's entries and the token of the next page, "" on the last. Raises ProtocolError."""
+    with _answer(text) as answer:
+        return list_from_json(rpc.response, answer.get(rpc.member) or []), answer.get("nextPageToken", "")
+
+
+@contextmanager
+def _answer(text: str) -> Iterator[JsonObject]:
+    """Provide the JSON of an answer; what is wrong with it is a ProtocolError."""
     try:
-        return from_json(response, json.loads(text))
+        answer = json.loads(text)
+        if not isinstance(answer, dict):
+            raise ValueError("must be an object")
+        yield answer
     except ValueError as error:
         raise ProtocolError(
             "the answer is not what a gateway gives: is this the address of a Groundline gateway?"

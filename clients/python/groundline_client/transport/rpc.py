@@ -29,9 +29,11 @@ class Rpc[Response]:
     path: str
     """Path with the names of the request's fields in braces."""
     response: type[Response]
-    has_body: bool
+    member: str = ""
+    """Member of the answer that holds the response, or a page's entries; "" if the answer is the response."""
+    has_body: bool = False
     """Whether the other fields are in the body; otherwise they are query parameters."""
-    is_idempotent: bool
+    is_idempotent: bool = False
     """Whether repeating the request has no further effect, by the contract's idempotency_level."""
 
     def http_request(self, request: JsonObject) -> HttpRequest:
