@@ -9,9 +9,16 @@ __all__ = ["MarkerFilter", "cites", "masked", "without_markers"]
 _MARKERS: Final = re.compile(r"[\[［【]\s?(\d{1,4}(?:\s?[,;，、]\s?\d{1,4}){0,9})\s?[\]］】]")
 """Pattern of every way that models mark sources: `[1]`, `[1, 2]`, and the full-width forms of both."""
 
-# What may still become a marker, or a code quote, when more text comes.
-_UNFINISHED: Final = re.compile(r"(?:[ \t]*[\[［【][\d\s,;，、]{0,80}|[ \t]+|(?<!`)`{1,2})$")
+# What may still become a marker, an image, or a code quote, when more text comes.
+_UNFINISHED: Final = re.compile(
+    r"(?:(?:!|[ \t]*)[\[［【][\d\s,;，、]{0,80}|[ \t]+|!|<[a-zA-Z]{0,7}|(?<!`)`{1,2})$"
+)
 _SPACED_MARKERS: Final = re.compile(rf"[ \t]*{_MARKERS.pattern}")
+_IMAGES: Final = re.compile(
+    r"!(?=\[)|<(?=(?:img|image|svg|picture|source|video|audio|iframe|embed|object|link|style|input)\b)",
+    re.IGNORECASE,
+)
+"""Beginnings of what a front end fetches as soon as it shows it, in Markdown and in HTML."""
 _CODE: Final = re.compile(r"```.*?(?:```|$)|`[^`\n]+`", re.DOTALL)
 
 
@@ -25,7 +32,9 @@ class MarkerFilter:
     """Filter that removes markers of passages that were not served, however the stream is cut; code is left
     alone.
 
-    Markers are written `[1]`, whichever way the model wrote them; `[1, 2]` becomes `[1][2]`.
+    Markers are written `[1]`, whichever way the model wrote them; `[1, 2]` becomes `[1][2]`. What would be an
+    image becomes text with a link, in code too: which backticks are code is for the front end to say, and an
+    image on another host tells it, in its address, what a document made the model write there.
     """
 
     def __init__(self, numbers: frozenset[int]) -> None:
@@ -48,6 +57,7 @@ class MarkerFilter:
         return self._filtered(rest).rstrip()
 
     def _filtered(self, text: str) -> str:
+        text = _IMAGES.sub(lambda begun: f"{begun.group()} ", text)
         pieces = re.split(r"(```|`|\n)", text)
         for index, piece in enumerate(pieces):
             if piece == "\n":
