@@ -12,6 +12,7 @@ from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-unty
 from groundline.v1 import (
     chat_pb2,
     coordinator_service_pb2,
+    document_pb2,
     error_pb2,
     ingestor_service_pb2,
     passage_pb2,
@@ -176,6 +177,130 @@ async def test_the_newest_answer_is_always_in_view(upstream: Any, tab: Tab, widt
         assert await tab.js(f"{question}.top") >= 0
         assert await tab.js(f"{composer}.top - {answer}.bottom") >= 0
     await tab.command("Emulation.clearDeviceMetricsOverride")
+
+
+RICH = r"""## Keys
+
+Keys are **secret** and *long* [1], see [the manual](https://docs.example/a?b=c) or
+[this](javascript:document.title='owned') and https://docs.example/b.
+
+1. Make one:
+   - as `admin`
+   - with a *scope*
+2. Keep it.
+
+| what | how | 
+|---|--:|
+| length | 20 |
+
+```sh
+echo "<b>key</b>" # [1]
+```
+
+> ![logo](https://tracker.example/p.png?q=secret) ! [pic](https://tracker.example/q.png)
+
+<img src="https://tracker.example/r.png" onerror="document.title='owned'"> 2 \* 3
+"""
+
+
+async def test_markdown_is_shown_as_nodes_that_run_and_fetch_nothing(upstream: Any, tab: Tab) -> None:
+    async def rich(_request: Any, _context: Any) -> AsyncIterator[Any]:
+        yield response(sources=chat_pb2.ChatSources(sources=[chat_pb2.Source(number=1, title="Keys")]))
+        for start in range(0, len(RICH), 7):
+            yield response(delta=chat_pb2.ChatDelta(text=RICH[start : start + 7]))
+        yield response(completed=chat_pb2.ChatCompleted(finish_reason=chat_pb2.FINISH_REASON_STOP, model="m"))
+
+    upstream.on("Chat", rich)
+    await tab.ask("How are keys kept?")
+    await tab.until("document.querySelector('article .note')")
+
+    assert await tab.text(".answer h4") == "Keys"
+    assert await tab.text(".answer strong, .answer em") == "secret|long|scope"
+    assert await tab.text(".answer .cite") == "1"
+    assert await tab.text(".answer > ol > li") == "Make one:\nas admin\nwith a scope|Keep it."
+    assert await tab.text(".answer td") == "length|20"
+    assert await tab.text(".answer pre") == 'echo "<b>key</b>" # [1]'
+    assert await tab.text(".answer blockquote") == "logo pic"
+    links = "[...document.querySelectorAll('.answer a')].map((a) => a.href).join(' ')"
+    assert await tab.js(links) == (
+        "https://docs.example/a?b=c https://docs.example/b "
+        "https://tracker.example/p.png?q=secret https://tracker.example/q.png https://tracker.example/r.png"
+    )
+    assert "2 * 3" in await tab.text(".answer > p")
+    assert await tab.js("document.querySelectorAll('.answer :is(img, b, script)').length") == 0
+    fetched = (
+        "performance.getEntriesByType('resource').some((each) => !each.name.startsWith(location.origin))"
+    )
+    assert not await tab.js(fetched)
+    assert await tab.js("document.title") == "Groundline"
+    assert tab.complaints == []
+
+
+async def test_text_is_read_from_the_side_that_its_script_begins_on(upstream: Any, tab: Tab) -> None:
+    async def hebrew(_request: Any, _context: Any) -> AsyncIterator[Any]:
+        yield response(delta=chat_pb2.ChatDelta(text="- שלום\n\nHello"))
+        yield response(completed=chat_pb2.ChatCompleted(finish_reason=chat_pb2.FINISH_REASON_STOP, model="m"))
+
+    upstream.on("Chat", hebrew)
+    await tab.ask("מה?")
+    await tab.until("document.querySelector('article .note')")
+    shown = "['.question', '.answer ul', '.answer p'].map((s) => getComputedStyle(document.querySelector(s)).direction)"
+    assert await tab.js(f"{shown}.join()") == "rtl,rtl,ltr"
+
+
+async def test_the_composer_stays_and_the_text_is_followed_unless_the_reader_scrolls_up(
+    upstream: Any, tab: Tab
+) -> None:
+    more = asyncio.Event()
+
+    async def long(_request: Any, _context: Any) -> AsyncIterator[Any]:
+        for number in range(80):
+            if number == 60:
+                await more.wait()
+            yield response(delta=chat_pb2.ChatDelta(text=f"Paragraph {number} of a long answer.\n\n"))
+        yield response(completed=chat_pb2.ChatCompleted(finish_reason=chat_pb2.FINISH_REASON_STOP, model="m"))
+
+    upstream.on("Chat", long)
+    composer = "document.querySelector('footer').getBoundingClientRect().top"
+    await tab.js(
+        "window.tops = new Set(); const look = () => { "
+        f"window.tops.add(Math.round({composer})); requestAnimationFrame(look); }}; look();"
+    )
+    await tab.ask("Tell me everything")
+    await tab.until("document.querySelector('.answer')?.innerText.includes('Paragraph 59')")
+    end = "document.querySelector('.answer').getBoundingClientRect().bottom"
+    assert await tab.js(f"{end} <= {composer}")
+    await tab.js("scrollBy(0, -600)")
+    read = "[...document.querySelectorAll('.answer p')][40].getBoundingClientRect().top"
+    seen = await tab.js(read)
+    more.set()
+    await tab.until("document.querySelector('article .note')")
+    assert abs(await tab.js(read) - seen) < 2
+    assert await tab.js("window.tops.size") == 1
+
+
+async def test_a_link_from_elsewhere_shows_the_passage_in_its_documents_text(upstream: Any, tab: Tab) -> None:
+    async def document(_request: Any, _context: Any) -> Any:
+        about = document_pb2.Document(title=MARKUP, uri="handbook/keys.md")
+        return ingestor_service_pb2.GetDocumentResponse(document=about)
+
+    async def text(request: Any, _context: Any) -> Any:
+        assert (request.start_offset, request.max_characters) == (1000, 4016)
+        whole = "😀" * 3000 + "Keys are secret." + f" {MARKUP}" + "x" * 2000
+        found = whole[1000:5016]
+        return ingestor_service_pb2.GetDocumentTextResponse(
+            text=found, start_offset=1000, end_offset=5016, character_count=9000
+        )
+
+    upstream.on("GetDocument", document)
+    upstream.on("GetDocumentText", text)
+    await tab.js(f"location.hash = 'source=docs/{NOBODY_ID}/3000-3016'")
+    await tab.until("document.querySelector('#passage mark')")
+    assert await tab.text("#passage-title") == MARKUP
+    assert await tab.text("#passage mark") == "Keys are secret."
+    await tab.js("document.querySelector('#passage button').click()")
+    await tab.until("location.hash === ''")
+    assert tab.complaints == []
 
 
 async def test_a_conversation_keeps_its_thread_until_a_new_one_begins(upstream: Any, tab: Tab) -> None:
