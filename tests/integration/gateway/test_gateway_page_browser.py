@@ -189,7 +189,7 @@ Keys are **secret** and *long* [1], see [the manual](https://docs.example/a?b=c)
    - with a *scope*
 2. Keep it.
 
-| what | how | 
+| what | how |
 |---|--:|
 | length | 20 |
 
@@ -244,8 +244,11 @@ async def test_text_is_read_from_the_side_that_its_script_begins_on(upstream: An
     upstream.on("Chat", hebrew)
     await tab.ask("מה?")
     await tab.until("document.querySelector('article .note')")
-    shown = "['.question', '.answer ul', '.answer p'].map((s) => getComputedStyle(document.querySelector(s)).direction)"
-    assert await tab.js(f"{shown}.join()") == "rtl,rtl,ltr"
+    sides = [
+        await tab.js(f"getComputedStyle(document.querySelector('{shown}')).direction")
+        for shown in (".question", ".answer ul", ".answer p")
+    ]
+    assert sides == ["rtl", "rtl", "ltr"]
 
 
 async def test_the_composer_stays_and_the_text_is_followed_unless_the_reader_scrolls_up(
