@@ -31,7 +31,9 @@ async def test_collections_are_models(api: openai.AsyncOpenAI) -> None:
         await api.models.retrieve("payroll")
 
 
-async def test_a_completion_answers_from_documents_and_cites_them(api: openai.AsyncOpenAI) -> None:
+async def test_a_completion_answers_from_documents_and_cites_them(
+    api: openai.AsyncOpenAI, stack: Stack, client: httpx.AsyncClient
+) -> None:
     completion = await api.chat.completions.create(
         model="examples", messages=[{"role": "user", "content": QUESTION}], temperature=0.2
     )
@@ -41,7 +43,13 @@ async def test_a_completion_answers_from_documents_and_cites_them(api: openai.As
     assert message.annotations
     for annotation in message.annotations:
         cited = annotation.url_citation
-        assert (EXAMPLES / cited.url).is_file()
+        gateway, source = cited.url.split("/#source=")
+        collection, document, passage = source.split("/")
+        start, end = map(int, passage.split("-"))
+        path = f"/api/collections/{collection}/documents/{document}/text"
+        range_ = {"startOffset": start, "maxCharacters": end - start}
+        text = (await client.get(path, params=range_)).json()["text"]
+        assert (gateway, len(text)) == (stack.ready["gateway"], end - start)
         assert message.content[cited.start_index : cited.end_index].strip()
 
 

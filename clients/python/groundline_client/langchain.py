@@ -3,7 +3,7 @@
 Both work blocking and with asyncio; every refusal of the gateway is raised as GatewayError.
 """
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
 from functools import cached_property
 from typing import Any, Final
@@ -15,7 +15,7 @@ from langchain_core.callbacks import (
     CallbackManagerForRetrieverRun,
 )
 from langchain_core.documents import Document
-from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
@@ -26,6 +26,8 @@ from langchain_core.messages import (
 )
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import Runnable
+from langchain_core.tools import BaseTool
 from pydantic import BaseModel, SecretStr
 
 from groundline_client.framework import (
@@ -131,12 +133,30 @@ class ChatGroundline(_Connected, BaseChatModel):
 
     The last message must be the user's: it is the question, and the messages before it are the history.
     System messages go before the suite's own rules. The conversation is not stored. An answer's
-    response_metadata holds `citations` (LangChain's Citation, with positions in the answer), `sources`,
-    `validation`, `degraded`, `finish_reason` and `model_name`.
+    response_metadata holds `citations` (LangChain's Citation, with positions in the answer and a `url` that
+    opens the source), `sources`, `validation`, `degraded`, `finish_reason` and `model_name`.
     """
 
     options: ChatOptions | JsonObject | None = None
     """Parameters of retrieval, reranking and generation."""
+
+    def bind_tools(
+        self,
+        tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
+        *,
+        tool_choice: str | None = None,
+        **kwargs: Any,
+    ) -> Runnable[LanguageModelInput, AIMessage]:
+        """Return the model itself, if it may leave all tools alone.
+
+        Raises NotImplementedError for tools to call: the gateway finds sources and answers by itself.
+        """
+        if tools and tool_choice != "none":
+            raise NotImplementedError(
+                "ChatGroundline answers from documents and calls no tools: give the agent a model that does, "
+                "and Groundline as one of its tools, by create_retriever_tool(GroundlineRetriever(…), …)"
+            )
+        return self
 
     @property
     def _llm_type(self) -> str:
@@ -154,7 +174,8 @@ class ChatGroundline(_Connected, BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         found = self._connection.client.answer(**self._arguments(messages, stop))
-        return _result(found.answer, found.sources, present(found.completed, "completed"))
+        completed = present(found.completed, "completed")
+        return _result(found.answer, _response_metadata(found.sources, completed, self.gateway), completed)
 
     async def _agenerate(
         self,
@@ -164,7 +185,8 @@ class ChatGroundline(_Connected, BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         found = await self._connection.async_client.answer(**self._arguments(messages, stop))
-        return _result(found.answer, found.sources, present(found.completed, "completed"))
+        completed = present(found.completed, "completed")
+        return _result(found.answer, _response_metadata(found.sources, completed, self.gateway), completed)
 
     def _stream(
         self,
@@ -173,7 +195,7 @@ class ChatGroundline(_Connected, BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        chunks = _Chunks()
+        chunks = _Chunks(self.gateway)
         with closing(self._connection.client.chat(**self._arguments(messages, stop))) as events:
             for event in events:
                 for chunk in chunks.of(event):
@@ -188,7 +210,7 @@ class ChatGroundline(_Connected, BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
-        chunks = _Chunks()
+        chunks = _Chunks(self.gateway)
         async with aclosing(self._connection.async_client.chat(**self._arguments(messages, stop))) as events:
             async for event in events:
                 for chunk in chunks.of(event):
@@ -199,7 +221,7 @@ class ChatGroundline(_Connected, BaseChatModel):
     def _arguments(self, messages: Sequence[BaseMessage], stop: list[str] | None) -> dict[str, Any]:
         """Return the arguments of a request. Raises ValueError for options without a meaning here."""
         if stop:
-            raise ValueError("stop sequences are not supported")
+            raise ValueError("stop sequences are not supported: an answer ends where it is finished")
         said = [message for message in messages if not isinstance(message, SystemMessage)]
         if not said or not isinstance(said[-1], HumanMessage):
             raise ValueError("the last message must be the user's")
@@ -225,7 +247,8 @@ class ChatGroundline(_Connected, BaseChatModel):
 class _Chunks:
     """Translator of chat events into LangChain's chunks."""
 
-    def __init__(self) -> None:
+    def __init__(self, gateway: str) -> None:
+        self._gateway = gateway
         self._sources: Sequence[Source] = ()
 
     def of(self, event: ChatEvent) -> Iterator[ChatGenerationChunk]:
@@ -237,7 +260,7 @@ class _Chunks:
             case ChatCompleted():
                 last = AIMessageChunk(
                     content="",
-                    response_metadata=_response_metadata(self._sources, event),
+                    response_metadata=_response_metadata(self._sources, event, self._gateway),
                     usage_metadata=_usage(event.usage),
                     chunk_position="last",
                 )
@@ -255,23 +278,23 @@ def _document(passage: Passage) -> Document:
     return Document(id=chunk.chunk_id, page_content=chunk.text, metadata=metadata)
 
 
-def _result(answer: str, sources: Sequence[Source], completed: ChatCompleted) -> ChatResult:
+def _result(answer: str, metadata: dict[str, Any], completed: ChatCompleted) -> ChatResult:
     message = AIMessage(
         content=answer,
-        response_metadata=_response_metadata(sources, completed),
+        response_metadata=metadata,
         usage_metadata=_usage(completed.usage),
     )
     return ChatResult(generations=[ChatGeneration(message=message)])
 
 
-def _response_metadata(sources: Sequence[Source], completed: ChatCompleted) -> dict[str, Any]:
+def _response_metadata(sources: Sequence[Source], completed: ChatCompleted, gateway: str) -> dict[str, Any]:
     numbered = {source.number: source for source in sources}
     return {
         "model_provider": _PROVIDER,
         "model_name": completed.model,
         "finish_reason": completed.finish_reason.value.removeprefix("FINISH_REASON_").lower(),
         "citations": [
-            _citation(citation, numbered[citation.source_number]) for citation in completed.citations
+            _citation(citation, numbered[citation.source_number], gateway) for citation in completed.citations
         ],
         "sources": [to_json(source) for source in sources],
         "validation": None if completed.validation is None else to_json(completed.validation),
@@ -279,10 +302,10 @@ def _response_metadata(sources: Sequence[Source], completed: ChatCompleted) -> d
     }
 
 
-def _citation(citation: Citation, source: Source) -> dict[str, Any]:
+def _citation(citation: Citation, source: Source, gateway: str) -> dict[str, Any]:
     return {
         "type": "citation",
-        "url": source.uri,
+        "url": _link(source, gateway),
         "title": source.title,
         "start_index": citation.start_offset,
         "end_index": citation.end_offset,
@@ -294,6 +317,14 @@ def _citation(citation: Citation, source: Source) -> dict[str, Any]:
             "collection_id": source.collection_id,
         },
     }
+
+
+def _link(source: Source, gateway: str) -> str:
+    """Return the document's own address on the web, or the gateway's page at the passage within its text."""
+    if source.uri.lower().startswith(("http://", "https://")):
+        return source.uri
+    passage = f"{source.start_offset}-{source.end_offset}"
+    return f"{gateway.rstrip('/')}/#source={source.collection_id}/{source.document_id}/{passage}"
 
 
 def _usage(usage: Usage | None) -> UsageMetadata | None:

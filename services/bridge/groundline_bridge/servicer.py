@@ -37,7 +37,15 @@ type AnyRequest = ChatCompletionRequest | ResponseRequest
 class OpenAiServicer:
     """Endpoints that translate requests into the contract's messages, and replies into the OpenAI API's."""
 
-    def __init__(self, coordinator: Coordinator, ingestor: Ingestor, *, heartbeat_seconds: float) -> None:
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        ingestor: Ingestor,
+        *,
+        heartbeat_seconds: float,
+        public_url: str | None = None,
+    ) -> None:
+        self._public_url = public_url
         self._coordinator = coordinator
         self._ingestor = ingestor
         self._models = ModelService(ingestor)
@@ -61,14 +69,26 @@ class OpenAiServicer:
         with _about(model):
             return JSONResponse(await self._models.get(model))
 
+    def _gateway(self, request: Request) -> str:
+        """Return the address under which a client reaches the gateway."""
+        scheme = request.headers.get("x-forwarded-proto", "http")
+        return self._public_url or f"{scheme}://{request.headers.get('host', '')}"
+
     async def create_chat_completion(self, request: Request) -> Response:
         asked, created = validated(ChatCompletionRequest, read_json(await request.body())), int(time.time())
         with _about(asked.model):
             question = _question(asked)
             if not asked.stream:
                 answer = await self._coordinator.answer(answer_request_of(question))
-                return JSONResponse(completion(answer, model=asked.model, created=created))
-            chunks = Chunks(model=asked.model, created=created, includes_usage=asked.includes_usage)
+                return JSONResponse(
+                    completion(answer, model=asked.model, created=created, gateway=self._gateway(request))
+                )
+            chunks = Chunks(
+                model=asked.model,
+                created=created,
+                gateway=self._gateway(request),
+                includes_usage=asked.includes_usage,
+            )
 
             def written(event: coordinator_service_pb2.ChatResponse) -> Iterable[bytes]:
                 yield from map(sse, chunks.of(event))
@@ -88,8 +108,8 @@ class OpenAiServicer:
             question = _question(asked)
             if not asked.stream:
                 answer = await self._coordinator.answer(answer_request_of(question))
-                return JSONResponse(response(asked, answer, created=created))
-            events = ResponseEvents(asked, created=created)
+                return JSONResponse(response(asked, answer, created=created, gateway=self._gateway(request)))
+            events = ResponseEvents(asked, created=created, gateway=self._gateway(request))
             return await event_stream(
                 self._coordinator.chat(question),
                 lambda event: map(_named, events.of(event)),

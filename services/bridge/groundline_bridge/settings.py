@@ -3,12 +3,18 @@
 from typing import Annotated
 
 from groundline_runtime.settings import ServiceSettings
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from pydantic_settings import SettingsConfigDict
 
 __all__ = ["BridgeSettings"]
 
+
+def _without_slash(url: str) -> str:
+    return url.rstrip("/")
+
+
 Target = Annotated[str, Field(min_length=1)]
+PublicUrl = Annotated[str, Field(pattern=r"^https?://[^/?#\s]+(/[^?#\s]*)?$"), AfterValidator(_without_slash)]
 
 
 class BridgeSettings(ServiceSettings):
@@ -24,6 +30,10 @@ class BridgeSettings(ServiceSettings):
 
     ingestor_target: Target
     """Address of the ingestor."""
+
+    public_url: PublicUrl | None = None
+    """Address under which clients reach the gateway, for links of citations. Default: the address that a
+    request was sent to, which is `http` if TLS ends before the gateway."""
 
     max_request_bytes: Annotated[int, Field(ge=1024, le=64 << 20)] = 1 << 20
     """Maximum body of a request, in bytes; the gateway has a limit of its own."""

@@ -43,6 +43,8 @@ SOURCE = chat_pb2.Source(
     document_id="5f0c1d6e-0000-4000-8000-000000000001",
     collection_id="handbook",
     score=0.9,
+    start_offset=4,
+    end_offset=36,
 )
 DOCUMENT_ID = "5f0c1d6e-0000-4000-8000-000000000001"
 CHUNK = passage_pb2.Chunk(
@@ -78,11 +80,20 @@ class Services:
     """Whether answers wait after their first words until they are cancelled."""
     waiting: asyncio.Event = field(default_factory=asyncio.Event)
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+    uri: str = "handbook/leave.md"
+    """Where the answer's source is found."""
     texts: tuple[str, ...] = ("27 days. ", "[1]")
     completed: chat_pb2.ChatCompleted = field(default_factory=lambda: COMPLETED)
     text: str = "Employees have 27 days of leave. No more."
     chunk: passage_pb2.Chunk = field(default_factory=lambda: CHUNK)
     collections: list[str] = field(default_factory=lambda: ["handbook", "product"])
+
+    @property
+    def source(self) -> chat_pb2.Source:
+        source = chat_pb2.Source()
+        source.CopyFrom(SOURCE)
+        source.uri = self.uri
+        return source
 
     def asked(self, request: Any) -> None:
         self.requests.append(request)
@@ -112,7 +123,7 @@ class _Coordinator(coordinator_service_pb2_grpc.CoordinatorServiceServicer):
             raise services.error
         yield event(sequence=1, started=chat_pb2.ChatStarted(message_id="m1", trace_id="f" * 32))
         yield event()  # a sign of life
-        yield event(sequence=2, sources=chat_pb2.ChatSources(sources=[SOURCE]))
+        yield event(sequence=2, sources=chat_pb2.ChatSources(sources=[services.source]))
         for text in services.texts:
             yield event(delta=chat_pb2.ChatDelta(text=text))
             if services.hangs:
@@ -132,7 +143,7 @@ class _Coordinator(coordinator_service_pb2_grpc.CoordinatorServiceServicer):
             message_id="m1",
             trace_id="f" * 32,
             answer="".join(self._services.texts),
-            sources=[SOURCE],
+            sources=[self._services.source],
             completed=self._services.completed,
         )
 

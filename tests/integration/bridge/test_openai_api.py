@@ -32,6 +32,7 @@ type Launch = Any
 
 ASK = {"model": "handbook", "messages": [{"role": "user", "content": "How much leave is there?"}]}
 COMPLETIONS, RESPONSES, EMBEDDINGS = "/v1/chat/completions", "/v1/responses", "/v1/embeddings"
+PASSAGE = "/#source=handbook/5f0c1d6e-0000-4000-8000-000000000001/4-36"
 EMBED = {"model": "minilm", "input": ["leave", "tower"]}
 
 
@@ -65,7 +66,12 @@ async def events_of(client: httpx.AsyncClient, path: str, body: dict[str, Any]) 
         ({"temperature": "hot"}, "temperature"),
         ({"stream": "yes"}, "stream"),
         ({"n": 2}, "n"),
-        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
+        ({"tools": "all"}, "tools"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"tool_choice": {"type": "function", "function": {"name": "f"}}}, "tool_choice"),
+        ({"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "required"}}}, "tool_choice"),
+        ({"function_call": {"name": "f"}}, "function_call"),
+        ({"stop": ["END"]}, "stop"),
         ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"groundline": {"filters": {}}}, "groundline.filters"),
         ({"groundline": {"options": {"rerank": {"topK": "many"}}}}, "groundline.options.rerank.topK"),
@@ -401,7 +407,7 @@ async def test_what_clients_always_send_is_taken(client: httpx.AsyncClient) -> N
         "user": "u",
         "stop": None,
         "logit_bias": {},
-        "tools": [],
+        "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}],
         "n": 1,
         "tool_choice": "auto",
         "response_format": {"type": "text"},
@@ -412,8 +418,13 @@ async def test_what_clients_always_send_is_taken(client: httpx.AsyncClient) -> N
         "service_tier": "auto",
         "stream": False,
     }
-    response = await client.post(COMPLETIONS, json=ASK | always)
-    assert response.status_code == 200, response.text
+    for harmless in (
+        always,
+        {"stop": [""], "tool_choice": "none"},
+        {"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}},
+    ):
+        response = await client.post(COMPLETIONS, json=ASK | harmless)
+        assert response.status_code == 200, response.text
 
 
 async def test_an_answer_that_comes_back_as_history_is_taken(
@@ -443,7 +454,7 @@ async def test_a_completion_has_text_citations_usage_and_sources(client: httpx.A
         "start_index": 0,
         "end_index": 8,
         "title": "Leave",
-        "url": "handbook/leave.md",
+        "url": f"{client.base_url}".rstrip("/") + PASSAGE,
     }
     assert completion.usage is not None
     assert (completion.usage.prompt_tokens, completion.usage.completion_tokens) == (20, 7)
@@ -451,6 +462,23 @@ async def test_a_completion_has_text_citations_usage_and_sources(client: httpx.A
     assert completion.model == "handbook"
     assert reply["groundline"]["sources"][0]["snippet"] == "Employees have 27 days of leave."
     assert reply["groundline"]["completed"]["validation"]["grounded"] is True
+
+
+async def test_a_citation_leads_to_the_web_or_to_the_gateway_as_clients_reach_it(
+    launch: Launch, services: Services
+) -> None:
+    async def cited(client: httpx.AsyncClient, **headers: str) -> str:
+        reply = (await client.post(COMPLETIONS, json=ASK, headers=headers)).json()
+        return str(reply["choices"][0]["message"]["annotations"][0]["url_citation"]["url"])
+
+    async with launch() as client:
+        behind_tls = {"host": "ask.example", "x-forwarded-proto": "https"}
+        assert await cited(client, **behind_tls) == f"https://ask.example{PASSAGE}"
+        services.uri = "HTTPS://wiki.example/leave"
+        assert await cited(client) == "HTTPS://wiki.example/leave"
+        services.uri = "javascript:alert(1)"
+    async with launch(public_url="https://company.example/ask/") as client:
+        assert await cited(client) == f"https://company.example/ask{PASSAGE}"
 
 
 @pytest.mark.parametrize("includes_usage", [False, True])
@@ -506,7 +534,7 @@ async def test_a_response_has_text_citations_usage_and_sources(client: httpx.Asy
             "start_index": 0,
             "end_index": 8,
             "title": "Leave",
-            "url": "handbook/leave.md",
+            "url": f"{client.base_url}".rstrip("/") + PASSAGE,
         }
     ]
     assert response.usage is not None

@@ -16,13 +16,18 @@ _FINISH_REASONS: Final[Mapping[int, str]] = {
 """Finish reasons other than "stop". An answer that the documents do not hold is a "stop" too."""
 
 
-def completion(answer: coordinator_service_pb2.AnswerResponse, *, model: str, created: int) -> dict[str, Any]:
-    """Return a chat.completion; `groundline` holds the fields of POST /api/answer beside the text."""
+def completion(
+    answer: coordinator_service_pb2.AnswerResponse, *, model: str, created: int, gateway: str
+) -> dict[str, Any]:
+    """Return a chat.completion; `groundline` holds the fields of POST /api/answer beside the text.
+
+    `gateway` is the address under which the client reaches it.
+    """
     message = {
         "role": "assistant",
         "content": answer.answer,
         "refusal": None,
-        "annotations": _annotations(answer),
+        "annotations": _annotations(answer, gateway),
     }
     choice = {
         "index": 0,
@@ -44,8 +49,9 @@ def completion(answer: coordinator_service_pb2.AnswerResponse, *, model: str, cr
 class Chunks:
     """Translator of chat events into chat.completion.chunk objects."""
 
-    def __init__(self, *, model: str, created: int, includes_usage: bool) -> None:
+    def __init__(self, *, model: str, created: int, gateway: str, includes_usage: bool) -> None:
         self._answer = Answer()
+        self._gateway = gateway
         self._model = model
         self._created = created
         self._includes_usage = includes_usage
@@ -61,7 +67,7 @@ class Chunks:
             case "delta":
                 yield self._chunk({"content": event.delta.text})
             case "completed":
-                if annotations := _annotations(whole):
+                if annotations := _annotations(whole, self._gateway):
                     yield self._chunk({"annotations": annotations})
                 ended = self._chunk({}, finish_reason=_finish_reason(whole.completed))
                 yield ended | {"groundline": details_of(whole)}
@@ -84,8 +90,8 @@ def _id(answer: coordinator_service_pb2.AnswerResponse) -> str:
     return f"chatcmpl-{answer.message_id}"
 
 
-def _annotations(answer: coordinator_service_pb2.AnswerResponse) -> list[dict[str, Any]]:
-    return [{"type": "url_citation", "url_citation": each} for each in cited(answer)]
+def _annotations(answer: coordinator_service_pb2.AnswerResponse, gateway: str) -> list[dict[str, Any]]:
+    return [{"type": "url_citation", "url_citation": each} for each in cited(answer, gateway)]
 
 
 def _finish_reason(completed: chat_pb2.ChatCompleted) -> str:

@@ -6,6 +6,8 @@ from typing import Any
 from google.protobuf import json_format
 from groundline.v1 import chat_pb2, coordinator_service_pb2
 
+from groundline_bridge.domain.documents import link_of
+
 __all__ = ["Answer", "cited", "details_of", "total_tokens"]
 
 
@@ -35,16 +37,16 @@ class Answer:
                 self.whole.answer = "".join(self._pieces)
 
 
-def cited(answer: coordinator_service_pb2.AnswerResponse) -> Sequence[dict[str, Any]]:
+def cited(answer: coordinator_service_pb2.AnswerResponse, gateway: str) -> Sequence[dict[str, Any]]:
     """Return one `url_citation` for each citation, without its type: its span of the text, and the cited
-    source."""
+    source with an address that opens it."""
     sources = {source.number: source for source in answer.sources}
     return [
         {
             "start_index": citation.start_offset,
             "end_index": citation.end_offset,
             "title": sources[citation.source_number].title,
-            "url": sources[citation.source_number].uri,
+            "url": link_of(sources[citation.source_number], gateway),
         }
         for citation in answer.completed.citations
         if citation.source_number in sources

@@ -1,8 +1,9 @@
 """Requests of the OpenAI API, as far as they apply here.
 
 Published parameters that only tune a model (top_p, seed, penalties) are accepted and ignored, as clients
-always send them; `ignored` lists them. Those that would change the shape or the meaning of a reply are
-refused: nobody waits for a tool call that never comes. What the API does not have is refused by name.
+always send them; `ignored` lists them. So are tools that the model may leave alone: it does. Those that
+would change the shape or the meaning of a reply are refused: nobody waits for a tool call that never comes.
+What the API does not have is refused by name.
 """
 
 from collections.abc import Sequence
@@ -51,9 +52,22 @@ def _only(*harmless: Any, instead: str) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-_NoTools = Annotated[None, _only([], instead="tools are not supported: sources are found without them")]
+def _left_alone(choice: Any) -> None:
+    """Accept a choice that lets a model call no tool."""
+    allowed = choice.get("allowed_tools", choice) if isinstance(choice, dict) else {}
+    mode = allowed.get("mode") if isinstance(allowed, dict) else None
+    if choice not in (None, "none", "auto") and mode != "auto":
+        raise ValueError("no tool is ever called: sources are found without them; send auto or none")
+
+
+_NoCalls = Annotated[None, _only([], instead="calls of tools are not supported")]
+_Tools = list[dict[str, Any]] | None
+"""Tools that a front end offers always; which ones changes nothing."""
+_ToolChoice = Annotated[None, BeforeValidator(_left_alone)]
 _False = Annotated[None, _only(False, instead="not supported")]
-_PlainText = Annotated[None, _only({"type": "text"}, instead="only text is written")]
+_PlainText = Annotated[
+    None, _only({"type": "text"}, instead="only text is written: leave it out, or send the type text")
+]
 _NoAudio = Annotated[None, _only(instead="only text is written")]
 _Text = Annotated[str, BeforeValidator(_text)]
 
@@ -82,7 +96,7 @@ class OpenAiRequest(BaseModel):
 _IGNORED: Final = frozenset(
     {
         *("metadata", "moderation", "parallel_tool_calls", "prompt_cache_key", "prompt_cache_options"),
-        *("prompt_cache_retention", "safety_identifier", "service_tier", "store", "tool_choice"),
+        *("prompt_cache_retention", "safety_identifier", "service_tier", "store"),
         *("top_logprobs", "top_p", "user"),
     }
 )
@@ -95,8 +109,8 @@ class _Message(OpenAiRequest):
 
     role: Literal["system", "developer", "user", "assistant"]
     content: _Text = ""
-    tool_calls: _NoTools = None
-    function_call: _NoTools = None
+    tool_calls: _NoCalls = None
+    function_call: _NoCalls = None
     audio: _NoAudio = None
 
     @property
@@ -127,7 +141,7 @@ class ChatCompletionRequest(OpenAiRequest):
     """Body of POST /v1/chat/completions."""
 
     ignored = _IGNORED | {
-        *("frequency_penalty", "function_call", "logit_bias", "prediction", "presence_penalty"),
+        *("frequency_penalty", "logit_bias", "prediction", "presence_penalty"),
         *("reasoning_effort", "seed", "verbosity", "web_search_options"),
     }
 
@@ -139,9 +153,14 @@ class ChatCompletionRequest(OpenAiRequest):
     max_tokens: _Tokens | None = None
     max_completion_tokens: _Tokens | None = None
     n: Annotated[None, _only(1, instead="there is one answer")] = None
-    stop: Annotated[None, _only([], "", instead="not supported")] = None
-    tools: _NoTools = None
-    functions: _NoTools = None
+    stop: Annotated[
+        None,
+        _only([], "", [""], instead="not supported: an answer ends where it is finished, with its citations"),
+    ] = None
+    tools: _Tools = None
+    tool_choice: _ToolChoice = None
+    functions: _Tools = None
+    function_call: _ToolChoice = None
     logprobs: _False = None
     audio: _NoAudio = None
     modalities: Annotated[None, _only(["text"], instead="only text is written")] = None
@@ -199,7 +218,8 @@ class ResponseRequest(OpenAiRequest):
     temperature: _Temperature | None = None
     max_output_tokens: _Tokens | None = None
     metadata: dict[str, str] | None = None
-    tools: _NoTools = None
+    tools: _Tools = None
+    tool_choice: _ToolChoice = None
     text: _TextFormat | None = None
     background: _False = None
     previous_response_id: Annotated[

@@ -19,14 +19,21 @@ _INCOMPLETE: Final[Mapping[int, str]] = {
 
 
 def response(
-    request: ResponseRequest, answer: coordinator_service_pb2.AnswerResponse, *, created: int
+    request: ResponseRequest,
+    answer: coordinator_service_pb2.AnswerResponse,
+    *,
+    created: int,
+    gateway: str,
 ) -> dict[str, Any]:
-    """Return a finished response; `groundline` holds the fields of POST /api/answer beside the text."""
+    """Return a finished response; `groundline` holds the fields of POST /api/answer beside the text.
+
+    `gateway` is the address under which the client reaches it.
+    """
     reason = _INCOMPLETE.get(answer.completed.finish_reason)
     usage = answer.completed.usage
     return _response(request, answer, created=created, status="incomplete" if reason else "completed") | {
         "incomplete_details": {"reason": reason} if reason else None,
-        "output": [_message(answer)],
+        "output": [_message(answer, gateway)],
         "usage": {
             "input_tokens": usage.prompt_tokens,
             "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": 0},
@@ -41,9 +48,10 @@ def response(
 class ResponseEvents:
     """Translator of chat events into events of a response."""
 
-    def __init__(self, request: ResponseRequest, *, created: int) -> None:
+    def __init__(self, request: ResponseRequest, *, created: int, gateway: str) -> None:
         self._request = request
         self._created = created
+        self._gateway = gateway
         self._answer = Answer()
         self._sequence_number = -1
 
@@ -62,15 +70,15 @@ class ResponseEvents:
             case "delta":
                 yield self._of_content("response.output_text.delta", delta=event.delta.text, logprobs=[])
             case "completed":
-                part = _part(whole.answer, _annotations(whole))
+                part = _part(whole.answer, _annotations(whole, self._gateway))
                 for index, annotation in enumerate(part["annotations"]):
                     yield self._of_content(
                         "response.output_text.annotation.added", annotation_index=index, annotation=annotation
                     )
                 yield self._of_content("response.output_text.done", text=whole.answer, logprobs=[])
                 yield self._of_content("response.content_part.done", part=part)
-                yield self._of_output("response.output_item.done", item=_message(whole))
-                finished = response(self._request, whole, created=self._created)
+                yield self._of_output("response.output_item.done", item=_message(whole, self._gateway))
+                finished = response(self._request, whole, created=self._created, gateway=self._gateway)
                 yield self._event(f"response.{finished['status']}", response=finished)
 
     def failed(self, error: GroundlineError) -> dict[str, Any]:
@@ -134,11 +142,11 @@ def _begun_message(answer: coordinator_service_pb2.AnswerResponse) -> dict[str, 
     }
 
 
-def _message(answer: coordinator_service_pb2.AnswerResponse) -> dict[str, Any]:
+def _message(answer: coordinator_service_pb2.AnswerResponse, gateway: str) -> dict[str, Any]:
     is_cut = answer.completed.finish_reason in _INCOMPLETE
     return _begun_message(answer) | {
         "status": "incomplete" if is_cut else "completed",
-        "content": [_part(answer.answer, _annotations(answer))],
+        "content": [_part(answer.answer, _annotations(answer, gateway))],
     }
 
 
@@ -146,5 +154,5 @@ def _part(text: str, annotations: list[dict[str, Any]]) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": []}
 
 
-def _annotations(answer: coordinator_service_pb2.AnswerResponse) -> list[dict[str, Any]]:
-    return [{"type": "url_citation", **each} for each in cited(answer)]
+def _annotations(answer: coordinator_service_pb2.AnswerResponse, gateway: str) -> list[dict[str, Any]]:
+    return [{"type": "url_citation", **each} for each in cited(answer, gateway)]
