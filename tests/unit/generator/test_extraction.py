@@ -1,7 +1,9 @@
+from collections.abc import Sequence
 from functools import partial
 
 import pytest
-from groundline_generator.domain.extraction import extract
+from groundline.v1 import generator_service_pb2 as pb
+from groundline_generator.domain.quoting.extraction import extract
 from groundline_tests.generator.messages import numbered
 
 answers = partial(extract, min_relevance=0.4, max_sentences=3)
@@ -181,3 +183,84 @@ def test_a_sentence_on_another_model_is_not_quoted_beside_the_answer(
     question: str, quoted: list[int]
 ) -> None:
     assert [each.number for each in answers(question, [DN4, DN6]).extracts] == quoted
+
+
+def data(number: int, model: str, *rows: str) -> pb.NumberedPassage:
+    table = "\n".join(f"| {row} |" for row in (f" | {model}", "---|---", *rows))
+    return numbered(number, f"# {model}\n\nThe {model} has many parts.\n\n{table}", title=f"{model}: manual")
+
+
+X2 = data(1, "X2", "weight with case | 14 kg", "length | 42 cm")
+X5 = data(2, "X5", "weight with case | 31 kg", "length | 68 cm")
+
+
+def quotes(query: str, passages: Sequence[pb.NumberedPassage]) -> list[str]:
+    return [each.text for each in answers(query, passages).extracts]
+
+
+@pytest.mark.parametrize("query", ["Is the X2 or the X9 heavier?", "Is the X2 louder than the X5?"])
+def test_a_comparison_without_both_sides_is_refused(query: str) -> None:
+    assert quotes(query, [X2, X5]) == []
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["Is the X2 or the X5 heavier?", "Is the X5 heavier than the X2?", "Ist die X2 oder die X5 schwerer?"],
+)
+def test_a_comparison_quotes_the_rows_of_both_tables_in_words(query: str) -> None:
+    assert set(quotes(query, [X2, X5])) == {"weight with case – X2: 14 kg.", "weight with case – X5: 31 kg."}
+
+
+def test_a_sentence_that_speaks_of_both_sides_is_quoted_once() -> None:
+    both = numbered(1, "An X2 lasts 21 days and an X5 lasts 45 days. An X2 is blue.")
+    assert quotes("Which lasts longer, the X2 or the X5?", [both]) == [
+        "An X2 lasts 21 days and an X5 lasts 45 days."
+    ]
+
+
+def test_a_row_names_its_columns_where_it_has_several() -> None:
+    markdown = "| part | price | delivery |\n|---|---|---|\n| red filter | 18 EUR | 3 days |"
+    aligned = "Part   Price    Delivery\nred filter   18 EUR   3 days\nblue filter   20 EUR   5 days"
+    for text in (markdown, aligned):
+        (best, *_) = quotes("What is the price of the red filter?", [numbered(1, text)])
+        assert best.casefold() == "red filter – price: 18 eur; delivery: 3 days."
+
+
+KIEL = numbered(
+    1,
+    "# Urlaub am Standort Kiel\n\n"
+    + "Vollzeitbeschäftigte haben Anspruch auf 30 Arbeitstage Erholungsurlaub im Jahr. "
+    + "Der Antrag wird bei der Teamleitung gestellt und von ihr entschieden.",
+    title="Urlaub am Standort Kiel",
+)
+GALWAY = numbered(
+    2,
+    "# Leave\n\nThe staff in Galway has 27 days of annual leave. Colleagues in Kiel have their own page.",
+    title="Leave in Galway",
+)
+
+
+@pytest.mark.parametrize(
+    "query", ["How many vacation days do staff in Oslo get?", "How many chairs are in Kiel?"]
+)
+def test_a_question_that_the_other_language_does_not_answer_is_refused(query: str) -> None:
+    assert quotes(query, [KIEL, GALWAY]) == []
+
+
+def test_a_text_in_the_other_language_answers() -> None:
+    (best, *_) = quotes("How many vacation days do staff in Kiel get?", [GALWAY, KIEL])
+    assert best.startswith("Vollzeitbeschäftigte haben Anspruch auf 30 Arbeitstage")
+    (best, *_) = quotes("Wie viele Urlaubstage hat man in Galway?", [KIEL, GALWAY])
+    assert best == "The staff in Galway has 27 days of annual leave."
+
+
+def test_steps_are_quoted_rather_than_fragments_where_somebody_asks_what_to_do() -> None:
+    passage = numbered(
+        1,
+        "# Runbook: database\n\nAlert: `DatabasePrimaryDown`.\n\n| code | meaning |\n|---|---|\n"
+        "| 503 | database primary changes |\n\n1. Make sure that the old primary of the database is fenced.\n"
+        "2. Scale the writers to four.\n3. Watch the lag until the failed server is back.\n\n"
+        "The office informs customers by phone. Nobody is blamed.",
+    )
+    (best, *_) = quotes("What do I do when the database primary dies?", [passage])
+    assert best == "Make sure that the old primary of the database is fenced."

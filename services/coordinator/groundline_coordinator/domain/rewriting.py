@@ -46,6 +46,8 @@ _CONTINUATION: Final = re.compile(
 )
 _COMPARISON: Final = re.compile(
     r"\b(compar(e|ed|ing|ison)|differences?\s+between|differs?|versus|vs|(better|worse|more|less|\w+er)\s+than|"
+    r"(more|less|better|worse|most|\w{3,}er)\b.*\bor|or\b.*\b(more|less|better|worse|\w{3,}er)|"
+    r"(mehr|weniger|\w{3,}er)\b.*\boder|oder\b.*\b(mehr|weniger|\w{3,}er)|\w{3,}er\s+als|"
     r"vergleich\w*|unterschied\w*|unterscheide\w*|gegenüber|im gegensatz)\b",
     re.IGNORECASE,
 )

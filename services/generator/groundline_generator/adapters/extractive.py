@@ -10,7 +10,7 @@ from groundline.v1 import chat_pb2, error_pb2
 from groundline.v1 import generator_service_pb2 as pb
 
 from groundline_generator.domain.calls import ModelChoice, ModelFinished, OnWait
-from groundline_generator.domain.extraction import Extract, Extraction, extract
+from groundline_generator.domain.quoting.extraction import Extract, Extraction, extract
 from groundline_generator.domain.refusals import refusal
 from groundline_generator.service.concurrency import computed
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from groundline.v1 import generator_service_pb2 as pb
 
-from groundline_generator.domain.extraction import extract
+from groundline_generator.domain.quoting.extraction import extract
 
 __all__ = ["reaches"]
 

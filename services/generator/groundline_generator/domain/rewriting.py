@@ -12,9 +12,11 @@ from typing import Final
 
 from groundline.v1 import chat_pb2
 
+from groundline_generator.domain.comparing import compared
+from groundline_generator.domain.concepts import translated
 from groundline_generator.domain.language import content_terms, guess_language
 
-__all__ = ["decompose", "standalone"]
+__all__ = ["decompose", "standalone", "translation"]
 
 _WORD: Final = re.compile(r"[\w][\w'’.+#/-]*[\w+#]|\w")
 _QUOTED: Final = re.compile(r"[\"“„«']([^\"“”„«»']{2,80})[\"”“»']")
@@ -55,28 +57,6 @@ _NEXT_QUESTION: Final = re.compile(
 )
 _OPENS_LIKE_QUESTION: Final = re.compile(rf"^\s*(?:\w+\s+)?{_QUESTION_WORD}\b", re.IGNORECASE)
 
-_SIDE: Final = r"[^,;?.!]{2,80}?"
-_REST: Final = (
-    r"(?P<rest>(?:\s+(?:in|for|with respect to|regarding|when|bei|für|hinsichtlich|bezüglich|im)"
-    r"\s+[^?.!]{2,120})?)"
-)
-_TWO_SIDES: Final = (
-    r"\b(?:differences?|differ|distinction|compar\w+)\s+(?:is\s+there\s+)?(?:between|of)\s+{a}\s+(?:and|with)\s+{b}",
-    r"\bcompare\s+{a}\s+(?:and|with|to|against)\s+{b}",
-    r"\bhow\s+(?:do|does)\s+{a}\s+(?:compare\s+(?:to|with)|differ\s+from)\s+{b}",
-    r"^\s*{a}\s+(?:vs\.?|versus)\s+{b}",
-    r"\b(?:unterschiede?|unterscheidung|vergleich)\s+(?:\w+\s+)?(?:zwischen|von)\s+{a}\s+(?:und|mit)\s+{b}",
-    r"\bvergleiche?\s+{a}\s+(?:und|mit)\s+{b}",
-    r"\b(?:worin\s+|wie\s+)?unterscheide(?:t|n)\s+sich\s+{a}\s+(?:von|und)\s+{b}",
-)
-_COMPARISONS: Final = tuple(
-    re.compile(
-        pattern.replace("{a}", f"(?P<a>{_SIDE})").replace("{b}", f"(?P<b>{_SIDE})") + _REST + r"\s*[?.!]*$",
-        re.IGNORECASE,
-    )
-    for pattern in _TWO_SIDES
-)
-_ARTICLE: Final = re.compile(r"^(?:the|an?|der|die|das|dem|den|des|eine[rnms]?|ein)\s+", re.IGNORECASE)
 _TOPIC_TERMS: Final = 6
 
 
@@ -104,11 +84,8 @@ def decompose(query: str, max_sub_queries: int) -> tuple[str, ...]:
     """Return the parts of a compound question or a comparison; empty for a simple one."""
     if max_sub_queries < 2:
         return ()
-    for comparison in _COMPARISONS:
-        if found := comparison.search(query):
-            rest = found["rest"].strip(" ?.!")
-            sides = (_ARTICLE.sub("", found[side].strip()) for side in ("a", "b"))
-            return tuple(f"{side} {rest}".strip() for side in sides)
+    if sides := compared(query):
+        return sides
     parts = [part.strip(" ,") for part in _NEXT_QUESTION.split(query) if part.strip(" ,?")]
     if len(parts) < 2 or not all(_is_question(part) for part in parts):
         return ()
@@ -117,6 +94,13 @@ def decompose(query: str, max_sub_queries: int) -> tuple[str, ...]:
         history = [chat_pb2.ChatMessage(role=chat_pb2.ChatMessage.USER, content=earlier) for earlier in asked]
         asked.append(standalone(part if part.endswith("?") else f"{part}?", history))
     return tuple(asked)
+
+
+def translation(query: str) -> tuple[str, ...]:
+    """Return the question's words in the other one of English and German, to search for beside it; empty if
+    none is known."""
+    words = translated(query, guess_language(query))
+    return (words,) if words else ()
 
 
 def _is_question(part: str) -> bool:

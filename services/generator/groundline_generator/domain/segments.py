@@ -11,21 +11,24 @@ __all__ = ["Kind", "Segment", "segments"]
 
 
 class Kind(enum.Enum):
-    """Kind of a segment; a heading is never quoted by itself."""
+    """Kind of a segment; a heading is never quoted by itself. A step is a sentence of a numbered item."""
 
     SENTENCE = "sentence"
+    STEP = "step"
     HEADING = "heading"
     ROW = "row"
     CODE = "code"
 
 
 class Segment(NamedTuple):
-    """`text[start:end]` in code points; `heading` holds the headings above, or a table's header."""
+    """`text[start:end]` in code points; `heading` holds the headings above, or a table's header; `columns`
+    that header alone, as it is written."""
 
     start: int
     end: int
     kind: Kind
     heading: str = ""
+    columns: str = ""
 
 
 MAX_CODE_LINES: Final = 15
@@ -142,11 +145,12 @@ class _Cutter:
             elif _looks_like_code(part):
                 self._code(part)
             else:
-                for start, stop in _paragraphs(part):
-                    self._sentences(start, stop)
+                for start, stop, kind in _paragraphs(part):
+                    self._sentences(start, stop, kind)
 
     def _trail(self) -> str:
-        return " ".join([*(title for _, title in self._headings), self._table_header]).strip()
+        titles = (title for _, title in self._headings)
+        return " ".join([*titles, self._table_header.strip("| ")]).strip()
 
     def _heading(self, line: _Line, level: int, start: int, end: int) -> None:
         self._headings = [entry for entry in self._headings if entry[0] < level]
@@ -160,21 +164,22 @@ class _Cutter:
         start, end = _trimmed(line.text, 0, len(line.text))
         is_header = following is not None and _ROW_RULE.match(following.text)
         kind = Kind.HEADING if is_header else Kind.ROW
-        self._found.append(Segment(line.start + start, line.start + end, kind, self._trail()))
+        columns = "" if is_header else self._table_header
+        self._found.append(Segment(line.start + start, line.start + end, kind, self._trail(), columns))
         if is_header:
-            self._table_header = line.text.strip(" |")
+            self._table_header = line.text.strip()
 
     def _aligned(self, lines: list[_Line]) -> None:
         """Add the rows of a plain-text table, whose columns are set apart by spaces; its first line may name
         them."""
-        trail = self._trail()
+        trail, columns = self._trail(), ""
         for index, line in enumerate(lines):
             start, end = _trimmed(line.text, 0, len(line.text))
             is_header = index == 0 and not any(character.isdigit() for character in line.text)
             kind = Kind.HEADING if is_header else Kind.ROW
-            self._found.append(Segment(line.start + start, line.start + end, kind, trail))
+            self._found.append(Segment(line.start + start, line.start + end, kind, trail, columns))
             if is_header:
-                trail = f"{trail} {' '.join(line.text.split())}".strip()
+                trail, columns = f"{trail} {' '.join(line.text.split())}".strip(), line.text.strip()
 
     def _code(self, lines: list[_Line]) -> None:
         for index in range(0, len(lines), MAX_CODE_LINES):
@@ -182,18 +187,18 @@ class _Cutter:
             if piece:
                 self._found.append(Segment(piece[0].start, piece[-1].end, Kind.CODE, self._trail()))
 
-    def _sentences(self, start: int, end: int) -> None:
+    def _sentences(self, start: int, end: int, kind: Kind) -> None:
         trail = self._trail()
         for boundary in _BOUNDARY.finditer(self._text, start, end):
             if self._ends_sentence(start, boundary, end):
-                self._sentence(start, boundary.end(), trail)
+                self._sentence(start, boundary.end(), kind, trail)
                 start = boundary.end()
-        self._sentence(start, end, trail)
+        self._sentence(start, end, kind, trail)
 
-    def _sentence(self, start: int, end: int, trail: str) -> None:
+    def _sentence(self, start: int, end: int, kind: Kind, trail: str) -> None:
         if _ALPHANUMERIC.search(self._text, start, end):
             start, end = _trimmed(self._text, start, end)
-            self._found.append(Segment(start, end, Kind.SENTENCE, trail))
+            self._found.append(Segment(start, end, kind, trail))
 
     def _ends_sentence(self, begin: int, boundary: re.Match[str], end: int) -> bool:
         if boundary.group()[0] in "。！？":
@@ -279,22 +284,24 @@ def _looks_like_code(block: list[_Line]) -> bool:
     return True
 
 
-def _paragraphs(block: list[_Line]) -> Iterator[tuple[int, int]]:
+def _paragraphs(block: list[_Line]) -> Iterator[tuple[int, int, Kind]]:
     """Yield the spans of the block's paragraphs and list items, without their markers; for a record, those of
     its fields, one per line."""
     if len(block) > 1 and all(_FIELD.match(line.text) for line in block):
-        yield from ((line.start, line.end) for line in block)
+        yield from ((line.start, line.end, Kind.SENTENCE) for line in block)
         return
     start = end = -1
+    kind = Kind.SENTENCE
     for line in block:
         marker = _ITEM.match(line.text) or (_QUOTE.match(line.text) if start < 0 else None)
         if marker and start >= 0:
-            yield start, end
+            yield start, end, kind
         if marker or start < 0:
             start = line.start + (marker.end() if marker else 0)
+            kind = Kind.STEP if marker and line.mark.isdecimal() else Kind.SENTENCE
         end = line.end
     if start >= 0:
-        yield start, end
+        yield start, end, kind
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:

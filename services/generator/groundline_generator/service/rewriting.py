@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from groundline_generator.domain.calls import ModelCall, ModelChoice
 from groundline_generator.domain.fences import new_nonce
 from groundline_generator.domain.prompting import conversation
-from groundline_generator.domain.rewriting import decompose, standalone
+from groundline_generator.domain.rewriting import decompose, standalone, translation
 from groundline_generator.ports import ChatModel
 from groundline_generator.service.structured import schema_of, structured
 
@@ -45,7 +45,8 @@ class RuleRewriter:
     async def rewrite(self, request: pb.RewriteQueryRequest) -> pb.RewriteQueryResponse:
         model = ModelChoice("rules").of(request.model)
         alone = standalone(request.query.strip(), request.chat_history)
-        parts = decompose(alone, request.max_sub_queries or _SUB_QUERIES)
+        limit = request.max_sub_queries or _SUB_QUERIES
+        parts = decompose(alone, limit) or translation(alone)[: limit - 1]
         return pb.RewriteQueryResponse(standalone_query=alone, sub_queries=parts, model=model)
 
 

@@ -1,0 +1,85 @@
+"""Words for one thing, in English and German: what a question and its answer may call differently."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib.resources import files
+from itertools import chain
+from typing import Final
+
+from groundline_generator.domain.language import content_terms
+
+__all__ = ["is_part", "related", "translated"]
+
+_SHORTEST_PART: Final = 4
+"""Minimum letters of a word that may begin or end a German compound."""
+
+_LONG_WORD: Final = 8
+"""Minimum letters of a compound that may end with a shorter word, such as Tag or Ort."""
+
+_REMEMBERED_TERMS: Final = 8_192
+
+_COLUMNS: Final = ("english", "german")
+
+
+def _concepts() -> Mapping[str, Mapping[str, list[Mapping[str, list[str]]]]]:
+    """Return the concepts of each term, by language; a concept holds its terms, by language."""
+    found: dict[str, dict[str, list[Mapping[str, list[str]]]]] = {
+        each: defaultdict(list) for each in _COLUMNS
+    }
+    lines = (files("groundline_generator.domain") / "concepts.txt").read_text(encoding="utf-8").splitlines()
+    for line in lines:
+        concept = {
+            language: list(dict.fromkeys(content_terms(words, language)))
+            for language, words in zip(_COLUMNS, line.split("|"), strict=True)
+        }
+        for language, terms in concept.items():
+            for term in terms:
+                found[language][term].append(concept)
+    return found
+
+
+_CONCEPTS: Final = _concepts()
+
+
+@lru_cache(maxsize=_REMEMBERED_TERMS)
+def related(term: str, language: str, other: str) -> frozenset[str]:
+    """Return the terms by which texts in language `other` may say what a term of a question says; of a German
+    compound, those for its parts if it has none itself."""
+    known = _CONCEPTS.get(language, {})
+    concepts = known.get(term) or (_of_parts(term) if language == "german" else [])
+    return frozenset(chain.from_iterable(concept.get(other, ()) for concept in concepts)) - {term}
+
+
+def _of_parts(compound: str) -> list[Mapping[str, list[str]]]:
+    """Return the concepts of the longest words that a German compound begins and ends with."""
+    known = _CONCEPTS["german"]
+    lengths = range(len(compound) - 1, _SHORTEST_PART - 2, -1)
+    ends = (
+        next((known[part] for n in lengths if (part := compound[:n]) in known and n >= _SHORTEST_PART), []),
+        next((known[part] for n in lengths if (part := compound[-n:]) in known), []),
+    )
+    return list(chain.from_iterable(ends))
+
+
+def is_part(term: str, word: str) -> bool:
+    """Tell whether a word is a term, or a German compound that begins or ends with it."""
+    if len(term) < _SHORTEST_PART:
+        return term == word or (len(word) >= _LONG_WORD and word.endswith(term))
+    return word.startswith(term) or word.endswith(term)
+
+
+def translated(query: str, language: str | None) -> str:
+    """Return a question's words in the other of the two languages, and those that mean no known thing as they
+    are; "" if none is known."""
+    if language not in _COLUMNS:
+        return ""
+    other = _COLUMNS[1 - _COLUMNS.index(language)]
+    found: list[str] = []
+    known = False
+    for word in query.strip(" ?.!").split():
+        terms = content_terms(word, language)
+        words = list(chain.from_iterable(sorted(related(term, language, other)) for term in terms))
+        known = known or bool(words)
+        found.extend(words or ([word.strip(",;:()\"'")] if terms else []))
+    return " ".join(dict.fromkeys(found)) if known else ""

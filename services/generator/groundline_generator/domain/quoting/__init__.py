@@ -1,0 +1,1 @@
+"""Answers without a model: which sentences to quote, and how."""

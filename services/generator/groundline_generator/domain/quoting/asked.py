@@ -1,0 +1,52 @@
+"""Kinds of answers that questions ask for."""
+
+import re
+from typing import Final
+
+__all__ = ["NUMBER", "asked_for", "asks_for_steps"]
+
+_QUANTITY: Final = re.compile(
+    r"\bhow (?:many|much|long|old|far|often|large|big|high|tall|deep|fast)\b|\bwhat (?:percent|number|share)"
+    r"|\bwie ?(?:viele?|lange|alt|weit|oft|groß|hoch|tief|schnell|häufig)\b"
+    r"|\bwelche[rn]? (?:anteil|anzahl|zahl)",
+    re.IGNORECASE,
+)
+_TIME: Final = re.compile(
+    r"\bwhen\b|\b(?:what|which) (?:year|date|day|month|decade|century)\b"
+    r"|\bwann\b|\bwelche[mnrs]? (?:jahr|datum|tag|monat|jahrzehnt|jahrhundert)",
+    re.IGNORECASE,
+)
+_PERSON: Final = re.compile(r"\bwho(?:m|se)?\b|\bwe[rnm]\b|\bwessen\b", re.IGNORECASE)
+
+NUMBER: Final = re.compile(
+    r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|hundred|thousand|million|billion"
+    r"|half|twice|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|elf|zwölf|hundert|tausend|millionen?|halb|doppelt)\b",
+    re.IGNORECASE,
+)
+_DATE: Final = re.compile(
+    r"\b\d{3,4}\b|\b\d{1,2}[./]\d{1,2}\b|\b\d{1,2}(?:st|nd|rd|th)\b"
+    r"|\b(?:January|February|March|April|May|June|July|August|September|October|November|December"
+    r"|Januar|Februar|März|Mai|Juni|Juli|Oktober|Dezember|century|Jahrhundert)\b"
+)
+_NAME: Final = re.compile(r"(?<![.!?:] )(?<!^)\b[A-ZÄÖÜ][\w'’-]+")
+
+_STEPS: Final = re.compile(
+    r"\b(?:what (?:now|next|(?:do|should|can|must|shall|would) (?:i|we|you|one|they))|what to do"
+    r"|how (?:do|can|should|must) (?:i|we|you|one)|how to|was (?:nun|tun|(?:mache|tue|muss|soll|kann) ich)"
+    r"|was (?:machen|tun|müssen|sollen|können) wir|was (?:muss|soll|kann) (?:man|ich) tun"
+    r"|wie (?:kann|muss|soll) (?:ich|man)|wie (?:mache|gehe) ich)\b",
+    re.IGNORECASE,
+)
+
+
+def asked_for(query: str) -> re.Pattern[str] | None:
+    """Return what the kind of answer that a question asks for looks like: a number, a date or a name."""
+    for question, answer in ((_QUANTITY, NUMBER), (_TIME, _DATE), (_PERSON, _NAME)):
+        if question.search(query):
+            return answer
+    return None
+
+
+def asks_for_steps(query: str) -> bool:
+    """Tell whether a question asks what to do."""
+    return _STEPS.search(query) is not None

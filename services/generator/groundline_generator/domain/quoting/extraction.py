@@ -1,0 +1,240 @@
+"""Extraction of the sentences that answer a question, without a model: the best by `scoring`, and for a
+comparison the best on each of the two things that it compares."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import partial
+from itertools import chain, product
+from typing import Final
+
+from groundline.v1 import generator_service_pb2 as pb
+
+from groundline_generator.domain.comparing import compared
+from groundline_generator.domain.language import guess_language
+from groundline_generator.domain.quoting.quotation import quotation
+from groundline_generator.domain.quoting.scoring import Candidate, Question, scored
+from groundline_generator.domain.reading import read
+from groundline_generator.domain.segments import Kind
+from groundline_generator.domain.signs import (
+    COUNTED,
+    beginning,
+    designated,
+    designations,
+    names,
+    quantities,
+    words,
+)
+
+__all__ = ["Extract", "Extraction", "extract"]
+
+_OTHER_SUBJECT: Final = 0.5
+"""Factor of the relevance where the passages speak of others than the question."""
+
+_TYPING_ERROR: Final = 0.8
+"""Minimum similarity (difflib's ratio) of a name to one that is spelled right."""
+
+_FURTHER_SHARE: Final = 0.7
+"""Minimum score of a further sentence, as a share of the best."""
+
+_DUPLICATE_OVERLAP: Final = 0.7
+"""Jaccard overlap of terms from which a sentence repeats a quoted one."""
+
+_COMPARED: Final = 5
+"""Sentences on each side of a comparison among which the best pair is looked for."""
+
+_DIGIT: Final = re.compile(r"\d")
+
+
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """A sentence to quote from passage `number`; `text` is one line unless it is code."""
+
+    number: int
+    text: str
+    is_code: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """Sentences to quote, in order, and the relevance (0 to 1) of the best candidate.
+
+    Empty if that relevance is too low.
+    """
+
+    extracts: Sequence[Extract]
+    relevance: float
+
+
+def extract(
+    query: str,
+    passages: Sequence[pb.NumberedPassage],
+    *,
+    min_relevance: float,
+    max_sentences: int,
+    checkpoint: Callable[[], None] = lambda: None,
+) -> Extraction:
+    """Choose at most `max_sentences` from passages that come best first.
+
+    `checkpoint` is called before each passage; it may raise to stop the work.
+    """
+    work = _Work(passages, checkpoint)
+    sides = compared(query) if max_sentences > 1 else None
+    if sides and (both := _contrasted(work, sides, min_relevance)):
+        return both
+    ranked = work.ranked(question := work.question(query))
+    if sides and question.asks_degree:
+        ranked = _on_both([work.question(side) for side in sides], question.degrees, ranked)
+    relevance = work.relevance(question, ranked, min_relevance)
+    if not ranked or relevance < min_relevance:
+        return Extraction((), relevance)
+    return Extraction(work.extracts(_choose(ranked, max_sentences)), relevance)
+
+
+class _Work:
+    """Passages with what is read in them."""
+
+    def __init__(self, passages: Sequence[pb.NumberedPassage], checkpoint: Callable[[], None]) -> None:
+        self._passages = passages
+        self._checkpoint = checkpoint
+        self._readings = [read(passage.text) for passage in passages]
+
+    def question(self, query: str) -> Question:
+        spoken = (each.language for each in self._readings if each.language)
+        return Question(query, guess_language(query) or next(spoken, None))
+
+    def ranked(self, question: Question) -> Sequence[Candidate]:
+        """Return the sentences that can be quoted, best first."""
+        return sorted(
+            (
+                candidate
+                for candidate in scored(question, self._passages, self._readings, self._checkpoint)
+                if candidate.sentence.segment.kind is not Kind.HEADING
+            ),
+            key=lambda candidate: (-candidate.score, candidate.passage, candidate.position),
+        )
+
+    def relevance(self, question: Question, ranked: Sequence[Candidate], min_relevance: float) -> float:
+        """Return the relevance of the best sentence; less if the passages speak of others."""
+        relevance = ranked[0].relevance if ranked else 0.0
+        if relevance >= min_relevance and _is_of_others(question.text, question.language, self._passages):
+            relevance *= _OTHER_SUBJECT
+        return relevance
+
+    def extracts(self, chosen: Sequence[Candidate]) -> Sequence[Extract]:
+        return tuple(
+            Extract(
+                self._passages[each.passage].number,
+                quotation(each.sentence),
+                each.sentence.segment.kind is Kind.CODE,
+            )
+            for each in _in_reading_order(chosen)
+        )
+
+
+def _contrasted(work: _Work, sides: tuple[str, str], min_relevance: float) -> Extraction | None:
+    """Return the best sentence on each side of a comparison; None unless each has one, of the same matter."""
+    questions = [work.question(side) for side in sides]
+    found: list[Sequence[Candidate]] = []
+    relevance = 1.0
+    for question, other in zip(questions, reversed(questions), strict=True):
+        # Both have to be of one matter, so that covering the question counts before all else.
+        question.require(question.terms - other.terms)
+        on_side = _on_side(work.ranked(question), question, other)
+        ranked = sorted(on_side, key=lambda each: -each.relevance)[:_COMPARED]
+        relevance = min(relevance, work.relevance(question, ranked, min_relevance))
+        if not ranked or relevance < min_relevance:
+            return None
+        found.append(ranked)
+    common = questions[0].terms & questions[1].terms
+    first, second = max(product(*found), key=partial(_likeness, common))
+    if common and not _matter(common, first, second):
+        return None
+    extracts = dict.fromkeys(chain.from_iterable(work.extracts([each]) for each in (first, second)))
+    return Extraction(tuple(extracts), relevance)
+
+
+def _matter(common: frozenset[str], first: Candidate, second: Candidate) -> frozenset[str]:
+    return common & first.is_about & second.is_about
+
+
+def _likeness(common: frozenset[str], pair: tuple[Candidate, Candidate]) -> tuple[int, bool, bool, float]:
+    """Return the key by which the best pair is chosen: of the same matter, told in the same form."""
+    first, second = pair
+    ours, theirs = first.sentence.segment, second.sentence.segment
+    return (
+        len(_matter(common, first, second)),
+        ours.kind is theirs.kind,
+        ours.columns == theirs.columns,
+        first.relevance + second.relevance,
+    )
+
+
+def _on_side(ranked: Sequence[Candidate], question: Question, other: Question) -> list[Candidate]:
+    """Return the sentences about the thing that only this question names, and not about the other one; with a
+    quantity if a degree is asked for."""
+    own, others = question.required, other.terms - question.terms
+    return [
+        candidate
+        for candidate in ranked
+        if own <= candidate.is_about
+        and (not own.isdisjoint(candidate.hits) or others.isdisjoint(candidate.sentence.terms))
+        and (candidate.hits.keys() - own or own >= question.terms)
+        and (not question.asks_degree or any(quantities(candidate.sentence.text)))
+    ]
+
+
+def _on_both(
+    sides: Sequence[Question], degrees: frozenset[str], ranked: Sequence[Candidate]
+) -> Sequence[Candidate]:
+    """Return the sentences that tell of the degree that a comparison asks for, or of both things."""
+    both = sides[0].terms ^ sides[1].terms
+    return [each for each in ranked if both <= each.is_about or not degrees.isdisjoint(each.hits)]
+
+
+def _is_of_others(query: str, language: str | None, passages: Sequence[pb.NumberedPassage]) -> bool:
+    """Tell whether no passage has some number, designation or name of the question, a typing error aside."""
+    text = "\n".join(f"{passage.title}\n{passage.context}\n{passage.text}" for passage in passages)
+    numbers = [quantity for quantity in quantities(query) if quantity.shown not in COUNTED]
+    held = list(quantities(text)) if numbers else []
+    if any(not any(one.is_of_value(number) for one in held) for number in numbers):
+        return True
+    known = designations(text)
+    if any(key not in known for _, key in designated(query)):
+        return True
+    begun = words(text)
+    missing = [name for name in names(query, language) if beginning(name) not in begun]
+    if not missing:
+        return False
+    spoken = frozenset(text.split())
+    return any(not get_close_matches(name, spoken, 1, _TYPING_ERROR) for name in missing)
+
+
+def _choose(ranked: Sequence[Candidate], max_sentences: int) -> list[Candidate]:
+    best = ranked[0]
+    # If the question names something with a number (a model, a version), the document must be about it: a
+    # sentence on another model answers another question, however similar it is otherwise.
+    designations = {term for term in best.in_heading if _DIGIT.search(term)}
+    chosen: list[Candidate] = []
+    for candidate in ranked:
+        if len(chosen) == max_sentences:
+            break
+        if candidate.score < _FURTHER_SHARE * best.score:
+            break
+        if not candidate.hits or not designations <= candidate.in_heading.union(candidate.hits):
+            continue
+        if all(_overlap(candidate, other) < _DUPLICATE_OVERLAP for other in chosen):
+            chosen.append(candidate)
+    return chosen
+
+
+def _overlap(first: Candidate, second: Candidate) -> float:
+    ours, theirs = {*first.sentence.terms, *first.hits}, {*second.sentence.terms, *second.hits}
+    return len(ours & theirs) / len(ours | theirs) if ours or theirs else 1.0
+
+
+def _in_reading_order(chosen: Sequence[Candidate]) -> list[Candidate]:
+    """Order passages by their best sentence, and sentences as in their passage."""
+    order = list(dict.fromkeys(candidate.passage for candidate in chosen))
+    return sorted(chosen, key=lambda candidate: (order.index(candidate.passage), candidate.position))

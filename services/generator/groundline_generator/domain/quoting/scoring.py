@@ -1,0 +1,358 @@
+"""Scores of sentences: how much of a question each of them, and what stands around it, answers.
+
+A sentence scores by the question's terms that it holds, each weighted by its rarity among the passages'
+sentences; terms beside it (neighbouring sentences, headings, title, the rest of its passage) count in part.
+Words that mean the same, and translations between English and German, count as the question's own if its own
+are missing. The kind of answer that a question asks for (a number, a date, a name, steps) and the passage's
+rank and similarity tip the balance.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final
+
+from groundline.v1 import generator_service_pb2 as pb
+
+from groundline_generator.domain.comparing import degrees
+from groundline_generator.domain.concepts import is_part, related
+from groundline_generator.domain.language import content_terms
+from groundline_generator.domain.quoting.asked import NUMBER, asked_for, asks_for_steps
+from groundline_generator.domain.reading import Reading, Sentence
+from groundline_generator.domain.segments import Kind
+from groundline_generator.domain.signs import designated, names
+
+__all__ = ["Candidate", "Question", "scored"]
+
+# Credit for a question term by where it stands relative to the sentence.
+_IN_SENTENCE: Final = 1.0
+_BESIDE: Final = 0.6
+_IN_HEADING: Final = 0.7
+_NAMED_IN_HEADING: Final = 1.0
+_REFERRED_TO: Final = 0.8
+_IN_PASSAGE: Final = 0.4
+
+# Okapi BM25's usual saturation; sentences differ in length for reasons that say little, hence the low b.
+_K1: Final = 1.2
+_B: Final = 0.4
+
+_KIND_OF_ANSWER_BONUS: Final = 1.2
+_RANK_PRIOR: Final = 0.25
+_SIMILARITY_PRIOR: Final = 0.5
+
+_SIMILARITY_SHARE: Final = 1 / 2
+"""Share of the similarity in the relevance, if it is known; the coverage of terms is the rest."""
+
+_GERMAN_NOUN_WEIGHT: Final = 1.5
+"""Weight of German nouns, which have a capital and name what a question is about; verbs and adjectives are
+rephrased more often."""
+
+_FRAGMENT: Final = 0.7
+"""Factor for table rows and fragments where steps are asked for."""
+
+_FRAGMENT_WORDS: Final = 4
+"""Number of words below which a sentence tells nobody what to do."""
+
+# Words that share this much of their beginning, or of which one holds the other, count as forms of one word.
+_MIN_VARIANT_LENGTH: Final = 5
+_VARIANT_PREFIX_SHARE: Final = 0.7
+
+# A sentence that begins so is about what the one before it names.
+_REFERS_BACK: Final = re.compile(
+    r"(?:he|she|it|they|his|her|its|their|this|these|that|those|there|then"
+    r"|er|sie|es|sein|seine[nrms]?|ihre?[nrms]?|dies|diese[nrms]?|dort|dabei|damit|dadurch|danach|daraufhin)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(slots=True)
+class Candidate:
+    """A sentence of a passage. `hits` counts the question's terms in it, `size` all of its terms; `heading`
+    holds the terms of the headings, title and context above it, `in_heading` those of the question."""
+
+    passage: int
+    position: int
+    sentence: Sentence
+    language: str | None
+    hits: dict[str, int]
+    size: int
+    heading: frozenset[str]
+    in_heading: frozenset[str]
+    score: float = 0.0
+    relevance: float = 0.0
+
+    @property
+    def is_about(self) -> frozenset[str]:
+        """The question's terms in the sentence and in what stands above it."""
+        return self.in_heading.union(self.hits)
+
+
+class Question:
+    """A question with its terms, of which a sentence or its headings must have the `required`; `language` is
+    what the passages are in if the question tells none."""
+
+    def __init__(self, text: str, language: str | None) -> None:
+        self.text = text
+        self.language = language
+        self.terms = frozenset(content_terms(text, language))
+        self.asks_degree = bool(asked := degrees(text))
+        self.degrees = frozenset(content_terms(" ".join(asked), language))
+        self.names = frozenset(content_terms(" ".join(names(text, language)), language))
+        self.required = frozenset[str]()
+
+    def require(self, terms: frozenset[str]) -> None:
+        """Require terms, and all those of a designation that has one of them."""
+        for shown, _ in designated(self.text):
+            parts = frozenset(content_terms(shown, self.language))
+            if not parts.isdisjoint(terms):
+                terms |= parts
+        self.required = terms
+
+
+@dataclass(frozen=True, slots=True)
+class _Weighted:
+    """The question's terms with their weights."""
+
+    weights: Mapping[str, float]
+    total: float
+    names: frozenset[str]
+    required: frozenset[str]
+    asked_for: re.Pattern[str] | None
+    asks_for_steps: bool
+
+
+def scored(
+    question: Question,
+    passages: Sequence[pb.NumberedPassage],
+    readings: Sequence[Reading],
+    checkpoint: Callable[[], None],
+) -> Sequence[Candidate]:
+    """Return the sentences of all passages with their scores and relevance; none if the question holds no
+    term that tells what it is about."""
+    by_passage: list[list[Candidate]] = []
+    for index, (passage, reading) in enumerate(zip(passages, readings, strict=True)):
+        checkpoint()
+        language = reading.language or question.language
+        by_passage.append(_candidates(index, passage, reading, language, question.terms))
+    found = [candidate for members in by_passage for candidate in members]
+    _accept_variants(question.terms, found)
+    _accept_related(question, found)
+    asked = _weighted(question, found)
+    if not found or asked.total == 0:
+        return ()
+    average = sum(candidate.size for candidate in found) / len(found) or 1.0
+    for index, members in enumerate(by_passage):
+        checkpoint()
+        is_translated = bool(members) and _is_other(question.language, members[0].language)
+        _score(asked, passages[index], index, members, average, is_translated=is_translated)
+    return found
+
+
+def _candidates(
+    index: int, passage: pb.NumberedPassage, reading: Reading, language: str | None, wanted: frozenset[str]
+) -> list[Candidate]:
+    above = frozenset(content_terms(f"{passage.title} {passage.context}", language))
+    headings: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
+    found: list[Candidate] = []
+    for position, sentence in enumerate(reading.sentences(language)):
+        heading, terms = sentence.segment.heading, sentence.terms
+        if heading not in headings:
+            all_above = above.union(content_terms(heading, language))
+            headings[heading] = all_above, wanted & all_above
+        # Most sentences hold none of them, which is faster to tell than which ones they hold.
+        held = () if wanted.isdisjoint(terms) else wanted.intersection(terms)
+        hits = {term: terms.count(term) for term in held}
+        found.append(Candidate(index, position, sentence, language, hits, len(terms), *headings[heading]))
+    return found
+
+
+def _accept_variants(wanted: frozenset[str], candidates: Sequence[Candidate]) -> None:
+    """Match a question's term that no sentence holds with its inflections and compounds that some hold."""
+    met = frozenset(term for candidate in candidates for term in candidate.hits)
+    unmet = [term for term in wanted - met if len(term) >= _MIN_VARIANT_LENGTH]
+    if not unmet:
+        return
+    vocabulary = frozenset(chain.from_iterable(candidate.sentence.terms for candidate in candidates))
+    long_enough = [other for other in vocabulary if len(other) >= _MIN_VARIANT_LENGTH]
+    for term in unmet:
+        variants = frozenset(other for other in long_enough if _is_variant(term, other))
+        if not variants:
+            continue
+        for candidate in candidates:
+            if not variants.isdisjoint(candidate.sentence.terms):
+                occurrences = sum(other in variants for other in candidate.sentence.terms)
+                candidate.hits[term] = occurrences
+                candidate.size += occurrences
+
+
+def _is_variant(term: str, other: str) -> bool:
+    """Tell whether two terms of at least `_MIN_VARIANT_LENGTH` are forms of one word."""
+    if term in other or other in term:
+        return True
+    shared = max(_MIN_VARIANT_LENGTH, math.ceil(_VARIANT_PREFIX_SHARE * max(len(term), len(other))))
+    return term[:shared] == other[:shared]
+
+
+def _is_other(language: str | None, of_text: str | None) -> bool:
+    return language is not None and of_text is not None and language != of_text
+
+
+def _accept_related(question: Question, found: Sequence[Candidate]) -> None:
+    """Match a question's term with its translations in texts of the other language; in texts of its own, and
+    only if no sentence there holds it, with words that mean the same."""
+    if question.language is None:
+        return
+    by_language: dict[str, list[Candidate]] = {}
+    for candidate in found:
+        if candidate.language is not None:
+            by_language.setdefault(candidate.language, []).append(candidate)
+    for language, members in by_language.items():
+        is_own = language == question.language
+        met = frozenset(chain.from_iterable(each.hits for each in members)) if is_own else frozenset()
+        for term in question.terms - met:
+            if meanings := related(term, question.language, language):
+                _accept(term, meanings, members, is_translation=not is_own)
+
+
+def _accept(
+    term: str, meanings: frozenset[str], members: Iterable[Candidate], *, is_translation: bool
+) -> None:
+    def occurrences_in(terms: Iterable[str]) -> int:
+        if not is_translation:
+            return sum(other in meanings for other in terms)
+        return sum(any(is_part(meaning, other) for meaning in meanings) for other in terms)
+
+    above: dict[frozenset[str], bool] = {}
+    for member in members:
+        if term not in member.hits and (occurrences := occurrences_in(member.sentence.terms)):
+            member.hits[term] = occurrences
+        if member.heading not in above:
+            above[member.heading] = occurrences_in(member.heading) > 0
+        if above[member.heading]:
+            member.in_heading |= {term}
+
+
+def _weighted(question: Question, candidates: Sequence[Candidate]) -> _Weighted:
+    """Return the question's terms with their inverse sentence frequency; one that no sentence holds weighs
+    most, unless it only tells a degree."""
+    count = len(candidates)
+    frequencies = Counter(chain.from_iterable(candidate.hits for candidate in candidates))
+    weights = {
+        term: math.log(1 + (count - frequencies[term] + 0.5) / (frequencies[term] + 0.5))
+        for term in question.terms
+        if frequencies[term] or term not in question.degrees
+    }
+    if question.language == "german":
+        for noun in _nouns(question.text) & weights.keys():
+            weights[noun] *= _GERMAN_NOUN_WEIGHT
+    asked = NUMBER if question.asks_degree else asked_for(question.text)
+    return _Weighted(
+        weights,
+        sum(weights.values()),
+        question.names,
+        question.required,
+        asked,
+        asks_for_steps(question.text),
+    )
+
+
+def _nouns(query: str) -> frozenset[str]:
+    """Return the terms of a German question that begin with a capital, except its first word."""
+    capitalized = " ".join(word for word in query.split()[1:] if word[:1].isupper())
+    return frozenset(content_terms(capitalized, "german"))
+
+
+def _score(
+    asked: _Weighted,
+    passage: pb.NumberedPassage,
+    rank: int,
+    members: Sequence[Candidate],
+    average: float,
+    *,
+    is_translated: bool,
+) -> None:
+    # Between two languages a similarity tells little: most embedding models know one.
+    in_passage = frozenset(chain.from_iterable(member.hits for member in members))
+    known = passage.HasField("similarity") and not is_translated
+    similarity = max(0.0, passage.similarity)
+    prior = 1 + _RANK_PRIOR / (rank + 1) + _SIMILARITY_PRIOR * similarity
+    nothing: Mapping[str, int] = {}
+    # For sentences that hold no term, and whose neighbours do not, only the headings make a difference.
+    far_off: dict[frozenset[str], tuple[float, float]] = {}
+    for position, member in enumerate(members):
+        previous = members[position - 1].hits if position else nothing
+        following = members[position + 1].hits if position + 1 < len(members) else nothing
+        if member.hits or previous or following:
+            score, covered = _credited(asked, member, previous, following, in_passage, average)
+        else:
+            if member.in_heading not in far_off:
+                far_off[member.in_heading] = _credited(
+                    asked, member, previous, following, in_passage, average
+                )
+            score, covered = far_off[member.in_heading]
+        if score and asked.asked_for and _new_match(asked.asked_for, member, asked.weights):
+            score *= _KIND_OF_ANSWER_BONUS
+        if asked.asks_for_steps:
+            score *= _as_step(member.sentence)
+        member.score = score * prior
+        member.relevance = covered / asked.total
+        if known:
+            member.relevance += _SIMILARITY_SHARE * (similarity - member.relevance)
+
+
+def _as_step(sentence: Sentence) -> float:
+    """Return the factor of a sentence where steps are asked for."""
+    kind = sentence.segment.kind
+    if kind is Kind.STEP:
+        return _KIND_OF_ANSWER_BONUS
+    is_fragment = kind is Kind.ROW or (kind is Kind.SENTENCE and len(sentence.text.split()) < _FRAGMENT_WORDS)
+    return _FRAGMENT if is_fragment else 1.0
+
+
+def _credited(
+    asked: _Weighted,
+    member: Candidate,
+    previous: Container[str],
+    following: Container[str],
+    in_passage: Container[str],
+    average: float,
+) -> tuple[float, float]:
+    """Return the score of a sentence and the weight of the question's terms that count: those that it holds,
+    and in part those of the sentences beside it, its headings and its passage."""
+    refers_back = bool(previous) and _REFERS_BACK.match(member.sentence.text) is not None
+    length = 1 - _B + _B * member.size / average
+    score = covered = 0.0
+    for term, weight in asked.weights.items():
+        if occurrences := member.hits.get(term):
+            score += weight * occurrences * (_K1 + 1) / (occurrences + _K1 * length)
+            covered += weight * _IN_SENTENCE
+            continue
+        if refers_back and term in previous:
+            score += weight * _REFERRED_TO
+            covered += weight * _REFERRED_TO
+            continue
+        if term in member.in_heading and (term in asked.names or term in asked.required):
+            # Whose document it is decides as much as what a sentence names.
+            score += weight * _NAMED_IN_HEADING
+            covered += weight * (_IN_SENTENCE if term in asked.required else _IN_HEADING)
+            continue
+        if term in member.in_heading:
+            credit = _IN_HEADING
+        elif term in previous or term in following:
+            credit = _BESIDE
+        elif term in in_passage:
+            credit = _IN_PASSAGE
+        else:
+            continue
+        score += weight * credit / 2
+        covered += weight * credit
+    return score, covered
+
+
+def _new_match(pattern: re.Pattern[str], member: Candidate, known: Container[str]) -> bool:
+    """Tell whether the sentence holds the kind of answer asked for, other than what the question itself
+    names."""
+    return any(match.group().casefold() not in known for match in pattern.finditer(member.sentence.text))

@@ -1,0 +1,31 @@
+import pytest
+from groundline_generator.domain.concepts import related, translated
+
+
+def test_an_unknown_word_means_no_other() -> None:
+    assert related("xylophon", "english", "german") == frozenset()
+    assert translated("Xylophone?", "english") == ""
+    assert translated("¿Cuántas vacaciones?", None) == ""
+
+
+def test_words_of_one_thing_are_related_within_and_across_languages() -> None:
+    assert "leav" in related("vacat", "english", "english")
+    assert "urlaub" in related("vacat", "english", "german")
+    assert "vacat" not in related("vacat", "english", "english")
+
+
+def test_a_german_compound_means_what_its_parts_mean() -> None:
+    assert {"vacat", "day"} <= related("urlaubstag", "german", "english")
+
+
+@pytest.mark.parametrize(
+    ("query", "language", "words"),
+    [
+        ("How much vacation in Kiel?", "english", {"urlaub", "Kiel"}),
+        ("Wie lange gilt die Garantie für den X2?", "german", {"guarante", "X2"}),
+    ],
+)
+def test_a_question_is_put_into_the_other_language_word_by_word(
+    query: str, language: str, words: set[str]
+) -> None:
+    assert words <= set(translated(query, language).split())
