@@ -11,7 +11,6 @@ _BENCHMARKS: Final = (
     "chaos",
     "chat",
     "extract",
-    "fanout",
     "feed",
     "idle",
     "ingest",
