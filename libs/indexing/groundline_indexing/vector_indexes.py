@@ -44,7 +44,6 @@ _INDEXES: Final = """
 _SQL: Final = read_statements(
     __name__, is_pending=PENDING, indexes=_INDEXES.format(partition_id="p.partition_id")
 )
-_CANDIDATES: Final = _SQL["candidates"]
 _IS_VALID: Final = f"SELECT EXISTS ({_INDEXES.format(partition_id='$1::bigint')})"
 
 _log = structlog.get_logger(__name__)
@@ -97,7 +96,7 @@ class VectorIndexes:
     async def _due(self) -> list[tuple[int, int]]:
         due = []
         async with acquire(self._pool) as connection:
-            for row in await connection.fetch(_CANDIDATES, self._least_rows):
+            for row in await connection.fetch(_SQL["candidates"], self._least_rows):
                 rows = self._most_rows if row["is_loading"] else self._least_rows
                 if await _has_rows(connection, row["partition_id"], rows):
                     due.append((row["partition_id"], row["dimensions"]))

@@ -53,15 +53,6 @@ _CREATE: Final = f"""
 # No existing chunk has an id above this one.
 _LAST_CHUNK_ID: Final = "SELECT last_value FROM chunk_ids"
 _SQL: Final = read_statements(__name__, last_chunk_id=_LAST_CHUNK_ID)
-_ADD_PARTITIONS: Final = _SQL["add_partitions"]
-_DROP_STRAYS: Final = _SQL["drop_strays"]
-_DUE: Final = _SQL["due"]
-_CHANGES: Final = _SQL["changes"]
-_DONE: Final = _SQL["done"]
-_REFUSED: Final = _SQL["refused"]
-_STATE: Final = _SQL["state"]
-_PARTITIONS: Final = _SQL["partitions"]
-_IS_BEHIND: Final = _SQL["is_behind"]
 # A partition's language and, if it is a collection's own, the collection: rows of earlier releases name none.
 # The primary key begins with the partition: unless it is named, each batch reads the whole table.
 _CHUNKS: Final = """
@@ -98,7 +89,7 @@ class IndexFeed:
                         await connection.execute(_CREATE)
                 except asyncpg.DuplicateObjectError:
                     pass  # another process was first
-            await connection.execute(_ADD_PARTITIONS)
+            await connection.execute(_SQL["add_partitions"])
 
     async def end(self) -> None:
         """Stop recording changes and forget the recorded ones; the index keeps its objects."""
@@ -110,9 +101,9 @@ class IndexFeed:
     async def due(self) -> Sequence[tuple[FedPartition, bool]]:
         """Return partitions with something to deliver now, and whether they were dropped."""
         async with acquire(self._pool) as connection:
-            rows = await connection.fetch(_DUE)
+            rows = await connection.fetch(_SQL["due"])
             if not rows:
-                await connection.execute(_DROP_STRAYS)
+                await connection.execute(_SQL["drop_strays"])
         return [(_partition(row), row["is_gone"]) for row in rows]
 
     @asynccontextmanager
@@ -132,7 +123,7 @@ class IndexFeed:
     async def state(self) -> FeedState:
         """Return the progress of the index."""
         async with acquire(self._pool) as connection:
-            row = await connection.fetchrow(_STATE)
+            row = await connection.fetchrow(_SQL["state"])
         assert row is not None, "aggregates have a row"
         return FeedState(
             partition_count=row["partitions"],
@@ -145,7 +136,7 @@ class IndexFeed:
     async def partitions(self, collection_id: str | None = None) -> Sequence[PartitionState]:
         """Return the progress in each partition, or in those with chunks of a collection."""
         async with acquire(self._pool) as connection:
-            rows = await connection.fetch(_PARTITIONS, collection_id)
+            rows = await connection.fetch(_SQL["partitions"], collection_id)
         return [
             PartitionState(
                 partition=_partition(row),
@@ -213,7 +204,7 @@ class HeldFeed:
 
     async def changes(self, limit: int) -> Batch:
         """Return the first changes that are due, with the current state of their chunks."""
-        rows = await self._connection.fetch(_CHANGES, self._partition_id, limit)
+        rows = await self._connection.fetch(_SQL["changes"], self._partition_id, limit)
         changed = sorted({row["chunk_id"] for row in rows})
         chunks = await _read_chunks(
             self._connection, self._partition_id, limit, "c.chunk_id = ANY($1::bigint[])", changed
@@ -234,7 +225,7 @@ class HeldFeed:
         async with self._connection.transaction():
             if refused:
                 await self._connection.execute(
-                    _REFUSED,
+                    _SQL["refused"],
                     self._partition_id,
                     list(refused),
                     list(refused.values()),
@@ -249,7 +240,7 @@ class HeldFeed:
                     list(refused),
                 )
                 change_ids = [row["change_id"] for row in rows]
-            await self._connection.execute(_DONE, self._partition_id, change_ids, done)
+            await self._connection.execute(_SQL["done"], self._partition_id, change_ids, done)
 
     async def fill_page(self, limit: int) -> Batch | None:
         """Return the next chunks of a fill; None without one."""
@@ -296,7 +287,7 @@ class HeldFeed:
 
 async def is_feed_behind(connection: Connection, partition_id: int) -> bool:
     """Tell whether a search index is in use that lacks chunks of the partition."""
-    return bool(await connection.fetchval(_IS_BEHIND, partition_id))
+    return bool(await connection.fetchval(_SQL["is_behind"], partition_id))
 
 
 async def _read_chunks(

@@ -36,19 +36,6 @@ _LOCKS: Final = 0x696D70
 _IDENTITY: Final = ("document_id", "collection_id", "uri")
 
 _SQL: Final = read_statements(__name__)
-_RUNNING_REINDEX: Final = _SQL["running_reindex"]
-_KIND: Final = _SQL["kind"]
-_TOTALS: Final = _SQL["totals"]
-_FAILURES: Final = _SQL["failures"]
-_BEGIN: Final = _SQL["begin"]
-_ORPHANED: Final = _SQL["orphaned"]
-_HAS_KEYWORD_INDEX: Final = _SQL["has_keyword_index"]
-_ATTACH: Final = _SQL["attach"]
-_KNOWN: Final = _SQL["known"]
-_COLUMNS: Final = _SQL["columns"]
-_SOURCE: Final = _SQL["source"]
-_MISSING: Final = _SQL["missing"]
-_HOLD: Final = _SQL["hold"]
 
 # Documents that were written, replaced or deleted while the import ran: the last change counts. Only the
 # chunks of deleted ones have to be removed.
@@ -101,9 +88,9 @@ async def open_import(
     Raises ImportFailedError.
     """
     async with connection.transaction():
-        if await connection.fetchval(_RUNNING_REINDEX, collection_id):
+        if await connection.fetchval(_SQL["running_reindex"], collection_id):
             raise ImportFailedError(f"{collection_id} is being indexed again: wait for the job, or cancel it")
-        partition_id = await connection.fetchval(_BEGIN, collection_id, files)
+        partition_id = await connection.fetchval(_SQL["begin"], collection_id, files)
         if partition_id is not None:
             await _create_tables(connection, Import(collection_id, partition_id))
     row = await connection.fetchrow(
@@ -139,7 +126,7 @@ async def discard_import(connection: Connection, collection_id: str) -> bool:
 
 async def drop_orphaned_imports(connection: Connection) -> None:
     """Drop data of imports into collections that were deleted; in a transaction."""
-    for row in await connection.fetch(_ORPHANED, _LOCKS):
+    for row in await connection.fetch(_SQL["orphaned"], _LOCKS):
         await _drop(connection, Import(row["collection_id"], row["partition_id"]))
 
 
@@ -169,9 +156,9 @@ class OpenImport:
 
     async def total(self) -> BatchResult:
         """Return the sums over all batches that are stored."""
-        row = await self._connection.fetchrow(_TOTALS, self._import.collection_id)
+        row = await self._connection.fetchrow(_SQL["totals"], self._import.collection_id)
         assert row is not None, "aggregates have a row"
-        failures = await self._connection.fetch(_FAILURES, self._import.collection_id)
+        failures = await self._connection.fetch(_SQL["failures"], self._import.collection_id)
         return BatchResult(**row, failures=[RecordFailure(**failure) for failure in failures])
 
     async def unchanged(self, versions: Sequence[DocumentVersion]) -> frozenset[str]:
@@ -254,7 +241,7 @@ class OpenImport:
         """Copy the chunks of documents that the import does not replace, unless that was done."""
         connection, target = self._connection, self._import
         async with connection.transaction(isolation="repeatable_read"):
-            source = await connection.fetchval(_SOURCE, target.collection_id)
+            source = await connection.fetchval(_SQL["source"], target.collection_id)
             if source is None:
                 return
             await connection.execute(f"ANALYZE {target.documents}")
@@ -295,7 +282,7 @@ class OpenImport:
         """Create the keyword index unless it exists."""
         connection, target = self._connection, self._import
         async with connection.transaction():
-            if await connection.fetchval(_HAS_KEYWORD_INDEX, target.chunks):
+            if await connection.fetchval(_SQL["has_keyword_index"], target.chunks):
                 return
             # Read before the build: after a crash the index will be known to be older.
             await connection.execute(
@@ -322,7 +309,7 @@ class OpenImport:
         """
         connection, target = self._connection, self._import
         async with connection.transaction():
-            is_new = await connection.fetchval(_ATTACH, target.collection_id)
+            is_new = await connection.fetchval(_SQL["attach"], target.collection_id)
             if is_new:
                 await attach_partition(connection, target.partition_id)
                 await connection.execute("SELECT pg_notify('groundline_search_index', '')")
@@ -331,7 +318,7 @@ class OpenImport:
         """Estimate how many of its chunks a search index that is fed still lacks; 0 if none is fed."""
         if not await is_feed_behind(self._connection, self._import.partition_id):
             return 0
-        missing: int = await self._connection.fetchval(_MISSING, self._import.partition_id)
+        missing: int = await self._connection.fetchval(_SQL["missing"], self._import.partition_id)
         return max(missing, 1)
 
     async def switch(self, grace_seconds: float) -> None:
@@ -341,7 +328,7 @@ class OpenImport:
         """
         connection, target = self._connection, self._import
         async with connection.transaction():
-            held = await connection.fetchrow(_HOLD, target.collection_id)
+            held = await connection.fetchrow(_SQL["hold"], target.collection_id)
             if held is None:
                 raise ImportFailedError(f"the collection {target.collection_id} was deleted meanwhile")
             in_use, source = held
@@ -363,7 +350,7 @@ class OpenImport:
 
     async def _known(self, uris: Sequence[str]) -> Mapping[str, asyncpg.Record]:
         """Return the collection's documents of these uris, as they are now."""
-        rows = await self._connection.fetch(_KNOWN, self._import.collection_id, list(uris))
+        rows = await self._connection.fetch(_SQL["known"], self._import.collection_id, list(uris))
         return {row["uri"]: row for row in rows}
 
     async def _without_earlier(
@@ -387,7 +374,7 @@ class OpenImport:
                 )
 
     async def _kind(self) -> asyncpg.Record:
-        kind = await self._connection.fetchrow(_KIND, self._import.collection_id)
+        kind = await self._connection.fetchrow(_SQL["kind"], self._import.collection_id)
         if kind is None:
             raise ImportFailedError(f"the collection {self._import.collection_id} was deleted meanwhile")
         return kind
@@ -418,7 +405,7 @@ class OpenImport:
             await connection.execute(f"DELETE FROM {table} WHERE document_id IN ({replaced})")
         uris = await connection.fetch(f"SELECT uri FROM {target.documents} WHERE seen_version IS NOT NULL")
         await forget_handed_in(connection, target.collection_id, [row["uri"] for row in uris])
-        columns = await connection.fetch(_COLUMNS, target.documents)
+        columns = await connection.fetch(_SQL["columns"], target.documents)
         names = ", ".join(row["name"] for row in columns)
         changed = ", ".join(
             f"{row['name']} = excluded.{row['name']}" for row in columns if row["name"] not in _IDENTITY

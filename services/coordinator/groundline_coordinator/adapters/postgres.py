@@ -37,18 +37,6 @@ _SQL: Final = read_statements(
     is_readable_collection_of_document=is_readable_collection("$3", "collection"),
     is_readable_document=is_readable_document("$3", "document"),
 )
-_CLAIM: Final = _SQL["claim"]
-_READABLE: Final = _SQL["readable"]
-_SOME_READABLE: Final = _SQL["some_readable"]
-_BEGIN_THREAD: Final = _SQL["begin_thread"]
-_TOUCH_THREAD: Final = _SQL["touch_thread"]
-_CONTINUE_THREAD: Final = _SQL["continue_thread"]
-_ANSWER: Final = _SQL["answer"]
-_ANSWER_CLAIM: Final = _SQL["answer_claim"]
-_REPLAY: Final = _SQL["replay"]
-_HISTORY: Final = _SQL["history"]
-_MESSAGES: Final = _SQL["messages"]
-_THREAD: Final = _SQL["thread"]
 
 
 # Fields that are read from the document, or from the message, whenever it is shown.
@@ -68,10 +56,12 @@ class PostgresCatalog:
         with database_errors():
             if collection_ids:
                 rows = await self._pool.fetch(
-                    f"{_READABLE} AND collection_id = ANY($2::text[])", list(principals), list(collection_ids)
+                    f"{_SQL['readable']} AND collection_id = ANY($2::text[])",
+                    list(principals),
+                    list(collection_ids),
                 )
             else:
-                rows = await self._pool.fetch(_SOME_READABLE, list(principals))
+                rows = await self._pool.fetch(_SQL["some_readable"], list(principals))
         return [ReadableCollection(row["collection_id"], _settings(row["settings"])) for row in rows]
 
 
@@ -86,15 +76,15 @@ class PostgresThreads:
     ) -> pb.AnswerResponse | None:
         values, lease = _claim_values(claim), timedelta(seconds=lease_seconds)
         with database_errors():
-            if await self._pool.fetchval(_CLAIM, *values, lease, None):
+            if await self._pool.fetchval(_SQL["claim"], *values, lease, None):
                 return None
-            row = await self._pool.fetchrow(_REPLAY, claim.owner, claim.request_id, list(principals))
+            row = await self._pool.fetchrow(_SQL["replay"], claim.owner, claim.request_id, list(principals))
             if (
                 row is not None
                 and row["fingerprint"] == claim.fingerprint
                 and row["message_id"] is not None
                 and not _shows_all(row)
-                and await self._pool.fetchval(_CLAIM, *values, lease, row["message_id"])
+                and await self._pool.fetchval(_SQL["claim"], *values, lease, row["message_id"])
             ):
                 return None
         if row is not None and row["fingerprint"] != claim.fingerprint:
@@ -139,7 +129,7 @@ class PostgresThreads:
         self, owner: str, principals: Sequence[str], thread_id: str, limit: int
     ) -> Sequence[chat_pb2.ChatMessage]:
         with database_errors():
-            rows = await self._pool.fetch(_HISTORY, thread_id, owner, list(principals), limit)
+            rows = await self._pool.fetch(_SQL["history"], thread_id, owner, list(principals), limit)
         if not rows:
             raise _no_such_thread(thread_id)
         return [
@@ -155,13 +145,13 @@ class PostgresThreads:
         with database_errors():
             async with self._pool.acquire() as connection:
                 if create:
-                    await connection.execute(_BEGIN_THREAD, thread_id, owner, title, *asked)
+                    await connection.execute(_SQL["begin_thread"], thread_id, owner, title, *asked)
                     return
                 async with connection.transaction():
                     # The row's lock serialises concurrent writers of one thread.
-                    if await connection.fetchval(_TOUCH_THREAD, thread_id, owner) is None:
+                    if await connection.fetchval(_SQL["touch_thread"], thread_id, owner) is None:
                         raise _no_such_thread(thread_id)
-                    await connection.execute(_CONTINUE_THREAD, thread_id, *asked)
+                    await connection.execute(_SQL["continue_thread"], thread_id, *asked)
 
     async def answer(
         self,
@@ -177,14 +167,14 @@ class PostgresThreads:
             values += _replay_values(*answered)
         with database_errors():
             # One statement saves the trips to begin and commit.
-            stored = await self._pool.fetchval(_ANSWER_CLAIM if answered else _ANSWER, *values)
+            stored = await self._pool.fetchval(_SQL["answer_claim"] if answered else _SQL["answer"], *values)
         if stored is None:
             raise _no_such_thread(thread_id)
 
     async def get(self, owner: str, thread_id: str) -> thread_pb2.Thread:
         with database_errors():
             row = await self._pool.fetchrow(
-                f"{_THREAD} WHERE thread_id = $1 AND owner = $2", thread_id, owner
+                f"{_SQL['thread']} WHERE thread_id = $1 AND owner = $2", thread_id, owner
             )
         if row is None:
             raise _no_such_thread(thread_id)
@@ -195,7 +185,7 @@ class PostgresThreads:
     ) -> Sequence[tuple[int, thread_pb2.Message]]:
         await self.get(owner, thread_id)
         with database_errors():
-            rows = await self._pool.fetch(_MESSAGES, thread_id, after, list(principals), limit)
+            rows = await self._pool.fetch(_SQL["messages"], thread_id, after, list(principals), limit)
         return [(row["message_index"], _message(row)) for row in rows]
 
     async def threads(
@@ -204,7 +194,8 @@ class PostgresThreads:
         condition = "" if before is None else "AND (update_time, thread_id) < ($3, $4)"
         with database_errors():
             rows = await self._pool.fetch(
-                f"{_THREAD} WHERE owner = $1 {condition} ORDER BY update_time DESC, thread_id DESC LIMIT $2",
+                f"{_SQL['thread']} WHERE owner = $1 {condition} "
+                "ORDER BY update_time DESC, thread_id DESC LIMIT $2",
                 owner,
                 limit,
                 *(before or ()),
@@ -237,7 +228,7 @@ class PostgresThreads:
 
 
 def _replay_values(claim: RequestClaim, answered: pb.AnswerResponse) -> tuple[Any, ...]:
-    """Return the arguments of _ANSWER_CLAIM beyond those of _ANSWER."""
+    """Return the arguments of `answer_claim` beyond those of `answer`."""
     status = chat_pb2.ChatStatus(
         rewritten_query=answered.rewritten_query,
         sub_queries=answered.sub_queries,
@@ -318,7 +309,7 @@ def _thread(row: asyncpg.Record) -> thread_pb2.Thread:
 
 
 def _answer_values(message: thread_pb2.Message) -> dict[str, Any]:
-    """Return the arguments of _ANSWER."""
+    """Return the arguments of `answer`."""
     return {
         "message_id": message.message_id,
         "role": "assistant",

@@ -37,9 +37,6 @@ __all__ = ["PostgresDocuments"]
 _SQL: Final = read_statements(
     __name__, is_readable=is_readable_document("$2"), is_readable_text=is_readable_document("$3", "d")
 )
-_TEXT: Final = _SQL["text"]
-_STATES: Final = _SQL["states"]
-_SIZES: Final = _SQL["sizes"]
 
 MAX_OFFSET: Final = 2**31 - 1
 # Time that a deletion's request_id is known, as the contract says.
@@ -107,7 +104,12 @@ class PostgresDocuments:
         none of the principals may read."""
         async with acquire(self._pool) as connection:
             row = await connection.fetchrow(
-                _TEXT, collection_id, document_id, list(principals), start, min(start + limit, MAX_OFFSET)
+                _SQL["text"],
+                collection_id,
+                document_id,
+                list(principals),
+                start,
+                min(start + limit, MAX_OFFSET),
             )
         assert row is not None, "aggregates have a row"
         return TextPart(row["text"], row["size"])
@@ -228,8 +230,8 @@ class PostgresDocuments:
         partition was dropped."""
         mine = collection.collection_id, list(principals)
         async with acquire(self._pool) as connection:
-            states = await connection.fetch(_STATES, *mine)
-            sizes = await connection.fetchrow(_SIZES, *mine)
+            states = await connection.fetch(_SQL["states"], *mine)
+            sizes = await connection.fetchrow(_SQL["sizes"], *mine)
             assert sizes is not None, "aggregates have a row"
             try:
                 chunks, vector_index = await _chunk_figures(connection, collection.partition_id, mine)

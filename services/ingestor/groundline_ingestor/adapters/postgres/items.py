@@ -39,7 +39,6 @@ __all__ = [
 ]
 
 _SQL: Final = read_statements(__name__)
-_SAVE: Final = _SQL["save"]
 
 HELD: Final = "job_id = $1::uuid AND item_index = $2 AND lease_id = $3::uuid"
 """Condition on the item of a claim that still holds: an item that has ended has no lease. Its values come
@@ -148,7 +147,7 @@ async def save_items(
     if not items:
         return
     await connection.execute(
-        _SAVE,
+        _SQL["save"],
         [job_id for job_id, _ in items],
         [index for _, index in items],
         [enum_text(document_pb2.IngestionState, item.state) for item in items.values()],

@@ -48,16 +48,6 @@ _SQL: Final = read_statements(
     is_replaceable=is_replaceable_document("j.principals", "d", container="m.container_uri"),
     written_position=WRITTEN_POSITION,
 )
-_SELECT: Final = _SQL["select"]
-_LIST_READABLE: Final = _SQL["list_readable"]
-_ITEMS: Final = _SQL["items"]
-_CHANGED_ITEMS: Final = _SQL["changed_items"]
-_HOLD_COLLECTION: Final = _SQL["hold_collection"]
-_CANCEL: Final = _SQL["cancel"]
-_CANCEL_DOCUMENTS: Final = _SQL["cancel_documents"]
-_RETRIABLE: Final = _SQL["retriable"]
-_REPLACEABLE: Final = _SQL["replaceable"]
-_INSERT_DOCUMENT: Final = _SQL["insert_document"]
 
 PAYLOAD_PART: Final = 1 << 20
 """Bytes of content in one row."""
@@ -123,7 +113,7 @@ class PostgresJobs:
         """Return the existing jobs by id, each as `find` returns it."""
         async with acquire(self._pool) as connection:
             rows = await connection.fetch(
-                f"{_SELECT} WHERE j.job_id = ANY($2::uuid[])", list(principals), list(job_ids)
+                f"{_SQL['select']} WHERE j.job_id = ANY($2::uuid[])", list(principals), list(job_ids)
             )
         return {str(row["job_id"]): _job(row) for row in rows}
 
@@ -152,7 +142,12 @@ class PostgresJobs:
         """
         async with acquire(self._pool) as connection:
             rows = await connection.fetch(
-                _ITEMS, None if principals is None else list(principals), job_id, after, limit, only_failed
+                _SQL["items"],
+                None if principals is None else list(principals),
+                job_id,
+                after,
+                limit,
+                only_failed,
             )
         return [_item(row) for row in rows]
 
@@ -161,7 +156,9 @@ class PostgresJobs:
     ) -> Sequence[job_pb2.IngestionItem]:
         """Return items that changed within the last `within_seconds`, by index; as `items`."""
         async with acquire(self._pool) as connection:
-            rows = await connection.fetch(_CHANGED_ITEMS, list(principals), job_id, within_seconds, limit)
+            rows = await connection.fetch(
+                _SQL["changed_items"], list(principals), job_id, within_seconds, limit
+            )
         return [_item(row) for row in rows]
 
     async def list_readable(
@@ -176,29 +173,29 @@ class PostgresJobs:
         before_time, before_id = before or (None, None)
         async with acquire(self._pool) as connection:
             rows = await connection.fetch(
-                _LIST_READABLE, list(principals), collection_id, before_time, before_id, limit
+                _SQL["list_readable"], list(principals), collection_id, before_time, before_id, limit
             )
         return [_job(row) for row in rows]
 
     async def cancel(self, job_id: str) -> None:
         """Cancel the unfinished items; claims on them are void from then on."""
         async with transaction(self._pool) as connection:
-            await connection.execute(_HOLD_COLLECTION, job_id)
+            await connection.execute(_SQL["hold_collection"], job_id)
             # No item is added to it from here on, so that the next statement sees all of them.
             await connection.execute(
                 "SELECT FROM ingestion_items WHERE job_id = $1::uuid AND item_index = 0 FOR UPDATE", job_id
             )
             await change_items(connection, f"job_id = $1::uuid AND {PENDING}", [job_id], cancel)
-            await connection.execute(_CANCEL, job_id)
+            await connection.execute(_SQL["cancel"], job_id)
             # Documents being stored are locked; their transactions end by themselves.
-            await connection.execute(_CANCEL_DOCUMENTS, job_id)
+            await connection.execute(_SQL["cancel_documents"], job_id)
 
     async def retry(self, job_id: str) -> int:
         """Queue failed and cancelled items again, except those whose uri a later item is done for or whose
         content is not kept; and a crawl that could not have all pages. Returns their number."""
         async with transaction(self._pool) as connection:
-            await connection.execute(_HOLD_COLLECTION, job_id)
-            retried = await change_items(connection, _RETRIABLE, [job_id], retry, pause_seconds=0)
+            await connection.execute(_SQL["hold_collection"], job_id)
+            retried = await change_items(connection, _SQL["retriable"], [job_id], retry, pause_seconds=0)
             if retried:
                 await connection.execute(
                     """
@@ -215,7 +212,9 @@ class PostgresJobs:
         """Find a job by a condition whose values are numbered from $2."""
         async with acquire(self._pool) as connection:
             row = await connection.fetchrow(
-                f"{_SELECT} WHERE {condition}", None if principals is None else list(principals), *values
+                f"{_SQL['select']} WHERE {condition}",
+                None if principals is None else list(principals),
+                *values,
             )
         return _job(row) if row else None
 
@@ -228,7 +227,7 @@ async def insert_documents(
     versions = {one.version.uri: one.version for one in handed_in}
     # An empty ingestion_hash equals no other: there are no chunks yet.
     await connection.executemany(
-        _INSERT_DOCUMENT,
+        _SQL["insert_document"],
         [
             (
                 collection.collection_id,
@@ -289,7 +288,7 @@ async def replaceable_ids(
     """Return the ids of the stored documents, by uri, that the job's caller may replace: another stays
     unknown to the job."""
     rows = await connection.fetch(
-        _REPLACEABLE,
+        _SQL["replaceable"],
         collection_id,
         [version.uri for version in versions],
         job_id,
@@ -300,7 +299,7 @@ async def replaceable_ids(
 
 async def find_job(connection: Connection, job_id: str) -> job_pb2.IngestionJob | None:
     """Return a job with all its items."""
-    row = await connection.fetchrow(f"{_SELECT} WHERE j.job_id = $2::uuid", None, job_id)
+    row = await connection.fetchrow(f"{_SQL['select']} WHERE j.job_id = $2::uuid", None, job_id)
     return _job(row) if row else None
 
 

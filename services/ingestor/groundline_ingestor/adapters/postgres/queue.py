@@ -57,17 +57,6 @@ _SQL: Final = read_statements(
     is_held=HELD,
     is_replaceable=is_replaceable_document("j.principals", "d", container=_CONTAINER),
 )
-_HAS_SUSPECTS: Final = _SQL["has_suspects"]
-_LEASE: Final = _SQL["lease"]
-_LEASE_SUSPECTS: Final = _SQL["lease_suspects"]
-_LEASE_OF_OTHERS: Final = _SQL["lease_of_others"]
-_DETAILS: Final = _SQL["details"]
-_EXTEND: Final = _SQL["extend"]
-_SHOW_PROGRESS: Final = _SQL["show_progress"]
-_SPEND: Final = _SQL["spend"]
-_FAIL_DOCUMENTS: Final = _SQL["fail_documents"]
-_FAIL_DOCUMENT: Final = _SQL["fail_document"]
-_DISCARD: Final = _SQL["discard"]
 SMALL_BYTES: Final = 64 * 1024
 """Maximum size of a content that comes with the lease: one statement for all, not a transaction for each."""
 
@@ -101,9 +90,13 @@ class PostgresQueue:
             # wait, to sort them: 11 ms for 1,000 documents, .2 by the queue's index.
             await connection.execute("SET LOCAL enable_sort = off")
             if passed_over:
-                rows = await connection.fetch(_LEASE_OF_OTHERS, model, limit, suspects, list(passed_over))
+                rows = await connection.fetch(
+                    _SQL["lease_of_others"], model, limit, suspects, list(passed_over)
+                )
             else:
-                rows = await connection.fetch(_LEASE_SUSPECTS if suspects else _LEASE, model, limit, suspects)
+                rows = await connection.fetch(
+                    _SQL["lease_suspects"] if suspects else _SQL["lease"], model, limit, suspects
+                )
             alone = suspects and len(rows) == 1
             begun = {
                 (str(row["job_id"]), row["item_index"]): begin(item_state(row), lease_id, alone=alone)
@@ -119,7 +112,7 @@ class PostgresQueue:
     async def has_suspects(self, model: str) -> bool:
         """Tell whether suspects wait to be worked on."""
         async with acquire(self._pool) as connection:
-            return bool(await connection.fetchval(_HAS_SUSPECTS, model))
+            return bool(await connection.fetchval(_SQL["has_suspects"], model))
 
     async def given(self, item: LeasedItem) -> GivenDocument:
         """Return the document as handed in; a file is the caller's to close. Raises ClaimLostError."""
@@ -167,7 +160,7 @@ class PostgresQueue:
         """Extend the leases that still hold by another term."""
         async with acquire(self._pool) as connection:
             # Locked ones are being stored, or cancelled.
-            await connection.execute(_EXTEND, list(lease_ids))
+            await connection.execute(_SQL["extend"], list(lease_ids))
 
     async def expire(self, maximum_attempts: int) -> int:
         """Take items from lost workers, crawls too; return their number.
@@ -208,7 +201,7 @@ class PostgresQueue:
             )
             failed = [key for key, item in expired.items() if item.has_ended]
             await connection.execute(
-                _FAIL_DOCUMENTS, [job_id for job_id, _ in failed], [index for _, index in failed]
+                _SQL["fail_documents"], [job_id for job_id, _ in failed], [index for _, index in failed]
             )
         return len(expired)
 
@@ -251,7 +244,7 @@ class PostgresQueue:
             )
             shown = [(row, come[key]) for key, row in zip(keys, rows, strict=True) if row["input"]]
             await connection.execute(
-                _SHOW_PROGRESS,
+                _SQL["show_progress"],
                 [row["document_id"] for row, _ in shown],
                 [enum_text(document_pb2.IngestionState, one.state) for _, one in shown],
             )
@@ -262,7 +255,7 @@ class PostgresQueue:
         spent = sorted(usages, key=lambda each: (each[0].job_id, each[0].item_index))
         async with acquire(self._pool) as connection:
             await connection.execute(
-                _SPEND,
+                _SQL["spend"],
                 [claim.job_id for claim, _ in spent],
                 [claim.item_index for claim, _ in spent],
                 [claim.lease_id for claim, _ in spent],
@@ -277,7 +270,7 @@ class PostgresQueue:
     ) -> None:
         """End an item and mark its document, which stays searchable as it was. Raises ClaimLostError."""
         async with transaction(self._pool) as connection:
-            await connection.execute(_FAIL_DOCUMENT, *held_by(claim), failure_json(failure))
+            await connection.execute(_SQL["fail_document"], *held_by(claim), failure_json(failure))
             await change_held_item(connection, claim, partial(fail, failure=failure, chunks=chunks))
 
     async def skip(self, claim: ItemClaim, failure: document_pb2.IngestionFailure) -> None:
@@ -348,7 +341,7 @@ class PostgresQueue:
                 MAXIMUM_PAUSE_SECONDS,
             )
             # A bounded piece of work; the rest follows the next time.
-            await connection.execute(_DISCARD, older_than_seconds)
+            await connection.execute(_SQL["discard"], older_than_seconds)
 
 
 async def _details(connection: Connection, keys: Sequence[ItemKey]) -> Mapping[ItemKey, asyncpg.Record]:
@@ -356,7 +349,7 @@ async def _details(connection: Connection, keys: Sequence[ItemKey]) -> Mapping[I
     if not keys:
         return {}
     rows = await connection.fetch(
-        _DETAILS, [job_id for job_id, _ in keys], [index for _, index in keys], SMALL_BYTES
+        _SQL["details"], [job_id for job_id, _ in keys], [index for _, index in keys], SMALL_BYTES
     )
     return {(str(row["job_id"]), row["item_index"]): row for row in rows}
 

@@ -35,10 +35,6 @@ _SQL: Final = read_statements(
     is_replaceable=is_replaceable_document("$15", "documents", container="$12"),
     is_refreshable=is_replaceable_document("$3", "d", container="$4"),
 )
-_UPSERT: Final = _SQL["upsert"]
-_KEEP_ORIGINALS: Final = _SQL["keep_originals"]
-_HOLD: Final = _SQL["hold"]
-_UPDATE: Final = _SQL["update"]
 
 _CREATED: Final = job_pb2.INGESTION_OUTCOME_CREATED
 _UPDATED: Final = job_pb2.INGESTION_OUTCOME_UPDATED
@@ -132,7 +128,7 @@ class PostgresVersions:
                 connection, collection, for_callers=[principals] if claim else []
             )
             row = await connection.fetchrow(
-                _HOLD, collection.collection_id, version.uri, list(principals), version.container_uri
+                _SQL["hold"], collection.collection_id, version.uri, list(principals), version.container_uri
             )
             if row is None:
                 return None
@@ -188,7 +184,7 @@ async def _upsert(
     # Sorted, so that two groups with documents in common wait for each other but never both.
     ordered = sorted(versions, key=lambda new: new.version.uri)
     rows = await connection.fetchmany(
-        _UPSERT,
+        _SQL["upsert"],
         [
             (
                 *document_values(collection.collection_id, new.version).values(),
@@ -211,7 +207,7 @@ async def _keep_originals(connection: Connection, documents: Sequence[tuple[Any,
     """Copy the contents of the claimed items, which are deleted when these end."""
     claimed = [(document_id, claim) for document_id, claim in documents if claim]
     await connection.execute(
-        _KEEP_ORIGINALS,
+        _SQL["keep_originals"],
         [document_id for document_id, _ in claimed],
         [claim.job_id for _, claim in claimed],
         [claim.item_index for _, claim in claimed],
@@ -230,7 +226,7 @@ async def _update_in_place(
     connection: Connection, partition_id: int, document_id: str, version: DocumentVersion
 ) -> None:
     updated = await connection.fetchrow(
-        _UPDATE, document_id, version.metadata, list(version.allowed_principals), version.container_uri
+        _SQL["update"], document_id, version.metadata, list(version.allowed_principals), version.container_uri
     )
     assert updated is not None, "the document is locked"
     # The pages of a chunk are its own, unless the document has metadata of that name.

@@ -27,8 +27,6 @@ _SQL: Final = read_statements(
     is_readable=is_readable_collection("$1", "c"),
     is_readable_document=is_readable_document("$1", "d"),
 )
-_READABLE_NAMED: Final = _SQL["readable_named"]
-_READABLE_ALL: Final = _SQL["readable_all"]
 _WRITTEN: Final = f"SELECT {WRITTEN_POSITION}"
 
 
@@ -46,9 +44,9 @@ class ReadableCollections:
         """See ChunkStore.collections."""
         async with self._reads.connection() as connection:
             if collection_ids:
-                rows = await connection.fetch(_READABLE_NAMED, principals, collection_ids)
+                rows = await connection.fetch(_SQL["readable_named"], principals, collection_ids)
             else:
-                rows = await connection.fetch(_READABLE_ALL, principals)
+                rows = await connection.fetch(_SQL["readable_all"], principals)
             positions = await self._positions_of(connection, rows)
         return [
             IndexedCollection(

@@ -39,8 +39,6 @@ from groundline_ingestor.domain.work import NO_USE, ClientUse, ItemClaim, Leased
 __all__ = ["PostgresSources"]
 
 _SQL: Final = read_statements(__name__)
-_SET_NEXT_RUNS: Final = _SQL["set_next_runs"]
-_UPDATE: Final = _SQL["update"]
 
 REMOVED_AT_ONCE: Final = 500
 """Documents deleted in one transaction of a run."""
@@ -136,7 +134,7 @@ class PostgresSources:
             async with transaction(self._pool) as connection:
                 await connection.execute(_HOLD_COLLECTION, before.message.collection_id)
                 updated = await connection.fetchval(
-                    _UPDATE,
+                    _SQL["update"],
                     source_id,
                     definition_of(before.message),
                     after.name,
@@ -205,7 +203,7 @@ class PostgresSources:
                 BEGUN_AT_ONCE,
             )
             begun = [await _enqueue(connection, row) for row in rows]
-            await connection.execute(_SET_NEXT_RUNS, [row["source_id"] for row in rows])
+            await connection.execute(_SQL["set_next_runs"], [row["source_id"] for row in rows])
         return begun
 
     async def lease(
