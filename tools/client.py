@@ -9,22 +9,16 @@ import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from contract import Comments, camel, is_map, message_of, read
 from generated import write_or_check
-from google.api import annotations_pb2  # type: ignore[import-untyped]
-from google.protobuf.descriptor_pb2 import (
-    DescriptorProto,
-    EnumDescriptorProto,
-    FieldDescriptorProto,
-    FileDescriptorProto,
-    MethodDescriptorProto,
-    MethodOptions,
-)
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+from groundline.v1 import error_pb2
+from groundline_gateway.endpoints import Endpoint, endpoints
 from project import ROOT
-from reference import PACKAGE, Comments, Path_, read_files
 
 CLIENT: Final = ROOT / "clients/python/groundline_client"
 TYPESCRIPT: Final = ROOT / "clients/typescript/src"
@@ -35,30 +29,31 @@ HEAD: Final = '"""{purpose}\n\nMade from protos/groundline/v1 by `make generate`
 TYPESCRIPT_HEAD: Final = "// Made from protos/groundline/v1 by `make generate`; do not edit.\n"
 
 _SCALARS: Final = {
-    FieldDescriptorProto.TYPE_BOOL: ("bool", "False"),
-    FieldDescriptorProto.TYPE_BYTES: ("bytes", 'b""'),
-    FieldDescriptorProto.TYPE_DOUBLE: ("float", "0.0"),
-    FieldDescriptorProto.TYPE_FLOAT: ("float", "0.0"),
-    FieldDescriptorProto.TYPE_INT32: ("int", "0"),
-    FieldDescriptorProto.TYPE_STRING: ("str", '""'),
+    FieldDescriptor.TYPE_BOOL: ("bool", "False"),
+    FieldDescriptor.TYPE_BYTES: ("bytes", 'b""'),
+    FieldDescriptor.TYPE_DOUBLE: ("float", "0.0"),
+    FieldDescriptor.TYPE_FLOAT: ("float", "0.0"),
+    FieldDescriptor.TYPE_INT32: ("int", "0"),
+    FieldDescriptor.TYPE_STRING: ("str", '""'),
 }
 # Messages whose JSON is not an object of their fields.
 _WELL_KNOWN: Final = {
-    ".google.protobuf.Struct": "dict[str, Any]",
-    ".google.protobuf.Timestamp": "datetime",
-    ".google.protobuf.FieldMask": "str",
+    "google.protobuf.Struct": "dict[str, Any]",
+    "google.protobuf.Timestamp": "datetime",
+    "google.protobuf.FieldMask": "str",
 }
 # The raw body of an upload, which is not JSON.
-_NOT_JSON: Final = (".google.api.HttpBody",)
+_NOT_JSON: Final = ("google.api.HttpBody",)
+type _Kind = Descriptor | EnumDescriptor
+
 _TYPESCRIPT_SCALARS: Final = {
-    FieldDescriptorProto.TYPE_BOOL: "boolean",
-    FieldDescriptorProto.TYPE_BYTES: "string",
-    FieldDescriptorProto.TYPE_DOUBLE: "number",
-    FieldDescriptorProto.TYPE_FLOAT: "number",
-    FieldDescriptorProto.TYPE_INT32: "number",
-    FieldDescriptorProto.TYPE_STRING: "string",
+    FieldDescriptor.TYPE_BOOL: "boolean",
+    FieldDescriptor.TYPE_BYTES: "string",
+    FieldDescriptor.TYPE_DOUBLE: "number",
+    FieldDescriptor.TYPE_FLOAT: "number",
+    FieldDescriptor.TYPE_INT32: "number",
+    FieldDescriptor.TYPE_STRING: "string",
 }
-_ERROR_REASON: Final = f".{PACKAGE}.ErrorReason"
 
 # Differences between the two clients, whole words first.
 _SYNCHRONOUS: Final = [
@@ -82,7 +77,7 @@ _SYNCHRONOUS: Final = [
 
 def contract_files() -> Mapping[Path, str]:
     """Return the text of the generated modules."""
-    contract = Contract(read_files())
+    contract = Contract()
     waiting = (CLIENT / "async_client.py").read_text(encoding="utf-8")
     return {
         CLIENT / "models.py": formatted(contract.models()),
@@ -97,38 +92,28 @@ def contract_files() -> Mapping[Path, str]:
 class Contract:
     """The gateway's API: methods with an HTTP binding, and every type that they reach."""
 
-    def __init__(self, files: Mapping[str, FileDescriptorProto]) -> None:
-        self._messages: dict[str, tuple[DescriptorProto, Comments, Path_]] = {}
-        self._enums: dict[str, tuple[EnumDescriptorProto, Comments, Path_]] = {}
-        self._methods: list[MethodDescriptorProto] = []
-        for file in files.values():
-            comments = Comments(file)
-            for index, message in enumerate(file.message_type):
-                name = f".{PACKAGE}.{message.name}"
-                self._messages[name] = (message, comments, (4, index))
-                for number, nested in enumerate(message.enum_type):
-                    self._enums[f"{name}.{nested.name}"] = (nested, comments, (4, index, 4, number))
-            for index, enum in enumerate(file.enum_type):
-                self._enums[f".{PACKAGE}.{enum.name}"] = (enum, comments, (5, index))
-            for service in file.service:
-                self._methods += [method for method in service.method if is_offered(method)]
+    def __init__(self) -> None:
+        _, self._comments = read()
+        self._endpoints = sorted(
+            endpoints(), key=lambda one: (one.method.containing_service.full_name, one.method.index)
+        )
 
     def models(self) -> str:
-        reached: dict[str, None] = {_ERROR_REASON: None}
-        for method in self._methods:
+        reached: dict[str, _Kind] = {}
+        self._reach(error_pb2.ErrorReason.DESCRIPTOR, reached)
+        for endpoint in self._endpoints:
             # The client's methods take a request's fields, not the request.
-            self._reach_fields(method.input_type, reached)
-            for name, _ in self._results(method):
-                self._reach(name, reached)
-        names = list(reached)
+            self._reach_fields(endpoint.method.input_type, reached)
+            for kind, _ in results(endpoint):
+                self._reach(kind, reached)
         parts = [
             HEAD.format(purpose="Messages of the gateway's API."),
             "from collections.abc import Mapping, Sequence\nfrom dataclasses import dataclass\n"
             "from datetime import datetime\nfrom typing import Any\n\n"
             "from groundline_client.open_enum import OpenEnum\n\n",
         ]
-        parts += [self._enum(name) for name in names if name in self._enums]
-        parts += [self._message(name) for name in names if name in self._messages]
+        parts += [self._enum(kind) for kind in reached.values() if isinstance(kind, EnumDescriptor)]
+        parts += [self._message(kind) for kind in reached.values() if isinstance(kind, Descriptor)]
         return "\n".join(parts)
 
     def rpcs(self) -> str:
@@ -138,66 +123,63 @@ class Contract:
             "from groundline_client import models",
             "from groundline_client.transport.rpc import Rpc\n",
         ]
-        for method in self._methods:
-            verb, path, body = binding(method)
-            facts = ", has_body=True" if body == "*" else ""
-            if method.options.idempotency_level != MethodOptions.IDEMPOTENCY_UNKNOWN:
-                facts += ", is_idempotent=True"
-            results = [(f"models.{short(name)}", field) for name, field in self._results(method)]
+        for endpoint in self._endpoints:
+            facts = ", has_body=True" if endpoint.body_field == "*" else ""
+            facts += ", is_idempotent=True" if endpoint.is_idempotent else ""
+            held = [
+                f"models.{kind.name}" + (f', "{field.json_name}"' if field else "")
+                for kind, field in results(endpoint)
+            ]
             # The entries of a page that holds something else too are a method of their own.
-            for name, (result, field) in zip(
-                (constant(method.name), f"{constant(method.name)}_ENTRIES"),
-                results or [("bytes", None)],
-                strict=False,
-            ):
-                member = f', "{camel(field.name)}"' if field else ""
-                lines.append(f'{name}: Final = Rpc("{verb}", "{path}", {result}{member}{facts})')
+            names = (constant(endpoint.name), f"{constant(endpoint.name)}_ENTRIES")
+            for name, result in zip(names, held or ["bytes"], strict=False):
+                lines.append(
+                    f'{name}: Final = Rpc("{endpoint.verb}", "{endpoint.template}", {result}{facts})'
+                )
         return "\n".join(lines) + "\n"
 
     def typescript_models(self) -> str:
-        reached: dict[str, None] = {_ERROR_REASON: None}
-        for method in self._methods:
-            self._reach(method.input_type, reached)
-            if not self._is_raw(method):
-                self._reach(method.output_type, reached)
+        reached: dict[str, _Kind] = {}
+        self._reach(error_pb2.ErrorReason.DESCRIPTOR, reached)
+        for endpoint in self._endpoints:
+            self._reach(endpoint.method.input_type, reached)
+            if not endpoint.is_download:
+                self._reach(endpoint.method.output_type, reached)
         parts = [
             TYPESCRIPT_HEAD,
             "/** Any JSON object. */\nexport type JsonObject = Record<string, unknown>;\n",
         ]
-        for name in reached:
-            if name in self._enums:
-                enum, comments, path = self._enums[name]
+        for kind in reached.values():
+            if isinstance(kind, EnumDescriptor):
                 values = "".join(
-                    f'{jsdoc(comments, (*path, 2, index), "  ")}  | "{value.name}"\n'
-                    for index, value in enumerate(enum.value)
+                    f'{jsdoc(self._comments, f"{kind.full_name}.{value.name}", "  ")}  | "{value.name}"\n'
+                    for value in kind.values
                 )
-                parts.append(f"{jsdoc(comments, path)}export type {enum.name} =\n{values.rstrip()};\n")
+                text = f"export type {kind.name} =\n{values.rstrip()};\n"
             else:
-                message, comments, path = self._messages[name]
                 fields = "".join(
-                    f"{jsdoc(comments, (*path, 2, index), '  ')}  {typescript_field(field, message)};\n"
-                    for index, field in enumerate(message.field)
-                    if field.type_name not in _NOT_JSON
+                    f"{jsdoc(self._comments, field.full_name, '  ')}  {typescript_field(field)};\n"
+                    for field in kind.fields
+                    if not is_raw(field)
                 )
-                parts.append(f"{jsdoc(comments, path)}export interface {message.name} {{\n{fields}}}\n")
+                text = f"export interface {kind.name} {{\n{fields}}}\n"
+            parts.append(jsdoc(self._comments, kind.full_name) + text)
         return "\n".join(parts)
 
     def javascript_rpcs(self) -> str:
         lines = [TYPESCRIPT_HEAD, "export const rpcs = {"]
-        for method in self._methods:
-            verb, path, body = binding(method)
-            request = self._messages[method.input_type][0]
-            entries = self._entries(method)
+        for endpoint in self._endpoints:
+            entries = entries_of(endpoint)
             facts: dict[str, object] = {
-                "verb": verb,
-                "path": re.sub(r"\{(\w+)\}", lambda found: f"{{{camel(found[1])}}}", path),
-                "hasBody": body == "*",
-                "isIdempotent": method.options.idempotency_level != MethodOptions.IDEMPOTENCY_UNKNOWN,
-                "takesRequestId": any(field.name == "request_id" for field in request.field),
-                **({"entries": camel(entries.name)} if entries else {}),
+                "verb": endpoint.verb,
+                "path": re.sub(r"\{(\w+)\}", lambda found: f"{{{camel(found[1])}}}", endpoint.template),
+                "hasBody": endpoint.body_field == "*",
+                "isIdempotent": endpoint.is_idempotent,
+                "takesRequestId": "request_id" in endpoint.method.input_type.fields_by_name,
+                **({"entries": entries.json_name} if entries else {}),
             }
             shown = ", ".join(f"{name}: {json.dumps(value)}" for name, value in facts.items())
-            lines.append(f"  {method.name[0].lower()}{method.name[1:]}: {{ {shown} }},")
+            lines.append(f"  {lower(endpoint.name)}: {{ {shown} }},")
         return "\n".join([*lines, "};", ""])
 
     def typescript_rpcs(self) -> str:
@@ -212,120 +194,123 @@ class Contract:
             "/** The methods that answer in pages, with what the pages hold. */",
             "export interface Lists {",
         ]
-        for method in self._methods:
-            name = method.name[0].lower() + method.name[1:]
-            request, response = f"models.{short(method.input_type)}", f"models.{short(method.output_type)}"
+        for endpoint in self._endpoints:
+            name, method = lower(endpoint.name), endpoint.method
+            request, response = f"models.{method.input_type.name}", f"models.{method.output_type.name}"
             if not method.server_streaming and not method.client_streaming:
                 lines.append(
                     f"  {name}(request: Input<{request}>, options?: CallOptions): Promise<{response}>;"
                 )
-            if entries := self._entries(method):
-                entry = f"models.{short(entries.type_name)}"
+            if entries := entries_of(endpoint):
+                entry = f"models.{message_of(entries).name}"
                 lists.append(f"  {name}: {{ request: {request}; entry: {entry} }};")
         return "\n".join([*lines, "}\n", *lists, "}", ""])
 
-    def _is_raw(self, method: MethodDescriptorProto) -> bool:
-        """Tell whether its response is not JSON."""
-        return any(field.type_name in _NOT_JSON for field in self._messages[method.output_type][0].field)
-
-    def _results(self, method: MethodDescriptorProto) -> list[tuple[str, FieldDescriptorProto | None]]:
-        """Return the types that callers get, each with the field of the response that holds it: one message,
-        the entries of a page, or both; otherwise the response itself."""
-        if self._is_raw(method):
-            return []
-        fields = self._messages[method.output_type][0].field
-        entries = self._entries(method)
-        others = [one for one in fields if one != entries and one.name != "next_page_token"]
-        held = [*others, *([entries] if entries else [])]
-        if not held or len(others) > 1 or not all(map(is_message, others)):
-            return [(method.output_type, None)]
-        return [(one.type_name, one) for one in held]
-
-    def _entries(self, method: MethodDescriptorProto) -> FieldDescriptorProto | None:
-        """Return the field of a page's entries, for a method that answers in pages."""
-        fields = self._messages[method.output_type][0].field
-        if not any(field.name == "next_page_token" for field in fields):
-            return None
-        (entries,) = (one for one in fields if one.label == FieldDescriptorProto.LABEL_REPEATED)
-        return entries
-
-    def _reach(self, name: str, reached: dict[str, None]) -> None:
+    def _reach(self, kind: _Kind, reached: dict[str, _Kind]) -> None:
         """Add a type, after the types that it needs."""
-        if name in reached or name in _WELL_KNOWN or name in _NOT_JSON:
+        if kind.full_name in (*reached, *_WELL_KNOWN, *_NOT_JSON):
             return
-        if name in self._messages:
-            self._reach_fields(name, reached)
-        reached[name] = None
+        if isinstance(kind, Descriptor):
+            self._reach_fields(kind, reached)
+        reached[kind.full_name] = kind
 
-    def _reach_fields(self, name: str, reached: dict[str, None]) -> None:
-        message = self._messages[name][0]
-        for field in message.field:
-            if field.type_name and not entry_of(field, message):
-                self._reach(field.type_name, reached)
+    def _reach_fields(self, message: Descriptor, reached: dict[str, _Kind]) -> None:
+        for field in message.fields:
+            kind = field.message_type or field.enum_type
+            if kind is not None and not is_map(field):
+                self._reach(kind, reached)
 
-    def _enum(self, name: str) -> str:
-        enum, comments, path = self._enums[name]
+    def _enum(self, enum: EnumDescriptor) -> str:
         prefix = constant(enum.name) + "_"
-        lines = [f"class {enum.name}(OpenEnum):", *docstring(comments, path)]
-        for index, value in enumerate(enum.value):
+        lines = [f"class {enum.name}(OpenEnum):", *docstring(self._comments, enum.full_name)]
+        for value in enum.values:
             lines.append(f'    {value.name.removeprefix(prefix)} = "{value.name}"')
-            lines += docstring(comments, (*path, 2, index))
+            lines += docstring(self._comments, f"{enum.full_name}.{value.name}")
         return "\n".join(lines) + "\n\n"
 
-    def _message(self, name: str) -> str:
-        message, comments, path = self._messages[name]
+    def _message(self, message: Descriptor) -> str:
         lines = ["@dataclass(frozen=True, kw_only=True, slots=True)", f"class {message.name}:"]
-        lines += [*docstring(comments, path), ""]
-        for index, field in enumerate(message.field):
-            kind, default = typed(field, message)
+        lines += [*docstring(self._comments, message.full_name), ""]
+        for field in message.fields:
+            kind, default = typed(field)
             lines.append(f"    {field.name}: {kind} = {default}")
-            lines += docstring(comments, (*path, 2, index))
+            lines += docstring(self._comments, field.full_name)
         return "\n".join(lines) + "\n\n"
 
 
-def typed(field: FieldDescriptorProto, message: DescriptorProto) -> tuple[str, str]:
+def results(endpoint: Endpoint) -> Sequence[tuple[Descriptor, FieldDescriptor | None]]:
+    """Return the types that callers get, each with the field of the response that holds it: one message, the
+    entries of a page, or both; otherwise the response itself. A download has none."""
+    if endpoint.is_download:
+        return []
+    response = endpoint.method.output_type
+    entries = entries_of(endpoint)
+    others = [one for one in response.fields if one != entries and one.name != "next_page_token"]
+    held = [*others, *([entries] if entries else [])]
+    if not held or len(others) > 1 or any(one.is_repeated or one.message_type is None for one in others):
+        return [(response, None)]
+    return [(message_of(one), one) for one in held]
+
+
+def entries_of(endpoint: Endpoint) -> FieldDescriptor | None:
+    """Return the field of a page's entries, for a method that answers in pages."""
+    response = endpoint.method.output_type
+    if "next_page_token" not in response.fields_by_name:
+        return None
+    [entries] = (one for one in response.fields if one.is_repeated)
+    return entries
+
+
+def is_raw(field: FieldDescriptor) -> bool:
+    return field.message_type is not None and field.message_type.full_name in _NOT_JSON
+
+
+def typed(field: FieldDescriptor) -> tuple[str, str]:
     """Return type and default of a field."""
-    if entry := entry_of(field, message):
-        value, _ = single(entry.field[1])
+    if is_map(field):
+        value, _ = single(message_of(field).fields_by_name["value"])
         return f"Mapping[str, {value}] | None", "None"
     kind, default = single(field)
-    if field.label == FieldDescriptorProto.LABEL_REPEATED:
+    if field.is_repeated:
         return f"Sequence[{kind}]", "()"
-    may_be_unset = field.type == FieldDescriptorProto.TYPE_MESSAGE or field.HasField("oneof_index")
-    if may_be_unset and field.type_name != ".google.protobuf.FieldMask":
+    is_mask = field.message_type is not None and field.message_type.name == "FieldMask"
+    if field.has_presence and not is_mask:
         return f"{kind} | None", "None"
     return kind, default
 
 
-def single(field: FieldDescriptorProto) -> tuple[str, str]:
-    if field.type_name in _WELL_KNOWN:
-        return _WELL_KNOWN[field.type_name], '""'
-    if field.type_name:
-        return short(field.type_name), f"{short(field.type_name)}.UNSPECIFIED"
-    return _SCALARS[field.type]
+def single(field: FieldDescriptor) -> tuple[str, str]:
+    kind = field.message_type or field.enum_type
+    if kind is None:
+        return _SCALARS[field.type]
+    if kind.full_name in _WELL_KNOWN:
+        return _WELL_KNOWN[kind.full_name], '""'
+    return kind.name, f"{kind.name}.UNSPECIFIED"
 
 
-def typescript_field(field: FieldDescriptorProto, message: DescriptorProto) -> str:
+def typescript_field(field: FieldDescriptor) -> str:
     """Return name and type; an optional field has a question mark."""
-    entry = entry_of(field, message)
-    kind = _typescript_single(entry.field[1] if entry else field)
-    _, default = typed(field, message)
-    if entry:
+    kind = _typescript_single(message_of(field).fields_by_name["value"] if is_map(field) else field)
+    _, default = typed(field)
+    if is_map(field):
         kind = f"Record<string, {kind}>"
-    elif field.label == FieldDescriptorProto.LABEL_REPEATED:
+    elif field.is_repeated:
         kind = f"{kind}[]"
-    return f"{camel(field.name)}{'?' if default == 'None' and not entry else ''}: {kind}"
+    return f"{field.json_name}{'?' if default == 'None' and not is_map(field) else ''}: {kind}"
 
 
-def _typescript_single(field: FieldDescriptorProto) -> str:
-    if field.type_name in _WELL_KNOWN:
-        return "JsonObject" if field.type_name == ".google.protobuf.Struct" else "string"
-    return short(field.type_name) if field.type_name else _TYPESCRIPT_SCALARS[field.type]
+def _typescript_single(field: FieldDescriptor) -> str:
+    kind = field.message_type or field.enum_type
+    if kind is None:
+        return _TYPESCRIPT_SCALARS[field.type]
+    if kind.full_name in _WELL_KNOWN:
+        return "JsonObject" if kind.name == "Struct" else "string"
+    return kind.name
 
 
-def jsdoc(comments: Comments, path: Path_, indent: str = "") -> str:
-    """Return the comment at a path, for TypeScript."""
-    text = "\n\n".join(textwrap.fill(one, width=110) for one in comments.paragraphs(*path)).replace(
+def jsdoc(comments: Comments, full_name: str, indent: str = "") -> str:
+    """Return the comment on a subject, for TypeScript."""
+    text = "\n\n".join(textwrap.fill(one, width=110) for one in comments.paragraphs(full_name)).replace(
         "*/", "* /"
     )
     if not text:
@@ -336,40 +321,14 @@ def jsdoc(comments: Comments, path: Path_, indent: str = "") -> str:
     return f"{indent}/**\n{inside}{indent} */\n"
 
 
-def is_message(field: FieldDescriptorProto) -> bool:
-    """Tell whether a field holds one message, not a list."""
-    return (
-        field.type == FieldDescriptorProto.TYPE_MESSAGE and field.label != FieldDescriptorProto.LABEL_REPEATED
-    )
+def lower(name: str) -> str:
+    """Convert `GetJob` to `getJob`."""
+    return name[0].lower() + name[1:]
 
 
-def camel(name: str) -> str:
-    """Convert `page_token` to `pageToken`."""
-    head, *others = name.split("_")
-    return head + "".join(map(str.capitalize, others))
-
-
-def entry_of(field: FieldDescriptorProto, message: DescriptorProto) -> DescriptorProto | None:
-    """Return the entry of a field that is a map."""
-    nested = {one.name: one for one in message.nested_type if one.options.map_entry}
-    return nested.get(short(field.type_name)) if field.type_name else None
-
-
-def is_offered(method: MethodDescriptorProto) -> bool:
-    """Tell whether the gateway offers a method."""
-    return bool(method.options.HasExtension(annotations_pb2.http))
-
-
-def binding(method: MethodDescriptorProto) -> tuple[str, str, str]:
-    """Return verb, path and body of a method that the gateway offers."""
-    rule = method.options.Extensions[annotations_pb2.http]
-    verb = rule.WhichOneof("pattern")
-    return verb.upper(), getattr(rule, verb), rule.body
-
-
-def docstring(comments: Comments, path: Path_) -> Iterator[str]:
-    """Yield the comment at a path, as a docstring of Python."""
-    text = "\n\n".join(comments.paragraphs(*path)).replace("\\", "\\\\")
+def docstring(comments: Comments, full_name: str) -> Iterator[str]:
+    """Yield the comment on a subject, as a docstring of Python."""
+    text = "\n\n".join(comments.paragraphs(full_name)).replace("\\", "\\\\")
     several = "\n" in text
     quoted = f'"""{text}{" " if text.endswith(chr(34)) else ""}' + ("" if several else '"""')
     for paragraph in quoted.split("\n"):
@@ -381,10 +340,6 @@ def docstring(comments: Comments, path: Path_) -> Iterator[str]:
 def constant(name: str) -> str:
     """Convert `GetJob` to `GET_JOB`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).upper()
-
-
-def short(type_name: str) -> str:
-    return type_name.rpartition(".")[2]
 
 
 def synchronous(source: str) -> str:

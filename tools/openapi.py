@@ -12,15 +12,12 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from inspect import cleandoc
-from itertools import batched
 from typing import Any, Final
 
+from contract import PACKAGE, Comments, camel, is_map, message_of, read
 from generated import write_or_check
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, MethodDescriptor
-from google.protobuf.descriptor_pb2 import (
-    FileDescriptorProto,
-    MethodOptions,
-)
+from google.protobuf.descriptor_pb2 import MethodOptions
 from groundline.v1 import chat_pb2, error_pb2, limits_pb2
 from groundline_gateway.descriptors import exposed_services
 from groundline_gateway.endpoints import Endpoint, endpoints
@@ -30,7 +27,6 @@ from groundline_runtime.status import DOMAIN
 from groundline_validation.rules import rules_of
 from openapi_examples import EXAMPLES
 from project import ROOT
-from reference import PACKAGE, read_files
 
 DOCUMENT: Final = ROOT / "gateway/groundline_gateway/page/openapi.json"
 """File in the gateway's package, which serves it; docs/reference has a link to it."""
@@ -91,55 +87,11 @@ _RESUMING: Final = {
 }
 
 
-class Comments:
-    """Comments of all files, by the full name of their subject."""
-
-    def __init__(self, files: Sequence[FileDescriptorProto]) -> None:
-        self._by_name = {
-            _name_at(file, location.path): location.leading_comments
-            for file in files
-            for location in file.source_code_info.location
-            if location.leading_comments
-        }
-        fields = {name.rpartition(".")[2] for name in self._by_name}
-        self._json_names = {name: _camel(name) for name in fields if name.islower() and "_" in name}
-
-    def __getitem__(self, full_name: str) -> str:
-        """Return paragraphs and lists as Markdown, fields named as in JSON."""
-        lines: list[str] = []
-        for line in self._by_name.get(full_name, "").strip().splitlines():
-            text = line.strip()
-            if text.startswith("buf:lint:"):
-                continue
-            begins = not text or text.startswith("- ") or not lines or not lines[-1]
-            if begins:
-                lines.append(text)
-            else:
-                lines[-1] += f" {text}"
-        return re.sub(r"\b[a-z]+(_[a-z0-9]+)+\b", self._spelled, "\n".join(lines))
-
-    def _spelled(self, word: re.Match[str]) -> str:
-        return self._json_names.get(word[0], word[0])
-
-
-def _name_at(file: FileDescriptorProto, path: Sequence[int]) -> str:
-    """Return the full name of what is at a path of a file's descriptor; of its own parts and options none."""
-    node: Any = file
-    name = file.package
-    for number, *index in batched(path, 2):
-        found = getattr(node, node.DESCRIPTOR.fields_by_number[number].name)
-        node = found[index[0]] if index and isinstance(found, Sequence) else None
-        if not hasattr(node, "name"):
-            return ""
-        name += f".{node.name}"
-    return name
-
-
 class OpenApiBuilder:
     """Builder of the document; schemas are added as they are referred to."""
 
     def __init__(self) -> None:
-        self._comments = Comments(list(read_files().values()))
+        _, self._comments = read()
         self._endpoints = endpoints()
         self._schemas: dict[str, Json] = {}
         self._sent = _sent(self._endpoints)
@@ -161,7 +113,7 @@ class OpenApiBuilder:
             "servers": [{"url": "/"}],
             "security": [{"apiKey": []}, {"bearer": []}],
             "tags": [
-                {"name": _tag(service.name), "description": self._comments[service.full_name]}
+                {"name": _tag(service.name), "description": self._comments.markdown(service.full_name)}
                 for service in exposed_services()
             ],
             "paths": dict(sorted(paths.items())),
@@ -184,7 +136,7 @@ class OpenApiBuilder:
 
     def _operation(self, endpoint: Endpoint) -> Json:
         method = endpoint.method
-        text = self._comments[method.full_name]
+        text = self._comments.markdown(method.full_name)
         scopes = sorted(REQUIRED[endpoint.name])
         level = MethodOptions.IdempotencyLevel.Name(method.GetOptions().idempotency_level)
         operation: Json = {
@@ -212,7 +164,7 @@ class OpenApiBuilder:
         return operation
 
     def _parameters(self, endpoint: Endpoint) -> Iterator[Json]:
-        in_path = _variables(endpoint)
+        in_path = endpoint.variables
         for field in endpoint.method.input_type.fields:
             if field.name in in_path:
                 schema = self._field(field)
@@ -229,7 +181,7 @@ class OpenApiBuilder:
             response, media = {}, "application/octet-stream"
         else:
             response = self._reference(endpoint.method.output_type)
-        description = self._comments[endpoint.method.output_type.full_name]
+        description = self._comments.markdown(endpoint.method.output_type.full_name)
         if endpoint.is_stream:
             description = f"A stream of events; the data of each is a `{endpoint.method.output_type.name}`."
             response = _event(endpoint.method.output_type, response)
@@ -263,7 +215,7 @@ class OpenApiBuilder:
         rules = [cleandoc(str(rule.__doc__)) for rule in rules_of(message.full_name)]
         schema: Json = {
             "type": "object",
-            "description": "\n\n".join([self._comments[message.full_name], *rules]),
+            "description": "\n\n".join([self._comments.markdown(message.full_name), *rules]),
             "properties": {field.json_name: self._field(field) for field in fields},
         }
         required = _needed if is_sent else _always_there
@@ -279,12 +231,11 @@ class OpenApiBuilder:
 
     def _field(self, field: FieldDescriptor) -> Json:
         limits = field.GetOptions().Extensions[limits_pb2.limits]
-        description = self._comments[field.full_name]
-        kind = field.message_type
-        if kind is not None and kind.GetOptions().map_entry:
+        description = self._comments.markdown(field.full_name)
+        if is_map(field):
             schema: Json = {
                 "type": "object",
-                "additionalProperties": self._value(kind.fields_by_name["value"], limits),
+                "additionalProperties": self._value(message_of(field).fields_by_name["value"], limits),
             }
             if limits.allowed_values:
                 schema["propertyNames"] = {"enum": list(limits.allowed_values)}
@@ -327,9 +278,10 @@ class OpenApiBuilder:
         name = _name(enum.full_name)
         if name not in self._schemas:
             values = "\n".join(
-                f"- `{value}`: {self._comments[f'{enum.full_name}.{value}']}" for value in enum.values_by_name
+                f"- `{value}`: {self._comments.markdown(f'{enum.full_name}.{value}')}"
+                for value in enum.values_by_name
             )
-            description = f"{self._comments[enum.full_name]}\n\n{values}"
+            description = f"{self._comments.markdown(enum.full_name)}\n\n{values}"
             spellings = [[*enum.values_by_name], _short_spellings(enum)]
             # Two lists: generated clients make one name of USER and user, and refuse both in one list.
             lists = [{"type": "string", "enum": each} for each in spellings if each]
@@ -454,9 +406,9 @@ def _examples(examples: Mapping[str, Json]) -> Json:
 
 def _named_codes(comments: Comments, method: MethodDescriptor) -> Mapping[int, list[str]]:
     """Return by HTTP status the comment of an RPC on the codes that become it."""
-    text = comments[method.full_name]
+    text = comments.markdown(method.full_name)
     if other := re.search(r"Status codes as for (\w+)\.", text):
-        text = comments[f"{method.containing_service.full_name}.{other[1]}"]
+        text = comments.markdown(f"{method.containing_service.full_name}.{other[1]}")
     codes = "|".join(code.name for code in Code)
     found: dict[int, list[str]] = defaultdict(list)
     for part in re.split(rf"(?=\b(?:{codes})\b(?: \(\w+\)| with \w+)?:)", text)[1:]:
@@ -479,7 +431,7 @@ def _sent(every: Sequence[Endpoint]) -> Mapping[str, frozenset[str]]:
 
     for endpoint in every:
         if endpoint.json_body is not None:
-            add(endpoint.json_body, _variables(endpoint))
+            add(endpoint.json_body, frozenset(endpoint.variables))
     return found
 
 
@@ -527,11 +479,7 @@ def _parameter(field: FieldDescriptor, place: str, description: str, schema: Jso
 
 
 def _path(endpoint: Endpoint) -> str:
-    return re.sub(r"\{(\w+)\}", lambda name: f"{{{_camel(name[1])}}}", endpoint.template)
-
-
-def _variables(endpoint: Endpoint) -> frozenset[str]:
-    return frozenset(re.findall(r"\{(\w+)\}", endpoint.template))
+    return re.sub(r"\{(\w+)\}", lambda name: f"{{{camel(name[1])}}}", endpoint.template)
 
 
 def _tag(service: str) -> str:
@@ -544,11 +492,6 @@ def _name(full_name: str) -> str:
 
 def _slug(text: str) -> str:
     return re.sub(r"\W+", "-", text.lower()).strip("-")
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(part.capitalize() for part in rest)
 
 
 def _number(value: float) -> float | int:

@@ -4,33 +4,28 @@ reference.py write    write it
 reference.py check    fail when it is stale
 """
 
-import re
 import sys
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from inspect import cleandoc
-from pathlib import Path
 from typing import Final
 
+from contract import PACKAGE, Comments, is_map, message_of, read
 from generated import write_or_check
-from google.api import annotations_pb2  # type: ignore[import-untyped]
-from google.protobuf import descriptor_pb2
-from google.protobuf.descriptor_pb2 import (
-    DescriptorProto,
-    EnumDescriptorProto,
-    FieldDescriptorProto,
-    FileDescriptorProto,
-    MethodOptions,
-    ServiceDescriptorProto,
+from google.protobuf.descriptor import (
+    Descriptor,
+    EnumDescriptor,
+    FieldDescriptor,
+    FileDescriptor,
+    MethodDescriptor,
+    ServiceDescriptor,
 )
-from groundline.v1 import limits_pb2
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, MethodOptions
+from groundline.v1 import error_pb2, limits_pb2
+from groundline_gateway.endpoints import bindings
 from groundline_validation.rules import rules_of
 from project import ROOT, SERVICES
 
-import protos
-
 REFERENCE: Final = ROOT / "docs/reference/api.md"
-PACKAGE: Final = "groundline.v1"
 
 HEAD: Final = """\
 # API reference
@@ -46,170 +41,141 @@ must be finite, enum values known, and texts free of U+0000 unless it is said ot
 """
 
 # Messages that describe the contract itself, or have a section of their own.
-_NOT_LISTED: Final = ("limits.proto", "error.proto")
-
-type Path_ = tuple[int, ...]
-
-
-class Comments:
-    """Comments of a file, by the path in its descriptor."""
-
-    def __init__(self, file: FileDescriptorProto) -> None:
-        self._by_path = {
-            tuple(location.path): location.leading_comments for location in file.source_code_info.location
-        }
-
-    def paragraphs(self, *path: int) -> list[str]:
-        """Return the paragraphs, each on one line."""
-        text = re.sub(r"^ buf:lint:ignore .*\n", "", self._by_path.get(path, ""), flags=re.MULTILINE)
-        return [" ".join(part.split()) for part in text.split("\n\n") if part.strip()]
-
-    def line(self, *path: int) -> str:
-        """Return the comment for a cell of a table."""
-        return " ".join(self.paragraphs(*path)).replace("|", "\\|")
+_NOT_LISTED: Final = (limits_pb2.DESCRIPTOR, error_pb2.DESCRIPTOR)
 
 
 def reference() -> str:
     """Return the whole page."""
-    files = read_files()
-    listed = [file for name, file in files.items() if name not in _NOT_LISTED]
-    parts = [HEAD]
-    for file in filter(None, (files.get(f"{name}_service.proto") for name in SERVICES)):
-        parts.extend(service(file, index) for index in range(len(file.service)))
+    files, comments = read()
+    services = {name: one for file in files for name, one in file.services_by_name.items()}
+    names = [f"{name.title()}Service" for name in SERVICES]
+    parts = [HEAD, *(service(services[name], comments) for name in names if name in services)]
     parts.append("## Messages\n")
-    for file in listed:
-        comments = Comments(file)
-        for index, one in enumerate(file.message_type):
-            parts.extend(message(one, f"{PACKAGE}.{one.name}", comments, (4, index)))
-        for index, enum in enumerate(file.enum_type):
-            parts.append(enumeration(enum, enum.name, comments, (5, index)))
-    parts.append(formats(files["limits.proto"]))
-    parts.append(reasons(files["error.proto"]))
+    for file in files:
+        if file not in _NOT_LISTED:
+            for one in file.message_types_by_name.values():
+                parts.extend(message(one, comments))
+            parts += [enumeration(enum, comments) for enum in file.enum_types_by_name.values()]
+    parts.append(formats(limits_pb2.DESCRIPTOR, comments))
+    parts.append(reasons(error_pb2.ErrorReason.DESCRIPTOR, comments))
     return "\n".join(parts)
 
 
-def read_files() -> Mapping[str, FileDescriptorProto]:
-    """Read our own files, by name without folder."""
-    with tempfile.TemporaryDirectory() as folder:
-        image = protos.image(ROOT / "protos", Path(folder) / "image.binpb").read_bytes()
-    every = descriptor_pb2.FileDescriptorSet.FromString(image).file
-    return {file.name.rpartition("/")[2]: file for file in every if file.package == PACKAGE}
-
-
-def service(file: FileDescriptorProto, index: int) -> str:
-    one: ServiceDescriptorProto = file.service[index]
-    comments = Comments(file)
-    lines = [f"## {one.name}\n", *spaced(comments.paragraphs(6, index))]
-    for number, method in enumerate(one.method):
+def service(one: ServiceDescriptor, comments: Comments) -> str:
+    lines = [f"## {one.name}\n", *spaced(comments.paragraphs(one.full_name))]
+    for method in one.methods:
         lines.append(f"### {one.name}.{method.name}\n")
         stream = "stream of " if method.server_streaming else ""
-        request, response = linked(method.input_type), linked(method.output_type)
-        lines.append(f"{request} → {stream}{response}\n")
-        if bindings := http(method.options):
-            lines.append(f"{bindings}\n")
-        lines.extend(spaced(comments.paragraphs(6, index, 2, number)))
-        level = MethodOptions.IdempotencyLevel.Name(method.options.idempotency_level)
+        lines.append(f"{linked(method.input_type)} → {stream}{linked(method.output_type)}\n")
+        if addresses := http(method):
+            lines.append(f"{addresses}\n")
+        lines.extend(spaced(comments.paragraphs(method.full_name)))
+        level = MethodOptions.IdempotencyLevel.Name(method.GetOptions().idempotency_level)
         lines.append(f"Idempotency: `{level}`\n")
     return "\n".join(lines)
 
 
-def http(options: MethodOptions) -> str:
+def http(method: MethodDescriptor) -> str:
     """Return `POST /api/chat` and the like."""
-    rule = options.Extensions[annotations_pb2.http]
-    shown = []
-    for one in (rule, *rule.additional_bindings):
-        if verb := one.WhichOneof("pattern"):
-            shown.append(f"`{verb.upper()} {getattr(one, verb)}`")
-    return ", ".join(shown)
+    return ", ".join(f"`{endpoint.verb} {endpoint.template}`" for endpoint in bindings(method))
 
 
-def message(one: DescriptorProto, full_name: str, comments: Comments, path: Path_) -> Iterator[str]:
+def message(one: Descriptor, comments: Comments) -> Iterator[str]:
     """Yield the lines of the message, then those of the messages within it."""
-    name = full_name.removeprefix(f"{PACKAGE}.")
-    lines = [f"### {name}\n", *spaced(comments.paragraphs(*path))]
-    entries = {nested.name: nested for nested in one.nested_type if nested.options.map_entry}
-    if one.field:
+    lines = [f"### {short(one)}\n", *spaced(comments.paragraphs(one.full_name))]
+    if one.fields:
         lines += ["| field | type | limits and default | |", "|---|---|---|---|"]
-    for index, field in enumerate(one.field):
-        shown = (
-            f"`{field.name}` | {kind(field, entries)} | {limits(field)} | {comments.line(*path, 2, index)}"
-        )
-        lines.append(f"| {shown} |")
-    if one.field:
+    for field in one.fields:
+        comment = cell(comments, field.full_name)
+        lines.append(f"| `{field.name}` | {kind(field)} | {limits(field)} | {comment} |")
+    if one.fields:
         lines.append("")
-    lines += spaced(f"Rule: {cleandoc(str(rule.__doc__))}" for rule in rules_of(full_name))
+    lines += spaced(f"Rule: {cleandoc(str(rule.__doc__))}" for rule in rules_of(one.full_name))
     yield "\n".join(lines)
-    for index, nested in enumerate(one.nested_type):
-        if not nested.options.map_entry:
-            yield from message(nested, f"{full_name}.{nested.name}", comments, (*path, 3, index))
-    for index, enum in enumerate(one.enum_type):
-        yield enumeration(enum, f"{name}.{enum.name}", comments, (*path, 4, index))
+    for nested in one.nested_types:
+        if not nested.GetOptions().map_entry:
+            yield from message(nested, comments)
+    for enum in one.enum_types:
+        yield enumeration(enum, comments)
 
 
-def enumeration(enum: EnumDescriptorProto, name: str, comments: Comments, path: Path_) -> str:
-    lines = [f"### {name}\n", *spaced(comments.paragraphs(*path)), "| value | |", "|---|---|"]
-    lines += [
-        f"| `{value.name}` | {comments.line(*path, 2, index)} |" for index, value in enumerate(enum.value)
-    ]
+def enumeration(enum: EnumDescriptor, comments: Comments) -> str:
+    lines = [f"### {short(enum)}\n", *spaced(comments.paragraphs(enum.full_name)), "| value | |", "|---|---|"]
+    lines += [f"| `{name}` | {cell(comments, f'{enum.full_name}.{name}')} |" for name in enum.values_by_name]
     return "\n".join([*lines, ""])
 
 
-def formats(file: FileDescriptorProto) -> str:
+def formats(file: FileDescriptor, comments: Comments) -> str:
     """Return the section of the formats that limits name."""
-    comments = Comments(file)
     lines = ["## Formats\n", "| format | |", "|---|---|"]
-    for number, enum in enumerate(file.enum_type):
-        lines += [
-            f"| {format_name(value.name)} | {comments.line(5, number, 2, index)} |"
-            for index, value in enumerate(enum.value)
-            if value.number
-        ]
-    return "\n".join([*lines, ""])
-
-
-def reasons(file: FileDescriptorProto) -> str:
-    """Return the closed list of reasons, each with a link to its remedy."""
-    comments = Comments(file)
-    (enum,) = file.enum_type
-    lines = ["## Error reasons\n", *spaced(comments.paragraphs(5, 0)), "| reason | |", "|---|---|"]
     lines += [
-        f"| [`{value.name}`](../troubleshooting.md#{value.name.lower()}) | {comments.line(5, 0, 2, index)} |"
-        for index, value in enumerate(enum.value)
+        f"| {format_name(value.name)} | {cell(comments, f'{enum.full_name}.{value.name}')} |"
+        for enum in file.enum_types_by_name.values()
+        for value in enum.values
         if value.number
     ]
     return "\n".join([*lines, ""])
 
 
-def kind(field: FieldDescriptorProto, entries: Mapping[str, DescriptorProto]) -> str:
+def reasons(enum: EnumDescriptor, comments: Comments) -> str:
+    """Return the closed list of reasons, each with a link to its remedy."""
+    lines = ["## Error reasons\n", *spaced(comments.paragraphs(enum.full_name)), "| reason | |", "|---|---|"]
+    lines += [
+        f"| [`{value.name}`](../troubleshooting.md#{value.name.lower()}) | "
+        f"{cell(comments, f'{enum.full_name}.{value.name}')} |"
+        for value in enum.values
+        if value.number
+    ]
+    return "\n".join([*lines, ""])
+
+
+def cell(comments: Comments, full_name: str) -> str:
+    """Return a comment for a cell of a table."""
+    return " ".join(comments.paragraphs(full_name)).replace("|", "\\|")
+
+
+def kind(field: FieldDescriptor) -> str:
     """Return the type of a field, linked if it is ours."""
-    if entry := entries.get(field.type_name.rpartition(".")[2]):
-        key, value = (single_kind(one) for one in entry.field)
+    if is_map(field):
+        key, value = map(single_kind, message_of(field).fields)
         return f"map of {key} to {value}"
     shown = single_kind(field)
-    if field.label == FieldDescriptorProto.LABEL_REPEATED:
+    if field.is_repeated:
         return f"list of {shown}"
-    return f"{shown}, optional" if field.proto3_optional else shown
+    # An optional field is a oneof of its own.
+    oneof = field.containing_oneof
+    return f"{shown}, optional" if oneof is not None and len(oneof.fields) == 1 else shown
 
 
-def single_kind(field: FieldDescriptorProto) -> str:
-    if field.type_name:
-        return linked(field.type_name)
-    return FieldDescriptorProto.Type.Name(field.type).removeprefix("TYPE_").lower()
+def single_kind(field: FieldDescriptor) -> str:
+    named = field.message_type or field.enum_type
+    if named is not None:
+        return linked(named)
+    return (
+        FieldDescriptorProto.Type.Name(FieldDescriptorProto.Type.ValueType(field.type))
+        .removeprefix("TYPE_")
+        .lower()
+    )
 
 
-def linked(type_name: str) -> str:
-    """Return `.groundline.v1.Chunk` as a link to its heading."""
-    name = type_name.removeprefix(f".{PACKAGE}.")
-    if name.startswith("."):
-        return f"`{name[1:]}`"
+def short(named: Descriptor | EnumDescriptor) -> str:
+    """Return the name within the contract."""
+    return named.full_name.removeprefix(f"{PACKAGE}.")
+
+
+def linked(named: Descriptor | EnumDescriptor) -> str:
+    """Return the name as a link to its heading."""
+    name = short(named)
+    if name == named.full_name:
+        return f"`{name}`"
     if name == "ErrorReason":
         return "[ErrorReason](#error-reasons)"
     return f"[{name}](#{name.lower().replace('.', '')})"
 
 
-def limits(field: FieldDescriptorProto) -> str:
+def limits(field: FieldDescriptor) -> str:
     """Return the limits of a field and its default in words."""
-    one = field.options.Extensions[limits_pb2.limits]
+    one = field.GetOptions().Extensions[limits_pb2.limits]
     found = []
     if one.HasField("minimum") or one.HasField("maximum"):
         found.append(span(one, "minimum", "maximum"))
@@ -227,7 +193,7 @@ def limits(field: FieldDescriptorProto) -> str:
         found.append("one of " + ", ".join(f"`{value}`" for value in one.allowed_values))
     if one.allow_nul:
         found.append("U+0000 is removed")
-    if default := field.options.Extensions[limits_pb2.default]:
+    if default := field.GetOptions().Extensions[limits_pb2.default]:
         found.append(f"default `{default}`")
     return "; ".join(found)
 

@@ -12,7 +12,7 @@ from google.protobuf.descriptor_pb2 import MethodOptions
 
 from groundline_gateway.descriptors import exposed_services
 
-__all__ = ["Endpoint", "endpoints"]
+__all__ = ["Endpoint", "bindings", "endpoints"]
 
 _VARIABLE: Final = re.compile(r"\{[^}]*\}")
 
@@ -109,13 +109,13 @@ class Endpoint:
 def endpoints() -> tuple[Endpoint, ...]:
     """Return every endpoint of the exposed services; if two could match a path, the more specific comes
     first."""
-    found = [
-        endpoint for service in exposed_services() for method in service.methods for endpoint in _of(method)
-    ]
+    methods = (method for service in exposed_services() for method in service.methods)
+    found = [endpoint for method in methods for endpoint in bindings(method)]
     return tuple(sorted(found, key=_generality))
 
 
-def _of(method: MethodDescriptor) -> Iterator[Endpoint]:
+def bindings(method: MethodDescriptor) -> Iterator[Endpoint]:
+    """Yield the endpoints of a method, of which most have one, and those within the suite none."""
     rule: Any = method.GetOptions().Extensions[annotations_pb2.http]
     for binding in (rule, *rule.additional_bindings):
         kind = binding.WhichOneof("pattern")
