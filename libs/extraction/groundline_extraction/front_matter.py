@@ -46,9 +46,10 @@ def front_matter(given: GivenDocument) -> Mapping[str, Any]:
     if _NO_TEXT.search(block):
         return {}
     try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(block, Loader=yaml.SafeLoader)):
+        # By libyaml: in Python, a block of nothing but brackets would take half a minute.
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(block, Loader=yaml.CSafeLoader)):
             return {}
-        found = yaml.safe_load(block)
+        found = yaml.load(block, Loader=yaml.CSafeLoader)
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError):
         return {}
     return _members(found, 1) if isinstance(found, dict) else {}

@@ -26,7 +26,7 @@ def of(block: str, **fields: Any) -> Any:
         "when: 2024-13-45",
         "!!python/object/apply:os.system ['true']",
         ALIASES,
-        "[" * 5000,
+        "[" * 16_000,
         "a: " + "x" * 20_000,
     ],
 )
