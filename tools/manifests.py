@@ -124,7 +124,8 @@ def render(directories: Directories) -> list[Node]:
         done = subprocess.run([*command, str(directory)], check=False, capture_output=True, text=True)
     if done.returncode != 0:
         raise RenderError(done.stderr.strip())
-    return [document for document in yaml.safe_load_all(done.stdout) if document]
+    documents = yaml.load_all(done.stdout, Loader=yaml.CSafeLoader)
+    return [document for document in documents if document]
 
 
 def supported_versions() -> tuple[str, str]:
