@@ -15,6 +15,7 @@ import pytest
 from groundline_cli.stack.postgres import EmbeddedPostgres
 from groundline_cli.stack.suite import MIGRATIONS
 from groundline_runtime.serving.server import Application
+from groundline_tests.postgres import wait_for_no_disk
 from groundline_tests.programs import INSTALL, missing
 from groundline_tests.runtime import serve
 
@@ -72,7 +73,9 @@ def not_root(tmp_path: Path) -> Iterator[None]:
 @pytest.fixture(scope="session")
 async def postgres(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EmbeddedPostgres]:
     """One PostgreSQL server for the session."""
-    async with EmbeddedPostgres(tmp_path_factory.mktemp("postgres")) as server:
+    directory = tmp_path_factory.mktemp("postgres")
+    async with EmbeddedPostgres(directory) as server:
+        wait_for_no_disk(directory, server.process.pid)
         yield server
 
 

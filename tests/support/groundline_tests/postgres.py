@@ -17,7 +17,7 @@ from groundline_cli.stack.identity import Identity, unprivileged_identity
 from groundline_cli.stack.postgres import binaries
 from groundline_cli.stack.process import ChildProcess, Command
 
-__all__ = ["BINARIES_VARIABLE", "PostgresServer", "server_binaries"]
+__all__ = ["BINARIES_VARIABLE", "PostgresServer", "server_binaries", "wait_for_no_disk"]
 
 BINARIES_VARIABLE: Final = "GROUNDLINE_TEST_POSTGRES_BIN"
 """Variable that names the folder of another PostgreSQL's programs, which may have other extensions than the
@@ -43,6 +43,13 @@ def server_binaries() -> Path:
     """Return the folder of the programs that servers are started from."""
     named = os.environ.get(BINARIES_VARIABLE)
     return Path(named) if named else binaries()
+
+
+def wait_for_no_disk(directory: Path, pid: int) -> None:
+    """Have the embedded server below `directory` leave writing to the operating system, which outlasts it."""
+    with (directory / "cluster/postgresql.conf").open("a", encoding="utf-8") as configuration:
+        configuration.write("fsync = off\n")
+    os.kill(pid, signal.SIGHUP)
 
 
 class PostgresServer:

@@ -14,6 +14,8 @@ from typing import Any, Final
 import httpx
 import psutil
 
+from groundline_tests.postgres import wait_for_no_disk
+
 ROOT: Final = Path(__file__).resolve().parents[3]
 EXAMPLES: Final = ROOT / "examples"
 START_SECONDS: Final = 180.0
@@ -119,6 +121,8 @@ async def running_stack(data_dir: Path, **environment: str) -> AsyncIterator[Sta
                 assert process.returncode is None, log.read_text()
                 await asyncio.sleep(0.05)
         stack = Stack(process, json.loads(ready_file.read_text()), data_dir)
+        if "postgres" in stack.ready["pids"]:
+            wait_for_no_disk(data_dir / "postgres", stack.ready["pids"]["postgres"])
         yield stack
         if process.returncode is None:
             assert await stack.stop() == 0, log.read_text()
