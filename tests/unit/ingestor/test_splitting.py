@@ -9,7 +9,7 @@ from groundline.v1 import collection_pb2
 from groundline_extraction.formats import MARKDOWN, PLAIN
 from groundline_extraction.headings import read_headings
 from groundline_extraction.texts import ExtractedText, Heading
-from groundline_indexing.splitting import MAX_CHARACTERS_PER_TOKEN, DocumentSplitter
+from groundline_indexing.splitting import CODE_CHARACTERS, MAX_CHARACTERS_PER_TOKEN, DocumentSplitter
 from groundline_indexing.texts import Section
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -67,7 +67,7 @@ TEXTS = st.lists(st.one_of(AWKWARD, st.text(max_size=20)), max_size=60).map("".j
 @pytest.mark.parametrize("nonsense", ["a<b<", "a*", "{[("])
 def test_source_code_that_is_nonsense_is_cut(nonsense: str) -> None:
     """Parsed at once, some of it took minutes and gigabytes."""
-    text = nonsense * (100_000 // len(nonsense))
+    text = nonsense * (3 * CODE_CHARACTERS // len(nonsense))
     assert "".join(texts(split(text, "text/x-c++"))) == text
 
 
