@@ -352,39 +352,28 @@ def answered_from(*sources: chat_pb2.Source, cited: Sequence[int] = ()) -> threa
     )
 
 
-async def test_an_answer_goes_with_a_document_that_it_cites(
-    threads: ThreadStore, new_document: NewDocument, hide: Hide
+@pytest.mark.parametrize(
+    ("cited", "is_withheld"),
+    [
+        pytest.param([1], True, id="cited"),
+        pytest.param([], True, id="given to an answer that cites nothing"),
+        pytest.param([2], False, id="not cited"),
+    ],
+)
+async def test_an_answer_goes_with_a_document_that_it_rests_on(
+    threads: ThreadStore, new_document: NewDocument, hide: Hide, cited: list[int], is_withheld: bool
 ) -> None:
     key, gone, kept = new_id(), await new_document(), await new_document()
-    answer = answered_from(source_of(gone), source_of(kept, 2), cited=[1])
+    answer = answered_from(source_of(gone), source_of(kept, 2), cited=cited)
     await exchanged(threads, "", key, (asked("q"), answer))
     await hide(gone)
-    _, (_, shown) = await threads.messages("", (), key, after=-1, limit=10)
-    assert (shown.is_withheld, shown.content, list(shown.citations)) == (True, "", [])
-    assert [source.document_id for source in shown.sources] == [kept]
-    assert [message.content for message in await threads.history("", (), key, 10)] == ["q"]
-
-
-async def test_an_answer_that_cites_nothing_goes_with_each_document_that_it_was_given(
-    threads: ThreadStore, new_document: NewDocument, hide: Hide
-) -> None:
-    key, gone, kept = new_id(), await new_document(), await new_document()
-    answer = answered_from(source_of(gone), source_of(kept, 2))
-    await exchanged(threads, "", key, (asked("q"), answer))
-    await hide(gone)
-    assert await contents_of(threads, key) == ["q", ""]
-
-
-async def test_an_answer_stays_when_a_document_goes_that_it_does_not_cite(
-    threads: ThreadStore, new_document: NewDocument, hide: Hide
-) -> None:
-    key, gone, kept = new_id(), await new_document(), await new_document()
-    answer = answered_from(source_of(gone), source_of(kept, 2), cited=[2])
-    await exchanged(threads, "", key, (asked("q"), answer))
-    await hide(gone)
-    _, (_, shown) = await threads.messages("", (), key, after=-1, limit=10)
-    assert (shown.is_withheld, shown.content) == (False, "It is hidden.")
-    assert [source.number for source in shown.sources] == [2]
+    (_, question), (_, shown) = await threads.messages("", (), key, after=-1, limit=10)
+    assert (question.content, shown.is_withheld) == ("q", is_withheld)
+    assert shown.content == ("" if is_withheld else "It is hidden.")
+    assert [citation.source_number for citation in shown.citations] == ([] if is_withheld else cited)
+    assert [(source.number, source.document_id) for source in shown.sources] == [(2, kept)]
+    history = [message.content for message in await threads.history("", (), key, 10)]
+    assert history == (["q"] if is_withheld else ["q", "It is hidden."])
 
 
 async def test_an_answer_is_not_replayed_without_one_of_its_documents(

@@ -277,38 +277,32 @@ async def test_a_quota_that_is_over_soon_is_waited_for() -> None:
     assert (order(response), reasons(response), len(server.requests)) == (BY_LEASE, [], 2)
 
 
-async def test_a_quota_that_outlasts_the_request_is_not_waited_for() -> None:
-    with rerank_server() as server:
-        server.replies = [(429, {"retry-after": "3600"}, b"")]
-        async with reranker(api_settings(server)) as stub:
-            response = await rerank(stub, options_pb2.RERANK_STRATEGY_API)
-    assert (order(response), reasons(response)) == (FUSED, [("reranker", "RERANK_API_QUOTA")])
-
-
 @pytest.mark.parametrize(
-    "content",
+    ("reply", "reason"),
     [
-        b"<html>",
-        b"[]",
-        b'{"results": [{"index": 0, "relevance_score": 0.5}]}',
-        b'{"results": [{"index": 0}, {"index": 1}, {"index": 2}, {"index": 3}]}',
-        b'{"data": null}',
+        pytest.param(
+            (429, {"retry-after": "3600"}, b""), "RERANK_API_QUOTA", id="quota outlasts the request"
+        ),
+        pytest.param(None, "RERANKER_LATE", id="silent"),
+        ((200, {}, b"<html>"), "RERANK_API_MALFORMED"),
+        ((200, {}, b"[]"), "RERANK_API_MALFORMED"),
+        ((200, {}, b'{"results": [{"index": 0, "relevance_score": 0.5}]}'), "RERANK_API_MALFORMED"),
+        (
+            (200, {}, b'{"results": [{"index": 0}, {"index": 1}, {"index": 2}, {"index": 3}]}'),
+            "RERANK_API_MALFORMED",
+        ),
+        ((200, {}, b'{"data": null}'), "RERANK_API_MALFORMED"),
     ],
 )
-async def test_an_answer_that_is_no_score_for_each_passage_is_not_used(content: bytes) -> None:
+async def test_without_a_score_for_each_passage_in_time_the_fused_order_stays(
+    reply: tuple[int, dict[str, str], bytes] | None, reason: str
+) -> None:
     with rerank_server() as server:
-        server.replies = [(200, {}, content)]
-        async with reranker(api_settings(server)) as stub:
+        server.replies = [reply]
+        late = {"strategy_timeout_seconds": 0.3} if reply is None else {}
+        async with reranker(api_settings(server, **late)) as stub:
             response = await rerank(stub, options_pb2.RERANK_STRATEGY_API)
-    assert (order(response), reasons(response)) == (FUSED, [("reranker", "RERANK_API_MALFORMED")])
-
-
-async def test_a_silent_api_is_given_up_in_time_to_answer() -> None:
-    with rerank_server() as server:
-        server.replies = [None]
-        async with reranker(api_settings(server, strategy_timeout_seconds=0.3)) as stub:
-            response = await rerank(stub, options_pb2.RERANK_STRATEGY_API)
-    assert (order(response), reasons(response)) == (FUSED, [("reranker", "RERANKER_LATE")])
+    assert (order(response), reasons(response)) == (FUSED, [("reranker", reason)])
 
 
 async def test_an_api_that_is_down_is_named() -> None:
