@@ -120,23 +120,22 @@ def has_begun() -> bool:
 
 
 @contextmanager
-def begun() -> Iterator[None]:
+def _bound[T](variable: ContextVar[T], value: T) -> Iterator[None]:
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
+def begun() -> AbstractContextManager[None]:
     """Mark a chat as begun: the calls of the block come before new requests wherever they queue."""
-    token = _has_begun.set(True)
-    try:
-        yield
-    finally:
-        _has_begun.reset(token)
+    return _bound(_has_begun, True)
 
 
-@contextmanager
-def holding(place: Place) -> Iterator[None]:
+def holding(place: Place) -> AbstractContextManager[None]:
     """Register the place that the current request holds."""
-    token = _place.set(place)
-    try:
-        yield
-    finally:
-        _place.reset(token)
+    return _bound(_place, place)
 
 
 def give_place_back() -> None:
@@ -213,24 +212,14 @@ def current_traceparent() -> str | None:
     return f"00-{span.trace_id:032x}-{span.span_id:016x}-{span.trace_flags:02x}"
 
 
-@contextmanager
-def acting_as(caller: Caller) -> Iterator[None]:
+def acting_as(caller: Caller) -> AbstractContextManager[None]:
     """Make `caller` the current caller, for work that no request started (a job run later for its owner)."""
-    token = _caller.set(caller)
-    try:
-        yield
-    finally:
-        _caller.reset(token)
+    return _bound(_caller, caller)
 
 
-@contextmanager
-def deadline_at(instant: float) -> Iterator[None]:
+def deadline_at(instant: float) -> AbstractContextManager[None]:
     """Set the request's deadline, a time.monotonic() instant, without enforcing it."""
-    token = _deadline.set(instant)
-    try:
-        yield
-    finally:
-        _deadline.reset(token)
+    return _bound(_deadline, instant)
 
 
 @asynccontextmanager
