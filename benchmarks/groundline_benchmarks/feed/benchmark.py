@@ -3,16 +3,13 @@
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from itertools import batched
 from pathlib import Path
 from typing import Final
 
 import numpy as np
-from google.protobuf import json_format
-from groundline.v1 import collection_pb2
 from groundline_database import (
     DatabaseSettings,
     Pool,
@@ -22,7 +19,7 @@ from groundline_database import (
     register_vectors,
     transaction,
 )
-from groundline_indexing.collections import EVERYONE, StoredCollection
+from groundline_indexing.collections import StoredCollection
 from groundline_indexing.feed.feeding import Feeding
 from groundline_indexing.feed.state import IndexFeed
 from groundline_indexing.feed.weaviate import WeaviateIndex
@@ -30,13 +27,13 @@ from groundline_indexing.partitions import chunk_table, move_collection
 from groundline_ingestor.adapters.postgres.stores import Stores, stores_on
 from groundline_ingestor.domain.work import NewVersion
 from groundline_ingestor.migrate import migrate
-from groundline_ingestor.service.worker.pipeline import STORING_CONNECTIONS, TRANSACTION_CHUNKS
 from groundline_ingestor.settings import MigrationSettings
 from groundline_lexical import LexicalIndex, detect_lexical_index
 from groundline_weaviate import Extent, Space, Weaviate, WeaviateSettings, condition_of, open_weaviate
 from pydantic import SecretStr
 
 from groundline_benchmarks.ingest.corpus import CHUNKS_PER_DOCUMENT, GivenVectors, documents
+from groundline_benchmarks.ingest.storing import create_collection, seconds_of, store
 from groundline_benchmarks.measuring.databases import database_server
 from groundline_benchmarks.measuring.running import Report
 from groundline_benchmarks.measuring.suite import working_directory
@@ -104,18 +101,18 @@ async def _measure(
         second = await _collection(pool, stores, lexical, "second", OTHER_MODEL)
         third = await _collection(pool, stores, lexical, "third", GivenVectors.model)
         rows = documents(sizes.chunks, embedder, seed=1, prefix="first")
-        without = await _store(stores, first, rows)
+        without = await seconds_of(lambda: store(stores, first, rows))
         report("filling the index with them")
         fill = await _drain(feeding)
         report("writing the same objects by the client alone")
         floor = await _floor(feed, weaviate)
         # Not before the fill has ended: it would take them once more.
         report("storing as many with a feed")
-        recorded = await _store(stores, second, rows)
+        recorded = await seconds_of(lambda: store(stores, second, rows))
         report("taking them to the index as changes")
         changes = await _drain(feeding)
         more = documents(sizes.chunks, embedder, seed=3, prefix="third")
-        await _store(stores, third, more)
+        await store(stores, third, more)
         report("taking as many to where the index has some already")
         later_changes = await _drain(feeding)
 
@@ -151,38 +148,12 @@ async def _collection(
     pool: Pool, stores: Stores, lexical: LexicalIndex, name: str, model: str
 ) -> StoredCollection:
     """Create an empty collection in a partition of its own, so that no chunk is moved while it is stored."""
-    settings = {
-        "embedding": {"model": model, "dimensions": GivenVectors.dimensions},
-        "lexical": {"language": "english"},
-        "access": {"readers": [EVERYONE], "writers": [EVERYONE]},
-    }
-    collection = collection_pb2.Collection(collection_id=name, name=name)
-    json_format.ParseDict(settings, collection.settings)
-    await stores.collections.create(collection, "", "")
+    await create_collection(stores, name, model, {})
     async with transaction(pool) as connection:
         await move_collection(connection, lexical, name)
-    return await _found(stores, name)
-
-
-async def _found(stores: Stores, name: str) -> StoredCollection:
     found = await stores.collections.find(name)
     assert found is not None, "nobody deletes it"
     return found
-
-
-async def _store(stores: Stores, collection: StoredCollection, rows: Sequence[NewVersion]) -> float:
-    """Store as workers do, in concurrent transactions of a number of chunks; return the seconds."""
-    batches = batched(rows, max(TRANSACTION_CHUNKS // CHUNKS_PER_DOCUMENT, 1))
-
-    async def connection() -> None:
-        for batch in batches:
-            await stores.versions.store(collection, batch)
-
-    begun = time.perf_counter()
-    async with asyncio.TaskGroup() as tasks:
-        for _ in range(STORING_CONNECTIONS):
-            tasks.create_task(connection())
-    return time.perf_counter() - begun
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,24 +7,22 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import batched
 from pathlib import Path
 from typing import IO, Any, Final
 
 import numpy as np
-from google.protobuf import json_format
-from groundline.v1 import collection_pb2, job_pb2
+from groundline.v1 import job_pb2
 from groundline_database import Pool, acquire, keep_session, open_pool, register_vectors
 from groundline_embedding import EmbeddingSettings, create_embedder
 from groundline_embedding.local import models
 from groundline_embedding.local.embedder import batches_by_length
 from groundline_extraction.documents import GivenDocument
 from groundline_indexing.chunks import CHUNK_COLUMNS, Destination, chunk_records
-from groundline_indexing.collections import EVERYONE, StoredCollection
+from groundline_indexing.collections import StoredCollection
 from groundline_indexing.imports.loading import import_files
 from groundline_indexing.imports.records import ImportProgress
 from groundline_indexing.partitions import chunk_table
@@ -39,19 +37,18 @@ from groundline_ingestor.adapters.postgres.stores import stores_on
 from groundline_ingestor.domain.jobs import has_ended
 from groundline_ingestor.domain.work import NewVersion
 from groundline_ingestor.migrate import migrate
-from groundline_ingestor.service.worker.pipeline import STORING_CONNECTIONS, TRANSACTION_CHUNKS
 from groundline_ingestor.settings import IngestorSettings, MigrationSettings
 from groundline_lexical import LexicalIndex, detect_lexical_index
 from groundline_runtime.paging import PageTokens
 from pydantic import SecretStr
 
 from groundline_benchmarks.ingest.corpus import (
-    CHUNKS_PER_DOCUMENT,
     GivenVectors,
     documents,
     large_text,
     texts_of_words,
 )
+from groundline_benchmarks.ingest.storing import create_collection, seconds_of, store
 from groundline_benchmarks.measuring.databases import Databases, database_server
 from groundline_benchmarks.measuring.running import MeasurementError, Report
 from groundline_benchmarks.measuring.suite import working_directory
@@ -152,19 +149,19 @@ class _Bench:
 
         self._report(f"COPY of {count} chunks and building the indexes")
         floor = _Floor(self._pool, self._lexical)
-        copied = await _seconds(lambda: floor.copy(rows))
-        built = await _seconds(floor.build_indexes)
+        copied = await seconds_of(lambda: floor.copy(rows))
+        built = await seconds_of(floor.build_indexes)
         self._report(f"COPY of {added} chunks into live indexes")
-        copied_live = await _seconds(lambda: floor.copy(more))
+        copied_live = await seconds_of(lambda: floor.copy(more))
         await floor.drop()
 
         self._report(f"storing {count} chunks")
         collection = await self._collection("storing", GivenVectors.model)
-        stored = await _seconds(lambda: self._store(collection, rows))
-        indexed = await _seconds(indexes.build_due)
+        stored = await seconds_of(lambda: store(self._stores, collection, rows))
+        indexed = await seconds_of(indexes.build_due)
         await self._require(collection, count, indexed=True)
         self._report(f"storing {added} chunks into live indexes")
-        stored_live = await _seconds(lambda: self._store(collection, more))
+        stored_live = await seconds_of(lambda: store(self._stores, collection, more))
         await self._require(collection, count + added, indexed=True)
         await self._stores.collections.delete("storing")
 
@@ -188,18 +185,6 @@ class _Bench:
             Measure("ingested, both indexes ready", ready, unit, beside, raw),
             Measure("ingested, searchable (vectors exactly)", ingested, unit, beside, raw),
         ]  # fmt: skip
-
-    async def _store(self, collection: StoredCollection, rows: Sequence[NewVersion]) -> None:
-        """Store as workers do, in concurrent transactions of a number of chunks."""
-        batches = batched(rows, max(TRANSACTION_CHUNKS // CHUNKS_PER_DOCUMENT, 1))
-
-        async def connection() -> None:
-            for batch in batches:
-                await self._stores.versions.store(collection, batch)
-
-        async with asyncio.TaskGroup() as tasks:
-            for _ in range(STORING_CONNECTIONS):
-                tasks.create_task(connection())
 
     async def _import(self, rows: Sequence[NewVersion]) -> Mapping[int, tuple[float, float]]:
         """Import by each number of processes; return the seconds until all were loaded, and until they were
@@ -267,16 +252,16 @@ class _Bench:
 
             # Before and after, since other work on the machine would count for one side only.
             self._report(f"the model alone on {count} texts")
-            alone = await _seconds(lambda: asyncio.to_thread(bare.run, batches))
+            alone = await seconds_of(lambda: asyncio.to_thread(bare.run, batches))
             self._report(f"ingesting {count} texts with the model")
             collection = await self._collection("model", embedder.model)
             _, worker = wire_on(settings, self._stores, embedder, sandbox, PageTokens(bytes(32)))
             given = [GivenDocument(text, uri=f"{number}.txt") for number, text in enumerate(inputs)]
             async with working(worker, settings):
-                ours = await _seconds(lambda: self._work_off(collection, given, worker.wake))
+                ours = await seconds_of(lambda: self._work_off(collection, given, worker.wake))
             await self._require(collection, count, indexed=None)
             self._report(f"the model alone on {count} texts, again")
-            alone = (alone + await _seconds(lambda: asyncio.to_thread(bare.run, batches))) / 2
+            alone = (alone + await seconds_of(lambda: asyncio.to_thread(bare.run, batches))) / 2
         await self._stores.collections.delete("model")
         beside = f"onnxruntime alone, {bare.threads} batches at a time, the same tokens by length"
         return [Measure("ingested with local MiniLM", count / ours, "chunks/s", beside, count / alone)]
@@ -323,15 +308,7 @@ class _Bench:
     async def _collection(
         self, name: str, model: str, settings: Mapping[str, Any] = _UNCUT
     ) -> StoredCollection:
-        new = collection_pb2.Collection(collection_id=name, name=name)
-        json_format.ParseDict(dict(settings), new.settings)
-        new.settings.embedding.model, new.settings.embedding.dimensions = model, DIMENSIONS
-        new.settings.lexical.language = "english"
-        everyone = [EVERYONE]
-        new.settings.access.CopyFrom(
-            collection_pb2.AccessSettings(readers=everyone, writers=everyone, admins=everyone)
-        )
-        return await self._stores.collections.create(new, "", "")
+        return await create_collection(self._stores, name, model, settings)
 
     async def _hand_in(
         self, collection: StoredCollection, inputs: Sequence[GivenDocument]
@@ -463,9 +440,3 @@ class _BareModel:
         with ThreadPoolExecutor(self.threads) as executor:
             for _ in executor.map(lambda batch: self._session.run(None, batch), batches):
                 pass
-
-
-async def _seconds(work: Callable[[], Coroutine[Any, Any, object]]) -> float:
-    begun = time.perf_counter()
-    await work()
-    return time.perf_counter() - begun
