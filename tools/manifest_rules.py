@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Any, Final, get_args
+from typing import Any, Final, NamedTuple, get_args
 from unittest.mock import patch
 from urllib.parse import urlsplit
 
@@ -43,7 +43,7 @@ OUTSIDE: Final[Mapping[str, str]] = {
 }
 """Settings with an address outside, and the component whose policies let their processes go there."""
 
-INSIDE: Final = re.compile(r"(?:read_)?database_url|otlp_endpoint|weaviate\..+|admin_address")
+INSIDE: Final = re.compile(r"(?:read_)?database_url|otlp_endpoint|weaviate\..+|admin_address|public_url")
 """Settings with an address of the suite itself, beside those of its services."""
 
 WORKERS: Final = "ingestor-worker"
@@ -105,6 +105,15 @@ PROCESSES: Final[Mapping[str, Process]] = {
 }
 
 
+class Setting(NamedTuple):
+    """A setting of a program."""
+
+    name: str
+    """Name, dotted within groups."""
+    variables: Sequence[str]
+    types: Sequence[type]
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """A workload that runs a program of ours, with the settings that it reads there."""
@@ -158,21 +167,18 @@ def environment(manifests: Manifests, container: Node) -> tuple[dict[str, str], 
     return found, problems
 
 
-def variables(settings: type[Settings]) -> set[str]:
-    """Return every environment variable that the settings are read from."""
-    found: set[str] = set()
-
-    def add(names: Sequence[str], annotation: Any) -> None:
-        found.update(names)
-        # A group may be optional: one of a union's members.
-        for each in (annotation, *get_args(annotation)):
-            if isinstance(each, type) and issubclass(each, BaseModel):
-                for inner, field in each.model_fields.items():
-                    add([f"{name}__{inner.upper()}" for name in names], field.annotation)
-
-    for name, field in settings.model_fields.items():
-        add(settings.variable_names(name), field.annotation)
-    return found
+def settings_of(group: type[BaseModel], within: str = "", names: Sequence[str] = ()) -> Iterator[Setting]:
+    """Yield every setting, those of groups included."""
+    for name, field in group.model_fields.items():
+        variables: Sequence[str] = [f"{one}__{name.upper()}" for one in names]
+        if issubclass(group, Settings):
+            variables = group.variable_names(name)
+        # A group may be optional, or one of a list.
+        types = [one for one in (field.annotation, *get_args(field.annotation)) if isinstance(one, type)]
+        yield Setting(f"{within}{name}", variables, types)
+        for one in types:
+            if issubclass(one, BaseModel):
+                yield from settings_of(one, f"{within}{name}.", variables)
 
 
 @cache
@@ -187,7 +193,8 @@ def _load(kind: type[Settings], values: frozenset[tuple[str, str]]) -> Settings 
 
 def read(process: Process, values: Mapping[str, str]) -> tuple[Settings | None, list[str]]:
     """Return the settings that the process reads in that environment, and what is wrong with it."""
-    unknown = sorted(values.keys() - variables(process.settings) - FOREIGN_VARIABLES)
+    known = {variable for one in settings_of(process.settings) for variable in one.variables}
+    unknown = sorted(values.keys() - known - FOREIGN_VARIABLES)
     problems = [f"{name} is not a setting of {process.settings.service_name()}" for name in unknown]
     loaded = _load(process.settings, frozenset(values.items()))
     return (None, [*problems, loaded]) if isinstance(loaded, str) else (loaded, problems)
@@ -327,20 +334,14 @@ def network_edges_are_channels(manifests: Manifests, parts: Sequence[Part]) -> I
 
 
 def outside(process: Process) -> set[str]:
-    """Return the settings by which the process opens connections to the outside, dotted within groups."""
-
-    def names(settings: type[BaseModel], prefix: str) -> Iterator[str]:
-        for name, field in settings.model_fields.items():
-            # A group may be optional, or one of a list.
-            groups = [one for one in (field.annotation, *get_args(field.annotation)) if isinstance(one, type)]
-            inner = [one for one in groups if issubclass(one, BaseModel)]
-            for group in inner:
-                yield from names(group, f"{prefix}{name}.")
-            if not inner and (_PLACE.fullmatch(name) or AnyHttpUrl in groups):
-                yield prefix + name
-
-    found = names(process.settings, "")
-    return {one for one in found if not INSIDE.fullmatch(one) and not _ADDRESS.fullmatch(one)}
+    """Return the settings by which the process opens connections to the outside."""
+    return {
+        one.name
+        for one in settings_of(process.settings)
+        if (_PLACE.fullmatch(one.name) or AnyHttpUrl in one.types)
+        and not INSIDE.fullmatch(one.name)
+        and not _ADDRESS.fullmatch(one.name)
+    }
 
 
 def optional_edges_have_components(components: Mapping[str, Manifests]) -> Iterator[str]:
@@ -423,27 +424,10 @@ def drains_last_long_enough(manifests: Manifests, parts: Sequence[Part]) -> Iter
         )
         grace = getattr(part.settings, "shutdown_grace_seconds", float(limit))
         needed = float(before) + grace + getattr(part.settings, "drain_seconds", 0.0)
-        if not float(before):
-            yield f"{part.name}: no preStop, so requests still arrive while it drains"
         if grace < longest.get(part.name, 0):
             yield f"{part.name}: waits {grace:g} s for requests that may take {longest[part.name]:g} s"
         if (granted := part.pod.get("terminationGracePeriodSeconds", 30)) < needed:
             yield f"{part.name}: killed after {granted} s, but may need {needed:g} s to drain"
-
-
-def secrets_stay_secret(manifests: Manifests, parts: Sequence[Part]) -> Iterator[str]:
-    configured = {name: "" for one in manifests.of("ConfigMap") for name in one["data"]}
-    for part in parts:
-        plain = {one["name"]: one["value"] for one in part.server.get("env", []) if "value" in one}
-        for field, info in part.process.settings.model_fields.items():
-            if "SecretStr" in repr(info.annotation) or field == "api_keys":
-                for name in part.process.settings.variable_names(field):
-                    # An address of hosts alone is not secret.
-                    if not re.fullmatch(r"\w+://[^@]*", (plain | configured).get(name, "none://")):
-                        yield f"{part.name}: {name} is a secret, not for a ConfigMap or a plain value"
-    yield from (
-        f"Secret {one['metadata']['name']}: a secret in the repository" for one in manifests.of("Secret")
-    )
 
 
 RULES: Final = (
@@ -451,14 +435,15 @@ RULES: Final = (
     answers_where_it_is_asked,
     drains_last_long_enough,
     network_edges_are_channels,
-    secrets_stay_secret,
     the_database_serves_all,
 )
 
 
 def all_problems(manifests: Manifests) -> list[str]:
     """Return what the rules say of a target."""
-    parts, problems = [], []
+    parts: list[Part] = []
+    secrets = (one["metadata"]["name"] for one in manifests.of("Secret"))
+    problems = [f"Secret {name}: a secret in the repository" for name in secrets]
     for workload in manifests.of("Deployment", "StatefulSet", "Job", "CronJob"):
         name, containers = workload["metadata"]["name"], pod(workload)["containers"]
         for container in containers:

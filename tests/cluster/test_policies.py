@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import re
 from collections.abc import Callable
 
 import manifests as tool
@@ -69,6 +70,28 @@ REFUSED: dict[str, tuple[str, str, str, Break, str]] = {
     "another's image without its digest": (
         "production", "Deployment", "otel-collector",
         lambda m: server(m).update(image="otel/opentelemetry-collector-contrib:0.148.0"), "neither a release",
+    ),
+    "a password in a plain value": (
+        "production", "Deployment", "retriever",
+        lambda m: server(m)["env"].append({"name": "A", "value": "postgresql://groundline:changeme@db/groundline"}),
+        "has a secret as a plain value",
+    ),
+    "a key in a plain value": (
+        "production", "Deployment", "generator",
+        lambda m: server(m).update(env=[{"name": "GROUNDLINE_GENERATOR_GEMINI_API_KEY", "value": "a"}]),
+        "has a secret as a plain value",
+    ),
+    "a password in a ConfigMap": (
+        "production", "ConfigMap", "retriever",
+        lambda m: m["data"].update(A="postgresql://groundline:changeme@db/groundline"), "holds a secret",
+    ),
+    "a key in a ConfigMap": (
+        "production", "ConfigMap", "retriever",
+        lambda m: m["data"].update(GROUNDLINE_GENERATOR_GEMINI_API_KEY="a"), "holds a secret",
+    ),
+    "no time until the last requests have arrived": (
+        "production", "Deployment", "retriever",
+        lambda m: server(m).pop("lifecycle"), "set lifecycle.preStop",
     ),
     "an account that hands out its token": (
         "production", "ServiceAccount", "retriever",
@@ -171,7 +194,11 @@ async def test_what_is_broken_is_refused(
     broken: str, cluster: Cluster, rendered: dict[str, list[Node]]
 ) -> None:
     target, kind, name, break_it, expected = REFUSED[broken]
-    [found] = [one for one in rendered[target] if (one["kind"], one["metadata"]["name"]) == (kind, name)]
+    # A ConfigMap's name ends in a hash of what it holds.
+    named = re.compile(rf"{name}(-[a-z0-9]{{10}})?")
+    [found] = [
+        one for one in rendered[target] if one["kind"] == kind and named.fullmatch(one["metadata"]["name"])
+    ]
     document = copy.deepcopy(found)
     # As restricted, and empty: nothing is merged with what is there.
     document["metadata"]["namespace"] = EMPTY["dev" if target == "small database" else "production"]
