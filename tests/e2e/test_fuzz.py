@@ -44,6 +44,9 @@ UNEXPECTED: Final = (
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.DEADLINE_EXCEEDED,
 )
+# Said by gRPC's asyncio client itself, where a service has refused a stream before its message was sent; the
+# refusal's own status is lost.
+CLIENTS_OWN: Final = "Internal error from Core"
 TEXTS: Final = (
     "",
     " ",
@@ -351,7 +354,7 @@ async def test_a_service_fails_at_nothing_that_it_is_sent(stack: Stack, known: K
                 statuses["OK"] += 1
             except grpc.aio.AioRpcError as error:
                 statuses[error.code().name] += 1
-                if error.code() in UNEXPECTED:
+                if error.code() in UNEXPECTED and error.details() != CLIENTS_OWN:
                     unexpected.append(f"{number} {method.name}: {error.code().name} {error.details()}")
 
         await sent_half_by_half(

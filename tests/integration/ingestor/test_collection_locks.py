@@ -9,6 +9,7 @@ from groundline_database import Connection, Pool, acquire
 from groundline_extraction.documents import GivenDocument
 from groundline_indexing.collections import StoredCollection
 from groundline_indexing.documents import HandedIn
+from groundline_indexing.partitions import chunk_table
 from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_tests.ingestor.messages import a_collection, a_version
 
@@ -107,3 +108,18 @@ async def test_a_source_that_is_due_waits_until_its_collection_is_free(
         await deleting.execute("SELECT FROM collections WHERE collection_id = 'locked' FOR UPDATE")
         assert await stores.sources.enqueue_due() == []
     assert len(await stores.sources.enqueue_due()) == 1
+
+
+async def test_a_reindex_ends_when_its_collection_is_free(
+    pool: Pool, stores: Stores, collection: StoredCollection
+) -> None:
+    job_id = await stores.reindex.begin(collection, collection.settings, "")
+    async with acquire(pool) as deleting, acquire(pool) as looking:
+        partition_id = await looking.fetchval("SELECT partition_id FROM ingestion_jobs")
+        async with deleting.transaction():
+            await deleting.execute("SELECT FROM collections WHERE collection_id = 'locked' FOR UPDATE")
+            settling = asyncio.create_task(stores.reindex.settle(60))
+            await something_waits(looking)
+            await deleting.execute("SELECT FROM ingestion_jobs FOR UPDATE NOWAIT")
+            await deleting.execute(f"LOCK TABLE {chunk_table(partition_id)} NOWAIT")
+        assert await settling == [job_id]

@@ -239,21 +239,35 @@ class PostgresReindex:
         async with acquire(self._pool) as connection:
             jobs = await connection.fetch(
                 f"""
-                SELECT job_id FROM ingestion_jobs j WHERE kind = 'reindex' AND end_time IS NULL
-                  AND NOT EXISTS (
-                      SELECT FROM ingestion_items i WHERE i.job_id = j.job_id AND i.{PENDING}
-                  )
+                SELECT job_id, collection_id, partition_id FROM ingestion_jobs j
+                WHERE kind = 'reindex' AND end_time IS NULL AND NOT EXISTS (
+                    SELECT FROM ingestion_items i WHERE i.job_id = j.job_id AND i.{PENDING}
+                )
                 """
             )
-        ended = [
-            str(job["job_id"]) for job in jobs if await self._settle_job(str(job["job_id"]), grace_seconds)
-        ]
+        ended = [str(job["job_id"]) for job in jobs if await self._settle_job(job, grace_seconds)]
         await self._drop_replaced()
         return ended
 
-    async def _settle_job(self, job_id: str, grace_seconds: float) -> bool:
-        """Do the next step of a job; return whether it has ended."""
+    async def _settle_job(self, found: asyncpg.Record, grace_seconds: float) -> bool:
+        """Do the next step of a job that was found; return whether it has ended.
+
+        Locks are taken in the order in which a deletion of the collection takes them: the collection, its
+        jobs, its partitions. So a partition is read before the transaction, which would hold it locked.
+        """
+        job_id, collection_id = str(found["job_id"]), found["collection_id"]
+        partition_id = found["partition_id"]
+        async with acquire(self._pool) as connection:
+            # It is built while others still write.
+            is_index_due = await is_vector_index_due(connection, partition_id) or await is_feed_behind(
+                connection, partition_id
+            )
         async with transaction(self._pool) as connection:
+            if not is_index_due:
+                # Waits for documents being stored; no other is stored from here to the end.
+                in_use = await connection.fetchval(
+                    "SELECT partition_id FROM collections WHERE collection_id = $1 FOR UPDATE", collection_id
+                )
             job = await connection.fetchrow(
                 f"""
                 SELECT j.*,
@@ -268,25 +282,14 @@ class PostgresReindex:
             )
             if job is None:  # another worker does it
                 return False
-            facts = {
-                "pending": job["pending"],
-                "failed": job["failed"],
-                # It is built while others still write.
-                "is_index_due": await is_vector_index_due(connection, job["partition_id"])
-                or await is_feed_behind(connection, job["partition_id"]),
-            }
+            facts = {"pending": job["pending"], "failed": job["failed"], "is_index_due": is_index_due}
             step = next_reindex_step(**facts, changed=None)
             if step is ReindexStep.COMPARE:
-                # Waits for documents being stored; no other is stored from here to the end.
-                in_use = await connection.fetchval(
-                    "SELECT partition_id FROM collections WHERE collection_id = $1 FOR UPDATE",
-                    job["collection_id"],
-                )
-                changed = await connection.fetch(_CHANGED, job["collection_id"], job["partition_id"])
+                changed = await connection.fetch(_CHANGED, collection_id, partition_id)
                 step = next_reindex_step(**facts, changed=len(changed))
             match step:
                 case ReindexStep.QUEUE_CHANGED:
-                    await self._queue_changed(connection, job_id, job["collection_id"], changed)
+                    await self._queue_changed(connection, job_id, collection_id, changed)
                 case ReindexStep.SWAP:
                     await self._swap(connection, job, in_use, grace_seconds)
                     await self._end(connection, job_id, "done")
