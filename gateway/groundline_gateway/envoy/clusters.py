@@ -20,6 +20,9 @@ REFLECTION: Final = "reflection"
 ANY_REPLICA_PERCENT: Final = 1.0
 # Factor by which a healthy service without traffic is checked less often.
 _UNUSED_FACTOR: Final = 2.5
+# Window of an answer, and, though its name does not say so, how much of a request may wait for
+# the service; 16 MiB by default.
+_STREAM_BUFFER_BYTES: Final = 256 << 10
 
 
 def service_cluster(name: str, settings: GatewaySettings) -> Node:
@@ -142,7 +145,8 @@ def _url_cluster(name: str, endpoint: AnyHttpUrl, settings: GatewaySettings) -> 
 
 
 def _cluster(name: str, addresses: Sequence[str], settings: GatewaySettings) -> Node:
-    http2: Node = {"explicit_http_config": {"http2_protocol_options": {}}}
+    buffers = {"initial_stream_window_size": _STREAM_BUFFER_BYTES}
+    http2: Node = {"explicit_http_config": {"http2_protocol_options": buffers}}
     options = "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
     return {
         "name": name,

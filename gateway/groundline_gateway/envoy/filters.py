@@ -18,9 +18,11 @@ from groundline_gateway.keys import Holder, key_hash
 from groundline_gateway.scopes import REQUIRED, Scope
 from groundline_gateway.settings import GatewaySettings
 
-# An upload holds up to 3.5 MiB in the buffers of both sides while its service does not read: of one client
-# that would be 700 MiB in two threads, with the settings' defaults.
-_UPLOAD_WEIGHT: Final = 4
+# An upload holds up to .75 MiB in the buffers of both sides while its service does not read.
+_UPLOAD_BYTES: Final = 1 << 20
+# Share of the heap for the requests of all clients that bring documents; from three quarters on, Envoy resets
+# whose they are.
+_DOCUMENTS_SHARE: Final = 0.6
 # A stream of reflection holds one of 100 places of all clients: it counts as an eighth of a client's
 # requests, and ends when it asks nothing.
 _REFLECTION_SHARE: Final = 1 / 8
@@ -30,7 +32,11 @@ def fill_filters(filters: dict[str, Node], exposed: Sequence[Endpoint], settings
     filters["health_check"]["cluster_min_healthy_percentages"] = {
         name: {"value": ANY_REPLICA_PERCENT} for name in (*SERVICES, BRIDGE)
     }
-    weight = math.ceil(settings.max_document_request_bytes / settings.max_request_bytes)
+    documents, upload = (
+        math.ceil(size / settings.max_request_bytes)
+        for size in (settings.max_document_request_bytes, _UPLOAD_BYTES)
+    )
+    room = _DOCUMENTS_SHARE * settings.max_heap_bytes / settings.worker_threads
     filters["identity"]["default_source_code"]["inline_string"] = (
         resource("envoy/sha256.lua")
         + lua.constants(
@@ -45,10 +51,11 @@ def fill_filters(filters: dict[str, Node], exposed: Sequence[Endpoint], settings
             },
             MAX_UNDER_WAY=settings.max_concurrent_requests,
             WEIGHTS={
-                **dict.fromkeys(sorted(BRINGS_DOCUMENTS), weight),
-                **{each.name: _UPLOAD_WEIGHT for each in exposed if each.is_upload},
+                **dict.fromkeys(sorted(BRINGS_DOCUMENTS), documents),
+                **{each.name: upload for each in exposed if each.is_upload},
                 "Reflection": math.ceil(settings.max_concurrent_requests * _REFLECTION_SHARE),
             },
+            MAX_HEAVY=int(room / settings.max_request_bytes),
             MAX_WRONG_KEYS=settings.max_wrong_keys_per_minute,
         )
         + resource("envoy/identity.lua")

@@ -3,46 +3,65 @@
 -- A token instead of a key has been checked by Envoy, which leaves its claims as metadata.
 -- Before this text stand sha256.lua, CLAIMS (for each issuer which claims say what), SCOPES (for each route the scopes of which a caller needs one), MAX_UNDER_WAY
 -- (requests of a client at once), WEIGHTS (how many a request of a route counts as, where it is not one, for the memory
--- that it may take) and MAX_WRONG_KEYS (of an address in a minute).
+-- that it may take), MAX_HEAVY (the sum of such requests of all clients) and MAX_WRONG_KEYS (of an address in a minute).
 -- Each worker thread has this script, and counts, for itself.
 
--- For each client, the coroutines of its requests with their weights, and their sum when last counted. Envoy keeps a request's
--- coroutine until the request is over, however it ends; then it is garbage, and gone from the table.
+-- For each client, the coroutines of its requests with their weights, and when last counted their sum and that of the heavy
+-- ones, and the latter of all clients. Envoy keeps a request's coroutine until the request is over, however it ends; then it is
+-- garbage, and gone from the table.
 local clients = {}
+local heavy = 0
 local new_clients = 0
 local MAX_NEW_CLIENTS = 1000
 
+local function add(requests, weight)
+  requests.weight = requests.weight + weight
+  if weight > 1 then
+    heavy = heavy + weight
+    requests.heavy = requests.heavy + weight
+  end
+end
+
 local function count_again()
   collectgarbage()
+  heavy, new_clients = 0, 0
   for client, requests in pairs(clients) do
-    requests.weight = 0
+    requests.weight, requests.heavy = 0, 0
     for _, weight in pairs(requests.started) do
-      requests.weight = requests.weight + weight
+      add(requests, weight)
     end
     if requests.weight == 0 then
       clients[client] = nil
     end
   end
-  new_clients = 0
+end
+
+-- However heavy, one of a client may always begin. Of heavy ones it has at most as much as it leaves to the others, so that
+-- those who come find something left.
+local function has_room(requests, weight)
+  if requests == nil or requests.weight == 0 then
+    return true
+  end
+  return requests.weight + weight <= MAX_UNDER_WAY
+    and (weight == 1 or requests.heavy + weight <= MAX_HEAVY - heavy)
 end
 
 local function may_begin(client, route)
   local requests, weight = clients[client], WEIGHTS[route] or 1
-  if new_clients >= MAX_NEW_CLIENTS or (requests and requests.weight + weight > MAX_UNDER_WAY) then
+  if new_clients >= MAX_NEW_CLIENTS or not has_room(requests, weight) then
     count_again()
     requests = clients[client]
   end
   if requests == nil then
-    requests = {started = setmetatable({}, {__mode = "k"}), weight = 0}
+    requests = {started = setmetatable({}, {__mode = "k"}), weight = 0, heavy = 0}
     clients[client] = requests
     new_clients = new_clients + 1
   end
-  -- However heavy, one may always begin.
-  if requests.weight > 0 and requests.weight + weight > MAX_UNDER_WAY then
+  if not has_room(requests, weight) then
     return false
   end
   requests.started[coroutine.running()] = weight
-  requests.weight = requests.weight + weight
+  add(requests, weight)
   return true
 end
 

@@ -55,6 +55,8 @@ _TAKES_WHOLE_DOCUMENTS: Final = BRINGS_DOCUMENTS | {
     "DeleteDocuments",
     "DeleteSource",
 }
+# The filters of an answer's way allow 16 MiB, and Envoy has one limit for both ways.
+_KEPT_OF_UPLOAD_BYTES: Final = 64 << 10
 # Originals come from anyone: they must not be rendered on the gateway's own origin.
 _DOWNLOAD_HEADERS: Final = {"content-security-policy": "default-src 'none'; sandbox"}
 # Both versions of reflection have the same messages.
@@ -116,7 +118,9 @@ def call_route(endpoint: Endpoint, match: Node, settings: GatewaySettings) -> No
             else {}
         )
     if endpoint.is_upload:
-        # A body is passed on as it arrives, and the service refuses one that is too large.
+        # A body is passed on as it arrives, and the service refuses one that is too large. Until it has been
+        # answered, as much of it is kept for another attempt.
+        route["request_body_buffer_limit"] = _KEPT_OF_UPLOAD_BYTES
         override(route, "buffer", {"@type": _BUFFER_PER_ROUTE, "disabled": True})
     elif endpoint.name in BRINGS_DOCUMENTS:
         limit = {"max_request_bytes": settings.max_document_request_bytes}

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import psutil
 import pytest
+from groundline.v1 import ingestor_service_pb2
 
 ALICE, BOB = "alice-key-0123456789", "bob-key-0123456789"
 MIB = 1 << 20
@@ -100,6 +101,62 @@ async def test_an_upload_counts_as_several_requests(upstream: Any, launch: Any) 
         go_on.set()
 
     assert refused.json()["details"][0]["reason"] == "RATE_LIMITED"
+
+
+async def test_uploads_of_several_keys_leave_memory_for_anothers(upstream: Any, launch: Any) -> None:
+    """96 MiB of unfinished uploads meet a gateway that may use 64."""
+
+    async def receive(requests: Any, _context: Any) -> Any:
+        async for _ in requests:
+            pass
+        return ingestor_service_pb2.UploadDocumentResponse()
+
+    async def upload_without_an_end(gateway: Any, key: str, stack: AsyncExitStack) -> None:
+        _, writer = await stack.enter_async_context(connection(gateway))
+        with suppress(OSError):
+            head = unfinished("/api/collections/c/documents:upload?uri=a", 9 * MIB, 0)
+            writer.write(head.replace(ALICE.encode(), key.encode()))
+            for _ in range(8):
+                writer.write(b"x" * MIB)
+                await writer.drain()
+
+    upstream.on("UploadDocument", receive)
+    strangers = [f"stranger-key-012345678{number}" for number in range(3)]
+    keys = [{"key": key, "client": key, "principals": [f"user:{key}"]} for key in (BOB, *strangers)]
+    settings = {"api_keys": keys, "max_heap_bytes": 64 * MIB, "max_concurrent_requests": 64}
+    async with launch(**settings) as gateway, AsyncExitStack() as stack, asyncio.timeout(60):
+        await gateway.becomes(200)
+        bob = await stack.enter_async_context(gateway.client(BOB))
+        await asyncio.gather(
+            *(upload_without_an_end(gateway, key, stack) for key in strangers for _ in range(4))
+        )
+        uploaded = await bob.post("/api/collections/c/documents:upload?uri=b", content=b"x" * MIB)
+
+    assert uploaded.status_code == 200
+
+
+async def test_documents_of_several_keys_leave_some_to_each(upstream: Any, launch: Any) -> None:
+    """Nine documents of 4 MiB are what a gateway takes at once that may use 64 MiB."""
+    strangers = [f"stranger-key-012345678{number}" for number in range(4)]
+    keys = [{"key": key, "client": key, "principals": [f"user:{key}"]} for key in strangers]
+    settings = {"api_keys": keys, "max_heap_bytes": 64 * MIB, "max_concurrent_requests": 10_000}
+    async with launch(**settings) as gateway, AsyncExitStack() as stack, asyncio.timeout(60):
+        await gateway.becomes(200)
+        taken = []
+        for key, refused in zip(strangers, (3, 6, 7, 7), strict=True):
+            answers = []
+            for _ in range(8):
+                reader, writer = await stack.enter_async_context(connection(gateway))
+                head = unfinished("/api/collections/c/documents", 4 * MIB, 1)
+                writer.write(head.replace(ALICE.encode(), key.encode()))
+                answers.append(asyncio.create_task(reader.readline()))
+            for answer in islice(asyncio.as_completed(answers), refused):
+                assert await answer == b"HTTP/1.1 429 Too Many Requests\r\n"
+            taken.append(sum(not answer.done() for answer in answers))
+            for answer in answers:
+                answer.cancel()
+
+    assert taken == [5, 2, 1, 1]
 
 
 async def test_requests_of_one_client_at_once_are_bounded_however_they_end(
