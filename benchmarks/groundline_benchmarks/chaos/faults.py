@@ -170,7 +170,9 @@ async def _postgres_crashes(rig: Rig) -> AsyncIterator[None]:
     """Kill a backend, whereupon PostgreSQL ends all others and recovers from its log."""
     for process in _postgres(rig)[1:]:
         with suppress(psutil.NoSuchProcess, ProcessLookupError):
-            if any("groundline" in word and "idle" in word for word in process.cmdline()):
+            # Whether a title comes in one piece or in words depends on how long it is.
+            title = " ".join(process.cmdline())
+            if "groundline" in title and "idle" in title:
                 process.kill()
                 break
     yield
