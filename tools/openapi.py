@@ -1,5 +1,7 @@
 """Make the OpenAPI document of the gateway's API from protos/: addresses, messages, limits, errors.
 
+What the contract does not know (the bridge's addresses, the gateway's own) is in openapi_bridged.json.
+
 openapi.py write    write it
 openapi.py check    fail when it is stale
 
@@ -10,7 +12,7 @@ import json
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from inspect import cleandoc
 from typing import Any, Final
 
@@ -19,6 +21,7 @@ from generated import write_or_check
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, MethodDescriptor
 from google.protobuf.descriptor_pb2 import MethodOptions
 from groundline.v1 import chat_pb2, error_pb2, limits_pb2
+from groundline_gateway.bridged import BRIDGED
 from groundline_gateway.descriptors import exposed_services
 from groundline_gateway.endpoints import Endpoint, endpoints
 from groundline_gateway.scopes import REQUIRED
@@ -30,6 +33,9 @@ from project import ROOT
 
 DOCUMENT: Final = ROOT / "gateway/groundline_gateway/page/openapi.json"
 """File in the gateway's package, which serves it; docs/reference has a link to it."""
+
+_OVERLAY: Final = ROOT / "tools/openapi_bridged.json"
+_BRIDGED: Final = {bridged.name: bridged for bridged in BRIDGED}
 
 type Json = dict[str, Any]
 
@@ -64,6 +70,21 @@ _COMMON: Final[Mapping[int, tuple[str, str]]] = {
     504: ("DeadlineExceeded", "It was not finished in time."),
 }
 _BODY_TOO_LARGE: Final = (413, ("BodyTooLarge", "The body is larger than the limit for this address."))
+
+# Errors at the bridge's addresses, in the words of their protocols.
+_BRIDGED_ERRORS: Final[Json] = {
+    "OpenAiError": {
+        "description": "An error in the OpenAI API's shape.",
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/OpenAiError"}}},
+    },
+    "McpError": {
+        "description": "An error of JSON-RPC, or one of the gateway.",
+        "content": {
+            "application/json": {"schema": {"type": "object"}},
+            "text/plain": {"schema": {"type": "string"}},
+        },
+    },
+}
 
 _SCALARS: Final[Mapping[int, Json]] = {
     FieldDescriptor.TYPE_STRING: {"type": "string"},
@@ -101,6 +122,10 @@ class OpenApiBuilder:
         paths: dict[str, Json] = defaultdict(dict)
         for endpoint in self._endpoints:
             paths[_path(endpoint)][endpoint.verb.lower()] = self._operation(endpoint)
+        overlay = json.loads(_OVERLAY.read_text(encoding="utf-8"))
+        for path, item in overlay["paths"].items():
+            paths[path] = {verb: _overlaid(operation) for verb, operation in item.items()}
+        self._schemas |= overlay["schemas"]
         self._add_errors()
         return {
             "openapi": "3.1.1",
@@ -115,14 +140,16 @@ class OpenApiBuilder:
             "tags": [
                 {"name": _tag(service.name), "description": self._comments.markdown(service.full_name)}
                 for service in exposed_services()
-            ],
+            ]
+            + overlay["tags"],
             "paths": dict(sorted(paths.items())),
             "components": {
                 "schemas": dict(sorted(self._schemas.items())),
                 "responses": {
                     name: _error_response(status, description)
                     for status, (name, description) in (*_COMMON.items(), _BODY_TOO_LARGE)
-                },
+                }
+                | _BRIDGED_ERRORS,
                 "securitySchemes": {
                     "apiKey": {"type": "apiKey", "in": "header", "name": "x-api-key"},
                     "bearer": {
@@ -137,14 +164,14 @@ class OpenApiBuilder:
     def _operation(self, endpoint: Endpoint) -> Json:
         method = endpoint.method
         text = self._comments.markdown(method.full_name)
-        scopes = sorted(REQUIRED[endpoint.name])
+        scopes = REQUIRED[endpoint.name]
         level = MethodOptions.IdempotencyLevel.Name(method.GetOptions().idempotency_level)
         operation: Json = {
             "operationId": endpoint.name,
             "tags": [_tag(method.containing_service.name)],
             "summary": re.split(r"(?<=[a-z0-9])[.:;](?:\s|$)", text, maxsplit=1)[0],
             "description": text,
-            "security": [{scheme: [str(scope)]} for scheme in ("apiKey", "bearer") for scope in scopes],
+            "security": _security(scopes),
             "x-idempotency-level": level,
         }
         if parameters := [*self._parameters(endpoint)]:
@@ -365,6 +392,26 @@ class OpenApiBuilder:
                 ["retryDelay"],
             ),
         }
+
+
+def _security(scopes: Iterable[str]) -> list[Json]:
+    return [{scheme: [str(scope)]} for scheme in ("apiKey", "bearer") for scope in sorted(scopes)]
+
+
+def _overlaid(operation: Json) -> Json:
+    """Add to an operation of the overlay who may call it, and its errors."""
+    bridged = _BRIDGED.get(operation["operationId"])
+    if bridged is None:
+        return operation | {"security": []}
+    name, more = ("McpError", (405, 406, 415)) if bridged.path == "/mcp" else ("OpenAiError", (404,))
+    errors = {
+        str(status): {"$ref": f"#/components/responses/{name}"}
+        for status in (*_COMMON, _BODY_TOO_LARGE[0], *more)
+    }
+    return operation | {
+        "security": _security(bridged.scopes),
+        "responses": dict(sorted((operation["responses"] | errors).items())),
+    }
 
 
 def _detail(name: str, description: str, properties: Json, required: list[str]) -> Json:

@@ -9,6 +9,7 @@ import openapi
 import pytest
 from google.api import annotations_pb2  # type: ignore[import-untyped]
 from groundline.v1 import error_pb2, ingestor_service_pb2, retriever_service_pb2
+from groundline_gateway.bridged import BRIDGED
 from groundline_runtime.errors import Code
 from groundline_tests.limit_cases import methods
 from openapi_spec_validator import OpenAPIV31SpecValidator
@@ -35,7 +36,12 @@ def bindings() -> Iterator[tuple[str, str, str]]:
                 yield verb, getattr(binding, verb), method.name
 
 
-def test_it_has_every_method_that_is_bound_to_http_and_nothing_else(document: Mapping[str, Any]) -> None:
+GATEWAYS = {("get", "/healthz", "GetHealth"), ("get", "/openapi.json", "GetOpenApiDocument")}
+
+
+def test_it_has_every_address_of_the_contract_the_bridge_and_the_gateway_and_no_other(
+    document: Mapping[str, Any],
+) -> None:
     def spelled(path: str) -> str:
         return re.sub(r"\{\w+\}", lambda name: name[0].replace("_", "").lower(), path)
 
@@ -44,7 +50,10 @@ def test_it_has_every_method_that_is_bound_to_http_and_nothing_else(document: Ma
         for path, item in document["paths"].items()
         for verb, operation in item.items()
     }
-    assert described == {(verb, spelled(path), name) for verb, path, name in bindings()}
+    bridged = {
+        ((each.verb or "POST").lower(), each.path.replace("[^/]+", "{model}"), each.name) for each in BRIDGED
+    }
+    assert described == {(verb, spelled(path), name) for verb, path, name in bindings()} | bridged | GATEWAYS
 
 
 def test_it_is_openapi_as_the_standard_has_it(document: Mapping[str, Any]) -> None:
