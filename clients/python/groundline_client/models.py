@@ -1953,6 +1953,8 @@ class Passage:
     """Near-duplicates that it stands for, best first."""
     adjacent_chunks: Sequence[Chunk] = ()
     """Chunks next to it in its document, in document order, where they were asked for."""
+    vector: Sequence[float] = ()
+    """The chunk's vector by the collection's embedding model, in half precision, where it was asked for."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -215,6 +215,7 @@ class Client:
         min_position: str = "",
         additional_queries: Sequence[str] = (),
         weak_similarity: float | None = None,
+        include_vectors: bool = False,
         timeout_seconds: float | None = None,
     ) -> SearchResponse:
         """Return passages for a query, best first, without an answer."""
@@ -226,6 +227,7 @@ class Client:
             min_position=min_position,
             additional_queries=additional_queries,
             weak_similarity=weak_similarity,
+            include_vectors=include_vectors,
         )
         return self._call(rpcs.SEARCH, request, timeout_seconds)
 

@@ -2459,6 +2459,11 @@ export interface SearchRequest {
    * words may find more. Not set: every hit is returned.
    */
   weakSimilarity?: number;
+  /**
+   * Whether each passage comes with its chunk's vector, read from the database beside the text. A vector of 384
+   * dimensions is 4 KB of JSON. Vectors of different models cannot be compared.
+   */
+  includeVectors: boolean;
 }
 
 /** A near-duplicate of a passage. */
@@ -2481,6 +2486,8 @@ export interface Passage {
   alternatives: Alternative[];
   /** Chunks next to it in its document, in document order, where they were asked for. */
   adjacentChunks: Chunk[];
+  /** The chunk's vector by the collection's embedding model, in half precision, where it was asked for. */
+  vector: number[];
 }
 
 /** Which rule removed a candidate. */

@@ -20,6 +20,8 @@ class Wanted:
     with_parents: bool = False
     """Whether to add the other chunks of each one's parent, where they were cut by
     CHUNKING_STRATEGY_PARENT_CHILD."""
+    with_vectors: bool = False
+    """Whether to read the vector of each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +34,17 @@ class FetchedChunk:
     adjacent: Sequence[passage_pb2.Chunk] = ()
     """Chunks next to it in its document, in document order, without what they share with it or with each
     other."""
+    vector: Sequence[float] = ()
+    """Vector of the chunk; empty unless wanted."""
 
 
-def wanted_for(ranked: Iterable[Ranked], adjacent_chunks: Mapping[str, int]) -> list[Wanted]:
+def wanted_for(
+    ranked: Iterable[Ranked], adjacent_chunks: Mapping[str, int], *, with_vectors: bool = False
+) -> list[Wanted]:
     """Return what to read for ranked chunks: themselves with their parents and adjacent chunks, and their
     duplicates.
 
-    `adjacent_chunks`: by collection how many come with each.
+    `adjacent_chunks`: by collection how many come with each. Duplicates come without vectors.
     """
     kept: dict[str, list[int]] = {}
     duplicates: dict[str, list[int]] = {}
@@ -47,7 +53,7 @@ def wanted_for(ranked: Iterable[Ranked], adjacent_chunks: Mapping[str, int]) -> 
         for duplicate in each.duplicates:
             duplicates.setdefault(duplicate.collection_id, []).append(duplicate.chunk_id)
     return [
-        Wanted(name, chunk_ids, adjacent_chunks.get(name, 0), with_parents=True)
+        Wanted(name, chunk_ids, adjacent_chunks.get(name, 0), with_parents=True, with_vectors=with_vectors)
         for name, chunk_ids in kept.items()
     ] + [Wanted(name, chunk_ids) for name, chunk_ids in duplicates.items()]
 
@@ -80,6 +86,7 @@ def add_passages(
                 if duplicate.chunk_id in known
             ],
             adjacent_chunks=adjacent,
+            vector=found.vector,
         )
 
 

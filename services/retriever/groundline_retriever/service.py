@@ -146,7 +146,7 @@ class SearchService:
                 lists = [each for lists in sets for each in lists]
                 found.response.is_weak = is_weak(lists, request.weak_similarity)
             if not found.response.is_weak:
-                await self._keep(caller, request.query.strip(), rerank, groups, sets, watch, found)
+                await self._keep(caller, request, rerank, groups, sets, watch, found)
         found.response.timings.extend(watch.timings())
         return found
 
@@ -190,7 +190,7 @@ class SearchService:
     async def _keep(
         self,
         caller: Caller,
-        query: str,
+        request: pb.SearchRequest,
         options: options_pb2.RerankOptions,
         groups: Groups,
         sets: Sequence[Sequence[ArmHits]],
@@ -211,7 +211,7 @@ class SearchService:
         async def score(chunks: Sequence[passage_pb2.Chunk]) -> Sequence[float] | passage_pb2.Degradation:
             return await self._scores.of(query, chunks, options)
 
-        candidates = Candidates.of(sets)
+        query, candidates = request.query.strip(), Candidates.of(sets)
         with watch.part(passage_pb2.STAGE_RERANKING):
             ranking = await rank(
                 candidates, query, options, read=read, score=score, window=self._scored_candidates
@@ -220,7 +220,9 @@ class SearchService:
         found.response.cut.extend(ranking.cut)
         if ranking.ranked:
             with watch.part(passage_pb2.STAGE_FETCHING):
-                chunks = await fetched(wanted_for(ranking.ranked, groups.adjacent_chunks))
+                chunks = await fetched(
+                    wanted_for(ranking.ranked, groups.adjacent_chunks, with_vectors=request.include_vectors)
+                )
                 add_passages(found.response, ranking.ranked, chunks)
 
 

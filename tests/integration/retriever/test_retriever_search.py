@@ -335,6 +335,18 @@ async def test_the_semantic_score_is_the_cosine_similarity(corpus: Any, retrieve
         assert not candidate.explanation.HasField("keyword")
 
 
+async def test_vectors_come_where_they_are_asked_for_and_with_the_passages_alone(
+    corpus: Any, retrieve: Client
+) -> None:
+    options = Options(mode=options_pb2.RETRIEVAL_MODE_KEYWORD, adjacent_chunks=1)
+    assert not any(each.vector for each in (await retrieve("leases", ["guides"], options)).passages)
+    found = await retrieve("leases", ["guides"], options, include_vectors=True)
+    assert found.passages
+    for passage in found.passages:
+        [vector] = await corpus.embedder.embed_documents([passage.chunk.text])
+        assert list(passage.vector) == pytest.approx(list(map(float, vector)), abs=2e-3)
+
+
 async def test_keyword_mode_does_not_embed(retrieve: Client) -> None:
     found = await retrieve(collections=["guides"], options=Options(mode=options_pb2.RETRIEVAL_MODE_KEYWORD))
     assert texts(found) == {LEASES, LEADER}

@@ -73,6 +73,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
         min_position=POSITION,
         additional_queries=["how?"],
         weak_similarity=0.5,
+        include_vectors=True,
     ),
     "GetThread": lambda c: c.list_messages(UUID),
     "ListThreads": lambda c: c.list_threads(),

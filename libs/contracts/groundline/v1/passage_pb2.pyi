@@ -406,6 +406,7 @@ class Passage(_message.Message):
     EXPLANATION_FIELD_NUMBER: _builtins.int
     ALTERNATIVES_FIELD_NUMBER: _builtins.int
     ADJACENT_CHUNKS_FIELD_NUMBER: _builtins.int
+    VECTOR_FIELD_NUMBER: _builtins.int
     score: _builtins.float
     """Final score; higher is better, comparable within one response only."""
     @_builtins.property
@@ -424,6 +425,10 @@ class Passage(_message.Message):
     def adjacent_chunks(self) -> _containers.RepeatedCompositeFieldContainer[Global___Chunk]:
         """Chunks next to it in its document, in document order, where they were asked for."""
 
+    @_builtins.property
+    def vector(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """The chunk's vector by the collection's embedding model, in half precision, where it was asked for."""
+
     def __init__(
         self,
         *,
@@ -432,10 +437,11 @@ class Passage(_message.Message):
         explanation: Global___ScoreExplanation | None = ...,
         alternatives: _abc.Iterable[Global___Alternative] | None = ...,
         adjacent_chunks: _abc.Iterable[Global___Chunk] | None = ...,
+        vector: _abc.Iterable[_builtins.float] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "explanation", b"explanation"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjacent_chunks", b"adjacent_chunks", "alternatives", b"alternatives", "chunk", b"chunk", "explanation", b"explanation", "score", b"score"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjacent_chunks", b"adjacent_chunks", "alternatives", b"alternatives", "chunk", b"chunk", "explanation", b"explanation", "score", b"score", "vector", b"vector"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

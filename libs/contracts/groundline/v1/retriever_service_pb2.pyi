@@ -34,6 +34,7 @@ class SearchRequest(_message.Message):
     MIN_POSITION_FIELD_NUMBER: _builtins.int
     ADDITIONAL_QUERIES_FIELD_NUMBER: _builtins.int
     WEAK_SIMILARITY_FIELD_NUMBER: _builtins.int
+    INCLUDE_VECTORS_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """Query, 1 to 8000 characters after trimming white space."""
     min_position: _builtins.str
@@ -41,6 +42,10 @@ class SearchRequest(_message.Message):
     weak_similarity: _builtins.float
     """Minimum similarity (cosine, -1 to 1). If no hit reaches it, the response says so and has no passages:
     better words may find more. Not set: every hit is returned.
+    """
+    include_vectors: _builtins.bool
+    """Whether each passage comes with its chunk's vector, read from the database beside the text. A vector of 384
+    dimensions is 4 KB of JSON. Vectors of different models cannot be compared.
     """
     @_builtins.property
     def collection_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -70,10 +75,11 @@ class SearchRequest(_message.Message):
         min_position: _builtins.str = ...,
         additional_queries: _abc.Iterable[_builtins.str] | None = ...,
         weak_similarity: _builtins.float | None = ...,
+        include_vectors: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_weak_similarity", b"_weak_similarity", "filter", b"filter", "options", b"options", "weak_similarity", b"weak_similarity"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_weak_similarity", b"_weak_similarity", "additional_queries", b"additional_queries", "collection_ids", b"collection_ids", "filter", b"filter", "min_position", b"min_position", "options", b"options", "query", b"query", "weak_similarity", b"weak_similarity"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_weak_similarity", b"_weak_similarity", "additional_queries", b"additional_queries", "collection_ids", b"collection_ids", "filter", b"filter", "include_vectors", b"include_vectors", "min_position", b"min_position", "options", b"options", "query", b"query", "weak_similarity", b"weak_similarity"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__weak_similarity: _TypeAlias = _typing.Literal["weak_similarity"]  # noqa: Y015
     _WhichOneofArgType__weak_similarity: _TypeAlias = _typing.Literal["_weak_similarity", b"_weak_similarity"]  # noqa: Y015

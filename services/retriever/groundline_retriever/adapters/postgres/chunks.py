@@ -29,7 +29,7 @@ once."""
 # Adjacent chunks come with the wanted ones; `wanted_id` names the chunk that each is next to. The same
 # statement decides whether the collection may be read, and its partition is the one in use.
 _FETCH: Final = """
-    SELECT wanted.chunk_id AS wanted_id, k.xmin AS version,
+    SELECT wanted.chunk_id AS wanted_id, k.xmin AS version, {vector},
         c.chunk_id, d.collection_id, c.document_id, c.chunk_index, c.original_text, c.context_annotation,
         d.title, d.uri, c.source_type, d.mime_type, c.start_offset, c.end_offset,
         c.metadata::text, c.update_time, d.has_original
@@ -40,6 +40,9 @@ _FETCH: Final = """
     WHERE wanted.partition_id = {partition_id:d} AND wanted.chunk_id = ANY ($2::bigint[])
         AND d.collection_id = ANY ($3::text[]) AND {visible} AND {readable}
 """
+
+_VECTOR: Final = "CASE WHEN c.chunk_id = wanted.chunk_id THEN c.embedding::real[] END"
+_NO_VECTOR: Final = "NULL"
 
 _ITSELF: Final = "c.chunk_id = wanted.chunk_id"
 
@@ -87,13 +90,14 @@ async def _fetched_from(
 ) -> list[FetchedChunk]:
     """Read the wanted chunks of the collections whose partition is given; one statement for each
     partition."""
-    groups: dict[tuple[int, str], list[Wanted]] = defaultdict(list)
+    groups: dict[tuple[int, str, str], list[Wanted]] = defaultdict(list)
     for each in wanted:
         if each.collection_id in partitions:
-            groups[partitions[each.collection_id], _place(each)].append(each)
+            vector = _VECTOR if each.with_vectors else _NO_VECTOR
+            groups[partitions[each.collection_id], _place(each), vector].append(each)
     fetched: list[FetchedChunk] = []
-    for (partition_id, place), group in groups.items():
-        fetched += await _fetched(connection, partition_id, place, group, principals)
+    for (partition_id, place, vector), group in groups.items():
+        fetched += await _fetched(connection, partition_id, (place, vector), group, principals)
     return fetched
 
 
@@ -111,15 +115,20 @@ def _place(wanted: Wanted) -> str:
 async def _fetched(
     connection: Connection,
     partition_id: int,
-    place: str,
+    shape: tuple[str, str],
     wanted: Sequence[Wanted],
     principals: Sequence[str],
 ) -> Sequence[FetchedChunk]:
-    """Read the wanted chunks, each with those next to it; none in a dropped table."""
+    """Read the wanted chunks, each with those next to it; none in a dropped table.
+
+    `shape` is the SQL of which chunks come with a wanted one, and of its vector.
+    """
+    place, vector_column = shape
     statement = _FETCH.format(
         table=f"chunks_p{partition_id:d}",
         partition_id=partition_id,
         place=place,
+        vector=vector_column,
         visible=is_readable_document("$1", "c"),
         readable=is_readable_collection("$1", "k"),
     )
@@ -132,12 +141,12 @@ async def _fetched(
         )
     except asyncpg.UndefinedTableError:
         return ()
-    found: dict[int, tuple[passage_pb2.Chunk, int]] = {}
+    found: dict[int, tuple[passage_pb2.Chunk, int, Sequence[float]]] = {}
     adjacent: dict[int, list[passage_pb2.Chunk]] = defaultdict(list)
-    for wanted_id, version, *columns in rows:
+    for wanted_id, version, vector, *columns in rows:
         chunk = _chunk(*columns)
         if columns[0] == wanted_id:
-            found[wanted_id] = chunk, version
+            found[wanted_id] = chunk, version, vector or ()
         else:
             adjacent[wanted_id].append(chunk)
     return [
@@ -146,8 +155,9 @@ async def _fetched(
             chunk,
             version,
             with_adjacent(chunk, adjacent[chunk_id]) if chunk_id in adjacent else (),
+            vector,
         )
-        for chunk_id, (chunk, version) in found.items()
+        for chunk_id, (chunk, version, vector) in found.items()
     ]
 
 
@@ -168,7 +178,7 @@ def _chunk(
     update_time: datetime,
     has_original: bool,
 ) -> passage_pb2.Chunk:
-    """Build a chunk from the columns of _FETCH except the first two, in their order: reading them by name
+    """Build a chunk from the columns of _FETCH except the first three, in their order: reading them by name
     takes longer."""
     return passage_pb2.Chunk(
         chunk_id=str(chunk_id),
