@@ -111,4 +111,4 @@ def beginning(word: str) -> str:
 
 def words(text: str) -> frozenset[str]:
     """Return the beginnings of all words, to look names up in."""
-    return frozenset(beginning(word) for word in _WORD.findall(text))
+    return frozenset(map(beginning, set(_WORD.findall(text))))

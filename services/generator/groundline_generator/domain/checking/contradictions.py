@@ -165,9 +165,12 @@ def _unknown_designation(claim: str, nearest: Statement, said: Said) -> Contradi
 def _replaced_designation(claim: str, statement: Statement) -> str | None:
     """Return a designation in whose place a statement has another; one of another form, such as a rule's
     number beside a type, is not in its place."""
+    own = list(designated(claim))
+    if not own:
+        return None
     near = designations(f"{statement.about} {statement.text}")
     forms = frozenset(map(_form, near))
-    return next((shown for shown, key in designated(claim) if key not in near and _form(key) in forms), None)
+    return next((shown for shown, key in own if key not in near and _form(key) in forms), None)
 
 
 def _form(key: str) -> str:

@@ -196,15 +196,16 @@ def _on_both(
 def _is_of_others(query: str, language: str | None, passages: Sequence[pb.NumberedPassage]) -> bool:
     """Tell whether no passage has some number, designation or name of the question, a typing error aside."""
     text = "\n".join(f"{passage.title}\n{passage.context}\n{passage.text}" for passage in passages)
+    # The passages are searched only for what the question has, which takes longer than all the rest.
     numbers = [quantity for quantity in quantities(query) if quantity.shown not in COUNTED]
     held = list(quantities(text)) if numbers else []
     if any(not any(one.is_of_value(number) for one in held) for number in numbers):
         return True
-    known = designations(text)
-    if any(key not in known for _, key in designated(query)):
+    if (keys := {key for _, key in designated(query)}) and not keys <= designations(text):
         return True
-    begun = words(text)
-    missing = [name for name in names(query, language) if beginning(name) not in begun]
+    named = list(names(query, language))
+    begun = words(text) if named else frozenset()
+    missing = [name for name in named if beginning(name) not in begun]
     if not missing:
         return False
     spoken = frozenset(text.split())

@@ -178,7 +178,12 @@ def _accept_variants(wanted: frozenset[str], candidates: Sequence[Candidate]) ->
     vocabulary = frozenset(chain.from_iterable(candidate.sentence.terms for candidate in candidates))
     long_enough = [other for other in vocabulary if len(other) >= _MIN_VARIANT_LENGTH]
     for term in unmet:
-        variants = frozenset(other for other in long_enough if _is_variant(term, other))
+        start = term[:_MIN_VARIANT_LENGTH]
+        variants = frozenset(
+            other
+            for other in long_enough
+            if term in other or other in term or (start in other and _begin_alike(term, other))
+        )
         if not variants:
             continue
         for candidate in candidates:
@@ -188,10 +193,8 @@ def _accept_variants(wanted: frozenset[str], candidates: Sequence[Candidate]) ->
                 candidate.size += occurrences
 
 
-def _is_variant(term: str, other: str) -> bool:
-    """Tell whether two terms of at least `_MIN_VARIANT_LENGTH` are forms of one word."""
-    if term in other or other in term:
-        return True
+def _begin_alike(term: str, other: str) -> bool:
+    """Tell whether two terms share so much of their beginning that they are forms of one word."""
     shared = max(_MIN_VARIANT_LENGTH, math.ceil(_VARIANT_PREFIX_SHARE * max(len(term), len(other))))
     return term[:shared] == other[:shared]
 
