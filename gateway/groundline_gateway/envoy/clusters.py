@@ -1,6 +1,7 @@
 """Clusters: the replicas of services, and what else the gateway calls."""
 
 from collections.abc import Sequence
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
@@ -59,7 +60,7 @@ def bridge_cluster(settings: GatewaySettings) -> Node:
 
 
 def reflection_cluster(socket: Path, settings: GatewaySettings) -> Node:
-    cluster = _cluster(REFLECTION, [], settings) | {"type": "STATIC"}
+    cluster = _cluster(REFLECTION, [], settings)
     del cluster["dns_lookup_family"]
     endpoint = {"endpoint": {"address": {"pipe": {"path": str(socket)}}}}
     cluster["load_assignment"]["endpoints"] = [{"lb_endpoints": [endpoint]}]
@@ -85,7 +86,7 @@ def jwks_clusters(settings: GatewaySettings) -> list[Node]:
 def _checked_cluster(name: str, settings: GatewaySettings, health_check: Node) -> Node:
     interval = duration(settings.health_interval_seconds)
     addresses = getattr(settings, f"{name}_address").split(",")
-    return _cluster(name, addresses, settings) | {
+    cluster = _cluster(name, addresses, settings) | {
         # A slow or hanging replica gets fewer requests, since its unanswered ones count.
         "lb_policy": "LEAST_REQUEST",
         # When none is healthy, all are tried: a slow one is better than none, and one that is not ready can
@@ -102,20 +103,6 @@ def _checked_cluster(name: str, settings: GatewaySettings, health_check: Node) -
                 }
             ]
         },
-        # A replica that drops requests or lets them time out gets none for a while, before its health check
-        # fails.
-        "outlier_detection": {
-            "interval": "1s",
-            "base_ejection_time": "5s",
-            "max_ejection_time": "30s",
-            "max_ejection_percent": 50,
-            "split_external_local_origin_errors": True,
-            "consecutive_local_origin_failure": 3,
-            "enforcing_local_origin_success_rate": 0,
-            "enforcing_success_rate": 0,
-            # Health says that a replica can work; this detects that it does not.
-            "successful_active_health_check_uneject_host": False,
-        },
         "health_checks": [
             {
                 "timeout": "3s",
@@ -128,6 +115,22 @@ def _checked_cluster(name: str, settings: GatewaySettings, health_check: Node) -
             }
         ],
     }
+    if len(addresses) > 1 or cluster["type"] != "STATIC":
+        # A replica that drops requests or lets them time out gets none for a while, before its health check
+        # fails. A single one would get them all the same, and the look at it each second wakes the gateway.
+        cluster["outlier_detection"] = {
+            "interval": "1s",
+            "base_ejection_time": "5s",
+            "max_ejection_time": "30s",
+            "max_ejection_percent": 50,
+            "split_external_local_origin_errors": True,
+            "consecutive_local_origin_failure": 3,
+            "enforcing_local_origin_success_rate": 0,
+            "enforcing_success_rate": 0,
+            # Health says that a replica can work; this detects that it does not.
+            "successful_active_health_check_uneject_host": False,
+        }
+    return cluster
 
 
 def _url_cluster(name: str, endpoint: AnyHttpUrl, settings: GatewaySettings) -> Node:
@@ -150,7 +153,8 @@ def _cluster(name: str, addresses: Sequence[str], settings: GatewaySettings) -> 
     options = "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
     return {
         "name": name,
-        "type": "STRICT_DNS",
+        # Names are resolved every five seconds.
+        "type": "STATIC" if all(map(_is_ip, addresses)) else "STRICT_DNS",
         "dns_lookup_family": "ALL",
         "connect_timeout": duration(settings.connect_timeout_seconds),
         "lb_policy": "ROUND_ROBIN",
@@ -168,3 +172,12 @@ def _cluster(name: str, addresses: Sequence[str], settings: GatewaySettings) -> 
             ],
         },
     }
+
+
+def _is_ip(address: str) -> bool:
+    """Tell whether an address needs no resolving; a name may stand for several."""
+    try:
+        ip_address(address.rpartition(":")[0].strip("[]"))
+    except ValueError:
+        return False
+    return True

@@ -114,7 +114,7 @@ class ServiceSettings(Settings):
     max_message_bytes: Annotated[int, Field(ge=1024, le=1024**3)] = 32 * 1024**2
     """Maximum size of a request and of a response, in bytes."""
 
-    health_interval_seconds: Seconds = 1.0
+    health_interval_seconds: Seconds = 1.5
     """Time between two checks of the dependencies."""
 
     health_timeout_seconds: Seconds = 1.5

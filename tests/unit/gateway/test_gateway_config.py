@@ -130,6 +130,22 @@ def test_a_service_without_traffic_is_asked_more_seldom_until_it_fails() -> None
         assert check["no_traffic_healthy_interval"] == "10.000s"
 
 
+@pytest.mark.parametrize(
+    ("address", "kind", "is_watched"),
+    [
+        ("127.0.0.1:50051", "STATIC", False),
+        ("127.0.0.1:50051,[::1]:50051", "STATIC", True),
+        ("coordinator:50051", "STRICT_DNS", True),
+    ],
+)
+def test_a_single_replica_is_not_watched_and_an_ip_address_not_resolved(
+    address: str, kind: str, is_watched: bool
+) -> None:
+    cluster = clusters(render(settings(coordinator_address=address)))["coordinator"]
+
+    assert (cluster["type"], "outlier_detection" in cluster) == (kind, is_watched)
+
+
 def test_connections_are_pinged_where_requests_may_wait_on_them() -> None:
     pinged = set()
     for name, cluster in clusters(render(settings())).items():
