@@ -146,6 +146,7 @@ class DocumentExtractor:
             "utf-8" if content.is_text else charset,
             is_guess=is_guessed(said, last_part(given.uri)),
             with_members=members is not None,
+            name=last_part(given.uri),
         )
         headings: deque[Heading] = deque()
 

@@ -15,7 +15,9 @@ from groundline_extraction.readers.data.delimiters import delimiter_of
 from groundline_extraction.readers.zips import zip_names
 
 __all__ = [
+    "COMPRESSED",
     "CSV",
+    "DOC",
     "DOCX",
     "EML",
     "EPUB",
@@ -24,15 +26,19 @@ __all__ = [
     "JSON_LINES",
     "LOOKED_AT_BYTES",
     "MARKDOWN",
+    "MHTML",
+    "MSG",
     "NOTEBOOK",
     "ODP",
     "ODS",
     "ODT",
     "PDF",
     "PLAIN",
+    "PPT",
     "PPTX",
     "RTF",
     "SVG",
+    "TAR",
     "TSV",
     "XLS",
     "XLSB",
@@ -52,19 +58,23 @@ __all__ = [
 type ReaderName = Literal[
     "containers.archive",
     "containers.mail",
+    "containers.tar",
     "data.notebook",
     "data.records",
     "data.table",
     "data.xml",
     "images.image",
+    "office.doc",
     "office.docx",
     "office.epub",
     "office.odf",
+    "office.ppt",
     "office.pptx",
     "office.rtf",
     "office.workbook",
     "pdf.reader",
     "web.html",
+    "web.mhtml",
 ]
 """A module of `readers`."""
 
@@ -91,6 +101,13 @@ NOTEBOOK: Final = "application/x-ipynb+json"
 XML: Final = "application/xml"
 SVG: Final = "image/svg+xml"
 ZIP: Final = "application/zip"
+TAR: Final = "application/x-tar"
+DOC: Final = "application/msword"
+PPT: Final = "application/vnd.ms-powerpoint"
+MSG: Final = "application/vnd.ms-outlook"
+MHTML: Final = "multipart/related"
+COMPRESSED: Final = ("application/gzip", "application/x-bzip2", "application/x-xz")
+"""Types of a TAR archive, or of another file, that is compressed."""
 
 LOOKED_AT_BYTES: Final = 256 * 1024
 MAX_OLE_BYTES: Final = 64 * 1024**2
@@ -118,12 +135,17 @@ _READERS: Final[Mapping[str, ReaderName]] = {
     XML: "data.xml",
     SVG: "data.xml",
     ZIP: "containers.archive",
+    **dict.fromkeys((TAR, *COMPRESSED), "containers.tar"),
+    DOC: "office.doc",
+    PPT: "office.ppt",
+    MSG: "containers.mail",
+    MHTML: "web.mhtml",
     **dict.fromkeys(
         ("image/png", "image/jpeg", "image/gif", "image/tiff", "image/bmp", "image/webp"), "images.image"
     ),
 }
 _PIECEWISE: Final[frozenset[ReaderName]] = frozenset(
-    {"containers.archive", "office.docx", "web.html", "data.records", "data.table"}
+    {"containers.archive", "containers.tar", "office.docx", "web.html", "data.records", "data.table"}
 )
 _NOT_MARKDOWN: Final = {JSON, JSON_LINES, CSV, TSV}
 """Formats whose readers write other text than Markdown."""
@@ -141,6 +163,10 @@ _ALIASES: Final = {
     "binary/octet-stream": "",
     "image/jpg": "image/jpeg",
     "application/mbox": EML,
+    "application/x-mimearchive": MHTML,
+    "application/x-gzip": COMPRESSED[0],
+    "application/x-gtar": TAR,
+    "application/x-compressed-tar": COMPRESSED[0],
     "text/xml": XML,
     "text/rtf": RTF,
     "application/x-zip-compressed": ZIP,
@@ -165,6 +191,8 @@ _SUFFIXES: Final[Mapping[str, str]] = {
     ".rtf": RTF,
     ".eml": EML,
     ".mbox": EML,
+    ".mht": MHTML,
+    ".mhtml": MHTML,
     ".ipynb": NOTEBOOK,
     ".py": "text/x-python",
     ".pyi": "text/x-python",
@@ -187,15 +215,10 @@ _SUFFIXES: Final[Mapping[str, str]] = {
 }
 _TEXTS: Final = {PLAIN, *_SUFFIXES.values()}
 _REFUSED: Final[Mapping[str, str]] = {
-    "application/msword": "a Word document of the old format (.doc)",
-    "application/vnd.ms-powerpoint": "a PowerPoint presentation of the old format (.ppt)",
-    "application/vnd.ms-outlook": "an Outlook message (.msg)",
     "application/x-ole-storage": "a file of an old Microsoft format",
-    "application/gzip": "a gzip archive",
     "application/x-7z-compressed": "a 7z archive",
     "application/vnd.rar": "a RAR archive",
-    "application/x-bzip2": "a bzip2 archive",
-    "application/x-xz": "an xz archive",
+    "application/zstd": "a Zstandard archive",
     "application/x-elf": "a program",
 }
 """Names of known formats without a reader."""
@@ -206,19 +229,21 @@ _SIGNATURES: Final = {
     b"GIF89a": "image/gif",
     b"II*\x00": "image/tiff",
     b"MM\x00*": "image/tiff",
-    b"\x1f\x8b": "application/gzip",
+    b"\x1f\x8b": COMPRESSED[0],
     b"7z\xbc\xaf\x27\x1c": "application/x-7z-compressed",
     b"Rar!": "application/vnd.rar",
-    b"BZh": "application/x-bzip2",
-    b"\xfd7zXZ": "application/x-xz",
+    b"BZh": COMPRESSED[1],
+    b"\xfd7zXZ": COMPRESSED[2],
+    b"\x28\xb5\x2f\xfd": "application/zstd",
     b"\x7fELF": "application/x-elf",
 }
 _OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _OLE_STREAMS: Final = {
-    "WordDocument": "application/msword",
-    "Workbook": "application/vnd.ms-excel",
-    "PowerPoint Document": "application/vnd.ms-powerpoint",
-    "__substg1.0_": "application/vnd.ms-outlook",
+    "__substg1.0_": MSG,  # may hold the others as attachments
+    "WordDocument": DOC,
+    "PowerPoint Document": PPT,
+    "Workbook": XLS,
+    "Book\0": XLS,  # of Excel 5 and 95
 }
 _ZIP_PARTS: Final = {
     "word/document.xml": DOCX,
@@ -231,6 +256,10 @@ _ZIP_PARTS: Final = {
 _MAIL_HEADER: Final = re.compile(
     rb"^(?:Received|Return-Path|Delivered-To|From|To|Subject|Date|Message-ID|MIME-Version|Content-Type): ?",
     re.MULTILINE | re.IGNORECASE,
+)
+# What browsers write into pages that they save as one file.
+_SAVED_PAGE: Final = re.compile(
+    rb"^(?:Snapshot-Content-Location:|From: \"?<Saved by )", re.MULTILINE | re.IGNORECASE
 )
 # Where readers of PDF still look for its mark.
 _PDF_MARK_WITHIN: Final = 1024
@@ -300,7 +329,10 @@ def type_of_file(mime_type: str, name: str, file: BinaryIO, *, charset: str = ""
         return hint or JSON
     if hint in {"", XML} and text.startswith(("<?xml", "<svg")):
         return SVG if "<svg" in text[:2000] else XML
-    if not hint and len(_MAIL_HEADER.findall(re.split(rb"\r?\n\r?\n", start[:10_000])[0])) >= 3:
+    headers = re.split(rb"\r?\n\r?\n", start[:10_000])[0]
+    if hint in {"", EML} and _SAVED_PAGE.search(headers):
+        return MHTML
+    if not hint and len(_MAIL_HEADER.findall(headers)) >= 3:
         return EML
     return hint or _unnamed_text_type(text)
 
@@ -321,6 +353,8 @@ def _hint(name: str) -> str:
 
 
 def _binary_type(start: bytes, file: BinaryIO) -> str | None:
+    if start[257:262] == b"ustar":
+        return TAR
     if b"%PDF-" in start[:_PDF_MARK_WITHIN]:
         return PDF
     if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):

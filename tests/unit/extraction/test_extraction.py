@@ -14,21 +14,25 @@ from groundline_extraction.documents import GivenDocument, IngestionError
 from groundline_extraction.extractor import DocumentExtractor
 from groundline_extraction.formats import (
     CSV,
+    DOC,
     DOCX,
     HTML,
     JSON,
     JSON_LINES,
     MARKDOWN,
+    MSG,
     PDF,
     PLAIN,
+    PPT,
     TSV,
+    XLS,
     ZIP,
     clean_type,
     type_of_file,
     type_of_text,
 )
 from groundline_extraction.headings import MAX_HEADINGS
-from groundline_extraction.readers.common import ReaderLimits, ReadError
+from groundline_extraction.readers.common import ReaderLimits
 from groundline_extraction.sandbox import Sandbox
 from groundline_extraction.texts import Heading
 
@@ -70,7 +74,7 @@ OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
         (GivenDocument(b"text", mime_type="application/pdf"), "CORRUPT_DOCUMENT"),
         (GivenDocument(b"PK\x03\x04rest", uri="notes.txt"), "CORRUPT_DOCUMENT"),
         (GivenDocument(b"{ not json", uri="data.json"), "INVALID_JSON"),
-        (GivenDocument(b"\x1f\x8b\x08rest"), "UNSUPPORTED_TYPE"),
+        (GivenDocument(b"\x1f\x8b\x08rest"), "CORRUPT_DOCUMENT"),
         (GivenDocument(OLE + b"rest", uri="old.doc"), "UNSUPPORTED_TYPE"),
         (GivenDocument(OLE + "EncryptedPackage".encode("utf-16-le"), uri="a.docx"), "ENCRYPTED_DOCUMENT"),
         (GivenDocument(b"{", mime_type="application/json"), "INVALID_JSON"),
@@ -157,12 +161,12 @@ def test_what_only_begins_like_json_is_what_it_turns_out_to_be(
 
 
 @pytest.mark.parametrize(
-    ("stream", "called"),
-    [("WordDocument", r"\.doc"), ("PowerPoint Document", r"\.ppt"), ("__substg1.0_", r"\.msg")],
+    ("stream", "mime_type"),
+    [("WordDocument", DOC), ("PowerPoint Document", PPT), ("__substg1.0_", MSG), ("Book\0", XLS)],
 )
-def test_an_old_format_is_refused_by_its_name(stream: str, called: str) -> None:
-    with pytest.raises(ReadError, match=called):
-        type_of_file("", "a", io.BytesIO(OLE + bytes(500) + stream.encode("utf-16-le")))
+def test_an_old_format_is_told_by_its_streams(stream: str, mime_type: str) -> None:
+    content = OLE + bytes(500) + stream.encode("utf-16-le")
+    assert type_of_file("", "a", io.BytesIO(content)) == mime_type
 
 
 @pytest.mark.parametrize(

@@ -58,12 +58,13 @@ class ReaderLimits:
 @dataclass(frozen=True, slots=True)
 class Hints:
     """Known properties of a file besides its bytes. `is_guess`: nobody stated its type; `with_members`: the
-    files within it are wanted too."""
+    files within it are wanted too; `name`: the last part of its uri."""
 
     mime_type: str = ""
     charset: str = ""
     is_guess: bool = False
     with_members: bool = False
+    name: str = ""
 
 
 NO_HINTS: Final = Hints()

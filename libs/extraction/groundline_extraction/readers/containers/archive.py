@@ -18,7 +18,7 @@ from groundline_extraction.readers.common import (
 from groundline_extraction.readers.containers.members import MAX_MEMBERS, Members
 from groundline_extraction.readers.zips import open_zip
 
-__all__ = ["find_members", "read", "read_pieces"]
+__all__ = ["find_members", "is_litter", "read", "read_pieces"]
 
 
 def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
@@ -50,7 +50,7 @@ def find_members(file: BinaryIO, members: Members) -> None:
 
 def _members(archive: zipfile.ZipFile) -> Iterator[zipfile.ZipInfo]:
     files = [member for member in archive.infolist() if not member.is_dir()]
-    members = [member for member in files if not _is_litter(member.filename)]
+    members = [member for member in files if not is_litter(member.filename)]
     if len(members) > MAX_MEMBERS:
         raise ReadError("DOCUMENT_TOO_LARGE", f"{len(members)} members; at most {MAX_MEMBERS} are taken")
     return iter(members)
@@ -66,7 +66,7 @@ def _is_encrypted(member: zipfile.ZipInfo) -> bool:
     return bool(member.flag_bits & 1)
 
 
-def _is_litter(name: str) -> bool:
+def is_litter(name: str) -> bool:
     """Return whether a member is what operating systems leave in archives."""
     last = name.rpartition("/")[2]
     return name.startswith("__MACOSX/") or last in {".DS_Store", "Thumbs.db", "desktop.ini"}

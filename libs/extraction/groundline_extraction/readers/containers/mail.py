@@ -1,5 +1,5 @@
-"""Mails (EML, mbox): sender and recipients, the text, and the names of the attachments, each a document of
-its own. Each message of an mbox is a section."""
+"""Mails (EML, MSG, mbox): sender and recipients, the text, and the names of the attachments, each a document
+of its own. Each message of an mbox is a section."""
 
 import email
 import email.policy
@@ -24,9 +24,11 @@ from groundline_extraction.readers.common import (
     one_line,
     whole,
 )
+from groundline_extraction.readers.compound import OLE_MARK
 from groundline_extraction.readers.containers.members import MAX_WHOLE_BYTES, Members
+from groundline_extraction.readers.containers.outlook import mail_of
 
-__all__ = ["find_members", "read", "read_pieces"]
+__all__ = ["bytes_of", "find_members", "message_of", "read", "read_pieces"]
 
 type Part = MIMEPart[Any, Any]
 
@@ -50,7 +52,7 @@ def read_pieces(file: BinaryIO, hints: Hints, limits: ReaderLimits, give: Give) 
     DOCUMENT_TOO_LARGE."""
     sources = _sources(file)
     if len(sources) == 1:
-        message = _message(sources[0])
+        message = message_of(sources[0])
         _guarded(lambda: give(_read(message, hints, limits)))
     else:
         _give_all(sources, hints, limits, give)
@@ -65,14 +67,14 @@ def find_members(file: BinaryIO, members: Members) -> None:
 
 def _find(sources: Sequence[bytes], members: Members) -> None:
     for source in sources:
-        message = _message(source)
+        message = message_of(source)
         _guarded(partial(_take_attachments, message, members))
 
 
 def _give_all(sources: Sequence[bytes], hints: Hints, limits: ReaderLimits, give: Give) -> None:
     builder = MarkdownBuilder(limits)
     for source in sources:
-        message = _message(source)
+        message = message_of(source)
         _guarded(partial(_add, builder, message, hints, limits))
         if builder.is_piece:
             give(builder.read())
@@ -84,12 +86,14 @@ def _sources(file: BinaryIO) -> Sequence[bytes]:
     data = file.read(MAX_WHOLE_BYTES + 1)
     if len(data) > MAX_WHOLE_BYTES:
         raise ReadError("DOCUMENT_TOO_LARGE", f"a mail of more than {MAX_WHOLE_BYTES} bytes")
+    if data.startswith(OLE_MARK):
+        return [mail_of(data)]
     if not _ENVELOPE.match(data):
         return [data]
     return [_QUOTED.sub(rb"\1", source) for source in _ENVELOPE.split(data)[1:]]
 
 
-def _message(data: bytes) -> EmailMessage:
+def message_of(data: bytes) -> EmailMessage:
     def parsed() -> EmailMessage:
         message = email.message_from_bytes(data, policy=email.policy.default)
         assert isinstance(message, EmailMessage), "is what the policy makes"
@@ -120,12 +124,12 @@ def _add(
     builder: MarkdownBuilder, message: EmailMessage, hints: Hints, limits: ReaderLimits
 ) -> Mapping[str, str]:
     """Append a message, and return the headers that are shown."""
-    said = {name: one_line(str(message[name])) for name in _SHOWN if message[name]}
+    said = {name: one_line(str(message[name]).replace(" <>", "")) for name in _SHOWN if message[name]}
     builder.heading(1, _subject(message))
     builder.paragraph("\n".join(f"{name}: {value}" for name, value in said.items()))
     body = message.get_body(("plain", "html"))
     # A text that only refers to the HTML part does not count.
-    if body is not None and body.get_content_type() == "text/plain" and len(_bytes(body).split()) < 5:
+    if body is not None and body.get_content_type() == "text/plain" and len(bytes_of(body).split()) < 5:
         body = message.get_body(("html", "plain")) or body
     if body is not None:
         is_html = body.get_content_type() == "text/html"
@@ -141,7 +145,7 @@ def _subject(message: EmailMessage) -> str:
 
 def _text_of(part: Part, hints: Hints, limits: ReaderLimits) -> Read:
     """Return the text of a mail, read by its type. Raises ReadError."""
-    data = _bytes(part)
+    data = bytes_of(part)
     said, charset = part.get_content_type(), part.get_content_charset() or ""
     try:
         found = type_of_file(said, "", io.BytesIO(data), charset=charset)
@@ -182,10 +186,10 @@ def _made_name(number: int, part: Part) -> str:
 
 
 def _opened(part: Part) -> BinaryIO:
-    return io.BytesIO(_bytes(part))
+    return io.BytesIO(bytes_of(part))
 
 
-def _bytes(part: Part) -> bytes:
+def bytes_of(part: Part) -> bytes:
     if part.get_content_type() == "message/rfc822":
         inner: Any = part.get_payload()
         return bytes(inner[0].as_bytes())

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import BinaryIO, Final
 
-from groundline_extraction.formats import EML, ZIP, clean_type, type_of_file
+from groundline_extraction.formats import COMPRESSED, EML, MSG, TAR, ZIP, clean_type, type_of_file
 from groundline_extraction.readers.common import (
     Give,
     MemberPart,
@@ -73,9 +73,14 @@ class Members:
 
     def _look_into(self, path: str, mime_type: str, open_file: OpenFile) -> None:
         # They read files through this class.
-        from groundline_extraction.readers.containers import archive, mail
+        from groundline_extraction.readers.containers import archive, mail, tar
 
-        find = {EML: mail.find_members, ZIP: archive.find_members}.get(mime_type)
+        find = {
+            EML: mail.find_members,
+            MSG: mail.find_members,
+            ZIP: archive.find_members,
+            **dict.fromkeys((TAR, *COMPRESSED), tar.find_members),
+        }.get(mime_type)
         if find is None:
             return
         with open_file() as file:
