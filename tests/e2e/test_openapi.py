@@ -78,12 +78,15 @@ async def collection_ids(client: httpx.AsyncClient) -> set[str]:
 
 
 def validated_events(name: str, text: str) -> int:
-    """Count the events of an operation's stream; check the data of each against its schema."""
+    """Count the events of an operation's stream; check the data of each against its schema, if it has one."""
     path, verb = OPERATIONS[name]
     content = DOCUMENT["paths"][path][verb]["responses"]["200"]["content"]["text/event-stream"]
-    data = content["schema"]["properties"]["data"]["contentSchema"]
+    data = content["schema"]["properties"]["data"].get("contentSchema")
+    sent = [event.data for event in EventParser().feed(text.encode())]
+    if data is None:  # a stream of the OpenAI API ends with an event that is no JSON
+        return len(sent)
     validator = OAS31Validator({**data, "components": DOCUMENT["components"]})
-    events = [json.loads(event.data) for event in EventParser().feed(text.encode())]
+    events = [json.loads(each) for each in sent]
     for event in events:
         assert [error.message for error in validator.iter_errors(event)] == [], event
     return len(events)
