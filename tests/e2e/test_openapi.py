@@ -83,7 +83,7 @@ def validated_events(name: str, text: str) -> int:
     content = DOCUMENT["paths"][path][verb]["responses"]["200"]["content"]["text/event-stream"]
     data = content["schema"]["properties"]["data"].get("contentSchema")
     sent = [event.data for event in EventParser().feed(text.encode())]
-    if data is None:  # a stream of the OpenAI API ends with an event that is no JSON
+    if data is None:  # a stream of the OpenAI API ends with [DONE], which is not JSON
         return len(sent)
     validator = OAS31Validator({**data, "components": DOCUMENT["components"]})
     events = [json.loads(each) for each in sent]
