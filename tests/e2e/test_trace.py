@@ -1,4 +1,4 @@
-"""One chat is one trace, from the gateway to the SQL statements."""
+"""One chat and one ingestion are one trace each, from the gateway to the SQL statements; polling is none."""
 
 import json
 from typing import Final
@@ -61,3 +61,29 @@ async def test_a_chat_is_one_trace(client: httpx.AsyncClient, collector: OtlpCol
         == found["retrieval.documents.0.document.id"]
     )
     assert not any("leave" in str(value) for name, value in found.items() if name != "gen_ai.data_source.id")
+
+
+async def test_an_ingestion_is_one_trace_and_looking_for_work_is_none(
+    client: httpx.AsyncClient, collector: OtlpCollector
+) -> None:
+    trace_id = "0af7651916cd43dd8448eb211c80319d"
+    (await client.post("/api/collections", json={"collectionId": "traced"})).raise_for_status()
+    response = await client.post(
+        "/api/collections/traced/documents",
+        json={"documents": [{"uri": "a.md", "text": "Leave is 27 days a year."}]},
+        headers={"traceparent": f"00-{trace_id}-b7ad6b7169203331-01"},
+    )
+    response.raise_for_status()
+
+    def of_storing(received: tuple[Span, ...]) -> list[str]:
+        spans = {span.span_id: span for span in received if span.trace_id == trace_id}
+        storing = {key for key, span in spans.items() if span.name == "store_items"}
+        return [span.name for span in spans.values() if span.parent_span_id in storing]
+
+    received = await collector.wait_for(lambda spans: bool(of_storing(spans)), timeout_seconds=30)
+    names = {span.name for span in received if span.trace_id == trace_id}
+    assert {"ingest_item", "embed_items", "embed_chunks", "store_items"} <= names
+    statements = [
+        span for span in received if span.service == "groundline-ingestor" and span.kind == "CLIENT"
+    ]
+    assert [span for span in statements if not span.parent_span_id] == []

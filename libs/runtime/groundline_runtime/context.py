@@ -5,7 +5,7 @@ import asyncio
 import random
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -40,6 +40,7 @@ __all__ = [
     "is_transcoded",
     "last_event_id",
     "parse_principals",
+    "queued_work",
     "remaining_seconds",
     "request_trace",
     "span",
@@ -90,7 +91,7 @@ class Place:
 
 # Of version 00, with which later versions begin; ids of zeros are invalid.
 _TRACEPARENT: Final = re.compile(
-    r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})(?:-.*)?"
+    r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?"
 )
 _random = random.Random()  # noqa: S311 (ids of traces are no secrets)
 
@@ -187,13 +188,48 @@ def request_trace(traceparent: str | None) -> Iterator[None]:
         trace_id=int(parent[1], 16) if parent else _random.getrandbits(128),
         span_id=_random.getrandbits(64),
         is_remote=False,
-        trace_flags=trace.TraceFlags(int(parent[2], 16) if parent else 0),
+        trace_flags=trace.TraceFlags(int(parent[3], 16) if parent else 0),
     )
     token = otel_context.attach(trace.set_span_in_context(trace.NonRecordingSpan(span)))
     try:
         yield
     finally:
         otel_context.detach(token)
+
+
+def _remote_parent(traceparent: str | None) -> trace.SpanContext | None:
+    """Return the span that a W3C `traceparent` names; None if it names none."""
+    parent = _TRACEPARENT.fullmatch(traceparent) if traceparent else None
+    if parent is None:
+        return None
+    return trace.SpanContext(
+        int(parent[1], 16),
+        int(parent[2], 16),
+        is_remote=True,
+        trace_flags=trace.TraceFlags(int(parent[3], 16)),
+    )
+
+
+@contextmanager
+def queued_work(
+    tracer: trace.Tracer, name: str, traceparents: Iterable[str], **attributes: int
+) -> Iterator[None]:
+    """Record a span around work that requests have queued: part of the first one's trace, with links to the
+    others'. A failure's own text stays out of it."""
+    requests = [parent for each in dict.fromkeys(traceparents) if (parent := _remote_parent(each))]
+    context = otel_context.Context()
+    if requests:
+        context = trace.set_span_in_context(trace.NonRecordingSpan(requests[0]), context)
+    with tracer.start_as_current_span(
+        name,
+        context=context,
+        kind=trace.SpanKind.CONSUMER,
+        attributes=attributes,
+        links=[trace.Link(one) for one in requests[1:]],
+        record_exception=False,
+        set_status_on_exception=False,
+    ):
+        yield
 
 
 def span(tracer: trace.Tracer, name: str, **options: Any) -> AbstractContextManager[object]:

@@ -5,7 +5,7 @@ Imported only in a process that has a collector: the SDK and its exporters take 
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import structlog
 from opentelemetry import metrics, trace
+from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.metrics import MeterProvider
@@ -20,6 +21,8 @@ from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.sampling import Decision, ParentBased, Sampler, SamplingResult
+from opentelemetry.util.types import Attributes
 
 __all__ = ["exporting"]
 
@@ -40,7 +43,9 @@ def exporting(service: str, otlp_endpoint: str) -> Iterator[None]:
     _warn_once_about_exports()
     insecure = urlsplit(otlp_endpoint).scheme != "https"
     resource = Resource.create(_identity(service))
-    tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
+    tracers = TracerProvider(
+        resource=resource, sampler=ParentBased(root=_NoPolling()), shutdown_on_exit=False
+    )
     tracers.add_span_processor(
         BatchSpanProcessor(
             OTLPSpanExporter(otlp_endpoint, insecure=insecure, timeout=EXPORT_TIMEOUT_SECONDS),
@@ -65,6 +70,28 @@ def exporting(service: str, otlp_endpoint: str) -> Iterator[None]:
         yield
     finally:
         _flush(tracers, meters)
+
+
+class _NoPolling(Sampler):
+    """Sampler of roots. No trace begins with a call to another service or the database: that is somebody's
+    who looks for work, of which there may be none all day."""
+
+    def should_sample(
+        self,
+        parent_context: Context | None,
+        trace_id: int,
+        name: str,
+        kind: trace.SpanKind | None = None,
+        attributes: Attributes = None,
+        links: Sequence[trace.Link] | None = None,
+        trace_state: trace.TraceState | None = None,
+    ) -> SamplingResult:
+        if kind is trace.SpanKind.CLIENT:
+            return SamplingResult(Decision.DROP)
+        return SamplingResult(Decision.RECORD_AND_SAMPLE, attributes)
+
+    def get_description(self) -> str:
+        return "NoPolling"
 
 
 def _identity(service: str) -> dict[str, str]:

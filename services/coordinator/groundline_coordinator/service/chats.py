@@ -57,7 +57,7 @@ from groundline_coordinator.domain.turns import (
     is_stored,
 )
 from groundline_coordinator.ports import CollectionCatalog, Generator, Retriever, ThreadStore
-from groundline_coordinator.service.progress import StageReport, milliseconds_since
+from groundline_coordinator.service.progress import StageReport, count
 from groundline_coordinator.service.quotas import CallerQuotas
 from groundline_coordinator.service.searching import (
     Emit,
@@ -272,6 +272,7 @@ class ChatService:
         exchange.has_ended = True
         # A client that leaves now has read the whole answer: it is stored as complete.
         await asyncio.shield(self._detach(self._store(exchange, completed)))
+        count(completed)
         await emit(completed)
         return exchange.answered(completed)
 
@@ -326,11 +327,7 @@ class ChatService:
                         )
                         continue
                     if not exchange.pieces:
-                        progress.timings.append(
-                            passage_pb2.StageTiming(
-                                stage=passage_pb2.STAGE_FIRST_TOKEN, duration_ms=milliseconds_since(asked)
-                            )
-                        )
+                        progress.answering(asked)
                     exchange.pieces.append(event.delta.text)
                     await emit(event.delta.text)
         if completed is None:

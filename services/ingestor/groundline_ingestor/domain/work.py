@@ -86,6 +86,8 @@ class LeasedItem:
     """Uri of the document that it was found within, or ""."""
     is_first: bool = False
     """Whether no version of its document is stored yet that it could equal."""
+    traceparent: str = ""
+    """Trace of the request that handed it in, as a W3C header; "" if none did."""
 
     @property
     def owner(self) -> str:

@@ -26,6 +26,7 @@ from groundline_extraction.documents import FileContent
 from groundline_indexing.collections import StoredCollection
 from groundline_indexing.documents import DocumentVersion, HandedIn
 from groundline_indexing.partitions import PENDING
+from groundline_runtime.context import current_traceparent
 from groundline_runtime.errors import NotFoundError
 
 from groundline_ingestor.adapters.postgres.items import change_items, chunk_counts, item_state
@@ -79,14 +80,17 @@ class PostgresJobs:
             async with transaction(self._pool) as connection:
                 inserted = await connection.fetchval(
                     """
-                    INSERT INTO ingestion_jobs (job_id, collection_id, state, request_id, principals)
-                    VALUES ($1::uuid, $2, 'queued', nullif($3, ''), $4)
+                    INSERT INTO ingestion_jobs (
+                        job_id, collection_id, state, request_id, principals, traceparent
+                    )
+                    VALUES ($1::uuid, $2, 'queued', nullif($3, ''), $4, $5)
                     ON CONFLICT (collection_id, request_id) DO NOTHING RETURNING true
                     """,
                     job_id,
                     collection.collection_id,
                     request_id,
                     list(principals),
+                    current_traceparent(),
                 )
                 if inserted:
                     await insert_documents(connection, collection, handed_in)

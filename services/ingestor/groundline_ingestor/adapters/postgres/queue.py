@@ -114,6 +114,14 @@ class PostgresQueue:
         async with acquire(self._pool) as connection:
             return bool(await connection.fetchval(_SQL["has_suspects"], model))
 
+    async def waiting(self) -> Mapping[str, int]:
+        """Return the number of items that have not ended, by state."""
+        async with acquire(self._pool) as connection:
+            rows = await connection.fetch(
+                f"SELECT state, count(*) FROM ingestion_items WHERE {PENDING} GROUP BY state"
+            )
+        return {row["state"]: row["count"] for row in rows}
+
     async def given(self, item: LeasedItem) -> GivenDocument:
         """Return the document as handed in; a file is the caller's to close. Raises ClaimLostError."""
         assert item.input is not None, "items of an ingestion have one"
@@ -372,4 +380,5 @@ def _leased(
         given=None if content is None else read_input(row["input"], content),
         container_uri=(row["input"] or {}).get("containerUri", ""),
         is_first=details is not None and details["is_first"],
+        traceparent=row["traceparent"] or "",
     )

@@ -27,7 +27,7 @@ WHERE i.{is_pending} AND i.collection_id IS NOT NULL AND i.lease_id IS NULL
 SELECT EXISTS (SELECT {available} AND i.is_suspect)
 
 -- name: select_available
-SELECT i.*, j.kind, j.settings, j.principals, p.partition_id, p.embedding_model, p.dimensions, p.language
+SELECT i.*, j.kind, j.settings, j.principals, j.traceparent, p.partition_id, p.embedding_model, p.dimensions, p.language
 {available} AND i.is_suspect = $3
 
 -- name: in_order

@@ -19,6 +19,7 @@ from groundline_indexing.documents import DocumentVersion, HandedIn
 from groundline_indexing.hashes import ingestion_hash
 from groundline_indexing.preparation import Prepared, members_of, version_of
 from groundline_indexing.texts import PreparedChunk, Series, Vectors
+from groundline_runtime.context import span
 from opentelemetry import metrics, trace
 
 from groundline_ingestor.adapters.postgres.collections import no_longer_writable
@@ -274,7 +275,7 @@ class ItemWork:
         """Return vectors of the chunks of each item, at least one in all, and their tokens; tokens that the
         model read are charged."""
         texts = [chunk.embedded_text for _, chunks in owners for chunk in chunks]
-        with _tracer.start_as_current_span("embed_chunks", attributes={"chunks": len(texts)}):
+        with span(_tracer, "embed_chunks", attributes={"chunks": len(texts)}):
             parts = [await self._embedder.embed(some) for some in batched(texts, GROUP_CHUNKS)]
         vectors = np.concatenate([part for part, _ in parts]).astype(np.float16, copy=False)
         tokens = np.array(await asyncio.to_thread(self._embedder.embedder.count_tokens, texts), np.int64)

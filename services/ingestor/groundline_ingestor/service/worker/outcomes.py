@@ -9,9 +9,10 @@ from groundline.v1 import document_pb2, error_pb2, job_pb2
 from groundline_extraction.documents import IngestionError
 from groundline_extraction.spooling import is_disk_full
 from groundline_indexing.documents import NOTHING_TO_READ
+from groundline_runtime.context import queued_work
 from groundline_runtime.errors import Code, GroundlineError, NotFoundError, UnavailableError, whereabouts
 from groundline_runtime.reasons import reason_value
-from opentelemetry import metrics
+from opentelemetry import metrics, trace
 
 from groundline_ingestor.adapters.postgres.queue import PostgresQueue
 from groundline_ingestor.domain.work import ClaimLostError, LeasedItem
@@ -28,6 +29,7 @@ MAXIMUM_DOUBLINGS: Final = 10
 _TRANSIENT: Final = (Code.UNAVAILABLE, Code.RESOURCE_EXHAUSTED, Code.DEADLINE_EXCEEDED, Code.ABORTED)
 
 _log = structlog.get_logger(__name__)
+_tracer = trace.get_tracer("groundline_ingestor")
 _meter = metrics.get_meter("groundline_ingestor")
 _documents_counter = _meter.create_counter(
     "groundline.ingestion.documents", description="Ingested documents by outcome"
@@ -53,7 +55,8 @@ class Outcomes:
     async def guarded[T](self, item: LeasedItem, work: Coroutine[Any, Any, T]) -> T | None:
         """Return the result of work on one item; None when it raised, which is then handled here."""
         try:
-            return await work
+            with queued_work(_tracer, "ingest_item", [item.traceparent], item=item.claim.item_index):
+                return await work
         except Exception as error:
             reached = self._leases.reached(item.claim)
             await self.failed(item, reached.state, error, reached.chunks)

@@ -2,13 +2,16 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Final
 
 from groundline.v1 import document_pb2
 from groundline_extraction.turns import RecentUse
 from groundline_indexing.collections import StoredCollection
+from groundline_runtime.context import queued_work
 from groundline_runtime.waking import Waking
+from opentelemetry import trace
 
 from groundline_ingestor.adapters.postgres.collections import PostgresCollections
 from groundline_ingestor.domain.work import ClaimLostError, LeasedItem
@@ -33,6 +36,8 @@ GATHERING_SECONDS: Final = 0.1
 
 BUSY_SECONDS: Final = 0.5
 """Time between two looks for work of a line whose items are slow, in seconds."""
+
+_tracer = trace.get_tracer("groundline_ingestor")
 
 POLL_SECONDS: Final = 10.0
 """Time between two looks for work without a notification, in seconds, such as the items of a lost worker."""
@@ -137,7 +142,8 @@ class Pipeline:
         for work in group:
             self._leases.at(work.item.claim, document_pb2.INGESTION_STATE_EMBEDDING, work.counts)
         try:
-            embedded = await self._items.embed([(work.item.claim, work.new.chunks) for work in group])
+            with _work_on(group, "embed_items"):
+                embedded = await self._items.embed([(work.item.claim, work.new.chunks) for work in group])
         except Exception as error:
             if len(group) == 1:
                 await self._outcomes.failed(
@@ -166,7 +172,8 @@ class Pipeline:
     async def _store_batch(self, batch: list[Work]) -> None:
         [first, *others] = batch
         try:
-            await self._items.store(batch)
+            with _work_on(batch, "store_items"):
+                await self._items.store(batch)
         except Exception as error:
             if not others:
                 await self._outcomes.failed(
@@ -198,6 +205,11 @@ class _Collections:
         if collection_id not in self._found:
             self._found[collection_id] = asyncio.ensure_future(self._collections.find(collection_id))
         return await asyncio.shield(self._found[collection_id])
+
+
+def _work_on(group: Sequence[Work], name: str) -> AbstractContextManager[None]:
+    """Return the span of work on items of several requests."""
+    return queued_work(_tracer, name, (work.item.traceparent for work in group), items=len(group))
 
 
 def _transactions(group: Sequence[Work]) -> Iterator[list[Work]]:

@@ -9,6 +9,7 @@ from typing import Final
 
 import structlog
 from groundline_runtime.errors import UnavailableError
+from opentelemetry import metrics
 
 from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_ingestor.service.worker.leases import Leases
@@ -26,6 +27,12 @@ CLEANING_SECONDS: Final = 60.0
 CLEANED_ENTRIES: Final = 10_000
 """Maximum vectors, and contexts, that one cleaning drops."""
 
+MEASURING_SECONDS: Final = 15.0
+"""Time between two counts of the items that have not ended, in seconds; made only for a collector."""
+
+_items_gauge = metrics.get_meter("groundline_ingestor").create_gauge(
+    "groundline.ingestion.items", description="Items of jobs that have not ended, by state"
+)
 _log = structlog.get_logger(__name__)
 
 
@@ -45,6 +52,7 @@ class Upkeep:
         self._settings = settings
         self._stirred = asyncio.Event()
         self._stirred_until = 0.0
+        self._measured: set[str] = {"queued"}
 
     def stir(self) -> None:
         """Report a change in the queue."""
@@ -67,6 +75,8 @@ class Upkeep:
                 (self._clean, partial(asyncio.sleep, CLEANING_SECONDS)),
             ):
                 tasks.create_task(_repeat(work, pause))
+            if self._settings.otlp_endpoint is not None:
+                tasks.create_task(_repeat(self._measure, partial(asyncio.sleep, MEASURING_SECONDS)))
 
     async def _until_stirred(self, idle_seconds: float) -> None:
         """Wait a second while items have changed lately, else until one does, or until the time is up."""
@@ -85,6 +95,13 @@ class Upkeep:
     async def _settle(self) -> None:
         for job_id in await self._stores.reindex.settle(self._settings.reindex_grace_seconds):
             _log.info("reindex_ended", job_id=job_id)
+
+    async def _measure(self) -> None:
+        """Report the items that wait or are worked on; a state that has none left is reported once more."""
+        waiting = await self._stores.queue.waiting()
+        for state in self._measured | waiting.keys():
+            _items_gauge.set(waiting.get(state, 0), {"state": state})
+        self._measured = set(waiting)
 
     async def _clean(self) -> None:
         await self._stores.queue.discard(self._settings.payload_days * 86400)
