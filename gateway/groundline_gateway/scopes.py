@@ -43,6 +43,7 @@ REQUIRED: Final[Mapping[str, frozenset[Scope]]] = {
     "GetDocumentText": _READS,
     "ListChunks": _READS,
     "DownloadDocument": _READS,
+    "GetDocumentPage": _READS,
     "IngestDocuments": _INGEST,
     "UploadDocument": _INGEST,
     "DeleteDocument": _INGEST,

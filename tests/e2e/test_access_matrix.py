@@ -60,6 +60,7 @@ EXPECTED: Final[Mapping[str, Mapping[Relation, Outcome]]] = {
     "GetDocument": READS,
     "GetDocumentText": READS,
     "DownloadDocument": READS,
+    "GetDocumentPage": READS,
     "ListChunks": READS,
     "ListDocuments": READS,
     "IngestDocuments": CHANGES,

@@ -13,6 +13,8 @@ from typing import Any, Final
 import httpx
 import pytest
 from groundline_tests.suite import Stack, ended_job
+from PIL import Image
+from reportlab.pdfgen.canvas import Canvas
 
 LEAVE: Final = "# Leave\n\nEveryone has 27 days of leave a year – 30 from the tenth year on. 😀\n"
 TRAVEL: Final = "# Travel\n\nTrains are booked by the travel desk.\fHotels cost 140 euros a night at most.\n"
@@ -163,12 +165,63 @@ async def test_an_original_is_fetched_as_it_was_handed_in(
     await client.delete("/api/collections/originals")
 
 
+async def test_a_citation_of_a_pdf_tells_where_its_sentence_is_on_the_picture_of_its_page(
+    client: httpx.AsyncClient, stack: Stack, tmp_path: Path
+) -> None:
+    created = {"collectionId": "plans", "settings": {"keepOriginals": True}}
+    assert (await client.post("/api/collections", json=created)).status_code == 200
+    documents = "/api/collections/plans/documents"
+    file = io.BytesIO()
+    canvas = Canvas(file, pagesize=(400, 600))
+    for page in ("The lantern hangs in the hall.", "The gate of the orchard opens at seven."):
+        canvas.drawString(100, 300, page)
+        canvas.showPage()
+    canvas.save()
+    for uri, content in (("plan.pdf", file.getvalue()), ("note.txt", b"A note.")):
+        upload = await client.post(f"{documents}:upload", params={"uri": uri}, content=content)
+        assert (await ended_job(client, upload.json()["job"]["jobId"]))["state"] == "JOB_STATE_DONE"
+    asked = {"query": "When does the gate of the orchard open?", "collectionIds": ["plans"]}
+    completed = (await client.post("/api/answer", json=asked)).json()["completed"]
+    [citation] = completed["citations"]
+    [box] = citation["boxes"]
+    assert (citation["page"], box["page"], completed.get("degraded", [])) == (2, 2, [])
+
+    found = {one["uri"]: one["documentId"] for one in (await client.get(documents)).json()["documents"]}
+    address = f"{documents}/{found['plan.pdf']}/pages"
+    response = await client.get(f"{address}/2", params={"width": 800})
+    assert (response.status_code, response.headers["content-type"]) == (200, "image/png")
+    assert "sandbox" in response.headers["content-security-policy"]
+    with Image.open(io.BytesIO(response.content)) as picture:
+        assert picture.size == (800, 1200)
+        dark = picture.convert("L").point(lambda value: 255 if value < 128 else 0).getbbox()
+    edges = (box["left"] * 800, box["top"] * 1200, box["right"] * 800, box["bottom"] * 1200)
+    assert dark is not None
+    assert (max(edges[0], dark[0]), max(edges[1], dark[1])) == dark[:2]
+    assert (min(edges[2], dark[2]), min(edges[3], dark[3])) == dark[2:]
+    assert edges[3] - edges[1] < 40
+
+    refused = {
+        f"{address}/3": "PAGE_NOT_FOUND",
+        f"{documents}/{found['note.txt']}/pages/1": "NO_PAGE_PICTURES",
+    }
+    for path, reason in refused.items():
+        assert (await client.get(path)).json()["details"][0]["reason"] == reason
+    assert (await client.get(f"{address}/2", params={"width": 5000})).status_code == 400
+    drawn = tmp_path / "page.png"
+    assert (await stack.command("document", "plans", "plan.pdf", "--picture", "1", str(drawn))).code == 0
+    with Image.open(drawn) as picture:
+        assert picture.size == (1200, 1800)
+    await client.delete("/api/collections/plans")
+
+
 async def test_what_was_not_kept_is_not_found(
     client: httpx.AsyncClient, stack: Stack, shelf: Mapping[str, str], tmp_path: Path
 ) -> None:
     response = await client.get(f"{DOCUMENTS}/{shelf['products']}:download")
     assert response.status_code == 404
     assert response.json()["details"][0]["reason"] == "ORIGINAL_NOT_KEPT"
+    picture = await client.get(f"{DOCUMENTS}/{shelf['products']}/pages/1")
+    assert picture.json()["details"][0]["reason"] == "ORIGINAL_NOT_KEPT"
     file = tmp_path / "none"
     assert (await stack.command("document", "shelf", "products", "--original", str(file))).code == 1
     assert not os.listdir(tmp_path)

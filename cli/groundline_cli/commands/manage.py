@@ -3,7 +3,7 @@
 import json
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
@@ -115,6 +115,13 @@ def documents(
     help="Write it as it was handed in to FILE, - for standard output; its collection must keep originals "
     "(`update COLLECTION --keep-originals`).",
 )
+@click.option(
+    "--picture",
+    type=(click.IntRange(1), click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path)),
+    metavar="PAGE FILE",
+    help="Write a picture of a page of a PDF or image, as PNG, to FILE, - for standard output; its "
+    "collection must keep originals.",
+)
 @json_option
 @with_gateway
 def document(
@@ -123,17 +130,21 @@ def document(
     document: str,
     part: str | None,
     original: Path | None,
+    picture: tuple[int, Path] | None,
     as_json: bool,
 ) -> None:
     """Show a DOCUMENT of COLLECTION, by its id or its uri.
 
     Offsets count characters (code points) of the text that --text prints.
     """
-    if original and (part or as_json):
-        raise click.UsageError("--original excludes --text, --chunks and --json")
+    if (original or picture) and (part or as_json or (original and picture)):
+        raise click.UsageError("--original and --picture exclude each other, --text, --chunks and --json")
     found = run(connection, lambda client: _find(client, collection, document))
     if original:
         run(connection, lambda client: _download(client, found, original))
+        return
+    if picture:
+        run(connection, lambda client: _draw(client, found, *picture))
         return
     if part == "text":
         text = run(connection, lambda client: _whole_text(client, found))
@@ -164,9 +175,23 @@ async def _find(client: AsyncClient, collection: str, document: str) -> Document
     return found[0]
 
 
+async def _draw(client: AsyncClient, document: Document, page: int, path: Path) -> None:
+    """Write a picture of a page to `path`."""
+    picture = await client.get_document_page(document.collection_id, document.document_id, page)
+
+    async def parts() -> AsyncGenerator[bytes]:
+        yield picture
+
+    await _write(parts(), path)
+
+
 async def _download(client: AsyncClient, document: Document, path: Path) -> None:
-    """Write the original to `path`; delete the file if it could not be fetched whole."""
-    parts = client.download_document(document.collection_id, document.document_id)
+    """Write the original to `path`."""
+    await _write(client.download_document(document.collection_id, document.document_id), path)
+
+
+async def _write(parts: AsyncGenerator[bytes], path: Path) -> None:
+    """Write the parts to `path`; delete the file if they do not come whole."""
     async with aclosing(parts):
         if path == Path("-"):
             async for part in parts:

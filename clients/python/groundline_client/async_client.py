@@ -60,6 +60,7 @@ __all__ = ["AsyncClient"]
 # proper error: these only detect a gateway that is gone.
 _READ_SECONDS: Final = 150.0
 _DOCUMENTS_READ_SECONDS: Final = 660.0
+_PNG_END: Final = b"IEND\xaeB`\x82"
 _STREAM_READ_SECONDS: Final = 330.0
 
 # Pause between two looks at a job whose stream of changes has ended too early.
@@ -438,6 +439,31 @@ class AsyncClient:
                 deadline.check()
             if got.headers.get("etag", "").strip('"') != digest.hexdigest():
                 raise ProtocolError("the document broke off, or was changed on its way: try again")
+
+    async def get_document_page(
+        self,
+        collection_id: str,
+        document_id: str,
+        page: int,
+        *,
+        width: int | None = None,
+        timeout_seconds: float | None = None,
+    ) -> bytes:
+        """Return a picture of a page of a PDF or image as PNG, if its collection keeps originals; pages count
+        from 1, `width` is in pixels. The boxes of citations are shares of its width and height.
+
+        Raises ProtocolError if parts are missing.
+        """
+        request = request_json(collection_id=collection_id, document_id=document_id, page=page, width=width)
+        deadline = self._deadline(timeout_seconds)
+        picture = bytearray()
+        async with self._response(rpcs.GET_DOCUMENT_PAGE, request, deadline, _DOCUMENTS_READ_SECONDS) as got:
+            async for part in got.aiter_bytes():
+                picture += part
+                deadline.check()
+        if not picture.endswith(_PNG_END):
+            raise ProtocolError("the picture broke off: try again")
+        return bytes(picture)
 
     async def delete_document(
         self, collection_id: str, document_id: str, *, timeout_seconds: float | None = None

@@ -350,6 +350,10 @@ class ErrorReason(OpenEnum):
     """The collection has a document of this uri that another source has brought, or somebody handed in."""
     SOURCE_CHANGED = "SOURCE_CHANGED"
     """The source was changed meanwhile, by another request. Read it, and decide again."""
+    PAGE_NOT_FOUND = "PAGE_NOT_FOUND"
+    """The document has fewer pages."""
+    NO_PAGE_PICTURES = "NO_PAGE_PICTURES"
+    """Pages of documents of this type are not drawn: only those of PDF files and images are."""
 
 
 class Role(OpenEnum):
@@ -509,6 +513,8 @@ class Component(OpenEnum):
     """Checking of the answer."""
     HISTORY = "COMPONENT_HISTORY"
     """Storing of the conversation."""
+    CITATION_BOXES = "COMPONENT_CITATION_BOXES"
+    """Finding the places of citations on their pages."""
 
 
 class Quota(OpenEnum):
@@ -948,6 +954,23 @@ class Usage:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Box:
+    """A rectangle on a page as it is shown, by which a picture of the page (GetDocumentPage) can be
+    marked."""
+
+    page: int = 0
+    """The page, from 1."""
+    left: float = 0.0
+    """Left edge, as a share of the page's width, 0 to 1 from the left."""
+    top: float = 0.0
+    """Upper edge, as a share of the page's height, 0 to 1 from the top."""
+    right: float = 0.0
+    """Right edge, as left."""
+    bottom: float = 0.0
+    """Lower edge, as top."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Citation:
     """A claim of the answer and the source that supports it."""
 
@@ -964,6 +987,9 @@ class Citation:
     """The source's chunk."""
     page: int = 0
     """The page that the supporting text begins on, from 1; 0 if the document has no pages."""
+    boxes: Sequence[Box] = ()
+    """Where the supporting text is on its pages: the lines that it stands in, in its order, whole ones; in
+    tables the cells. Empty if its place is not known: only PDF files and images tell it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -340,7 +340,11 @@ export type ErrorReason =
   /** The collection has a document of this uri that another source has brought, or somebody handed in. */
   | "URI_OF_OTHER_SOURCE"
   /** The source was changed meanwhile, by another request. Read it, and decide again. */
-  | "SOURCE_CHANGED";
+  | "SOURCE_CHANGED"
+  /** The document has fewer pages. */
+  | "PAGE_NOT_FOUND"
+  /** Pages of documents of this type are not drawn: only those of PDF files and images are. */
+  | "NO_PAGE_PICTURES";
 
 /**
  * Who wrote a message. The values have no prefix, so that JSON clients may write "user" and "assistant", as they
@@ -788,6 +792,20 @@ export interface Usage {
   embeddingTokens: number;
 }
 
+/** A rectangle on a page as it is shown, by which a picture of the page (GetDocumentPage) can be marked. */
+export interface Box {
+  /** The page, from 1. */
+  page: number;
+  /** Left edge, as a share of the page's width, 0 to 1 from the left. */
+  left: number;
+  /** Upper edge, as a share of the page's height, 0 to 1 from the top. */
+  top: number;
+  /** Right edge, as left. */
+  right: number;
+  /** Lower edge, as top. */
+  bottom: number;
+}
+
 /** A claim of the answer and the source that supports it. */
 export interface Citation {
   /** The source's number. */
@@ -802,6 +820,11 @@ export interface Citation {
   chunkId: string;
   /** The page that the supporting text begins on, from 1; 0 if the document has no pages. */
   page: number;
+  /**
+   * Where the supporting text is on its pages: the lines that it stands in, in its order, whole ones; in tables
+   * the cells. Empty if its place is not known: only PDF files and images tell it.
+   */
+  boxes: Box[];
 }
 
 /** Something that validation found. */
@@ -849,7 +872,9 @@ export type Component =
   /** Checking of the answer. */
   | "COMPONENT_VALIDATION"
   /** Storing of the conversation. */
-  | "COMPONENT_HISTORY";
+  | "COMPONENT_HISTORY"
+  /** Finding the places of citations on their pages. */
+  | "COMPONENT_CITATION_BOXES";
 
 /** Something that was skipped, failed or came late, without failing the request. */
 export interface Degradation {
@@ -1901,6 +1926,21 @@ export interface DownloadDocumentRequest {
   collectionId: string;
   /** The document. */
   documentId: string;
+}
+
+/** Request of GetDocumentPage. */
+export interface GetDocumentPageRequest {
+  /** The collection. */
+  collectionId: string;
+  /** The document. */
+  documentId: string;
+  /** The page, from 1. */
+  page: number;
+  /**
+   * Width of the picture in pixels, 3000 at most; less where the page would have more than 4,000,000 pixels, or
+   * where an image has fewer.
+   */
+  width: number;
 }
 
 /** Request of ListChunks. */

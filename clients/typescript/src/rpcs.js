@@ -20,6 +20,7 @@ export const rpcs = {
   listDocuments: { verb: "GET", path: "/api/collections/{collectionId}/documents", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "documents" },
   getDocumentText: { verb: "GET", path: "/api/collections/{collectionId}/documents/{documentId}/text", hasBody: false, isIdempotent: true, takesRequestId: false },
   downloadDocument: { verb: "GET", path: "/api/collections/{collectionId}/documents/{documentId}:download", hasBody: false, isIdempotent: true, takesRequestId: false },
+  getDocumentPage: { verb: "GET", path: "/api/collections/{collectionId}/documents/{documentId}/pages/{page}", hasBody: false, isIdempotent: true, takesRequestId: false },
   listChunks: { verb: "GET", path: "/api/collections/{collectionId}/documents/{documentId}/chunks", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "chunks" },
   deleteDocument: { verb: "DELETE", path: "/api/collections/{collectionId}/documents/{documentId}", hasBody: false, isIdempotent: true, takesRequestId: false },
   deleteDocuments: { verb: "POST", path: "/api/collections/{collectionId}/documents:delete", hasBody: true, isIdempotent: true, takesRequestId: true },

@@ -51,6 +51,7 @@ BRINGS_DOCUMENTS: Final = frozenset({"IngestDocuments"})
 _TAKES_WHOLE_DOCUMENTS: Final = BRINGS_DOCUMENTS | {
     "UploadDocument",
     "DownloadDocument",
+    "GetDocumentPage",
     "DeleteDocument",
     "DeleteDocuments",
     "DeleteSource",

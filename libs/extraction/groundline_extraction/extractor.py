@@ -163,6 +163,7 @@ class DocumentExtractor:
                     stream.title = one_line(piece.title) or stream.title
                     stream.mime_type = piece.mime_type or stream.mime_type
                     length += len(piece.text)
+                    cutter.lines = piece.lines
                     yield piece.text
 
         cutter = HeadedCutter(

@@ -278,6 +278,12 @@ def reader_of(mime_type: str) -> ReaderName | None:
     return _READERS.get(mime_type)
 
 
+def drawer_of(mime_type: str) -> Literal["images.drawing", "pdf.drawing"] | None:
+    """Return the module that draws the pages of a file; None if its type has none that can be drawn."""
+    reader = reader_of(mime_type)
+    return "pdf.drawing" if reader == "pdf.reader" else "images.drawing" if reader == "images.image" else None
+
+
 def is_piecewise(reader: ReaderName) -> bool:
     """Return whether a reader reads piece by piece, so that a file may be larger than memory."""
     return reader in _PIECEWISE

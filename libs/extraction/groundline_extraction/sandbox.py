@@ -34,7 +34,7 @@ from groundline_extraction.readers.common import (
 from groundline_extraction.spooling import open_spool_file
 from groundline_extraction.turns import ClientTurns
 
-__all__ = ["Sandbox"]
+__all__ = ["Drawer", "Sandbox"]
 
 FILES_PER_PROCESS: Final = 200
 """Files after which a process is replaced: libraries keep some memory of every file."""
@@ -44,7 +44,8 @@ _WORKER: Final = "groundline_extraction.readers.worker"
 _log = structlog.get_logger(__name__)
 
 
-type AnyReader = ReaderName | Literal["web.feed", "web.page", "web.sitemap"]
+type Drawer = Literal["images.drawing", "pdf.drawing"]
+type AnyReader = ReaderName | Drawer | Literal["web.feed", "web.page", "web.sitemap"]
 
 
 class Sandbox:

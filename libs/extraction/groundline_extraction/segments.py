@@ -4,10 +4,15 @@ import json
 import re
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
+from groundline.v1 import passage_pb2
+
+from groundline_extraction.readers.common import LineEdges
 from groundline_extraction.spooling import Spool
 from groundline_extraction.texts import Heading, TextSegment
 
@@ -41,6 +46,8 @@ class HeadedCutter:
         self._characters = characters
         self._is_markdown = is_markdown
         self._read_headings = read_headings
+        self.lines: Sequence[LineEdges] = ()
+        """Lines of the whole text, to be told with its last segment."""
         self._text = ""
         self._start = 0
 
@@ -55,7 +62,7 @@ class HeadedCutter:
     def end(self) -> Iterator[TextSegment]:
         """Yield the last segment, if any text is left."""
         if self._text:
-            yield self._taken(len(self._text))
+            yield replace(self._taken(len(self._text)), pages=tuple(_pages(self.lines)))
 
     def _taken(self, end: int) -> TextSegment:
         text, start = self._text[:end], self._start
@@ -73,6 +80,21 @@ def known_headings(headings: deque[Heading]) -> Callable[[str, int], Iterator[He
     return within
 
 
+def _pages(lines: Sequence[LineEdges]) -> Iterator[passage_pb2.PageLines]:
+    """Yield the lines of each page, as differences from one to the next."""
+    for number, group in groupby(lines, key=lambda line: line.page):
+        page = passage_pb2.PageLines(page=number)
+        before = left = right = top = 0
+        for line in group:
+            page.starts.append(line.start - before)
+            page.lefts.append(line.left - left)
+            page.rights.append(line.right - right)
+            page.tops.append(line.top - top)
+            page.heights.append(line.bottom - line.top)
+            before, left, right, top = line.start, line.left, line.right, line.top
+        yield page
+
+
 def kept_segments(directory: Path | None) -> Spool[TextSegment]:
     """Return a spool of segments, which can be gone through again; a single one stays in memory."""
     return Spool(_dumped, _loaded, directory=directory)
@@ -80,13 +102,19 @@ def kept_segments(directory: Path | None) -> Spool[TextSegment]:
 
 def _dumped(segment: TextSegment) -> bytes:
     headings = [[heading.level, heading.title, heading.start] for heading in segment.headings]
-    values = [segment.text, segment.start, headings]
+    pages = [page.SerializeToString().decode("latin-1") for page in segment.pages]
+    values = [segment.text, segment.start, headings, pages]
     return json.dumps(values, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 def _loaded(data: bytes) -> TextSegment:
-    text, start, headings = json.loads(data.decode("utf-8", "surrogatepass"))
-    return TextSegment(text, start, tuple(Heading(*heading) for heading in headings))
+    text, start, headings, pages = json.loads(data.decode("utf-8", "surrogatepass"))
+    return TextSegment(
+        text,
+        start,
+        tuple(Heading(*heading) for heading in headings),
+        tuple(passage_pb2.PageLines.FromString(page.encode("latin-1")) for page in pages),
+    )
 
 
 def _cut(text: str, is_markdown: bool) -> int:

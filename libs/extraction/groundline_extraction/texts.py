@@ -5,6 +5,8 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Final
 
+from groundline.v1 import passage_pb2
+
 __all__ = [
     "MEMBER_MARK",
     "PAGE_BREAK",
@@ -27,7 +29,6 @@ _PAGED: Final = frozenset(
         "application/pdf",
         "application/vnd.openxmlformats-officedocument.presentationml.presentation",
         "application/vnd.oasis.opendocument.presentation",
-        "image/tiff",
     }
 )
 
@@ -44,11 +45,15 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class TextSegment:
-    """A piece of a document's text; its start, and the starts of its headings, count in the whole text."""
+    """A piece of a document's text; its start, and the starts of its headings, count in the whole text.
+
+    `pages`: where the lines of all pages are, as far as the format tells; they come with the last piece.
+    """
 
     text: str
     start: int = 0
     headings: tuple[Heading, ...] = ()
+    pages: tuple[passage_pb2.PageLines, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,9 @@ class TextStream:
 
 def has_pages(extraction: ExtractedText) -> bool:
     """Return whether places in the text are on pages, or slides, that people would name."""
-    return extraction.mime_type in _PAGED or PAGE_BREAK in extraction.text
+    mime_type = extraction.mime_type
+    is_picture = mime_type.startswith("image/") and mime_type != "image/svg+xml"
+    return is_picture or mime_type in _PAGED or PAGE_BREAK in extraction.text
 
 
 def last_part(uri: str) -> str:

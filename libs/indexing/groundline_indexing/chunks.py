@@ -68,9 +68,12 @@ async def copy_chunks(
         )
 
 
-def text_parts(document_id: Any, segments: Series[TextSegment]) -> Iterator[tuple[Any, ...]]:
-    """Yield rows of document_texts, without the table's defaults."""
+def text_parts(
+    document_id: Any, segments: Series[TextSegment], pages: list[tuple[Any, ...]]
+) -> Iterator[tuple[Any, ...]]:
+    """Yield rows of document_texts, without the table's defaults; add those of document_pages to `pages`."""
     for part, segment in enumerate(segments):
+        pages.extend((document_id, page.starts[0], page.SerializeToString()) for page in segment.pages)
         headings = [[heading.level, heading.title, heading.start] for heading in segment.headings]
         yield document_id, part, segment.text, headings
 

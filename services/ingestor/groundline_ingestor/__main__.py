@@ -46,6 +46,7 @@ from groundline_ingestor.service.documents import DocumentService
 from groundline_ingestor.service.embeddings import EmbeddingService
 from groundline_ingestor.service.ingestion import IngestionService
 from groundline_ingestor.service.jobs import JobService
+from groundline_ingestor.service.pages import PagePictures
 from groundline_ingestor.service.quotas import Quotas
 from groundline_ingestor.service.reindex import ReindexService
 from groundline_ingestor.service.source_runs import SourceRuns
@@ -120,7 +121,13 @@ def wire_on(
     collections, jobs = stores.collections, stores.jobs
     servicer = IngestorServicer(
         CollectionService(collections, embedder, quotas, page_tokens),
-        DocumentService(collections, stores.documents, quotas, page_tokens),
+        DocumentService(
+            collections,
+            stores.documents,
+            quotas,
+            page_tokens,
+            PagePictures(sandbox, stages.preparation.open_spool_file),
+        ),
         IngestionService(
             stores,
             stages,

@@ -12,7 +12,7 @@ from groundline_extraction.texts import last_part
 from groundline_indexing.inputs import document_input
 from groundline_validation import violations_of
 
-__all__ = ["described_upload", "download_metadata"]
+__all__ = ["described_upload", "download_metadata", "picture_metadata"]
 
 # Type that HTTP clients send if they were given none.
 _SAYS_NOTHING: Final = ("application/octet-stream", "application/x-www-form-urlencoded")
@@ -50,3 +50,10 @@ def download_metadata(document: document_pb2.Document) -> tuple[tuple[str, str],
         ("content-disposition", f"attachment; filename*=UTF-8''{name}"),
         ("etag", f'"{document.content_hash}"'),
     )
+
+
+def picture_metadata(
+    document: document_pb2.Document, request: pb.GetDocumentPageRequest
+) -> tuple[tuple[str, str], ...]:
+    """Return the metadata sent before a picture of a page; over HTTP these are headers."""
+    return (("etag", f'"{document.content_hash}-{request.page}-{request.width}"'),)

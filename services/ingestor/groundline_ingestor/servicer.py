@@ -17,7 +17,7 @@ from groundline_runtime.errors import (
 )
 from groundline_validation import validate
 
-from groundline_ingestor.converters import described_upload, download_metadata
+from groundline_ingestor.converters import described_upload, download_metadata, picture_metadata
 from groundline_ingestor.domain.documents import inert_type
 from groundline_ingestor.service.collections import CollectionService
 from groundline_ingestor.service.documents import DocumentService
@@ -151,6 +151,18 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
             async for data in parts:
                 content = HttpBody(content_type=inert_type(document.mime_type), data=data)
                 yield pb.DownloadDocumentResponse(content=content)
+
+    async def GetDocumentPage(
+        self, request: pb.GetDocumentPageRequest, context: Context
+    ) -> AsyncIterator[pb.GetDocumentPageResponse]:
+        validate(request)
+        give_place_back()
+        caller = current_caller()
+        document = await self._documents.with_original(caller, request.collection_id, request.document_id)
+        parts = await self._documents.page(caller, document, request.page, request.width)
+        await context.send_initial_metadata(picture_metadata(document, request))
+        for data in parts:
+            yield pb.GetDocumentPageResponse(content=HttpBody(content_type="image/png", data=data))
 
     async def ListChunks(self, request: pb.ListChunksRequest, context: Context) -> pb.ListChunksResponse:
         validate(request)

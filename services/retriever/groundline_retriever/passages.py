@@ -22,6 +22,8 @@ class Wanted:
     CHUNKING_STRATEGY_PARENT_CHILD."""
     with_vectors: bool = False
     """Whether to read the vector of each of them."""
+    with_lines: bool = False
+    """Whether to read the lines of their pages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class FetchedChunk:
     other."""
     vector: Sequence[float] = ()
     """Vector of the chunk; empty unless wanted."""
+    lines: Sequence[passage_pb2.PageLines] = ()
 
 
 def wanted_for(

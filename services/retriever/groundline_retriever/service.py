@@ -85,9 +85,16 @@ class SearchService:
 
     async def fetch(self, caller: Caller, request: pb.FetchChunksRequest) -> pb.FetchChunksResponse:
         """Return the chunks as they are now, those that exist and may be read."""
-        wanted = [Wanted(each.collection_id, list(map(int, each.chunk_ids))) for each in request.selections]
+        wanted = [
+            Wanted(each.collection_id, list(map(int, each.chunk_ids)), with_lines=request.with_lines)
+            for each in request.selections
+        ]
         fetched = await self._store.fetch(wanted, caller.principals)
-        return pb.FetchChunksResponse(chunks=[each.chunk for each in fetched])
+        lines = {(each.chunk.document_id, page.page): page for each in fetched for page in each.lines}
+        return pb.FetchChunksResponse(
+            chunks=[each.chunk for each in fetched],
+            lines=[pb.DocumentLines(document_id=name, page=page) for (name, _), page in lines.items()],
+        )
 
     async def _search_known(self, caller: Caller, request: pb.SearchRequest) -> pb.SearchResponse:
         """Search the collections as this caller found them when it last named the same ones.

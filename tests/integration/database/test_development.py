@@ -69,7 +69,8 @@ async def test_it_gets_the_schema_of_a_fresh_one_and_keeps_every_row(
     before = await content(pool)
     for service in SERVICES:
         await migrate(settings, service)
-    assert await content(pool) == before
+    after = await content(pool)  # of tables that are new too
+    assert {name: after[name] for name in before} == before
     await pool.execute("DROP TABLE chunks_p7")
     assert await catalogue(pool) == await catalogue(fresh)
     applied = "SELECT service, version, checksum FROM schema_migrations ORDER BY service, version"

@@ -2,11 +2,12 @@
 
 import io
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from groundline_extraction.ocr import find_ocr_data
-from groundline_extraction.readers.common import Read, ReaderLimits, ReadError
+from groundline_extraction.readers.common import LINE_UNITS, Read, ReaderLimits, ReadError
 from groundline_extraction.sandbox import Sandbox
 from groundline_tests.programs import needs_program
 from PIL import Image, ImageDraw, ImageFont
@@ -299,6 +300,45 @@ def test_a_page_that_is_shown_turned_is_read_as_it_is_shown(read: Any, rotation:
     assert read(draw, rotation=rotation).text == PROSE.strip()
 
 
+def test_each_line_and_each_cell_tells_where_it_is(read: Any) -> None:
+    """The text at a line's offset is drawn in its box, however it came to be."""
+    drawn = {
+        "Valves": (60, 760),
+        "# not a heading": (60, 720),
+        "The second pres-": (60, 705),
+        "sure": (60, 690),
+    }
+
+    def first(canvas: Canvas) -> None:
+        canvas.setFont("Times-Bold", 18)
+        canvas.drawString(60, 760, "Valves")
+        canvas.setFont("Times-Roman", 11)
+        for text, (x, y) in [*drawn.items()][1:]:
+            canvas.drawString(x, y, text)
+        table(canvas, [["Type", "Nm"], ["A|4", "9"]], ("GRID", (0, 0), (-1, -1), 1, colors.black), y=500)
+
+    def second(canvas: Canvas) -> None:
+        canvas.setFont("Courier", 10)
+        lines(canvas, ["if x:", "    return 7"], x=100, y=600, step=12)
+        canvas.acroForm.textfield(name="note", value="Call.", x=60, y=300, width=120, height=20)
+
+    found = read(first, second)
+    begins = [
+        (line.page, found.text[line.start : following.start]) for line, following in pairwise(found.lines)
+    ]
+    assert [(page, text.split("\n")[0].strip(" |")) for page, text in begins] == [
+        (1, "Valves"), (1, "\\# not a heading"), (1, "The second pres"), (1, "sure"), (1, "Type"), (1, "Nm"),
+        (1, "A\\|4"), (1, "9"), (2, "if x:"), (2, "return 7"),
+    ]  # fmt: skip
+    assert found.text[found.lines[-1].start :] == "note: Call."
+    for line, (x, y) in zip(found.lines, [*drawn.values()], strict=False):
+        assert line.left <= (x + 5) / A4[0] * LINE_UNITS <= line.right
+        assert line.top <= (1 - (y + 4) / A4[1]) * LINE_UNITS <= line.bottom
+    field = found.lines[-1]
+    assert field.left == pytest.approx(60 / A4[0] * LINE_UNITS, abs=2)
+    assert field.bottom == pytest.approx((1 - 300 / A4[1]) * LINE_UNITS, abs=2)
+
+
 def test_a_watermark_at_an_angle_is_left_out(read: Any) -> None:
     def draw(canvas: Canvas) -> None:
         lines(canvas, wrapped(PROSE, 90))
@@ -328,6 +368,15 @@ def test_a_scan_is_read_whichever_way_up_and_says_how_sure_it_is(read: Any, degr
     found = read(draw)
     assert " ".join(found.text.split()) == (PROSE * 2).strip()
     assert found.metadata["ocr_confidence"] > 0.8
+    x, y = 0.2, 84 / 1200  # within the first line
+    for _ in range(degrees // 90):
+        x, y = y, 1 - x
+    width = 400 if degrees % 180 == 0 else 290
+    height = width * turned.height / turned.width
+    [first, *_] = found.lines
+    assert (first.page, first.start) == (1, 0)
+    assert first.left < (50 + x * width) / A4[0] * LINE_UNITS < first.right
+    assert first.top < (A4[1] - 200 - height + y * height) / A4[1] * LINE_UNITS < first.bottom
 
 
 def test_what_stands_at_the_edge_of_both_of_two_pages_is_left_out(read: Any) -> None:

@@ -40,6 +40,7 @@ FOR_PROGRAMS = {
     "ListDocuments",
     # Models read text.
     "DownloadDocument",
+    "GetDocumentPage",
     # get_document reads around a passage.
     "ListChunks",
     # list_collections says what an agent chooses by.

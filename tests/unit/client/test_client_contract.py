@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass
 from io import BytesIO
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import pytest
@@ -34,7 +34,8 @@ METHODS = {
 }
 MESSAGES = [name for name, model in vars(models).items() if is_dataclass(model)]
 
-UUID = "123e4567-e89b-12d3-a456-426614174000"
+UUID: Final = "123e4567-e89b-12d3-a456-426614174000"
+PNG: Final = b"\x89PNG\r\n\x1a\n\x00\x00\x00\x00IEND\xaeB`\x82"
 POSITION = "0000000003a1b2c8"
 ASKED: dict[str, Any] = {
     "thread_id": UUID,
@@ -104,6 +105,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "ListDocuments": lambda c: c.list_documents("docs", filter={"$uri": "a"}, order_by="title desc"),
     "GetDocumentText": lambda c: c.get_document_text("docs", UUID, start_offset=5, max_characters=7),
     "DownloadDocument": lambda c: c.download_document("docs", UUID),
+    "GetDocumentPage": lambda c: c.get_document_page("docs", UUID, 2, width=600),
     "ListChunks": lambda c: c.list_chunks("docs", UUID),
     "DeleteDocument": lambda c: c.delete_document("docs", UUID),
     "DeleteDocuments": lambda c: c.delete_documents("docs", {"year": 2024}, dry_run=True),
@@ -127,6 +129,8 @@ def answer(name: str) -> httpx.Response:
     if method.output_type.full_name.endswith("DownloadDocumentResponse"):
         etag = f'"{hashlib.sha256(b"content").hexdigest()}"'
         return httpx.Response(200, content=b"content", headers={"etag": etag})
+    if method.output_type.full_name.endswith("GetDocumentPageResponse"):
+        return httpx.Response(200, content=PNG)
     response = sample(method.output_type)
     if method.output_type.full_name.endswith("ChatResponse"):
         response = coordinator_service_pb2.ChatResponse()
@@ -296,6 +300,15 @@ def test_a_download_that_breaks_off_is_no_whole_document() -> None:
         pytest.raises(ProtocolError, match="broke off"),
     ):
         list(client.download_document("docs", UUID))
+
+
+def test_a_picture_that_breaks_off_is_none() -> None:
+    broken = httpx.MockTransport(lambda _: httpx.Response(200, content=PNG[:-1]))
+    with (
+        Client("http://gateway", "key", transport=broken) as client,
+        pytest.raises(ProtocolError, match="broke off"),
+    ):
+        client.get_document_page("docs", UUID, 1)
 
 
 def uploaded(content: Any) -> list[httpx.Request]:

@@ -4,18 +4,20 @@ from typing import Any
 
 import pytest
 from google.protobuf.struct_pb2 import Struct
-from groundline.v1 import chat_pb2, collection_pb2, options_pb2, passage_pb2
+from groundline.v1 import chat_pb2, collection_pb2, options_pb2, passage_pb2, retriever_service_pb2
 from groundline_coordinator.domain.conversation import recent_history
+from groundline_coordinator.domain.locations import add_boxes, locate
 from groundline_coordinator.domain.options import plan_of
 from groundline_coordinator.domain.passages import (
     MAX_PASSAGE_CHARACTERS,
-    add_pages,
     extended_text,
 )
 from groundline_coordinator.domain.snippets import shortened, snippet
 from groundline_coordinator.domain.turns import Inquiry, Plan
-from groundline_runtime.errors import InvalidArgumentError
-from groundline_tests.coordinator import collection, make_chunk
+from groundline_coordinator.service.locating import locate_citations
+from groundline_coordinator.service.progress import StageReport
+from groundline_runtime.errors import InvalidArgumentError, UnavailableError
+from groundline_tests.coordinator import FakeRetriever, collection, make_chunk
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -101,13 +103,53 @@ def test_a_citation_is_on_the_page_of_its_supporting_sentence() -> None:
     found = passage(paged(2, text, 7), paged(3, "Spare parts.\fScrews.", 10))
     expected = {"The valve opens.": 7, "It closes at 9 Nm.": 8, "…The end.": 10, "Screws.": 11, "Nowhere.": 0}
     citations = [chat_pb2.Citation(source_number=1, supporting_text=each) for each in expected]
-    add_pages(citations, [found])
+    locate(citations, [found])
     assert [each.page for each in citations] == list(expected.values())
+
+
+def test_a_citation_has_the_boxes_of_the_lines_that_its_sentence_stands_in_across_pages_and_chunks() -> None:
+    first, second = paged(1, "One. Two", 3), paged(2, " goes\non.\f\n\nThree.", 3)
+    first.end_offset = second.start_offset = 8
+    second.end_offset = 26
+    lines = [
+        retriever_service_pb2.DocumentLines(
+            document_id=first.document_id,
+            page=passage_pb2.PageLines(
+                page=page,
+                starts=starts,
+                lefts=[200, 0],
+                rights=[1000, -500],
+                tops=[100, 40],
+                heights=[30, 30],
+            ),
+        )
+        for page, starts in ((4, [19, 3]), (3, [0, 14]))
+    ]
+    citations = [
+        chat_pb2.Citation(source_number=1, supporting_text=each) for each in ("Two goes on.", "One.")
+    ]
+    locations = locate(citations, [passage(second, first)])
+    add_boxes(locations, lines)
+    assert [chunk.chunk_id for chunk in locations[0].chunks] == ["1", "2"]
+    boxes = [[box.page, box.left, box.top, box.right, box.bottom] for each in citations for box in each.boxes]
+    expected = [[3, 0.1, 0.05, 0.5, 0.065], [3, 0.1, 0.07, 0.25, 0.085], [3, 0.1, 0.05, 0.5, 0.065]]
+    assert boxes == [pytest.approx(box) for box in expected]
+
+
+async def test_boxes_that_cannot_be_read_are_declared_and_the_page_stays() -> None:
+    class Lost(FakeRetriever):
+        async def fetch(self, request: Any) -> Any:
+            raise UnavailableError("DATABASE_UNAVAILABLE", "gone")
+
+    citation, progress = chat_pb2.Citation(source_number=1, supporting_text="One."), StageReport()
+    await locate_citations(Lost(), [citation], [passage(paged(1, "One.", 3))], progress, 5.0)
+    assert (citation.page, list(citation.boxes)) == (3, [])
+    assert [each.component for each in progress.degraded] == [passage_pb2.COMPONENT_CITATION_BOXES]
 
 
 def test_a_citation_of_a_document_without_pages_has_none() -> None:
     citations = [chat_pb2.Citation(source_number=number, supporting_text="Words.") for number in (1, 2)]
-    add_pages(citations, [passage(chunk(1, "Words.", 0))])
+    assert not locate(citations, [passage(chunk(1, "Words.", 0))])
     assert [each.page for each in citations] == [0, 0]
 
 

@@ -80,6 +80,9 @@ GET_DOCUMENT_TEXT: Final = Rpc(
 DOWNLOAD_DOCUMENT: Final = Rpc(
     "GET", "/api/collections/{collection_id}/documents/{document_id}:download", bytes, is_idempotent=True
 )
+GET_DOCUMENT_PAGE: Final = Rpc(
+    "GET", "/api/collections/{collection_id}/documents/{document_id}/pages/{page}", bytes, is_idempotent=True
+)
 LIST_CHUNKS: Final = Rpc(
     "GET",
     "/api/collections/{collection_id}/documents/{document_id}/chunks",

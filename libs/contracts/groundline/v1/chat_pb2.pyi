@@ -192,6 +192,44 @@ class Source(_message.Message):
 Global___Source: _TypeAlias = Source  # noqa: Y015
 
 @_typing.final
+class Box(_message.Message):
+    """A rectangle on a page as it is shown, by which a picture of the page (GetDocumentPage) can be marked."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_FIELD_NUMBER: _builtins.int
+    LEFT_FIELD_NUMBER: _builtins.int
+    TOP_FIELD_NUMBER: _builtins.int
+    RIGHT_FIELD_NUMBER: _builtins.int
+    BOTTOM_FIELD_NUMBER: _builtins.int
+    page: _builtins.int
+    """The page, from 1."""
+    left: _builtins.float
+    """Left edge, as a share of the page's width, 0 to 1 from the left."""
+    top: _builtins.float
+    """Upper edge, as a share of the page's height, 0 to 1 from the top."""
+    right: _builtins.float
+    """Right edge, as left."""
+    bottom: _builtins.float
+    """Lower edge, as top."""
+    def __init__(
+        self,
+        *,
+        page: _builtins.int = ...,
+        left: _builtins.float = ...,
+        top: _builtins.float = ...,
+        right: _builtins.float = ...,
+        bottom: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bottom", b"bottom", "left", b"left", "page", b"page", "right", b"right", "top", b"top"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Box: _TypeAlias = Box  # noqa: Y015
+
+@_typing.final
 class Citation(_message.Message):
     """A claim of the answer and the source that supports it."""
 
@@ -203,6 +241,7 @@ class Citation(_message.Message):
     SUPPORTING_TEXT_FIELD_NUMBER: _builtins.int
     CHUNK_ID_FIELD_NUMBER: _builtins.int
     PAGE_FIELD_NUMBER: _builtins.int
+    BOXES_FIELD_NUMBER: _builtins.int
     source_number: _builtins.int
     """The source's number."""
     start_offset: _builtins.int
@@ -215,6 +254,12 @@ class Citation(_message.Message):
     """The source's chunk."""
     page: _builtins.int
     """The page that the supporting text begins on, from 1; 0 if the document has no pages."""
+    @_builtins.property
+    def boxes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Box]:
+        """Where the supporting text is on its pages: the lines that it stands in, in its order, whole ones; in tables the cells.
+        Empty if its place is not known: only PDF files and images tell it.
+        """
+
     def __init__(
         self,
         *,
@@ -224,10 +269,11 @@ class Citation(_message.Message):
         supporting_text: _builtins.str = ...,
         chunk_id: _builtins.str = ...,
         page: _builtins.int = ...,
+        boxes: _abc.Iterable[Global___Box] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_id", b"chunk_id", "end_offset", b"end_offset", "page", b"page", "source_number", b"source_number", "start_offset", b"start_offset", "supporting_text", b"supporting_text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["boxes", b"boxes", "chunk_id", b"chunk_id", "end_offset", b"end_offset", "page", b"page", "source_number", b"source_number", "start_offset", b"start_offset", "supporting_text", b"supporting_text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -350,6 +350,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The collection has a document of this uri that another source has brought, or somebody handed in."""
     SOURCE_CHANGED: _ErrorReason.ValueType  # 160
     """The source was changed meanwhile, by another request. Read it, and decide again."""
+    PAGE_NOT_FOUND: _ErrorReason.ValueType  # 164
+    """The document has fewer pages."""
+    NO_PAGE_PICTURES: _ErrorReason.ValueType  # 165
+    """Pages of documents of this type are not drawn: only those of PDF files and images are."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why something failed, was left out or was degraded: the `reason` of google.rpc.ErrorInfo (domain "groundline.dev"),
@@ -687,4 +691,8 @@ URI_OF_OTHER_SOURCE: ErrorReason.ValueType  # 159
 """The collection has a document of this uri that another source has brought, or somebody handed in."""
 SOURCE_CHANGED: ErrorReason.ValueType  # 160
 """The source was changed meanwhile, by another request. Read it, and decide again."""
+PAGE_NOT_FOUND: ErrorReason.ValueType  # 164
+"""The document has fewer pages."""
+NO_PAGE_PICTURES: ErrorReason.ValueType  # 165
+"""Pages of documents of this type are not drawn: only those of PDF files and images are."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -983,6 +983,66 @@ class DownloadDocumentResponse(_message.Message):
 Global___DownloadDocumentResponse: _TypeAlias = DownloadDocumentResponse  # noqa: Y015
 
 @_typing.final
+class GetDocumentPageRequest(_message.Message):
+    """Request of GetDocumentPage."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLLECTION_ID_FIELD_NUMBER: _builtins.int
+    DOCUMENT_ID_FIELD_NUMBER: _builtins.int
+    PAGE_FIELD_NUMBER: _builtins.int
+    WIDTH_FIELD_NUMBER: _builtins.int
+    collection_id: _builtins.str
+    """The collection."""
+    document_id: _builtins.str
+    """The document."""
+    page: _builtins.int
+    """The page, from 1."""
+    width: _builtins.int
+    """Width of the picture in pixels, 3000 at most; less where the page would have more than 4,000,000 pixels, or where an
+    image has fewer.
+    """
+    def __init__(
+        self,
+        *,
+        collection_id: _builtins.str = ...,
+        document_id: _builtins.str = ...,
+        page: _builtins.int = ...,
+        width: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "document_id", b"document_id", "page", b"page", "width", b"width"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetDocumentPageRequest: _TypeAlias = GetDocumentPageRequest  # noqa: Y015
+
+@_typing.final
+class GetDocumentPageResponse(_message.Message):
+    """Part of the response of GetDocumentPage."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTENT_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def content(self) -> _httpbody_pb2.HttpBody:
+        """The next bytes of the picture. content_type of the first part is image/png."""
+
+    def __init__(
+        self,
+        *,
+        content: _httpbody_pb2.HttpBody | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["content", b"content"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetDocumentPageResponse: _TypeAlias = GetDocumentPageResponse  # noqa: Y015
+
+@_typing.final
 class ListChunksRequest(_message.Message):
     """Request of ListChunks."""
 

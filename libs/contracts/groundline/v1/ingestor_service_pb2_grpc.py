@@ -104,6 +104,11 @@ class IngestorServiceStub:
                 request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.DownloadDocumentRequest.SerializeToString,
                 response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.DownloadDocumentResponse.FromString,
                 _registered_method=True)
+        self.GetDocumentPage = channel.unary_stream(
+                '/groundline.v1.IngestorService/GetDocumentPage',
+                request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.GetDocumentPageRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.GetDocumentPageResponse.FromString,
+                _registered_method=True)
         self.ListChunks = channel.unary_unary(
                 '/groundline.v1.IngestorService/ListChunks',
                 request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.ListChunksRequest.SerializeToString,
@@ -338,6 +343,22 @@ class IngestorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetDocumentPage(self, request, context):
+        """Streams a picture of one page of a document, where its collection keeps originals: of PDF files, and of images, each
+        frame of which is a page.
+
+        Over HTTP the response is the picture itself, a PNG of at most 4,000,000 pixels. The boxes of citations are shares of
+        its width and height. The metadata etag (over HTTP a header) is the same for the same picture.
+
+        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, (ORIGINAL_NOT_KEPT) it was not kept as it was handed
+        in, or (PAGE_NOT_FOUND) it has no such page. FAILED_PRECONDITION (NO_PAGE_PICTURES): documents of its type are not
+        drawn; (CORRUPT_DOCUMENT, ENCRYPTED_DOCUMENT, DOCUMENT_TOO_LARGE, READER_TIMEOUT, READER_CRASHED): this one cannot be.
+        ABORTED (DOCUMENT_CHANGED): it was replaced or deleted meanwhile.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListChunks(self, request, context):
         """Lists the chunks of a document as they are searched, in the order of the document.
 
@@ -563,6 +584,11 @@ def add_IngestorServiceServicer_to_server(servicer, server):
                     servicer.DownloadDocument,
                     request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.DownloadDocumentRequest.FromString,
                     response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.DownloadDocumentResponse.SerializeToString,
+            ),
+            'GetDocumentPage': grpc.unary_stream_rpc_method_handler(
+                    servicer.GetDocumentPage,
+                    request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.GetDocumentPageRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.GetDocumentPageResponse.SerializeToString,
             ),
             'ListChunks': grpc.unary_unary_rpc_method_handler(
                     servicer.ListChunks,
@@ -996,6 +1022,33 @@ class IngestorService:
             '/groundline.v1.IngestorService/DownloadDocument',
             groundline_dot_v1_dot_ingestor__service__pb2.DownloadDocumentRequest.SerializeToString,
             groundline_dot_v1_dot_ingestor__service__pb2.DownloadDocumentResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetDocumentPage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/groundline.v1.IngestorService/GetDocumentPage',
+            groundline_dot_v1_dot_ingestor__service__pb2.GetDocumentPageRequest.SerializeToString,
+            groundline_dot_v1_dot_ingestor__service__pb2.GetDocumentPageResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -135,6 +135,18 @@ class IngestorServiceStub:
     INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such document, or (ORIGINAL_NOT_KEPT) not as it was handed in.
     ABORTED (DOCUMENT_CHANGED): it was replaced or deleted meanwhile.
     """
+    GetDocumentPage: _grpc.UnaryStreamMultiCallable[_ingestor_service_pb2.GetDocumentPageRequest, _ingestor_service_pb2.GetDocumentPageResponse]
+    """Streams a picture of one page of a document, where its collection keeps originals: of PDF files, and of images, each
+    frame of which is a page.
+
+    Over HTTP the response is the picture itself, a PNG of at most 4,000,000 pixels. The boxes of citations are shares of
+    its width and height. The metadata etag (over HTTP a header) is the same for the same picture.
+
+    INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, (ORIGINAL_NOT_KEPT) it was not kept as it was handed
+    in, or (PAGE_NOT_FOUND) it has no such page. FAILED_PRECONDITION (NO_PAGE_PICTURES): documents of its type are not
+    drawn; (CORRUPT_DOCUMENT, ENCRYPTED_DOCUMENT, DOCUMENT_TOO_LARGE, READER_TIMEOUT, READER_CRASHED): this one cannot be.
+    ABORTED (DOCUMENT_CHANGED): it was replaced or deleted meanwhile.
+    """
     ListChunks: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.ListChunksRequest, _ingestor_service_pb2.ListChunksResponse]
     """Lists the chunks of a document as they are searched, in the order of the document.
 
@@ -339,6 +351,18 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     content that does not have it broke off.
 
     INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such document, or (ORIGINAL_NOT_KEPT) not as it was handed in.
+    ABORTED (DOCUMENT_CHANGED): it was replaced or deleted meanwhile.
+    """
+    GetDocumentPage: _aio.UnaryStreamMultiCallable[_ingestor_service_pb2.GetDocumentPageRequest, _ingestor_service_pb2.GetDocumentPageResponse]  # type: ignore[assignment]
+    """Streams a picture of one page of a document, where its collection keeps originals: of PDF files, and of images, each
+    frame of which is a page.
+
+    Over HTTP the response is the picture itself, a PNG of at most 4,000,000 pixels. The boxes of citations are shares of
+    its width and height. The metadata etag (over HTTP a header) is the same for the same picture.
+
+    INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, (ORIGINAL_NOT_KEPT) it was not kept as it was handed
+    in, or (PAGE_NOT_FOUND) it has no such page. FAILED_PRECONDITION (NO_PAGE_PICTURES): documents of its type are not
+    drawn; (CORRUPT_DOCUMENT, ENCRYPTED_DOCUMENT, DOCUMENT_TOO_LARGE, READER_TIMEOUT, READER_CRASHED): this one cannot be.
     ABORTED (DOCUMENT_CHANGED): it was replaced or deleted meanwhile.
     """
     ListChunks: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.ListChunksRequest, _ingestor_service_pb2.ListChunksResponse]  # type: ignore[assignment]
@@ -620,6 +644,24 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         content that does not have it broke off.
 
         INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such document, or (ORIGINAL_NOT_KEPT) not as it was handed in.
+        ABORTED (DOCUMENT_CHANGED): it was replaced or deleted meanwhile.
+        """
+
+    @_abc_1.abstractmethod
+    def GetDocumentPage(
+        self,
+        request: _ingestor_service_pb2.GetDocumentPageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_ingestor_service_pb2.GetDocumentPageResponse], _abc.AsyncIterator[_ingestor_service_pb2.GetDocumentPageResponse]]:
+        """Streams a picture of one page of a document, where its collection keeps originals: of PDF files, and of images, each
+        frame of which is a page.
+
+        Over HTTP the response is the picture itself, a PNG of at most 4,000,000 pixels. The boxes of citations are shares of
+        its width and height. The metadata etag (over HTTP a header) is the same for the same picture.
+
+        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, (ORIGINAL_NOT_KEPT) it was not kept as it was handed
+        in, or (PAGE_NOT_FOUND) it has no such page. FAILED_PRECONDITION (NO_PAGE_PICTURES): documents of its type are not
+        drawn; (CORRUPT_DOCUMENT, ENCRYPTED_DOCUMENT, DOCUMENT_TOO_LARGE, READER_TIMEOUT, READER_CRASHED): this one cannot be.
         ABORTED (DOCUMENT_CHANGED): it was replaced or deleted meanwhile.
         """
 

@@ -104,6 +104,8 @@ class _ComponentEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Component.V
     """Checking of the answer."""
     COMPONENT_HISTORY: _Component.ValueType  # 7
     """Storing of the conversation."""
+    COMPONENT_CITATION_BOXES: _Component.ValueType  # 8
+    """Finding the places of citations on their pages."""
 
 class Component(_Component, metaclass=_ComponentEnumTypeWrapper):
     """A part of the work that can be skipped, fail or come late without failing the request."""
@@ -124,6 +126,8 @@ COMPONENT_VALIDATION: Component.ValueType  # 6
 """Checking of the answer."""
 COMPONENT_HISTORY: Component.ValueType  # 7
 """Storing of the conversation."""
+COMPONENT_CITATION_BOXES: Component.ValueType  # 8
+"""Finding the places of citations on their pages."""
 Global___Component: _TypeAlias = Component  # noqa: Y015
 
 class _Stage:
@@ -262,6 +266,64 @@ class Chunk(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Chunk: _TypeAlias = Chunk  # noqa: Y015
+
+@_typing.final
+class PageLines(_message.Message):
+    """Lines of a page: where each begins in its document's extracted text, and where it is on the page. Places count from
+    the line before, so that a page takes some 200 to 300 bytes. The lists are of one length.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_FIELD_NUMBER: _builtins.int
+    STARTS_FIELD_NUMBER: _builtins.int
+    LEFTS_FIELD_NUMBER: _builtins.int
+    RIGHTS_FIELD_NUMBER: _builtins.int
+    TOPS_FIELD_NUMBER: _builtins.int
+    HEIGHTS_FIELD_NUMBER: _builtins.int
+    page: _builtins.int
+    """Number of the page, from 1."""
+    @_builtins.property
+    def starts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Start of each line in the extracted text, in Unicode code points: the first one's from 0, those of the others from
+        the start of the line before. A line's text ends where the next begins, the last one's with the page.
+        """
+
+    @_builtins.property
+    def lefts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Left edge of each line in 2000ths of the page's width, counted from the left edge of the line before, the first
+        one's from the page's.
+        """
+
+    @_builtins.property
+    def rights(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Right edge, as lefts."""
+
+    @_builtins.property
+    def tops(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Upper edge in 2000ths of the page's height, downwards, from the line before, the first one's from the page's."""
+
+    @_builtins.property
+    def heights(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Height, in 2000ths of the page's."""
+
+    def __init__(
+        self,
+        *,
+        page: _builtins.int = ...,
+        starts: _abc.Iterable[_builtins.int] | None = ...,
+        lefts: _abc.Iterable[_builtins.int] | None = ...,
+        rights: _abc.Iterable[_builtins.int] | None = ...,
+        tops: _abc.Iterable[_builtins.int] | None = ...,
+        heights: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["heights", b"heights", "lefts", b"lefts", "page", b"page", "rights", b"rights", "starts", b"starts", "tops", b"tops"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PageLines: _TypeAlias = PageLines  # noqa: Y015
 
 @_typing.final
 class ArmScore(_message.Message):

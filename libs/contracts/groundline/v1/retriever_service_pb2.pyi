@@ -146,6 +146,9 @@ class FetchChunksRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SELECTIONS_FIELD_NUMBER: _builtins.int
+    WITH_LINES_FIELD_NUMBER: _builtins.int
+    with_lines: _builtins.bool
+    """Whether to return the lines of their pages as well. Default: false."""
     @_builtins.property
     def selections(self) -> _containers.RepeatedCompositeFieldContainer[Global___CollectionChunks]:
         """Chunks to read."""
@@ -154,10 +157,11 @@ class FetchChunksRequest(_message.Message):
         self,
         *,
         selections: _abc.Iterable[Global___CollectionChunks] | None = ...,
+        with_lines: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["selections", b"selections"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["selections", b"selections", "with_lines", b"with_lines"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -198,19 +202,53 @@ class FetchChunksResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     CHUNKS_FIELD_NUMBER: _builtins.int
+    LINES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def chunks(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Chunk]:
         """The chunks that exist and may be read, in no particular order."""
+
+    @_builtins.property
+    def lines(self) -> _containers.RepeatedCompositeFieldContainer[Global___DocumentLines]:
+        """If asked for: the lines of the pages that the chunks are on, as far as they are known; each page once."""
 
     def __init__(
         self,
         *,
         chunks: _abc.Iterable[_passage_pb2.Chunk] | None = ...,
+        lines: _abc.Iterable[Global___DocumentLines] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunks", b"chunks"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunks", b"chunks", "lines", b"lines"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___FetchChunksResponse: _TypeAlias = FetchChunksResponse  # noqa: Y015
+
+@_typing.final
+class DocumentLines(_message.Message):
+    """Lines of a page of a document."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DOCUMENT_ID_FIELD_NUMBER: _builtins.int
+    PAGE_FIELD_NUMBER: _builtins.int
+    document_id: _builtins.str
+    """The document."""
+    @_builtins.property
+    def page(self) -> _passage_pb2.PageLines:
+        """The lines."""
+
+    def __init__(
+        self,
+        *,
+        document_id: _builtins.str = ...,
+        page: _passage_pb2.PageLines | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["page", b"page"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["document_id", b"document_id", "page", b"page"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DocumentLines: _TypeAlias = DocumentLines  # noqa: Y015

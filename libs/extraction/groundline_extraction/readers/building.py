@@ -6,10 +6,12 @@ from typing import Final, Literal
 
 from groundline_extraction.readers.common import (
     PIECE_CHARACTERS,
+    LineEdges,
     Read,
     ReaderLimits,
     ReadError,
     clean,
+    line_edges,
     one_line,
 )
 
@@ -36,6 +38,7 @@ class MarkdownBuilder:
         self._parts: list[str] = []
         self._length = 0
         self._headings: list[tuple[int, str, int]] = []
+        self._lines: list[LineEdges] = []
         self._page = 1
         self._piece_start = 0
 
@@ -102,6 +105,10 @@ class MarkdownBuilder:
             self._put(PAGE_BREAK * (number - self._page))
             self._page = number
 
+    def line(self, start: int, left: float, top: float, right: float, bottom: float) -> None:
+        """Record where a line, or a cell of a table, is on the current page, in shares of the page."""
+        self._lines.append(line_edges(self._page, start, left, top, right, bottom))
+
     def include(self, read: Read, *, below: int = 0) -> None:
         """Append all that another reader has read, with its headings moved down by some levels."""
         start = self.start
@@ -132,6 +139,7 @@ class MarkdownBuilder:
                 for name, value in (metadata or {}).items()
                 if value
             },
+            lines=self._lines,
         )
 
 

@@ -5,13 +5,16 @@ import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, BinaryIO, Final
+from math import ceil, floor
+from typing import Any, BinaryIO, Final, NamedTuple
 
 __all__ = [
+    "LINE_UNITS",
     "NO_HINTS",
     "PIECE_CHARACTERS",
     "Give",
     "Hints",
+    "LineEdges",
     "MemberPart",
     "Read",
     "ReadError",
@@ -20,6 +23,7 @@ __all__ = [
     "cut",
     "encoded_bytes",
     "joined",
+    "line_edges",
     "one_line",
     "packed",
     "read_answer",
@@ -29,6 +33,9 @@ __all__ = [
 PIECE_CHARACTERS: Final = 1 << 18
 """Approximate length of the pieces of a text."""
 
+
+LINE_UNITS: Final = 2000
+"""Parts of a page's width and height in which the places of lines are counted."""
 
 BYTES_PER_SECOND: Final = 4_000_000
 CHARACTERS_PER_SECOND: Final = 250_000
@@ -58,13 +65,16 @@ class ReaderLimits:
 @dataclass(frozen=True, slots=True)
 class Hints:
     """Known properties of a file besides its bytes. `is_guess`: nobody stated its type; `with_members`: the
-    files within it are wanted too; `name`: the last part of its uri."""
+    files within it are wanted too; `name`: the last part of its uri. What is to be drawn is `page`, from 1,
+    with `width` in pixels."""
 
     mime_type: str = ""
     charset: str = ""
     is_guess: bool = False
     with_members: bool = False
     name: str = ""
+    page: int = 0
+    width: int = 0
 
 
 NO_HINTS: Final = Hints()
@@ -87,13 +97,26 @@ class MemberPart:
     message: str = ""
 
 
+class LineEdges(NamedTuple):
+    """A line's page, its start in the text, and its edges on the page as it is shown, from the upper left
+    corner, in LINE_UNITS of width and height. It ends where the next begins."""
+
+    page: int
+    start: int
+    left: int
+    top: int
+    right: int
+    bottom: int
+
+
 @dataclass(frozen=True, slots=True)
 class Read:
     """A text, or a piece of one, and its properties.
 
     `headings`: level, title and start, in code points of this piece. The others may come with any piece,
     mostly the last. `mime_type`: the actual type, if it differs from the assumed one. `metadata`: the
-    document's own. `members`: the next bytes of files within it.
+    document's own. `members`: the next bytes of files within it. `lines`: those of the whole text, in its
+    order; they come with the last piece.
     """
 
     text: str
@@ -103,6 +126,18 @@ class Read:
     mime_type: str = ""
     metadata: Mapping[str, str | float] = field(default_factory=dict)
     members: Sequence[MemberPart] = ()
+    lines: Sequence[LineEdges] = ()
+
+
+def line_edges(page: int, start: int, left: float, top: float, right: float, bottom: float) -> LineEdges:
+    """Return the place of a line, by its edges in shares of the page, which are rounded outwards."""
+    edges = (
+        floor(left * LINE_UNITS),
+        floor(top * LINE_UNITS),
+        ceil(right * LINE_UNITS),
+        ceil(bottom * LINE_UNITS),
+    )
+    return LineEdges(page, start, *(min(max(edge, 0), LINE_UNITS) for edge in edges))
 
 
 def encoded_bytes(value: object) -> str:
@@ -117,7 +152,8 @@ def read_answer(piece: Mapping[str, Any]) -> Read:
     members = [
         MemberPart(**{**member, "data": base64.b64decode(member["data"])}) for member in piece["members"]
     ]
-    return Read(**{**piece, "members": members})
+    lines = [LineEdges(*line) for line in piece["lines"]]
+    return Read(**{**piece, "members": members, "lines": lines})
 
 
 type Give = Callable[[Read], None]
@@ -152,12 +188,13 @@ def joined(pieces: Iterable[Read]) -> Read:
             title=piece.title or whole.title,
             mime_type=piece.mime_type or whole.mime_type,
             metadata={**whole.metadata, **piece.metadata},
+            lines=piece.lines,
         )
     return replace(whole, text="".join(texts), headings=headings)
 
 
 def cut(read: Read) -> Iterator[Read]:
-    """Yield a whole text in pieces; title, type and metadata come with the last."""
+    """Yield a whole text in pieces; title, type, metadata and lines come with the last."""
     size = len(read.text)
     following = iter([*read.headings, (0, "", size)])
     heading = next(following)

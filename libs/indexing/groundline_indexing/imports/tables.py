@@ -226,7 +226,9 @@ class OpenImport:
         )
         await connection.copy_records_to_table(
             target.texts,
-            records=[part for new, row in stored for part in text_parts(row["document_id"], new.segments)],
+            records=[
+                part for new, row in stored for part in text_parts(row["document_id"], new.segments, [])
+            ],
             columns=("document_id", "part", "text", "headings"),
         )
         kind = await self._kind()
@@ -401,7 +403,7 @@ class OpenImport:
         """Move the documents and their texts from where they wait into the collection."""
         connection, target = self._connection, self._import
         replaced = f"SELECT document_id FROM {target.documents} WHERE seen_version IS NOT NULL"
-        for table in ("document_texts", "document_originals"):
+        for table in ("document_texts", "document_pages", "document_originals"):
             await connection.execute(f"DELETE FROM {table} WHERE document_id IN ({replaced})")
         uris = await connection.fetch(f"SELECT uri FROM {target.documents} WHERE seen_version IS NOT NULL")
         await forget_handed_in(connection, target.collection_id, [row["uri"] for row in uris])

@@ -1,6 +1,5 @@
 """Sources, and passages for the model."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import batched
 from typing import Final
@@ -17,7 +16,6 @@ from groundline_contracts import limits_of
 from groundline_coordinator.domain.snippets import snippet
 
 __all__ = [
-    "add_pages",
     "chunks_of_sources",
     "extended_text",
     "number_sources",
@@ -96,27 +94,6 @@ def numbered_passages(
         )
         for number, passage in enumerate(passages, start=1)
     ]
-
-
-def add_pages(citations: Iterable[chat_pb2.Citation], passages: Sequence[passage_pb2.Passage]) -> None:
-    """Add to citations the pages that their supporting texts begin on, as far as these are found."""
-    for citation in citations:
-        if 0 < citation.source_number <= len(passages):
-            passage = passages[citation.source_number - 1]
-            chunks = (passage.chunk, *passage.adjacent_chunks)
-            pages = (_page(citation.supporting_text, chunk) for chunk in chunks)
-            citation.page = next(filter(None, pages), 0)
-
-
-def _page(text: str, chunk: passage_pb2.Chunk) -> int:
-    """Return the page that a part of a chunk's text begins on; 0 if it is not found or there are no pages."""
-    first = chunk.metadata.fields.get("page")
-    words = text.removeprefix("…").removesuffix("…").split()
-    if first is None or not first.number_value or not words:
-        return 0
-    # Sentences are shown with single spaces.
-    found = re.search(r"\s+".join(map(re.escape, words)), chunk.text)
-    return int(first.number_value) + chunk.text[: found.start()].lstrip().count("\f") if found else 0
 
 
 def rests_on(message: thread_pb2.Message) -> list[str]:

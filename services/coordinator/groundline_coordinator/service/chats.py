@@ -40,7 +40,6 @@ from groundline_runtime.reasons import reason_value
 from groundline_coordinator.domain.conversation import recent_history
 from groundline_coordinator.domain.options import plan_of
 from groundline_coordinator.domain.passages import (
-    add_pages,
     number_sources,
     numbered_passages,
     resolved,
@@ -57,6 +56,7 @@ from groundline_coordinator.domain.turns import (
     is_stored,
 )
 from groundline_coordinator.ports import CollectionCatalog, Generator, Retriever, ThreadStore
+from groundline_coordinator.service.locating import locate_citations
 from groundline_coordinator.service.progress import StageReport, count
 from groundline_coordinator.service.quotas import CallerQuotas
 from groundline_coordinator.service.searching import (
@@ -256,7 +256,13 @@ class ChatService:
         await emit(chat_pb2.ChatStatus(stage=passage_pb2.STAGE_GENERATING))
         with progress.stage(passage_pb2.STAGE_GENERATING):
             generated = await self._generate(exchange, searched, progress, emit)
-        add_pages(generated.citations, searched.passages)
+        await locate_citations(
+            self._retriever,
+            generated.citations,
+            searched.passages,
+            progress,
+            self._limits.store_timeout_seconds,
+        )
         completed = chat_pb2.ChatCompleted(
             finish_reason=generated.finish_reason,
             usage=total([generated.usage, searched.rewrite.usage]),

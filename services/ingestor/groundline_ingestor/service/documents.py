@@ -8,6 +8,7 @@ import structlog
 from groundline.v1 import document_pb2, passage_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_contracts import default_of
+from groundline_extraction.readers.common import Hints
 from groundline_filters import holds_always, parse, parse_json, plain
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import AbortedError, FieldViolation, InvalidArgumentError, NotFoundError
@@ -18,11 +19,13 @@ from groundline_ingestor.adapters.postgres.documents import PostgresDocuments
 from groundline_ingestor.domain.collections import is_administrable, is_writable
 from groundline_ingestor.domain.documents import DocumentKey, DocumentOrder, is_document_readable
 from groundline_ingestor.service.access import readable_collection, writable_collection
+from groundline_ingestor.service.pages import PagePictures
 from groundline_ingestor.service.quotas import Quotas
 
 __all__ = ["DocumentService"]
 
 _TEXT_CHARACTERS: Final[int] = default_of(pb.GetDocumentTextRequest, "max_characters")
+_PICTURE_WIDTH: Final[int] = default_of(pb.GetDocumentPageRequest, "width")
 MAX_CHUNK_PAGE_BYTES: Final = 4 * 1024**2
 """Maximum size of a page of chunks, which may have 20,000 characters and more each; a larger one is cut
 short."""
@@ -39,11 +42,13 @@ class DocumentService:
         documents: PostgresDocuments,
         quotas: Quotas,
         page_tokens: PageTokens,
+        pictures: PagePictures,
     ) -> None:
         self._collections = collections
         self._documents = documents
         self._quotas = quotas
         self._page_tokens = page_tokens
+        self._pictures = pictures
 
     async def get(self, caller: Caller, collection_id: str, document_id: str) -> document_pb2.Document:
         """Return a document. Raises NotFoundError, also for one that the caller may not read."""
@@ -112,6 +117,16 @@ class DocumentService:
                 raise AbortedError("DOCUMENT_CHANGED", "the document was replaced or deleted; try again")
             yield data
             size, part = size + len(data), part + 1
+
+    async def page(
+        self, caller: Caller, document: document_pb2.Document, page: int, width: int
+    ) -> Sequence[bytes]:
+        """Return a picture of a page of a document `with_original`, as PNG in parts. Raises as
+        PagePictures.draw does, and AbortedError (DOCUMENT_CHANGED)."""
+        hints = Hints(page=page, width=width or _PICTURE_WIDTH)
+        return await self._pictures.draw(
+            document, self.original(caller, document), hints, client=caller.owner
+        )
 
     async def chunks(self, caller: Caller, request: pb.ListChunksRequest) -> pb.ListChunksResponse:
         """Return a page of the document's chunks. Raises InvalidArgumentError for a wrong token,

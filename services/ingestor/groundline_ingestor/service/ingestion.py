@@ -2,22 +2,21 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import BinaryIO, Final
+from typing import Final
 
 import structlog
 from groundline.v1 import chat_pb2, document_pb2, job_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_extraction.documents import FileContent, GivenDocument, IngestionError
-from groundline_extraction.spooling import is_disk_full
 from groundline_extraction.turns import ClientTurns
 from groundline_indexing.collections import StoredCollection, require_running_model
 from groundline_indexing.preparation import identify
 from groundline_runtime.context import Caller
-from groundline_runtime.errors import FieldViolation, InvalidArgumentError, OutOfRangeError, UnavailableError
+from groundline_runtime.errors import FieldViolation, InvalidArgumentError, OutOfRangeError
 from groundline_validation import page_address
 
 from groundline_ingestor.adapters.postgres.stores import Stores
@@ -26,6 +25,7 @@ from groundline_ingestor.domain.times import timestamp
 from groundline_ingestor.domain.work import OrderedCrawl
 from groundline_ingestor.service.access import collection_not_found, writable_collection
 from groundline_ingestor.service.quotas import Quotas
+from groundline_ingestor.service.spooled import spooled
 from groundline_ingestor.service.worker.stages import Stages
 
 __all__ = ["IngestionService"]
@@ -35,7 +35,6 @@ MAX_RETURNED_ITEMS: Final = 1000
 ESTIMATES: Final = 4
 """Maximum requests that are estimated at a time; they take threads that other requests need as well."""
 
-DISK_FULL_RETRY_SECONDS: Final = 30.0
 
 _log = structlog.get_logger(__name__)
 
@@ -138,7 +137,7 @@ class IngestionService:
             self._contextualization.require(collection)
             await self._quotas.require_job(caller)
             await self._quotas.require_documents(collection_id, {described.uri: 0})
-            with _spooled(self._preparation.open_spool_file) as file:
+            with spooled(self._preparation.open_spool_file) as file:
                 size, digest = 0, hashlib.sha256()
 
                 def keep(part: bytes) -> None:
@@ -228,19 +227,3 @@ class IngestionService:
     async def _response(self, caller: Caller, job: job_pb2.IngestionJob) -> pb.IngestDocumentsResponse:
         items = await self._jobs.items(job.job_id, caller.principals, after=-1, limit=MAX_RETURNED_ITEMS)
         return pb.IngestDocumentsResponse(job=job, items=items)
-
-
-@contextmanager
-def _spooled(open_file: Callable[[], BinaryIO]) -> Iterator[BinaryIO]:
-    """Provide a file. Raises UnavailableError if the disk is full."""
-    try:
-        with open_file() as file:
-            yield file
-    except OSError as error:
-        if not is_disk_full(error):
-            raise
-        raise UnavailableError(
-            "DISK_FULL",
-            "the ingestor's disk has no room for the document",
-            retry_after_seconds=DISK_FULL_RETRY_SECONDS,
-        ) from error

@@ -1,20 +1,37 @@
 """Images by tesseract, as a library: no program is started and no file written."""
 
 import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import tesserocr
 from PIL import Image, ImageSequence, UnidentifiedImageError
 
-from groundline_extraction.readers.common import Hints, Read, ReaderLimits, ReadError, clean
+from groundline_extraction.readers.common import Hints, Read, ReaderLimits, ReadError, clean, line_edges
 
-__all__ = ["read", "recognized"]
+__all__ = ["Recognized", "opened", "read", "recognized"]
 
 # Below it tesseract only guesses an image's orientation.
 _SURE_OF_ORIENTATION: Final = 2.0
 _SURE_OF_TEXT: Final = 0.8
+_BETWEEN_PAGES: Final = "\n\n\f\n\n"
+
+
+type Edges = tuple[float, float, float, float]
+"""Left, upper, right and lower edge, in shares of an image's width and height."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recognized:
+    """Text on an image, its confidence up to 1, and where its lines begin in it and are on the image."""
+
+    text: str = ""
+    confidence: float = 0.0
+    lines: Sequence[tuple[int, Edges]] = ()
 
 
 def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
@@ -22,15 +39,27 @@ def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     CORRUPT_DOCUMENT, DOCUMENT_TOO_LARGE or TOO_MANY_PAGES."""
     if not limits.ocr_data:
         raise ReadError("OCR_NOT_AVAILABLE", "reading images takes tesseract's languages, which are not here")
+    with opened(io.BytesIO(data), limits) as image:
+        frames: list[Recognized] = []
+        for number, frame in enumerate(ImageSequence.Iterator(image)):
+            if number == limits.max_pages:
+                raise ReadError("TOO_MANY_PAGES", f"more than {limits.max_pages} frames")
+            frames.append(recognized(frame, limits))
+    certainty = round(sum(found.confidence for found in frames) / max(len(frames), 1), 2)
+    text, lines = "", []
+    for page, found in enumerate(frames, 1):
+        text += _BETWEEN_PAGES if page > 1 else ""
+        lines += [line_edges(page, len(text) + start, *edges) for start, edges in found.lines]
+        text += found.text
+    return Read(text, metadata={"ocr_confidence": certainty}, lines=lines)
+
+
+@contextmanager
+def opened(file: BinaryIO, limits: ReaderLimits) -> Iterator[Image.Image]:
+    """Open an image for the block. Raises ReadError, also for what its decoder fails with in the block."""
     try:
-        with Image.open(io.BytesIO(data)) as image:
-            texts, confidences = [], []
-            for number, frame in enumerate(ImageSequence.Iterator(image)):
-                if number == limits.max_pages:
-                    raise ReadError("TOO_MANY_PAGES", f"more than {limits.max_pages} frames")
-                text, confidence = recognized(frame, limits)
-                texts.append(text)
-                confidences.append(confidence)
+        with Image.open(file) as image:
+            yield image
     except UnidentifiedImageError:
         raise ReadError("CORRUPT_DOCUMENT", "not an image that can be read") from None
     except (ReadError, MemoryError):
@@ -40,37 +69,63 @@ def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     except Exception as error:
         # Each format's decoder fails in its own way on a broken file.
         raise ReadError("CORRUPT_DOCUMENT", f"not a sound image ({type(error).__name__})") from None
-    certainty = round(sum(confidences) / max(len(confidences), 1), 2)
-    return Read(clean("\n\n\f\n\n".join(texts)), metadata={"ocr_confidence": certainty})
 
 
-def recognized(image: Image.Image, limits: ReaderLimits) -> tuple[str, float]:
-    """Return the text on an image, whichever way up it is, and a confidence up to 1. Raises ReadError."""
+def recognized(image: Image.Image, limits: ReaderLimits) -> Recognized:
+    """Return the text on an image, whichever way up it is. Raises ReadError."""
     if image.width * image.height > limits.max_image_pixels:
         raise _too_large(limits)
-    image, is_sure = _upright(image.convert("RGB"), limits)
-    text, confidence = _read(image, limits)
-    if text and not is_sure and confidence < _SURE_OF_TEXT:
+    image = image.convert("RGB")
+    upright, is_sure = _upright(image, limits)
+    found = _read(image, upright, limits)
+    if found.text and not is_sure and found.confidence < _SURE_OF_TEXT:
         # A line or two are too little to tell their orientation.
-        turned = (_read(image.rotate(degrees, expand=True), limits) for degrees in (90, 180, 270))
-        text, confidence = max([(text, confidence), *turned], key=lambda found: found[1])
-    return text, confidence
+        turned = (_read(image, degrees, limits) for degrees in (90, 180, 270))
+        found = max([found, *turned], key=lambda one: one.confidence)
+    return found
 
 
-def _read(image: Image.Image, limits: ReaderLimits) -> tuple[str, float]:
+def _read(image: Image.Image, degrees: int, limits: ReaderLimits) -> Recognized:
+    """Return the text on an image once it is turned against the clock, and its lines where they are on the
+    image."""
     engine = _engine(limits.ocr_data, limits.ocr_languages)
-    engine.SetImage(image)
+    turned = image.rotate(degrees, expand=True) if degrees else image
+    engine.SetImage(turned)
     try:
-        text: str = engine.GetUTF8Text()
-        return text.strip(), engine.MeanTextConf() / 100
+        text = clean(engine.GetUTF8Text()).strip()
+        confidence, lines, at = engine.MeanTextConf() / 100, [], 0
+        found = engine.GetIterator() if text else None
+        for line in tesserocr.iterate_level(found, tesserocr.RIL.TEXTLINE) if found else ():
+            written = clean(line.GetUTF8Text(tesserocr.RIL.TEXTLINE)).strip()
+            box = line.BoundingBox(tesserocr.RIL.TEXTLINE)
+            begin = text.find(written, at) if written and box else -1
+            if begin >= 0:
+                left, top, right, bottom = box
+                edges = left / turned.width, top / turned.height, right / turned.width, bottom / turned.height
+                lines.append((begin, _turned_back(edges, degrees)))
+                at = begin + len(written)
+        return Recognized(text, confidence, lines)
     finally:
         engine.Clear()
 
 
-def _upright(image: Image.Image, limits: ReaderLimits) -> tuple[Image.Image, bool]:
-    """Return the image turned upright, and whether its direction is sure."""
+def _turned_back(edges: Edges, degrees: int) -> Edges:
+    left, top, right, bottom = edges
+    match degrees % 360:
+        case 90:
+            return 1 - bottom, left, 1 - top, right
+        case 180:
+            return 1 - right, 1 - bottom, 1 - left, 1 - top
+        case 270:
+            return top, 1 - right, bottom, 1 - left
+        case _:
+            return edges
+
+
+def _upright(image: Image.Image, limits: ReaderLimits) -> tuple[int, bool]:
+    """Return the degrees by which the image is to be turned against the clock, and whether these are sure."""
     if not (Path(limits.ocr_data) / "osd.traineddata").exists():
-        return image, False
+        return 0, False
     engine = _engine(limits.ocr_data, "osd")
     engine.SetImage(image)
     try:
@@ -78,8 +133,8 @@ def _upright(image: Image.Image, limits: ReaderLimits) -> tuple[Image.Image, boo
     finally:
         engine.Clear()
     if not found or found["orient_conf"] < _SURE_OF_ORIENTATION:
-        return image, False
-    return (image.rotate(found["orient_deg"], expand=True) if found["orient_deg"] else image), True
+        return 0, False
+    return int(found["orient_deg"]), True
 
 
 @lru_cache(maxsize=4)

@@ -34,8 +34,11 @@ def open_forms(document: pypdfium2.PdfDocument) -> None:
         document.init_forms()
 
 
-def fields_of(document: pypdfium2.PdfDocument, number: int, seen: set[str]) -> Iterator[str]:
-    """Yield a line for each field of a page that is filled in, and for each check box: its label and value.
+def fields_of(
+    document: pypdfium2.PdfDocument, number: int, seen: set[str]
+) -> Iterator[tuple[str, tuple[float, float, float, float]]]:
+    """Yield a line for each field of a page that is filled in, and for each check box, with its label and
+    value, and the field's left, lower, right and upper edge on the paper.
 
     Hidden fields, passwords, buttons and the fields in `seen` are left out; `seen` is added to. `open_forms`
     comes first.
@@ -60,7 +63,9 @@ def fields_of(document: pypdfium2.PdfDocument, number: int, seen: set[str]) -> I
         page.close()
 
 
-def _field(form: Any, annotation: Any, seen: set[str]) -> Iterator[str]:
+def _field(
+    form: Any, annotation: Any, seen: set[str]
+) -> Iterator[tuple[str, tuple[float, float, float, float]]]:
     name = _text(pdfium.FPDFAnnot_GetFormFieldName, form, annotation)
     label = one_line(_text(pdfium.FPDFAnnot_GetFormFieldAlternateName, form, annotation))
     label = label or _INDEX.sub("", one_line(name).rpartition(".")[2])
@@ -77,7 +82,15 @@ def _field(form: Any, annotation: Any, seen: set[str]) -> Iterator[str]:
         value = one_line(_text(pdfium.FPDFAnnot_GetFormFieldExportValue, form, annotation))
     if value:
         seen.add(name)
-        yield f"{label}: {value}"
+        box = pdfium.FS_RECTF()
+        pdfium.FPDFAnnot_GetRect(annotation, ctypes.byref(box))
+        edges = (
+            min(box.left, box.right),
+            min(box.bottom, box.top),
+            max(box.left, box.right),
+            max(box.bottom, box.top),
+        )
+        yield f"{label}: {value}", edges
 
 
 def _text(get: Callable[..., int], form: Any, annotation: Any) -> str:

@@ -5,7 +5,7 @@ Coordinates are points from the lower left corner; sizes are heights of a font's
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -14,7 +14,12 @@ from typing import Final, NamedTuple
 
 from groundline_extraction.readers.pdf.prose import BULLET, CUT_WORD, contents_line, is_hanging
 
-__all__ = ["Block", "Page", "Rule", "Style", "Word", "blocks_of", "style_of"]
+__all__ = ["Block", "Box", "Cell", "Page", "Rule", "Style", "Turn", "Word", "blocks_of", "style_of"]
+
+type Box = tuple[float, float, float, float]
+"""Left, lower, right and upper edge."""
+type Turn = Callable[[float, float, float, float], Box]
+"""From a place on the paper to its place on the page as it is shown."""
 
 GAP: Final = 1.0
 """Space between words from which on they are in different cells or columns, in heights of their line."""
@@ -63,6 +68,7 @@ class Page:
     height: float
     words: Sequence[Word]
     rules: Sequence[Rule] = ()
+    turn: Turn = lambda x0, y0, x1, y1: (x0, y0, x1, y1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +81,23 @@ class Style:
     running: frozenset[str]
 
 
+class Cell(NamedTuple):
+    """A cell of a table, and where its text is; an empty one is nowhere."""
+
+    text: str = ""
+    box: Box | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A paragraph, heading or code; or, with rows, a table. `level` 0: not a heading."""
+    """A paragraph, heading or code; or, with rows, a table. `level` 0: not a heading. `lines`: where each
+    begins in the text, and where it is on the page."""
 
     text: str = ""
     level: int = 0
     code: bool = False
-    rows: Sequence[Sequence[str]] = ()
+    rows: Sequence[Sequence[Cell]] = ()
+    lines: Sequence[tuple[int, Box]] = ()
 
 
 class _Line:
@@ -96,6 +111,10 @@ class _Line:
         self.text = " ".join(word.text for word in self.words)
         self.is_hanging = False
         """Whether the line was found to be running text that only looks like a table."""
+
+    @property
+    def box(self) -> Box:
+        return self.x0, self.y0, self.x1, self.y1
 
     @cached_property
     def contents(self) -> str:
@@ -200,13 +219,11 @@ def _lines(words: Iterable[Word]) -> list[_Line]:
     return [_Line(row) for row in rows]
 
 
-type Item = _Line | tuple[float, float, float, float]
+type Item = _Line | Box
 """A line, or the box of a ruled table."""
 
 
-def _regions(
-    words: Sequence[Word], boxes: Sequence[tuple[float, float, float, float]]
-) -> Iterator[list[Item]]:
+def _regions(words: Sequence[Word], boxes: Sequence[Box]) -> Iterator[list[Item]]:
     """Return columns, and what stands across them, in the order of reading."""
     lines = _lines(words)
     gutters = _gutters(lines)
@@ -313,7 +330,7 @@ def _is_between_columns(
 
 # --- tables ---
 
-type Table = tuple[float, float, float, float, list[list[str]]]
+type Table = tuple[float, float, float, float, list[list[Cell]]]
 
 
 def _ruled_tables(rules: Sequence[Rule], words: Sequence[Word]) -> tuple[list[Table], list[Word]]:
@@ -336,7 +353,8 @@ def _ruled_tables(rules: Sequence[Rule], words: Sequence[Word]) -> tuple[list[Ta
             continue
         inside = [word for word in left if _is_in(word, box)]
         rows = _grid(xs, ys[::-1], group, inside)
-        if sum(any(row) for row in rows) < 2 or max(sum(map(bool, row)) for row in rows) < 2:
+        filled = [sum(bool(cell.text) for cell in row) for row in rows]
+        if sum(map(bool, filled)) < 2 or max(filled) < 2:
             continue
         taken = {id(word) for word in inside}
         left = [word for word in left if id(word) not in taken]
@@ -344,7 +362,7 @@ def _ruled_tables(rules: Sequence[Rule], words: Sequence[Word]) -> tuple[list[Ta
     return tables, left
 
 
-def _is_in(word: Word, box: tuple[float, float, float, float]) -> bool:
+def _is_in(word: Word, box: Box) -> bool:
     return box[0] - 1 <= (word.x0 + word.x1) / 2 <= box[2] + 1 and box[1] - 1 <= word.middle <= box[3] + 1
 
 
@@ -393,7 +411,7 @@ def _places(values: Sequence[float]) -> list[float]:
 
 def _grid(
     xs: Sequence[float], ys: Sequence[float], rules: Sequence[Rule], words: Sequence[Word]
-) -> list[list[str]]:
+) -> list[list[Cell]]:
     """Return the cells from the top; `ys` fall. Cells that no line divides are one, whose text stands in each
     place."""
     columns, rows = len(xs) - 1, len(ys) - 1
@@ -426,11 +444,20 @@ def _grid(
         column = sum((word.x0 + word.x1) / 2 >= x for x in xs[1:-1])
         row = sum(word.middle <= y for y in ys[1:-1])
         held.setdefault(root((row, column)), []).append(word)
-    texts = {cell: _flowing(_lines(inside)) for cell, inside in held.items()}
-    return [[texts.get(root((row, column)), "") for column in range(columns)] for row in range(rows)]
+    cells = {place: Cell(_flowing(_lines(inside))[0], _box_of(inside)) for place, inside in held.items()}
+    return [[cells.get(root((row, column)), Cell()) for column in range(columns)] for row in range(rows)]
 
 
-def _aligned_table(lines: Sequence[_Line]) -> tuple[int, list[list[str]]]:
+def _box_of(words: Sequence[Word]) -> Box:
+    return (
+        min(word.x0 for word in words),
+        min(word.y0 for word in words),
+        max(word.x1 for word in words),
+        max(word.y1 for word in words),
+    )
+
+
+def _aligned_table(lines: Sequence[_Line]) -> tuple[int, list[list[Cell]]]:
     """Return the table that begins with the first line, set with spaces alone: how many lines it takes, 0 if
     it is not a table, and its rows."""
     run: list[list[list[Word]]] = []
@@ -457,30 +484,41 @@ def _aligned_table(lines: Sequence[_Line]) -> tuple[int, list[list[str]]]:
     wide = sum(len(cells) >= 2 for cells in run)
     if wide < 2 or (wide < 3 and len(columns) < 3) or len(columns) < 2:
         return 0, []
-    rows: list[list[str]] = []
+    rows: list[list[Cell]] = []
     pitches = [above.y0 - below.y0 for above, below in pairwise(lines[: len(run)])]
     pitch = median(pitches) if pitches else 0.0
     for number, cells in enumerate(run):
-        row = [""] * len(columns)
+        row = [Cell()] * len(columns)
         for cell in cells:
             place = next(n for n, one in enumerate(columns) if cell[0].x0 < one[1] and cell[-1].x1 > one[0])
-            row[place] = f"{row[place]} {' '.join(word.text for word in cell)}".strip()
-        goes_on = number > 0 and not row[0] and len(cells) == 1 and pitches[number - 1] <= pitch * 0.85
+            row[place] = _joined_cells(row[place], Cell(" ".join(word.text for word in cell), _box_of(cell)))
+        goes_on = number > 0 and not row[0].text and len(cells) == 1 and pitches[number - 1] <= pitch * 0.85
         if goes_on:
-            rows[-1] = [_continued(above, below) for above, below in zip(rows[-1], row, strict=True)]
+            rows[-1] = [_joined_cells(above, below) for above, below in zip(rows[-1], row, strict=True)]
         else:
             rows.append(row)
-    if is_hanging(rows, _following(lines, len(run), columns[-1][0])):
+    texts = [[cell.text for cell in row] for row in rows]
+    if is_hanging(texts, _following(lines, len(run), columns[-1][0])):
         for line in lines[: len(run)]:
             line.is_hanging = True
         return 0, []
     return len(run), rows
 
 
-def _continued(above: str, below: str) -> str:
-    if CUT_WORD.search(above) and below[:1].islower():
-        return above[:-1] + below
-    return f"{above} {below}".strip()
+def _joined_cells(above: Cell, below: Cell) -> Cell:
+    if above.box is None or below.box is None:
+        return above if below.box is None else below
+    is_cut = CUT_WORD.search(above.text) and below.text[:1].islower()
+    text = above.text[:-1] + below.text if is_cut else f"{above.text} {below.text}"
+    return Cell(
+        text,
+        (
+            min(above.box[0], below.box[0]),
+            min(above.box[1], below.box[1]),
+            max(above.box[2], below.box[2]),
+            max(above.box[3], below.box[3]),
+        ),
+    )
 
 
 def _following(lines: Sequence[_Line], at: int, left: float) -> str:
@@ -513,7 +551,7 @@ def _joined(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def _region_blocks(items: Sequence[Item], tables: Sequence[Table], style: Style) -> Iterator[Block]:
-    by_box: Mapping[tuple[float, ...], list[list[str]]] = {table[:4]: table[4] for table in tables}
+    by_box: Mapping[tuple[float, ...], list[list[Cell]]] = {table[:4]: table[4] for table in tables}
     lines: list[_Line] = []
     for item in items:
         if isinstance(item, _Line):
@@ -540,12 +578,17 @@ def _line_blocks(lines: Sequence[_Line], style: Style) -> Iterator[Block]:
             ):
                 end += 1
             if end - at > 1 or line.x0 > left:
-                yield Block(_code(lines[at:end]), code=True)
+                code, starts = _code(lines[at:end])
+                yield Block(code, code=True, lines=starts)
                 at = end
                 continue
         taken, rows = _aligned_table(lines[at:])
         if taken:
-            yield Block(rows=[[_LEADER.sub("", cell).strip() for cell in row] for row in rows])
+            yield Block(
+                rows=[
+                    [cell._replace(text=_LEADER.sub("", cell.text).strip()) for cell in row] for row in rows
+                ]
+            )
             at += taken
             continue
         level = _level(lines, at, style)
@@ -558,11 +601,17 @@ def _line_blocks(lines: Sequence[_Line], style: Style) -> Iterator[Block]:
                 and _is_close(lines, end)
             ):
                 end += 1
-            yield Block(" ".join(one.text for one in lines[at:end]), level)
+            title, starts = "", []
+            for one in lines[at:end]:
+                title += " " if title else ""
+                starts.append((len(title), one.box))
+                title += one.text
+            yield Block(title, level, lines=starts)
         else:
             while end < len(lines) and not _begins(lines, end, left, right, pitch, style):
                 end += 1
-            yield Block(_flowing(lines[at:end], right))
+            text, starts = _flowing(lines[at:end], right)
+            yield Block(text, lines=starts)
         at = end
 
 
@@ -606,25 +655,29 @@ def _begins(lines: Sequence[_Line], at: int, left: float, right: float, pitch: f
     )
 
 
-def _flowing(lines: Sequence[_Line], right: float = 0.0) -> str:
-    """Return lines as running text, with divided words joined and the author's line ends kept."""
+def _flowing(lines: Sequence[_Line], right: float = 0.0) -> tuple[str, list[tuple[int, Box]]]:
+    """Return lines as running text, with divided words joined and the author's line ends kept, and where each
+    begins in it and is on the page."""
     text = ""
+    starts: list[tuple[int, Box]] = []
     left = min((line.x0 for line in lines), default=0.0)
     for number, line in enumerate(lines):
         added = line.contents or " ".join(
             word.text for word in line.words if not _LEADER.fullmatch(word.text)
         )
         if not text:
-            text = added
+            pass
         elif _begins_line(line, lines[number - 1]):
-            text += "\n" + added
+            text += "\n"
         elif CUT_WORD.search(text) and added[:1].islower():
-            text = text[:-1] + added
+            text = text[:-1]
         elif right and lines[number - 1].x1 < right - 0.3 * (right - left):
-            text += "\n" + added
+            text += "\n"
         else:
-            text += " " + added
-    return text
+            text += " "
+        starts.append((len(text), line.box))
+        text += added
+    return text, starts
 
 
 def _begins_line(line: _Line, above: _Line) -> bool:
@@ -642,18 +695,20 @@ def _is_item(line: _Line, above: _Line) -> bool:
     return abs(cells[1][0].x0 - before[int(is_beside)][0].x0) < 0.5 * line.size
 
 
-def _code(lines: Sequence[_Line]) -> str:
-    """Return code with the spaces that the places of its words show."""
+def _code(lines: Sequence[_Line]) -> tuple[str, list[tuple[int, Box]]]:
+    """Return code with the spaces that the places of its words show, and its lines as _flowing does."""
     widths = [(word.x1 - word.x0) / len(word.text) for line in lines for word in line.words]
     width = median(widths) or 1.0
     left = min(line.x0 for line in lines)
-    written = []
+    code = ""
+    starts: list[tuple[int, Box]] = []
     for number, line in enumerate(lines):
-        if number and lines[number - 1].y0 - line.y1 > 0.9 * line.size:
-            written.append("")
+        if number:
+            code += "\n\n" if lines[number - 1].y0 - line.y1 > 0.9 * line.size else "\n"
+        starts.append((len(code), line.box))
         text = ""
         for word in line.words:
             place = round((word.x0 - left) / width)
             text += " " * max(place - len(text), 1 if text else 0) + word.text
-        written.append(text)
-    return "\n".join(written)
+        code += text
+    return code, starts

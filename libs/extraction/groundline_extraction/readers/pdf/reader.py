@@ -2,13 +2,14 @@
 
 import ctypes
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import pypdfium2
 import pypdfium2.raw as pdfium
 
-from groundline_extraction.readers.building import MarkdownBuilder
+from groundline_extraction.readers.building import MarkdownBuilder, escaped, table_text
 from groundline_extraction.readers.common import (
     Hints,
     Read,
@@ -18,12 +19,9 @@ from groundline_extraction.readers.common import (
 )
 from groundline_extraction.readers.images import image
 from groundline_extraction.readers.pdf.forms import fields_of, open_forms
-from groundline_extraction.readers.pdf.layout import Page, Rule, Word, blocks_of, style_of
+from groundline_extraction.readers.pdf.layout import Block, Box, Page, Rule, Turn, Word, blocks_of, style_of
 
-__all__ = ["read"]
-
-type Box = tuple[float, float, float, float]
-type Turn = Callable[[float, float, float, float], Box]
+__all__ = ["opened", "read"]
 
 SAMPLED_PAGES: Final = 60
 """Maximum pages from which a document's style is derived."""
@@ -51,6 +49,15 @@ def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
 
     Raises ReadError with ENCRYPTED_DOCUMENT, CORRUPT_DOCUMENT, TOO_MANY_PAGES or DOCUMENT_TOO_LARGE.
     """
+    with opened(data) as document:
+        open_forms(document)
+        return _read(document, limits)
+
+
+@contextmanager
+def opened(data: bytes) -> Iterator[pypdfium2.PdfDocument]:
+    """Open a file for the block. Raises ReadError with ENCRYPTED_DOCUMENT or CORRUPT_DOCUMENT, also for what
+    PDFium fails with in the block."""
     try:
         document = pypdfium2.PdfDocument(data)
     except pypdfium2.PdfiumError as error:
@@ -59,8 +66,7 @@ def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
             raise ReadError("ENCRYPTED_DOCUMENT", "the PDF needs a password") from None
         raise ReadError("CORRUPT_DOCUMENT", f"not a sound PDF: {one_line(str(error), 200)}") from None
     try:
-        open_forms(document)
-        return _read(document, limits)
+        yield document
     except pypdfium2.PdfiumError as error:
         raise ReadError("CORRUPT_DOCUMENT", f"not a sound PDF: {one_line(str(error), 200)}") from None
     finally:
@@ -85,28 +91,59 @@ def _read(document: pypdfium2.PdfDocument, limits: ReaderLimits) -> Read:
         entries = {_key(title): (level, title) for level, title in outline.get(number, ())}
         if page.words:
             for block in blocks_of(page, style):
-                if block.rows:
-                    builder.table(block.rows)
-                elif block.code:
-                    builder.code(block.text)
-                elif entry := entries.pop(_key(block.text[:600]), None):
-                    builder.heading(entry[0], block.text)
-                elif block.level:
-                    builder.heading(block.level, block.text)
-                else:
-                    builder.paragraph(block.text)
+                entry = None if block.rows or block.code else entries.pop(_key(block.text[:600]), None)
+                _add(builder, block, entry[0] if entry else block.level, page)
         elif limits.ocr_data and (scanned := _scanned(document, number, limits)):
-            text, confidence = scanned
-            confidences.append(confidence)
-            builder.paragraph(text)
+            confidences.append(scanned.confidence)
+            at = builder.start
+            builder.paragraph(scanned.text)
+            for begin, edges in scanned.lines:
+                builder.line(at + len(escaped(scanned.text[:begin])), *edges)
         if fields := list(fields_of(document, number, fields_seen)):
-            builder.paragraph("\n".join(fields))
+            at = builder.start
+            builder.paragraph("\n".join(text for text, _ in fields))
+            for text, box in fields:
+                _line(builder, at, page.turn(*box), page)
+                at += len(escaped(text)) + 1
         for level, title in entries.values():
             builder.outline(level, title, start)
     metadata: dict[str, str | float] = {}
     if confidences:
         metadata["ocr_confidence"] = round(sum(confidences) / len(confidences), 2)
     return builder.read(title=_title_of(document), metadata=metadata)
+
+
+def _add(builder: MarkdownBuilder, block: Block, level: int, page: Page) -> None:
+    """Append a block, and where its lines or cells are."""
+    start = builder.start
+    if block.rows:
+        table, at = table_text([[cell.text for cell in row] for row in block.rows]), 0
+        builder.add(table)
+        for cell in (cell for row in block.rows for cell in row if table):
+            if cell.box and (text := table_text([[cell.text]]).partition("\n")[0][2:-2]):
+                at = table.index(text, at)
+                _line(builder, start + at, cell.box, page)
+                at += len(text)
+        return
+    text = block.text
+    if block.code:
+        builder.code(text)
+        start += len("```\n")
+    elif level:
+        builder.heading(level, text)
+        start += level + 1
+    else:
+        builder.paragraph(text)
+    is_escaped = not block.code and not level and escaped(text) != text
+    for begin, box in block.lines:
+        _line(builder, start + (len(escaped(text[:begin])) if is_escaped else begin), box, page)
+
+
+def _line(builder: MarkdownBuilder, start: int, box: Box, page: Page) -> None:
+    left, bottom, right, top = box
+    builder.line(
+        start, left / page.width, 1 - top / page.height, right / page.width, 1 - bottom / page.height
+    )
 
 
 def _key(title: str) -> str:
@@ -144,22 +181,24 @@ def _page(document: pypdfium2.PdfDocument, number: int) -> Page:
     except pypdfium2.PdfiumError:
         return Page(1, 1, ())  # a broken page; others may be sound
     width, height = page.get_size()
-    turn = _turned(page.get_rotation(), width, height)
+    turn = _turned(page.get_rotation(), page.get_bbox(), width, height)
     text = page.get_textpage()
     try:
         words = list(_words(text, turn))
         rules = [Rule(*turn(*rule)) for rule in _rules(page)] if words else []
-        return Page(width, height, words, rules)
+        return Page(width, height, words, rules, turn)
     finally:
         text.close()
         page.close()
 
 
-def _turned(rotation: int, width: float, height: float) -> Turn:
-    """Return the function from places on the paper to places on the page as it is shown, which may be
-    turned."""
+def _turned(rotation: int, shown: Box, width: float, height: float) -> Turn:
+    """Return the function from places on the paper to places on the page as it is shown, which may be a part
+    of it, and turned."""
+    left, bottom, _, _ = shown
 
     def turn(x0: float, y0: float, x1: float, y1: float) -> Box:
+        x0, y0, x1, y1 = x0 - left, y0 - bottom, x1 - left, y1 - bottom
         match rotation:
             case 90:
                 return y0, height - x1, y1, height - x0
@@ -190,7 +229,7 @@ def _words(text: pypdfium2.PdfTextPage, turn: Turn) -> Iterator[Word]:
             box_of(handle, index, pointer)
             left, bottom, right, top = turn(box.left, box.bottom, box.right, box.top)
         if letters and (
-            is_space or left - x1 > 0.3 * (y1 - y0) or left < x0 or not bottom <= (y0 + y1) / 2 <= top
+            is_space or left - x1 > 0.2 * (y1 - y0) or left < x0 or not bottom <= (y0 + y1) / 2 <= top
         ):
             if not style[2]:
                 yield Word("".join(letters), x0, y0, x1, y1, style[0], style[1])
@@ -294,8 +333,8 @@ def _straight(one: Any, other: Any) -> Iterator[Box]:
 # --- scans ---
 
 
-def _scanned(document: pypdfium2.PdfDocument, number: int, limits: ReaderLimits) -> tuple[str, float] | None:
-    """Return the text on a page that holds pictures alone, and its confidence; None for a blank page."""
+def _scanned(document: pypdfium2.PdfDocument, number: int, limits: ReaderLimits) -> image.Recognized | None:
+    """Return the text on a page that holds pictures alone; None for a blank page."""
     page = document[number]
     try:
         kinds = [pdfium.FPDF_PAGEOBJ_IMAGE, pdfium.FPDF_PAGEOBJ_PATH]

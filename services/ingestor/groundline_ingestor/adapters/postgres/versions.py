@@ -80,6 +80,8 @@ class PostgresVersions:
                         DELETE FROM {chunk_table(partition_id)} WHERE document_id = ANY($1::uuid[])
                     ), texts AS (
                         DELETE FROM document_texts WHERE document_id = ANY($1::uuid[])
+                    ), pages AS (
+                        DELETE FROM document_pages WHERE document_id = ANY($1::uuid[])
                     )
                     DELETE FROM document_originals WHERE document_id = ANY($1::uuid[])
                     """,
@@ -88,12 +90,7 @@ class PostgresVersions:
             language = collection.settings.lexical.language
             into = Destination(partition_id, collection.collection_id, language)
             await copy_chunks(connection, into, rows)
-            # COPY sends one segment after the other, executemany() would hold all of them.
-            await connection.copy_records_to_table(
-                "document_texts",
-                records=(part for new, row in rows for part in text_parts(row["document_id"], new.segments)),
-                columns=("document_id", "part", "text", "headings"),
-            )
+            await _copy_texts(connection, rows)
             if collection.settings.keep_originals:
                 await _keep_originals(connection, [(row["document_id"], new.claim) for new, row in rows])
             await replace_members(
@@ -201,6 +198,21 @@ async def _upsert(
         if new.version.uri not in written:
             raise not_writable(new.version)
     return [(new, written[new.version.uri]) for new in ordered]
+
+
+async def _copy_texts(connection: Connection, rows: Sequence[tuple[NewVersion, asyncpg.Record]]) -> None:
+    """Write the texts of documents, and where their lines are on their pages."""
+    pages: list[tuple[Any, ...]] = []
+    # COPY sends one segment after the other, executemany() would hold all of them.
+    await connection.copy_records_to_table(
+        "document_texts",
+        records=(part for new, row in rows for part in text_parts(row["document_id"], new.segments, pages)),
+        columns=("document_id", "part", "text", "headings"),
+    )
+    if pages:
+        await connection.copy_records_to_table(
+            "document_pages", records=pages, columns=("document_id", "start_offset", "lines")
+        )
 
 
 async def _keep_originals(connection: Connection, documents: Sequence[tuple[Any, ItemClaim | None]]) -> None:

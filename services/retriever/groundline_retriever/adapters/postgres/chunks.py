@@ -29,7 +29,7 @@ once."""
 # Adjacent chunks come with the wanted ones; `wanted_id` names the chunk that each is next to. The same
 # statement decides whether the collection may be read, and its partition is the one in use.
 _FETCH: Final = """
-    SELECT wanted.chunk_id AS wanted_id, k.xmin AS version, {vector},
+    SELECT wanted.chunk_id AS wanted_id, k.xmin AS version, {vector}, {lines} AS lines,
         c.chunk_id, d.collection_id, c.document_id, c.chunk_index, c.original_text, c.context_annotation,
         d.title, d.uri, c.source_type, d.mime_type, c.start_offset, c.end_offset,
         c.metadata::text, c.update_time, d.has_original
@@ -43,6 +43,14 @@ _FETCH: Final = """
 
 _VECTOR: Final = "CASE WHEN c.chunk_id = wanted.chunk_id THEN c.embedding::real[] END"
 _NO_VECTOR: Final = "NULL"
+# From the page on that the chunk begins on.
+_LINES: Final = """ARRAY(
+        SELECT p.lines FROM document_pages p
+        WHERE p.document_id = c.document_id AND p.start_offset < c.end_offset AND p.start_offset >= coalesce((
+            SELECT max(before.start_offset) FROM document_pages before
+            WHERE before.document_id = c.document_id AND before.start_offset <= c.start_offset
+        ), 0)
+    )"""
 
 _ITSELF: Final = "c.chunk_id = wanted.chunk_id"
 
@@ -90,14 +98,18 @@ async def _fetched_from(
 ) -> list[FetchedChunk]:
     """Read the wanted chunks of the collections whose partition is given; one statement for each
     partition."""
-    groups: dict[tuple[int, str, str], list[Wanted]] = defaultdict(list)
+    groups: dict[tuple[int, tuple[str, str, str]], list[Wanted]] = defaultdict(list)
     for each in wanted:
         if each.collection_id in partitions:
-            vector = _VECTOR if each.with_vectors else _NO_VECTOR
-            groups[partitions[each.collection_id], _place(each), vector].append(each)
+            shape = (
+                _place(each),
+                _VECTOR if each.with_vectors else _NO_VECTOR,
+                _LINES if each.with_lines else "NULL::bytea[]",
+            )
+            groups[partitions[each.collection_id], shape].append(each)
     fetched: list[FetchedChunk] = []
-    for (partition_id, place, vector), group in groups.items():
-        fetched += await _fetched(connection, partition_id, (place, vector), group, principals)
+    for (partition_id, shape), group in groups.items():
+        fetched += await _fetched(connection, partition_id, shape, group, principals)
     return fetched
 
 
@@ -115,20 +127,21 @@ def _place(wanted: Wanted) -> str:
 async def _fetched(
     connection: Connection,
     partition_id: int,
-    shape: tuple[str, str],
+    shape: tuple[str, str, str],
     wanted: Sequence[Wanted],
     principals: Sequence[str],
 ) -> Sequence[FetchedChunk]:
     """Read the wanted chunks, each with those next to it; none in a dropped table.
 
-    `shape` is the SQL of which chunks come with a wanted one, and of its vector.
+    `shape` is the SQL of which chunks come with a wanted one, of its vector, and of lines.
     """
-    place, vector_column = shape
+    place, vector_column, lines = shape
     statement = _FETCH.format(
         table=f"chunks_p{partition_id:d}",
         partition_id=partition_id,
         place=place,
         vector=vector_column,
+        lines=lines,
         visible=is_readable_document("$1", "c"),
         readable=is_readable_collection("$1", "k"),
     )
@@ -141,12 +154,12 @@ async def _fetched(
         )
     except asyncpg.UndefinedTableError:
         return ()
-    found: dict[int, tuple[passage_pb2.Chunk, int, Sequence[float]]] = {}
+    found: dict[int, tuple[passage_pb2.Chunk, int, Sequence[float], Sequence[bytes]]] = {}
     adjacent: dict[int, list[passage_pb2.Chunk]] = defaultdict(list)
-    for wanted_id, version, vector, *columns in rows:
+    for wanted_id, version, vector, pages, *columns in rows:
         chunk = _chunk(*columns)
         if columns[0] == wanted_id:
-            found[wanted_id] = chunk, version, vector or ()
+            found[wanted_id] = chunk, version, vector or (), pages or ()
         else:
             adjacent[wanted_id].append(chunk)
     return [
@@ -156,8 +169,9 @@ async def _fetched(
             version,
             with_adjacent(chunk, adjacent[chunk_id]) if chunk_id in adjacent else (),
             vector,
+            list(map(passage_pb2.PageLines.FromString, pages)),
         )
-        for chunk_id, (chunk, version, vector) in found.items()
+        for chunk_id, (chunk, version, vector, pages) in found.items()
     ]
 
 
@@ -178,7 +192,7 @@ def _chunk(
     update_time: datetime,
     has_original: bool,
 ) -> passage_pb2.Chunk:
-    """Build a chunk from the columns of _FETCH except the first three, in their order: reading them by name
+    """Build a chunk from the columns of _FETCH except the first four, in their order: reading them by name
     takes longer."""
     return passage_pb2.Chunk(
         chunk_id=str(chunk_id),

@@ -37,7 +37,7 @@ from groundline_retriever.adapters.postgres.standbys import Standbys, urls_of_ho
 
 __all__ = ["SERVER_SETTINGS", "PostgresChunkStore", "open_chunk_store"]
 
-SCHEMA: Final = {"ingestor": 2}
+SCHEMA: Final = {"ingestor": 3}
 """Minimum version of the tables that it reads."""
 
 SERVER_SETTINGS: Final[Mapping[str, str]] = {
