@@ -36,7 +36,7 @@ class CompoundFile:
         self._known = {"/".join(path).lower(): path for path in self._paths}
 
     def read(self, *path: str) -> bytes:
-        """Return a stream; b"" if there is none. Raises ReadError with CORRUPT_DOCUMENT."""
+        """Return a stream; b"" if it is missing. Raises ReadError with CORRUPT_DOCUMENT."""
         found = self._known.get("/".join(path).lower())
         if found is None or self._ole.get_type(list(found)) != olefile.STGTY_STREAM:
             return b""
@@ -54,7 +54,7 @@ class CompoundFile:
 
 
 def title_of(file: CompoundFile) -> str:
-    """Return the title among the properties of a document (MS-OLEPS); "" if there is none."""
+    """Return the title among the properties of a document (MS-OLEPS); "" if it has none."""
     summary = file.read("\x05SummaryInformation")
     try:
         [begin] = struct.unpack_from("<I", summary, 44)
