@@ -264,3 +264,16 @@ def test_steps_are_quoted_rather_than_fragments_where_somebody_asks_what_to_do()
     )
     (best, *_) = quotes("What do I do when the database primary dies?", [passage])
     assert best == "Make sure that the old primary of the database is fenced."
+
+
+def test_a_comparative_that_compares_nothing_asks_for_no_figure() -> None:
+    passage = numbered(
+        1,
+        "# Travel\n\n## Approval\n\nTrips of up to three days are approved by the team lead. "
+        "Longer trips are approved by the head of department.\n\n## Trains and flights\n\n"
+        "Book second class on trains. Flights within Europe are booked in economy.",
+        title="Travel",
+    )
+    assert quotes("Who approves longer trips?", [passage]) == [
+        "Longer trips are approved by the head of department."
+    ]

@@ -251,7 +251,8 @@ def _weighted(question: Question, candidates: Sequence[Candidate]) -> _Weighted:
     if question.language == "german":
         for noun in _nouns(question.text) & weights.keys():
             weights[noun] *= _GERMAN_NOUN_WEIGHT
-    asked = NUMBER if question.asks_degree else asked_for(question.text)
+    # "Who approves longer trips?" has a comparative too, and asks for no figure.
+    asked = asked_for(question.text) or (NUMBER if question.asks_degree else None)
     return _Weighted(
         weights,
         sum(weights.values()),
