@@ -14,7 +14,7 @@ KEYS = [
 
 
 async def ask(client: httpx.AsyncClient, endpoint: Endpoint) -> httpx.Response:
-    path = endpoint.template.replace("{", "").replace("}", "")
+    path = endpoint.template.replace("{page}", "1").replace("{", "").replace("}", "")
     json: dict[str, Any] | None = {} if endpoint.json_body is not None else None
     return await client.request(endpoint.verb, path, json=json)
 
