@@ -69,4 +69,5 @@ async def test_the_model_waits_for_a_client_that_does_not_read() -> None:
             if len(event.delta.text) > 2 * len(PIECE):
                 break
         call.cancel()
-        await model.closed.wait()
+        async with asyncio.timeout(60):
+            await model.closed.wait()
