@@ -18,6 +18,11 @@ from groundline_runtime.serving.server import Application
 from groundline_tests.postgres import wait_for_no_disk
 from groundline_tests.programs import INSTALL, missing
 from groundline_tests.runtime import serve
+from hypothesis import HealthCheck, settings
+
+# No test passes or fails on the clock: a busy machine makes the drawing of examples slow.
+settings.register_profile("groundline", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("groundline")
 
 TEMPLATE = "groundline_template"
 
