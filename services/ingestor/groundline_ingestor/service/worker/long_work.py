@@ -27,7 +27,11 @@ async def while_held(
 
     Raises what the work raises, ClaimLostError, and PermissionDeniedError (COLLECTION_NOT_WRITABLE).
     """
-    await crawls.require_allowed(claim)
+    try:
+        await crawls.require_allowed(claim)
+    except BaseException:
+        work.close()
+        raise
     working = asyncio.create_task(work)
     loss = asyncio.create_task(_until_refused(claim, crawls, check_seconds))
     try:
