@@ -257,7 +257,7 @@ _MAIL_HEADER: Final = re.compile(
     rb"^(?:Received|Return-Path|Delivered-To|From|To|Subject|Date|Message-ID|MIME-Version|Content-Type): ?",
     re.MULTILINE | re.IGNORECASE,
 )
-# What browsers write into pages that they save as one file.
+# Headers that browsers write into pages saved as one file.
 _SAVED_PAGE: Final = re.compile(
     rb"^(?:Snapshot-Content-Location:|From: \"?<Saved by )", re.MULTILINE | re.IGNORECASE
 )

@@ -42,7 +42,7 @@ _COMPARATIVE: Final = (
     rf"(?:more|less|better|worse|most|least|further|farther|mehr|weniger|besser|schlechter|teurer|höchste[nrs]?"
     rf"|größte[nrs]?|(?:{_ADJECTIVES})\w?i?(?:er|est)(?:e[nrs]?)?)"
 )
-# What ends a thing that is compared, read from the left and from the right.
+# Words that end a thing that is compared, on either side of it.
 _VERB: Final = (
     r"(?:is|are|was|were|be|has|have|had|does|do|did|can|could|will|would|should|must|costs?|lasts?|needs?|weighs?"
     r"|takes?|holds?|gets?|ist|sind|war|hat|haben|kann|können|soll|muss|wird|werden|kostet|hält|braucht|wiegt)"

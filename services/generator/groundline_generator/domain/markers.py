@@ -9,7 +9,7 @@ __all__ = ["MarkerFilter", "cites", "masked", "without_markers"]
 _MARKERS: Final = re.compile(r"[\[［【]\s?(\d{1,4}(?:\s?[,;，、]\s?\d{1,4}){0,9})\s?[\]］】]")
 """Pattern of every way that models mark sources: `[1]`, `[1, 2]`, and the full-width forms of both."""
 
-# What may still become a marker, an image, or a code quote, when more text comes.
+# Ends of a text that may become a marker, an image or a code quote when more comes.
 _UNFINISHED: Final = re.compile(
     r"(?:(?:!|[ \t]*)[\[［【][\d\s,;，、]{0,80}|[ \t]+|!|<[a-zA-Z]{0,7}|(?<!`)`{1,2})$"
 )
