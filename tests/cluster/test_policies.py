@@ -105,6 +105,10 @@ REFUSED: dict[str, tuple[str, str, str, Break, str]] = {
         "production", "Deployment", "retriever",
         lambda m: pod(m).pop("topologySpreadConstraints"), "may all be on one machine",
     ),
+    "no spread over zones": (
+        "production", "Deployment", "otel-collector",
+        lambda m: pod(m)["topologySpreadConstraints"].pop(0), "in one zone",
+    ),
     "a budget that blocks": (
         "production", "PodDisruptionBudget", "retriever",
         lambda m: m["spec"].update(maxUnavailable=0), "blocks every drain",
