@@ -77,14 +77,9 @@ def _provider(index: int, issuer: JwtIssuer) -> dict[str, Any]:
         keys: dict[str, Any] = {"local_jwks": {"inline_string": key_set(issuer.jwks_file)}}
     else:
         uri = {"uri": str(issuer.jwks_url), "cluster": cluster_name(index), "timeout": _FETCH_TIMEOUT}
-        refresh = f"{issuer.jwks_refresh_seconds:.3f}s"
-        keys = {
-            "remote_jwks": {
-                "http_uri": uri,
-                "cache_duration": refresh,
-                "async_fetch": {"fast_listener": True},
-            }
-        }
+        # Fetched when a token comes and the last keys are this old. Fetched ahead of time, an empty or
+        # unreachable key set would leave the last keys in force for good.
+        keys = {"remote_jwks": {"http_uri": uri, "cache_duration": f"{issuer.jwks_refresh_seconds:.3f}s"}}
     # Tokens are not cached: a cached one would outlive the key that signed it.
     return {
         "issuer": issuer.issuer,

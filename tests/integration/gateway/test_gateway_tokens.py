@@ -7,7 +7,7 @@ import hmac
 import json
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -61,12 +61,13 @@ class TokenServer:
     def __init__(self) -> None:
         self.signing = SigningKey("first")
         self.published = [self.signing.jwk]
+        self.status = 200
         server = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 body = json.dumps({"keys": server.published}).encode()
-                self.send_response(200 if self.path == "/keys" else 404)
+                self.send_response(server.status if self.path == "/keys" else 404)
                 self.send_header("content-length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
@@ -88,15 +89,30 @@ class TokenServer:
         return f"{signed}.{base64url((sign or self.signing.sign)(signed.encode()))}"
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[TokenServer]:
+@contextmanager
+def serving() -> Iterator[TokenServer]:
     server = TokenServer()
     thread = Thread(target=server.http.serve_forever)
     thread.start()
-    yield server
-    server.http.shutdown()
-    thread.join()
-    server.http.server_close()
+    try:
+        yield server
+    finally:
+        server.http.shutdown()
+        thread.join()
+        server.http.server_close()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[TokenServer]:
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture
+def other() -> Iterator[TokenServer]:
+    """Another issuer."""
+    with serving() as server:
+        yield server
 
 
 def issuer(server: TokenServer, **changes: Any) -> dict[str, Any]:
@@ -365,24 +381,40 @@ async def comes_to_ask(client: httpx.AsyncClient, token: str, status: int) -> No
             await asyncio.sleep(0.1)
 
 
-async def test_tokens_of_two_issuers_are_told_apart(upstream: Any, launch: Any, server: TokenServer) -> None:
-    other = TokenServer()
-    other_thread = Thread(target=other.http.serve_forever)
-    other_thread.start()
+async def test_tokens_of_two_issuers_are_told_apart(
+    upstream: Any, launch: Any, server: TokenServer, other: TokenServer
+) -> None:
     second = issuer(other, principals=[{"claim": "sub", "prefix": "partner:"}])
-    try:
-        async with launch(jwt_issuers=[issuer(server), second]) as gateway, gateway.client(None) as client:
-            await gateway.becomes(200)
-            await asks(client, server.token(groups=None), 200)
-            await asks(client, other.token(), 200)
-            mixed = await ask(client, other.token(iss=server.url))
-    finally:
-        other.http.shutdown()
-        other_thread.join()
-        other.http.server_close()
+    async with launch(jwt_issuers=[issuer(server), second]) as gateway, gateway.client(None) as client:
+        await gateway.becomes(200)
+        await asks(client, server.token(groups=None), 200)
+        await asks(client, other.token(), 200)
+        mixed = await ask(client, other.token(iss=server.url))
 
     assert {call.values("x-groundline-principals")[0] for call in upstream.calls} == {
         "user:alice",
         "partner:alice",
     }
     assert mixed.status_code == 401
+
+
+@pytest.mark.parametrize("gone", [{"published": []}, {"status": 503}])
+async def test_the_last_keys_of_an_issuer_that_no_longer_gives_any_are_soon_refused(
+    upstream: Any, launch: Any, server: TokenServer, other: TokenServer, gone: dict[str, Any]
+) -> None:
+    issuers = [issuer(server), issuer(other)]
+    async with launch(jwt_issuers=issuers) as gateway, gateway.client(None) as client:
+        await gateway.becomes(200)
+        token = other.token()
+        await asks(client, token, 200)
+        vars(other).update(gone)
+        await asks(client, token, 401)
+        refused = await ask(client, token)
+        of_another_issuer = await ask(client, server.token())
+        vars(other).update(published=[other.signing.jwk], status=200)
+        await asks(client, token, 200)
+
+    status = refused.json()
+    assert (refused.status_code, status["details"][0]["reason"]) == (401, "TOKEN_INVALID")
+    assert status["message"] == "the token is not taken: Jwks remote fetch is failed"
+    assert of_another_issuer.status_code == 200
