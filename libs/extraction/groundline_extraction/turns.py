@@ -106,8 +106,10 @@ class ClientTurns:
     def _grant(self) -> None:
         granted = []
         with self._lock:
+            # Once for each client: time passes between two looks, and the later one shows less use.
+            used = {client: self._used.of(client) for client in {client for client, _ in self._waiting}}
             while self._free and self._waiting:
-                first = min(self._waiting, key=self._order)
+                first = min(self._waiting, key=lambda waiting: (self._taken[waiting[0]], used[waiting[0]]))
                 client, asked = first
                 if self._taken[client] >= self._share:
                     break
@@ -118,7 +120,3 @@ class ClientTurns:
                     granted.append(asked)
         for asked in granted:
             asked.set_result(None)
-
-    def _order(self, waiting: tuple[str, Future[None]]) -> tuple[int, float]:
-        client, _ = waiting
-        return self._taken[client], self._used.of(client)

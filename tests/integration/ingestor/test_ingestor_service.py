@@ -987,17 +987,51 @@ class GatedEmbedder(FaultyEmbedder):
         return await super().embed_documents(texts)
 
 
-async def test_a_single_document_is_embedded_next_beside_many_of_another_client(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def when_ready(monkeypatch: pytest.MonkeyPatch, uri: str) -> asyncio.Event:
+    """Return what is set when the document is ready to be embedded."""
     is_ready, add = asyncio.Event(), ReadyWork.add
 
     def noting_add(self: ReadyWork, works: Sequence[Work]) -> None:
         add(self, works)
-        if any(work.item.owner == BOB.owner for work in works):
+        if any(work.new.version.uri == uri for work in works):
             is_ready.set()
 
     monkeypatch.setattr(ReadyWork, "add", noting_add)
+    return is_ready
+
+
+async def test_a_long_text_holds_up_no_small_one_of_the_same_client(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_ready = when_ready(monkeypatch, "small")
+    gated = GatedEmbedder()
+    services = start(max_chunks_per_document=2000, max_document_bytes=200_000, embedder=gated)
+    await services.collections.create(ANYBODY, new(settings={"chunking": {"chunkSize": 50}}))
+    long = GivenDocument("\n\n".join(f"This is number {n} of the sentences." for n in range(900)), uri="long")
+    long_job = (await services.ingestion.ingest(ANYBODY, "docs", [long], "")).job
+    async with services.working(), asyncio.timeout(60):
+        await gated.asked.acquire()
+        small = [GivenDocument("short", uri="small")]
+        job = (await services.ingestion.ingest(ANYBODY, "docs", small, "")).job
+        await is_ready.wait()
+        for _ in range(3):  # the part that was begun, at most one more, and the small one
+            gated.may.release()
+        states = [state.job async for state in services.jobs.watch(ANYBODY, job.job_id)]
+        assert states[-1].done_count == 1
+        found = await services.stores.jobs.find(long_job.job_id)
+        assert found
+        assert found.state == job_pb2.JOB_STATE_RUNNING
+        for _ in range(100):
+            gated.may.release()
+        states = [state.job async for state in services.jobs.watch(ANYBODY, long_job.job_id)]
+    assert states[-1].chunks.stored == sum(map(len, gated.groups)) - 1
+    assert max(map(len, gated.groups)) <= 256
+
+
+async def test_a_single_document_is_embedded_next_beside_many_of_another_client(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_ready = when_ready(monkeypatch, "b")
     gated = GatedEmbedder()
     services = start(max_chunks_per_document=1000, max_document_bytes=200_000, embedder=gated)
     await services.collections.create(ANYBODY, new(settings={"chunking": {"chunkSize": 50}}))

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 
 from groundline_extraction.turns import ClientTurns, RecentUse
 
@@ -40,6 +41,22 @@ async def test_whose_client_has_fewest_goes_first_and_then_who_waits_longest() -
         assert not waiting[2].done()
     await waiting[2]
     assert order == ["b1", "c1", "c2", "a1"]
+
+
+async def test_of_one_clients_turns_the_first_goes_first_however_time_passes() -> None:
+    turns = ClientTurns(1, clock=count().__next__)
+    order: list[int] = []
+
+    async def enter(number: int) -> None:
+        async with turns.turn("a"):
+            order.append(number)
+
+    await enter(0)  # since the shares of a client that has used nothing stay the same
+    async with turns.turn("a"):
+        waiting = [asyncio.create_task(enter(number)) for number in (1, 2, 3)]
+        await asyncio.sleep(0)
+    await asyncio.gather(*waiting)
+    assert order == [0, 1, 2, 3]
 
 
 async def test_who_no_longer_waits_takes_no_place() -> None:

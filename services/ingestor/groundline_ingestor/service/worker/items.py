@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import batched
+from itertools import batched, islice
 from typing import Final
 
 import numpy as np
@@ -79,6 +79,23 @@ class Work:
     def counts(self) -> job_pb2.ChunkCounts:
         count = len(self.new.chunks)
         return _counts(count, count, len(self.new.vectors))
+
+    @property
+    def next_chunks(self) -> Sequence[PreparedChunk]:
+        """Chunks to embed next: those without vectors, of a long document some."""
+        begin = len(self.new.vectors)
+        return list(islice(self.new.chunks, begin, begin + GROUP_CHUNKS))
+
+    def embedded(self, vectors: Vectors, token_count: int) -> None:
+        """Take the vectors of the next chunks."""
+        if len(self.new.vectors):
+            vectors = np.concatenate([self.new.vectors, vectors])
+        self.new = replace(self.new, vectors=vectors, token_count=self.new.token_count + token_count)
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether every chunk has its vector."""
+        return len(self.new.vectors) == len(self.new.chunks)
 
 
 class ItemWork:

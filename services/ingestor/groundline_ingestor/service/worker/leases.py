@@ -25,6 +25,10 @@ RELEASE_SECONDS: Final = 5.0
 MAX_READY_CLIENTS: Final = 32
 """Maximum clients whose documents wait to be embedded: nothing more is taken meanwhile."""
 
+MAX_BEGUN: Final = 8
+"""Maximum long documents of one client that are embedded in turns, with which it has its share of what waits:
+fewer leave room for small ones."""
+
 SEARCH_HALF_LIFE_SECONDS: Final = 3600.0
 """Time after which half of what a client's crawls and runs of sources took is forgotten, in seconds."""
 
@@ -181,6 +185,12 @@ class Leases:
             self._ready.pop(claim, None)
         if self._crowded:
             self._on_free()
+
+    def embedded_in_part(self, claims: Iterable[ItemClaim]) -> None:
+        """Record that what is left of long documents waits to be embedded."""
+        for claim in claims:
+            if claim in self._documents:
+                self._ready[claim] = self._shares.ready_chunks // MAX_BEGUN
 
     async def lease_search[Request](self, searched: Searched[Request]) -> tuple[LeasedItem, Request] | None:
         """Take a crawl or the run of a source to do. None begins while documents are suspects, which would be

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Final
 
 from groundline.v1 import document_pb2
@@ -123,12 +122,16 @@ class Pipeline:
     async def _embed_groups(self, ready: ReadyWork, embedded: "asyncio.Queue[list[Work]]") -> None:
         while True:
             taken = await ready.take()
+            counts = [(work.item.owner, len(work.next_chunks)) for work in taken]
             self._leases.embedding(work.item.claim for work in taken)
             begun = self._used.clock()
             group = await self._embed(taken)
-            ready.charge(taken, self._used.clock() - begun)
-            if group:
-                await embedded.put(group)
+            ready.charge(counts, self._used.clock() - begun)
+            begun_only = [work for work in group if not work.is_embedded]
+            self._leases.embedded_in_part(work.item.claim for work in begun_only)
+            ready.add(begun_only)
+            if whole := [work for work in group if work.is_embedded]:
+                await embedded.put(whole)
 
     async def _store_groups(self, embedded: "asyncio.Queue[list[Work]]") -> None:
         while True:
@@ -138,12 +141,12 @@ class Pipeline:
             await self._store(group)
 
     async def _embed(self, group: Sequence[Work]) -> list[Work]:
-        """Return the items of the group that could be embedded."""
+        """Embed the next chunks of the group, and return the items for which it worked."""
         for work in group:
             self._leases.at(work.item.claim, document_pb2.INGESTION_STATE_EMBEDDING, work.counts)
         try:
             with _work_on(group, "embed_items"):
-                embedded = await self._items.embed([(work.item.claim, work.new.chunks) for work in group])
+                embedded = await self._items.embed([(work.item.claim, work.next_chunks) for work in group])
         except Exception as error:
             if len(group) == 1:
                 await self._outcomes.failed(
@@ -153,7 +156,7 @@ class Pipeline:
             # One of them may be to blame: the others get through alone.
             return [one for work in group for one in await self._embed([work])]
         for work, (vectors, token_count) in zip(group, embedded, strict=True):
-            work.new = replace(work.new, vectors=vectors, token_count=token_count)
+            work.embedded(vectors, token_count)
         return list(group)
 
     async def _store(self, group: Sequence[Work]) -> None:

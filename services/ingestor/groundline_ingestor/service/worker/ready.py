@@ -27,24 +27,28 @@ class ReadyWork:
             self._added.set()
 
     async def take(self) -> list[Work]:
-        """Wait for items, and return those to embed together: first of the client that has lately used least,
-        in the order in which they became ready."""
+        """Wait for items, and return those whose next chunks to embed together: first of the client that has
+        lately used least, in the order in which they were added. A long one is added again with what is left
+        of it, behind those that became ready meanwhile."""
         await self._added.wait()
         group: list[Work] = []
         chunks = 0
-        for work in sorted(self._works, key=lambda work: self._used.of(work.item.owner)):
-            if group and chunks + len(work.new.chunks) > GROUP_CHUNKS:
+        # Once for each client: time passes between two looks, and the later one shows less use.
+        used = {owner: self._used.of(owner) for owner in {work.item.owner for work in self._works}}
+        for work in sorted(self._works, key=lambda work: used[work.item.owner]):
+            count = len(work.next_chunks)
+            if group and chunks + count > GROUP_CHUNKS:
                 break
             group.append(work)
-            chunks += len(work.new.chunks)
+            chunks += count
         taken = {id(work) for work in group}
         self._works = [work for work in self._works if id(work) not in taken]
         if not self._works:
             self._added.clear()
         return group
 
-    def charge(self, group: Sequence[Work], seconds: float) -> None:
+    def charge(self, counts: Sequence[tuple[str, int]], seconds: float) -> None:
         """Charge clients for the time of a group, by their chunks."""
-        chunks = sum(len(work.new.chunks) for work in group)
-        for work in group:
-            self._used.add(work.item.owner, seconds * len(work.new.chunks) / max(1, chunks))
+        chunks = sum(count for _, count in counts)
+        for client, count in counts:
+            self._used.add(client, seconds * count / max(1, chunks))
