@@ -7,7 +7,7 @@ he may not read: a few chunks are all scored by their terms, and of many those t
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Final
 
 import asyncpg
@@ -61,16 +61,22 @@ _SELECTED: Final = (
 _SELECTED_IDS: Final = "SELECT chunk_id FROM {table} WHERE {selected} LIMIT {limit:d}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Query:
     """A query in one language."""
 
+    text: str
+    language: str
     prepared: str
     """Query as the keyword index takes it."""
-    terms: Terms
     limit: int
     selection: Selection
     condition: RowCondition
+
+    @cached_property
+    def terms(self) -> Terms:
+        """Terms of the query, which an index that the caller may read whole does not need."""
+        return Terms.of(self.text, self.language)
 
 
 class KeywordArm:
@@ -98,7 +104,7 @@ class KeywordArm:
 
         async def in_language(language: str, indexes: Sequence[Index]) -> Sequence[Hits]:
             prepared = self._lexical.prepare_query(query, language)
-            asked = _Query(prepared, Terms.of(query, language), limit, selection, condition)
+            asked = _Query(query, language, prepared, limit, selection, condition)
 
             async def read(group: Sequence[Index]) -> list[Hits]:
                 search = partial(self._search, group=group, query=asked)
