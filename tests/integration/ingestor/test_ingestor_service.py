@@ -384,6 +384,20 @@ async def test_what_a_caller_may_not_read_it_cannot_overwrite(services: Services
     assert document.allowed_principals == ["user:ann"]
 
 
+async def test_who_hands_in_again_what_only_others_may_read_is_told_which_key_it_takes(
+    services: Services,
+) -> None:
+    """As `groundline sync` does with a file whose description names none of the key's principals."""
+    await services.collections.create(ANYBODY, new())
+    restricted = GivenDocument("secret", uri="plan.md", allowed_principals=("user:ann",))
+    await services.ingest(restricted, caller=BOB)
+    _, [refused] = await services.ingest_job(restricted, caller=BOB)
+    assert refused.failure.reason == error_pb2.DOCUMENT_NOT_WRITABLE
+    assert "with a key of one of user:ann" in refused.failure.message
+    _, [unchanged] = await services.ingest_job(restricted, caller=ANN)
+    assert unchanged.outcome == job_pb2.INGESTION_OUTCOME_UNCHANGED
+
+
 async def test_a_crawl_or_upload_overwrites_nothing_that_its_caller_may_not_read(start: Start) -> None:
     services = start(FakeCollector(page("/a", "Other text.")))
     await services.collections.create(ANYBODY, new())

@@ -36,6 +36,9 @@ _SQL: Final = read_statements(
     is_refreshable=is_replaceable_document("$3", "d", container="$4"),
 )
 
+_NAMED_PRINCIPALS: Final = 5
+"""Maximum principals that an error names."""
+
 _CREATED: Final = job_pb2.INGESTION_OUTCOME_CREATED
 _UPDATED: Final = job_pb2.INGESTION_OUTCOME_UPDATED
 _UNCHANGED: Final = job_pb2.INGESTION_OUTCOME_UNCHANGED
@@ -130,7 +133,7 @@ class PostgresVersions:
             if row is None:
                 return None
             if not row["is_replaceable"]:
-                raise not_writable(version)
+                raise not_writable(version, principals)
             if row["ingestion_hash"] != version.ingestion_hash:
                 return None
             document_id = str(row["document_id"])
@@ -196,7 +199,7 @@ async def _upsert(
     written = {row["uri"]: row for row in rows}
     for new in ordered:
         if new.version.uri not in written:
-            raise not_writable(new.version)
+            raise not_writable(new.version, new.principals)
     return [(new, written[new.version.uri]) for new in ordered]
 
 
@@ -226,12 +229,16 @@ async def _keep_originals(connection: Connection, documents: Sequence[tuple[Any,
     )
 
 
-def not_writable(version: DocumentVersion) -> PermissionDeniedError:
+def not_writable(version: DocumentVersion, principals: Sequence[str]) -> PermissionDeniedError:
     """Return the error of a caller that must not replace the document of a uri."""
-    return PermissionDeniedError(
-        "DOCUMENT_NOT_WRITABLE",
-        f"there is a document {version.uri!r} that the caller may not read, so it cannot be replaced",
-    )
+    reason = f"there is a document {version.uri!r} that the caller may not read, so it cannot be replaced"
+    if version.allowed_principals and set(version.allowed_principals).isdisjoint(principals):
+        named = ", ".join(version.allowed_principals[:_NAMED_PRINCIPALS])
+        reason += (
+            "; the new version names none of the caller's principals either: hand it in with a key of one of "
+            f"{named}"
+        )
+    return PermissionDeniedError("DOCUMENT_NOT_WRITABLE", reason)
 
 
 async def _update_in_place(

@@ -161,7 +161,7 @@ class PostgresCrawls:
                 return
             known = await connection.fetchrow(
                 f"""
-                SELECT d.document_id, d.ingestion_hash, d.metadata, d.allowed_principals,
+                SELECT d.document_id, d.ingestion_hash, d.metadata, d.allowed_principals, j.principals,
                        {is_replaceable_document("j.principals", "d")} AS is_replaceable
                 FROM ingestion_jobs j JOIN documents d USING (collection_id)
                 WHERE j.job_id = $1::uuid AND d.uri = $2
@@ -171,7 +171,7 @@ class PostgresCrawls:
             )
             failure, outcome = None, _outcome(known, page)
             if known and not known["is_replaceable"]:
-                refused = not_writable(page)
+                refused = not_writable(page, known["principals"])
                 failure = failure_json(
                     document_pb2.IngestionFailure(
                         stage=document_pb2.INGESTION_STATE_STORING,
