@@ -5,12 +5,13 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from groundline.v1 import chat_pb2, collection_pb2, error_pb2, options_pb2, passage_pb2
 from groundline.v1 import coordinator_service_pb2 as pb
 from groundline_coordinator.domain.positions import Position
+from groundline_coordinator.service import progress
 from groundline_coordinator.service.chats import LEASE_SECONDS, ChatLimits, ChatService
 from groundline_coordinator.service.quotas import CallerQuotas, QuotaLimits
 from groundline_coordinator.service.searching import Event
@@ -39,6 +40,8 @@ from groundline_tests.coordinator import (
     make_chunk,
     rewrite,
 )
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 Started, Status = chat_pb2.ChatStarted, chat_pb2.ChatStatus
 Sources, Completed = chat_pb2.ChatSources, chat_pb2.ChatCompleted
@@ -336,6 +339,30 @@ async def test_an_answer_that_cannot_be_stored_is_degraded_not_lost() -> None:
     world.threads.error = UnavailableError("DATABASE_UNAVAILABLE", "down")
     await world.chat(question())
     assert world.degraded() == [(passage_pb2.COMPONENT_HISTORY, error_pb2.DATABASE_UNAVAILABLE)]
+
+
+async def test_the_figures_to_watch_of_answers_are_metrics() -> None:
+    reader = InMemoryMetricReader()
+    meter = MeterProvider([reader]).get_meter("test")
+    for instrument in (progress._answers, progress._first_delta):
+        cast("Any", instrument).on_meter_set(meter)
+    world = World()
+    await world.chat(question())
+    completed = world.only(Completed)
+    world.threads.error = UnavailableError("DATABASE_UNAVAILABLE", "down")
+    await world.chat(question())
+    data = reader.get_metrics_data()
+    assert data
+    [found] = [scope.metrics for resource in data.resource_metrics for scope in resource.scope_metrics]
+    points: dict[str, list[Any]] = {metric.name: [*metric.data.data_points] for metric in found}
+    same = {
+        "finish_reason": chat_pb2.FinishReason.Name(completed.finish_reason),
+        "grounded": completed.validation.grounded,
+    }
+    counted = [(point.attributes, point.value) for point in points["groundline.answers"]]
+    assert counted == [(same | {"degraded": False}, 1), (same | {"degraded": True}, 1)]
+    [delays] = points["groundline.answer.time_to_first_delta"]
+    assert delays.count == 2
 
 
 async def test_a_thread_that_cannot_be_stored_is_not_told_of() -> None:
