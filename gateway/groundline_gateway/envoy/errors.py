@@ -44,6 +44,9 @@ _REFUSALS: Final = (
 )
 
 _UNAVAILABLE_SECONDS: Final = 1
+_RETRY_LATER: Final = {
+    "headers_to_add": [{"header": {"key": "retry-after", "value": str(_UNAVAILABLE_SECONDS)}}]
+}
 _UNIMPLEMENTED: Final = 12
 _OPENAI_TYPES: Final = {
     3: "invalid_request_error",
@@ -88,7 +91,7 @@ def _mappers(retry_after_seconds: int) -> list[dict[str, Any]]:
         if refusal.status == 401:
             mapper["headers_to_add"] = [{"header": {"key": "www-authenticate", "value": "Bearer"}}]
         if refusal.status == 503:
-            mapper["headers_to_add"] = [{"header": {"key": "retry-after", "value": str(wait)}}]
+            mapper |= _RETRY_LATER
         mappers.append(mapper)
     return mappers
 
@@ -176,8 +179,7 @@ def _overloaded() -> dict[str, Any]:
     return {
         "filter": {"response_flag_filter": {"flags": ["OM"]}},
         "body_format_override": {"json_format": body},
-        "headers_to_add": [{"header": {"key": "retry-after", "value": "1"}}],
-    }
+    } | _RETRY_LATER
 
 
 def _full() -> dict[str, Any]:
@@ -191,8 +193,7 @@ def _full() -> dict[str, Any]:
         "filter": {"response_flag_filter": {"flags": ["UO"]}},
         "status_code": 429,
         "body_format_override": {"json_format": {"code": 8, "message": message, "details": details}},
-        "headers_to_add": [{"header": {"key": "retry-after", "value": str(_UNAVAILABLE_SECONDS)}}],
-    }
+    } | _RETRY_LATER
 
 
 def _compare(operator: str, status: int) -> dict[str, Any]:
@@ -203,7 +204,8 @@ def _compare(operator: str, status: int) -> dict[str, Any]:
 def _health(status: int, text: str) -> dict[str, Any]:
     pattern = {"safe_regex": {"regex": r"/healthz(\?.*)?"}}
     path = {"header_filter": {"header": {"name": ":path", "string_match": pattern}}}
-    return {
+    mapper: dict[str, Any] = {
         "filter": {"and_filter": {"filters": [_compare("EQ", status), path]}},
         "body_format_override": {"json_format": {"status": text}},
     }
+    return mapper | (_RETRY_LATER if status == 503 else {})

@@ -209,3 +209,11 @@ function envoy_on_request(request)
   -- For the bridge, whose one address for agents leads to several RPCs.
   headers:replace("x-groundline-scopes", table.concat(holder["scopes"], ","))
 end
+
+-- What gRPC itself says of a service that stops has no advice, which the suite's own errors have.
+function envoy_on_response(response)
+  local headers = response:headers()
+  if headers:get(":status") == "503" and headers:get("retry-after") == nil then
+    headers:add("retry-after", "1")
+  end
+end

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import grpc
 import httpx
 import pytest
 from groundline.v1 import retriever_service_pb2
@@ -28,6 +29,7 @@ async def test_a_service_that_is_down_is_said_at_once(
     async with launch(coordinator_address=f"127.0.0.1:{unused}") as gateway, gateway.client() as client:
         response = await client.post(path, json={"query": "x"})
         health = await gateway.becomes(503)
+        asked_for_health = await client.get("/healthz")
         others = await client.get("/api/collections")
 
     assert response.status_code == 503
@@ -38,6 +40,7 @@ async def test_a_service_that_is_down_is_said_at_once(
     assert response.json()["message"] == "the coordinator is not available; try again later"
     assert "127.0.0.1" not in response.text
     assert health == {"status": "NOT_SERVING"}
+    assert asked_for_health.headers["retry-after"] == "1"
     assert others.status_code == 200
 
 
@@ -96,6 +99,27 @@ async def test_a_service_that_is_overloaded_says_when_to_come_again(
     assert response.headers["retry-after"] == "3"
     assert reason(response) == "OVERLOADED"
     assert len(upstream.calls) == 1
+
+
+@pytest.mark.parametrize("path", ["/api/answer", "/api/chat", "/v1/chat/completions"])
+async def test_whatever_says_that_a_service_is_not_available_says_when_to_come_again(
+    upstream: Any, gateway: Any, path: str
+) -> None:
+    async def bare(_request: Any, context: Any) -> Any:
+        # As gRPC itself does, without the details of the suite's own errors.
+        await context.abort(grpc.StatusCode.UNAVAILABLE, "the server is stopping")
+
+    async def bare_stream(request: Any, context: Any) -> AsyncIterator[Any]:
+        await bare(request, context)
+        yield
+
+    upstream.on("Answer", bare)
+    upstream.on("Chat", bare_stream)
+    ask = {"model": "groundline", "messages": [{"role": "user", "content": "x"}]}
+    async with gateway.client() as client:
+        response = await client.post(path, json=ask if path.startswith("/v1/") else {"query": "x"})
+
+    assert (response.status_code, response.headers.get("retry-after")) == (503, "1")
 
 
 async def test_searches_beyond_the_bound_are_refused_before_they_reach_a_service(

@@ -2,6 +2,7 @@
 elsewhere."""
 
 import asyncio
+import math
 import socket
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -57,7 +58,7 @@ def error_response(error: GroundlineError) -> JSONResponse:
     """Return the error in the shape of the OpenAI API."""
     headers = {}
     if (seconds := error.wait_seconds) is not None:
-        headers["retry-after"] = str(max(1, round(seconds)))
+        headers["retry-after"] = str(max(1, math.ceil(seconds)))
     return JSONResponse(body_of(error), status_code=status_of(error), headers=headers)
 
 
