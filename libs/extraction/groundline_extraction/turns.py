@@ -4,7 +4,7 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final
@@ -37,7 +37,12 @@ class RecentUse:
 
     def of_all(self) -> Mapping[str, float]:
         """Return the seconds of each client that has used any."""
-        return {client: self.of(client) for client in self._used}
+        return self.of_each(self._used)
+
+    def of_each(self, clients: Iterable[str]) -> Mapping[str, float]:
+        """Return the seconds of each of these clients, by which to order what is theirs: each is looked up
+        once, since time passes between two looks, and the later one shows less use."""
+        return {client: self.of(client) for client in set(clients)}
 
     def add(self, client: str, seconds: float) -> None:
         """Charge a client."""
@@ -106,8 +111,7 @@ class ClientTurns:
     def _grant(self) -> None:
         granted = []
         with self._lock:
-            # Once for each client: time passes between two looks, and the later one shows less use.
-            used = {client: self._used.of(client) for client in {client for client, _ in self._waiting}}
+            used = self._used.of_each(client for client, _ in self._waiting)
             while self._free and self._waiting:
                 first = min(self._waiting, key=lambda waiting: (self._taken[waiting[0]], used[waiting[0]]))
                 client, asked = first

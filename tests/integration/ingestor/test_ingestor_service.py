@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from email.message import EmailMessage
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import pytest
 from google.protobuf import json_format
@@ -51,8 +51,7 @@ from groundline_runtime.errors import (
 from groundline_runtime.paging import PageTokens
 from groundline_tests.embedding import FakeEmbedder
 from groundline_tests.ingestor.messages import settings_of
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from groundline_tests.metrics import Metrics
 from pydantic import SecretStr
 from structlog.testing import capture_logs
 
@@ -1074,16 +1073,14 @@ async def test_a_single_document_is_embedded_next_beside_many_of_another_client(
 
 
 async def test_the_items_of_jobs_by_state_are_a_metric(services: Services) -> None:
-    reader = InMemoryMetricReader()
-    cast("Any", upkeep._items_gauge).on_meter_set(MeterProvider([reader]).get_meter("test"))
+    metrics = Metrics(upkeep._items_gauge)
     await services.collections.create(ANYBODY, new())
     await services.ingestion.ingest(ANYBODY, "docs", slow_documents(3), "")
     await services.worker._upkeep._measure()
-    data = reader.get_metrics_data()
-    assert data
-    [metric] = data.resource_metrics[0].scope_metrics[0].metrics
-    points = [(point.attributes, cast("Any", point).value) for point in metric.data.data_points]
-    assert (metric.name, points) == ("groundline.ingestion.items", [({"state": "queued"}, 3)])
+    points = {
+        name: [(point.attributes, point.value) for point in found] for name, found in metrics.points().items()
+    }
+    assert points == {"groundline.ingestion.items": [({"state": "queued"}, 3)]}
 
 
 async def test_one_clients_crawls_leave_places_to_others(start: Start) -> None:

@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from groundline.v1 import chat_pb2, collection_pb2, error_pb2, options_pb2, passage_pb2
@@ -40,8 +40,7 @@ from groundline_tests.coordinator import (
     make_chunk,
     rewrite,
 )
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from groundline_tests.metrics import Metrics
 
 Started, Status = chat_pb2.ChatStarted, chat_pb2.ChatStatus
 Sources, Completed = chat_pb2.ChatSources, chat_pb2.ChatCompleted
@@ -342,19 +341,13 @@ async def test_an_answer_that_cannot_be_stored_is_degraded_not_lost() -> None:
 
 
 async def test_the_figures_to_watch_of_answers_are_metrics() -> None:
-    reader = InMemoryMetricReader()
-    meter = MeterProvider([reader]).get_meter("test")
-    for instrument in (progress._answers, progress._first_delta):
-        cast("Any", instrument).on_meter_set(meter)
+    metrics = Metrics(progress._answers, progress._first_delta)
     world = World()
     await world.chat(question())
     completed = world.only(Completed)
     world.threads.error = UnavailableError("DATABASE_UNAVAILABLE", "down")
     await world.chat(question())
-    data = reader.get_metrics_data()
-    assert data
-    [found] = [scope.metrics for resource in data.resource_metrics for scope in resource.scope_metrics]
-    points: dict[str, list[Any]] = {metric.name: [*metric.data.data_points] for metric in found}
+    points = metrics.points()
     same = {
         "finish_reason": chat_pb2.FinishReason.Name(completed.finish_reason),
         "grounded": completed.validation.grounded,

@@ -81,10 +81,15 @@ class Work:
         return _counts(count, count, len(self.new.vectors))
 
     @property
+    def next_count(self) -> int:
+        """Number of the chunks to embed next."""
+        return min(GROUP_CHUNKS, len(self.new.chunks) - len(self.new.vectors))
+
+    @property
     def next_chunks(self) -> Sequence[PreparedChunk]:
         """Chunks to embed next: those without vectors, of a long document some."""
         begin = len(self.new.vectors)
-        return list(islice(self.new.chunks, begin, begin + GROUP_CHUNKS))
+        return list(islice(self.new.chunks, begin, begin + self.next_count))
 
     def embedded(self, vectors: Vectors, token_count: int) -> None:
         """Take the vectors of the next chunks."""
@@ -95,7 +100,7 @@ class Work:
     @property
     def is_embedded(self) -> bool:
         """Whether every chunk has its vector."""
-        return len(self.new.vectors) == len(self.new.chunks)
+        return not self.next_count
 
 
 class ItemWork:

@@ -122,7 +122,7 @@ class Pipeline:
     async def _embed_groups(self, ready: ReadyWork, embedded: "asyncio.Queue[list[Work]]") -> None:
         while True:
             taken = await ready.take()
-            counts = [(work.item.owner, len(work.next_chunks)) for work in taken]
+            counts = [(work.item.owner, work.next_count) for work in taken]
             self._leases.embedding(work.item.claim for work in taken)
             begun = self._used.clock()
             group = await self._embed(taken)

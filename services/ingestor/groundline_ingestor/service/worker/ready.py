@@ -33,14 +33,12 @@ class ReadyWork:
         await self._added.wait()
         group: list[Work] = []
         chunks = 0
-        # Once for each client: time passes between two looks, and the later one shows less use.
-        used = {owner: self._used.of(owner) for owner in {work.item.owner for work in self._works}}
+        used = self._used.of_each(work.item.owner for work in self._works)
         for work in sorted(self._works, key=lambda work: used[work.item.owner]):
-            count = len(work.next_chunks)
-            if group and chunks + count > GROUP_CHUNKS:
+            if group and chunks + work.next_count > GROUP_CHUNKS:
                 break
             group.append(work)
-            chunks += count
+            chunks += work.next_count
         taken = {id(work) for work in group}
         self._works = [work for work in self._works if id(work) not in taken]
         if not self._works:
