@@ -79,7 +79,7 @@ class ProviderApi:
                         return response.json()
                     except ValueError:
                         raise self.malformed("JSON") from None
-                error = self._refusal(response)
+                error = self._refusal(response, pause)
             wait = min(error.retry_after_seconds or pause, LONGEST_PAUSE_SECONDS)
             left = remaining_seconds()
             passing = isinstance(error, UnavailableError | ResourceExhaustedError)
@@ -96,14 +96,17 @@ class ProviderApi:
     async def close(self) -> None:
         await self._http.aclose()
 
-    def _refusal(self, response: httpx.Response) -> GroundlineError:
-        """Translate a status; the body is the provider's and may repeat texts, so it is not shown."""
+    def _refusal(self, response: httpx.Response, pause: float) -> GroundlineError:
+        """Translate a status; the body is the provider's and may repeat texts, so it is not shown.
+
+        A used-up quota that does not say when it is free again is worth `pause` seconds.
+        """
         status, reasons = response.status_code, self._reasons
         if status == 429:
             return ResourceExhaustedError(
                 reasons.quota,
                 f"{self._name}'s quota is used up",
-                retry_after_seconds=_retry_after(response),
+                retry_after_seconds=_retry_after(response) or pause,
             )
         if status in (401, 403):
             # The key is the suite's: the caller lacks no permission.

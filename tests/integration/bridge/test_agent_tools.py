@@ -145,10 +145,12 @@ async def test_a_number_or_choice_that_no_field_holds_is_named_for_the_model(
 
 
 async def test_a_failure_is_a_result_that_says_why(connect: Connect, services: Services) -> None:
-    services.error = UnavailableError("DATABASE_UNAVAILABLE", "the database is away")
+    away = "the database is away"
+    services.error = UnavailableError("DATABASE_UNAVAILABLE", away, retry_after_seconds=2.5)
     async with connect() as agent:
         result = await agent.call_tool("search_documents", {"query": "leave"})
-    assert (result.is_error, text_of(result)) == (True, "DATABASE_UNAVAILABLE: the database is away")
+    told = f"DATABASE_UNAVAILABLE: {away} (try again after 3 s)"
+    assert (result.is_error, text_of(result)) == (True, told)
 
 
 async def test_an_unexpected_exception_shows_nothing_but_its_id(

@@ -185,9 +185,10 @@ async def test_what_does_not_pass_says_so_without_repeating_the_text(
     openai: Provider, status: int, error: type[GroundlineError]
 ) -> None:
     async with embedding(openai) as embedder:
-        openai.refusals = [(status, {"retry-after": "0"})] * 4
+        openai.refusals = [(status, {})] * 4
         with pytest.raises(error) as refused:
             await embedder.embed_query("something confidential")
+        assert (refused.value.wait_seconds is not None) == (status in (429, 500))
         assert "confidential" not in str(refused.value)
         assert KEY not in str(refused.value)
         assert len(openai.requests) == (4 if status in (429, 500) else 1)

@@ -1149,6 +1149,8 @@ async def exhausted(call: Awaitable[Any]) -> Mapping[str, str]:
         await call
     assert raised.value.reason == "QUOTA_EXHAUSTED"
     assert raised.value.metadata["quota"] in raised.value.message
+    frees_itself = raised.value.metadata["quota"] == "jobs"
+    assert (raised.value.wait_seconds is not None) == frees_itself
     return raised.value.metadata
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import math
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from importlib.metadata import version
@@ -251,7 +252,13 @@ def _told_to_the_client() -> Iterator[None]:
 
 
 def _shown(error: GroundlineError) -> str:
-    return f"{error.reason}: {error.message}" + (f" (error id {error.error_id})" if error.error_id else "")
+    shown = f"{error.reason}: {error.message}"
+    if error.error_id:
+        shown += f" (error id {error.error_id})"
+    if (seconds := error.wait_seconds) is not None:
+        # A result of a tool has no header.
+        shown += f" (try again after {max(1, math.ceil(seconds))} s)"
+    return shown
 
 
 def _cursor(parts: Sequence[str]) -> str:

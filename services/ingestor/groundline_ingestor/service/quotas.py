@@ -6,6 +6,7 @@ transaction would serialise all hand-ins into a collection.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from groundline.v1 import document_pb2, quota_pb2
 from groundline_extraction.documents import IngestionError
@@ -17,6 +18,9 @@ from groundline_ingestor.adapters.postgres.quotas import PostgresQuotas
 from groundline_ingestor.domain.quotas import Limits
 
 __all__ = ["Quotas"]
+
+_JOBS_SECONDS: Final = 5.0
+"""Time after which a job may have ended, in seconds. The other quotas are freed by deletion alone."""
 
 
 class Quotas:
@@ -35,7 +39,9 @@ class Quotas:
     async def require_job(self, caller: Caller) -> None:
         """Require room for a job beside the caller's unfinished ones."""
         used = await self._repository.used_by(caller.owner)
-        require_within(quota_pb2.QUOTA_JOBS, used.jobs, 1, self._limits.jobs)
+        require_within(
+            quota_pb2.QUOTA_JOBS, used.jobs, 1, self._limits.jobs, retry_after_seconds=_JOBS_SECONDS
+        )
 
     async def require_documents(self, collection_id: str, sizes: Mapping[str, int]) -> None:
         """Require room for documents, by uri with their bytes; those that they replace do not count."""
