@@ -44,8 +44,9 @@ def create_source(connection: Connection, collection: str, file: Path, as_json: 
         "git": {"url": "https://git.example/handbook.git", "passwordSecret": "git-token"}
       }
 
-    Instead of git: directory, s3, postgres, web, feed, imap or mbox. Secrets are named, and never given: the
-    collector's operator puts them into its SECRETS_DIRECTORY.
+    Instead of git: directory, s3, postgres, web, feed, imap or mbox, or what a plug-in reads:
+    {"plugin": {"kind": "webdav", "settings": {…}}}. Secrets are named, and never given: the collector's
+    operator puts them into its SECRETS_DIRECTORY.
     """
     described = _read(file)
     _print_source(run(connection, lambda client: client.create_source(collection, described)), as_json)
@@ -224,7 +225,7 @@ def _print_source(source: DocumentSource, as_json: bool) -> None:
 
 
 def _row(source: DocumentSource) -> tuple[object, ...]:
-    kinds = ("directory", "s3", "git", "postgres", "web", "feed", "imap", "mbox")
+    kinds = ("directory", "s3", "git", "postgres", "web", "feed", "imap", "mbox", "plugin")
     job = source.last_job
     return (
         source.source_id,

@@ -1878,6 +1878,18 @@ class MboxSource:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PluginSource:
+    """Documents of a kind of source that the collector's operator has installed as a plug-in."""
+
+    kind: str = ""
+    """Name of the kind, as the plug-in gives it: lower-case letters, digits and "_"."""
+    settings: dict[str, Any] | None = None
+    """Settings, as the plug-in declares them. The collector checks them when the source is created or
+    changed, and at each run: an unknown or wrong one is INVALID_ARGUMENT and named. Secrets are named, and
+    never given: a setting whose name ends in "_secret" is the name of a secret."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DocumentSource:
     """Source that a collection follows. A run ingests new and changed documents and deletes those that were
     deleted from the source; a run that could not see all of it deletes none.
@@ -1909,11 +1921,14 @@ class DocumentSource:
     """Folders of a mail account."""
     mbox: MboxSource | None = None
     """Mail in files."""
+    plugin: PluginSource | None = None
+    """Kind that a plug-in brings."""
     uri_prefix: str = ""
     """Prefix that makes a document's path its uri, such as https://git.example/docs/blob/main/. Empty: no
-    prefix for a directory and for git, s3://bucket/prefix for a bucket, the source's name and "/" for a query
-    and for mail. Not for a web site, whose pages have their address. For a feed it is put before nothing, but
-    names the site, other than its own, whose addresses its entries may have as their uris."""
+    prefix for a directory and for git, s3://bucket/prefix for a bucket, the source's name and "/" for a
+    query, for mail and for a plug-in. Not for a web site, whose pages have their address. For a feed it is
+    put before nothing, but names the site, other than its own, whose addresses its entries may have as their
+    uris."""
     include_paths: Sequence[str] = ()
     """Patterns (with * and **) of paths to take, such as "**.md". Empty: all. For a web site and a feed they
     are of an address's path, and begin with "/" or "*". For mail they are of folders, such as "INBOX" or
@@ -1923,7 +1938,8 @@ class DocumentSource:
     metadata: dict[str, Any] | None = None
     """Metadata of every document; see DocumentInput.metadata."""
     allowed_principals: Sequence[str] = ()
-    """Who may read every document; see DocumentInput.allowed_principals."""
+    """Who may read every document; see DocumentInput.allowed_principals. A document that the kind of source
+    says this of has that instead."""
     interval_seconds: int | None = None
     """Seconds between the beginnings of two runs, 10 % more or less by chance, so that sources do not run in
     step; 60 to 31 days. Not set: it runs only when it is asked to."""

@@ -2263,6 +2263,18 @@ export interface MboxSource {
   path: string;
 }
 
+/** Documents of a kind of source that the collector's operator has installed as a plug-in. */
+export interface PluginSource {
+  /** Name of the kind, as the plug-in gives it: lower-case letters, digits and "_". */
+  kind: string;
+  /**
+   * Settings, as the plug-in declares them. The collector checks them when the source is created or changed, and
+   * at each run: an unknown or wrong one is INVALID_ARGUMENT and named. Secrets are named, and never given: a
+   * setting whose name ends in "_secret" is the name of a secret.
+   */
+  settings?: JsonObject;
+}
+
 /**
  * Source that a collection follows. A run ingests new and changed documents and deletes those that were deleted
  * from the source; a run that could not see all of it deletes none.
@@ -2294,11 +2306,13 @@ export interface DocumentSource {
   imap?: ImapSource;
   /** Mail in files. */
   mbox?: MboxSource;
+  /** Kind that a plug-in brings. */
+  plugin?: PluginSource;
   /**
    * Prefix that makes a document's path its uri, such as https://git.example/docs/blob/main/. Empty: no prefix for
-   * a directory and for git, s3://bucket/prefix for a bucket, the source's name and "/" for a query and for mail.
-   * Not for a web site, whose pages have their address. For a feed it is put before nothing, but names the site,
-   * other than its own, whose addresses its entries may have as their uris.
+   * a directory and for git, s3://bucket/prefix for a bucket, the source's name and "/" for a query, for mail and
+   * for a plug-in. Not for a web site, whose pages have their address. For a feed it is put before nothing, but
+   * names the site, other than its own, whose addresses its entries may have as their uris.
    */
   uriPrefix: string;
   /**
@@ -2311,7 +2325,10 @@ export interface DocumentSource {
   excludePaths: string[];
   /** Metadata of every document; see DocumentInput.metadata. */
   metadata?: JsonObject;
-  /** Who may read every document; see DocumentInput.allowed_principals. */
+  /**
+   * Who may read every document; see DocumentInput.allowed_principals. A document that the kind of source says
+   * this of has that instead.
+   */
   allowedPrincipals: string[];
   /**
    * Seconds between the beginnings of two runs, 10 % more or less by chance, so that sources do not run in step;

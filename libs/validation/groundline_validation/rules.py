@@ -163,11 +163,11 @@ def _has_a_source(
 
 @rule(source_pb2.DocumentSource)
 def _has_a_kind(source: source_pb2.DocumentSource) -> Iterable[tuple[str, str]]:
-    """One of directory, s3, git, postgres, web, feed, imap and mbox must be set; the paths of a web site and
-    of a feed must begin with "/" or "*"; a web site must have no uri_prefix, and a feed none but an http or
-    https URL."""
+    """One of directory, s3, git, postgres, web, feed, imap, mbox and plugin must be set; the paths of a web
+    site and of a feed must begin with "/" or "*"; a web site must have no uri_prefix, and a feed none but an
+    http or https URL."""
     if source.WhichOneof("kind") is None:
-        yield "", "needs one of directory, s3, git, postgres, web, feed, imap and mbox"
+        yield "", "needs one of directory, s3, git, postgres, web, feed, imap, mbox and plugin"
     if source.HasField("web") and source.uri_prefix:
         yield "uri_prefix", "must not be set for a web site"
     if source.HasField("feed") and source.uri_prefix and not _is_web_address(source.uri_prefix):

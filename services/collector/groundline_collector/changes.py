@@ -1,6 +1,9 @@
 """Finds of connectors."""
 
-from collections.abc import Callable, Iterable, Mapping
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -20,6 +23,9 @@ __all__ = [
     "unreadable",
 ]
 
+MAX_PRINCIPALS: Final = 1000
+"""Maximum principals of a document, as in DocumentInput.allowed_principals."""
+_PRINCIPAL: Final = re.compile(r"[^\s\x00-\x1f\x7f]{1,200}")
 MAX_URI_BYTES: Final = 2500
 """Maximum size of a uri, as in DocumentInput.uri."""
 _SHOWN_CHARACTERS: Final = 200
@@ -66,6 +72,24 @@ class Found:
     load: Callable[[], LoadedDocument] = field(compare=False)
     held_bytes: int = 0
     """Bytes that it holds in memory."""
+    allowed_principals: Sequence[str] | None = None
+    """Who alone may read it at the source; "*" is everyone. None: the source does not say, and its definition
+    holds; empty: nobody, and the document goes. A change reaches the stored document at the next run."""
+
+    def __post_init__(self) -> None:
+        for principal in self.allowed_principals or ():
+            if not _PRINCIPAL.fullmatch(principal) or not principal.isprintable():
+                raise ValueError("a principal must be 1 to 200 printable characters without white space")
+        if len(self.allowed_principals or ()) > MAX_PRINCIPALS:
+            raise ValueError(f"a document has at most {MAX_PRINCIPALS} principals")
+
+    @property
+    def stated_version(self) -> str:
+        """The version with who may read, as it is sent and compared."""
+        if self.allowed_principals is None:
+            return self.version
+        principals = json.dumps(sorted(set(self.allowed_principals)))
+        return f"{self.version} {hashlib.sha256(principals.encode()).hexdigest()[:32]}"
 
 
 type Change = Found | pb.SourceChange
@@ -104,7 +128,9 @@ def message_of(change: Change) -> pb.SourceChange:
         message = f"its name cannot be a uri: it cannot be shown, or has more than {MAX_URI_BYTES} bytes"
         return unreadable(shown[:_SHOWN_CHARACTERS], "SOURCE_REFUSED", message)
     if isinstance(change, Found):
-        return pb.SourceChange(found=pb.FoundDocument(uri=uri, version=_sound(change.version)))
+        if change.allowed_principals is not None and not change.allowed_principals:
+            return gone(uri)
+        return pb.SourceChange(found=pb.FoundDocument(uri=uri, version=_sound(change.stated_version)))
     return change
 
 

@@ -105,6 +105,7 @@ async def _send(turns: Turns, thread: RunThread, found: Found, max_bytes: int) -
     try:
         document = await thread.call(found.load)
         part = document.first_part()
+        part.document.allowed_principals.extend(found.allowed_principals or ())
         parts = _parts(document.content, max_bytes)
         while content := await thread.call(next, parts, b""):
             part.content = content

@@ -27,6 +27,7 @@ from groundline_database import Pool, acquire
 from groundline_tests.ingestor.mail_server import DOVECOT, PASSWORD, USER, MailServer, mail_server
 from groundline_tests.ingestor.replica import replica
 from groundline_tests.ingestor.site import Site, serving
+from groundline_tests.ingestor.webdav import DENY, GRANT, WebdavServer, serving_webdav
 from groundline_tests.programs import needs_program
 from groundline_tests.relay import over_tcp
 from groundline_tests.runtime import refusal
@@ -1291,3 +1292,29 @@ async def test_a_file_that_is_no_mbox_fails_the_run(stub: Any, collection_id: st
     (shared / "letter.txt").write_text("Dear all")
     source_id = await create(stub, collection_id, {"mbox": {"path": str(shared / "letter.txt")}})
     assert await first_run(stub, collection_id, source_id) == {"handbook": "SOURCE_REFUSED"}
+
+
+async def test_a_restriction_of_the_source_reaches_a_document_whose_text_is_the_same(
+    stub: Any, collection_id: str, secrets: Path
+) -> None:
+    (secrets / collection_id / "dav").write_text("hidden")
+    dav, plan, path = WebdavServer(), "handbook/plan.txt", "/dav/handbook/plan.txt"
+    dav.files[path] = b"First things first.", ""
+    with serving_webdav(dav) as url:
+        wrong = {"plugin": {"kind": "webdav", "settings": {"url": url, "depth": 1}}}
+        refused = await refusal(create(stub, collection_id, wrong))
+        assert [one.field for one in refused.violations] == ["source.plugin.settings.depth"]
+        settings = {"url": url, "username": "ann", "password_secret": "dav"}
+        source = {"plugin": {"kind": "webdav", "settings": settings}, "allowedPrincipals": ["user:ann"]}
+        source_id = await create(stub, collection_id, source)
+        assert set((await first_run(stub, collection_id, source_id)).values()) == {"CREATED"}
+        found = await documents(stub, collection_id)
+        assert {tuple(one.allowed_principals) for one in found.values()} == {("user:ann",)}
+        dav.files[path] = b"First things first.", GRANT
+        assert await preview(stub, collection_id, source_id) == {plan: "UPDATED"}
+        assert list((await run(stub, collection_id, source_id)).items()) == [(plan, "UPDATED")]
+        # Ann is not of the staff.
+        assert plan not in await documents(stub, collection_id)
+        dav.files[path] = b"First things first.", DENY
+        await run(stub, collection_id, source_id)
+        assert (await get(stub, collection_id, source_id)).document_count == 1

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from groundline.v1 import collector_service_pb2 as pb
 from groundline.v1 import source_pb2
+from groundline_collector.adapters.registry import kind_of
 from groundline_collector.adapters.secrets import Secrets
-from groundline_collector.adapters.sources.common import secrets_go_to
 from groundline_collector.adapters.webhooks import HttpWebhookSender
 from groundline_collector.ports import UndeliveredError
 from groundline_runtime.errors import FailedPreconditionError
@@ -52,7 +52,8 @@ def test_a_list_of_hosts_that_cannot_be_read_lets_it_go_nowhere(secrets: Secrets
     ids=lambda kind: next(iter(kind)),
 )
 def test_the_host_is_the_one_that_the_source_connects_to(kind: dict[str, Any], secrets: Secrets) -> None:
-    host = secrets_go_to(source_pb2.DocumentSource(**kind))
+    described, asked = kind_of(source_pb2.DocumentSource(**kind))
+    host = described.secret_host(asked)
     with pytest.raises(FailedPreconditionError, match=re.escape(ELSEWHERE)):
         secrets.require("support", "token", host)
 

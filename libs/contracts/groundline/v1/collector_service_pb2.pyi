@@ -388,7 +388,9 @@ class DocumentPart(_message.Message):
     """Whether this is the document's last part."""
     @_builtins.property
     def document(self) -> _document_pb2.DocumentInput:
-        """The document, without its content; with the first part alone."""
+        """The document, without its content; with the first part alone. Its allowed_principals are those that may read it at the
+        source, and part of its version; none where the source does not say.
+        """
 
     @_builtins.property
     def failure(self) -> _document_pb2.IngestionFailure:

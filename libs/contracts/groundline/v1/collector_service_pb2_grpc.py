@@ -76,9 +76,10 @@ class CollectorServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CheckSource(self, request, context):
-        """Checks that the directory and the secrets that a source names are there for its collection. Nothing is connected to.
+        """Checks that the directory, the secrets and the plug-in that a source names are there for its collection. Nothing is
+        connected to.
 
-        INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): one of them is not. DEADLINE_EXCEEDED,
+        INVALID_ARGUMENT: a field is wrong, or a plug-in's setting. FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): one of them is not. DEADLINE_EXCEEDED,
         INTERNAL.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -49,9 +49,10 @@ class CollectorServiceStub:
     does not answer. DEADLINE_EXCEEDED, INTERNAL.
     """
     CheckSource: _grpc.UnaryUnaryMultiCallable[_collector_service_pb2.CheckSourceRequest, _collector_service_pb2.CheckSourceResponse]
-    """Checks that the directory and the secrets that a source names are there for its collection. Nothing is connected to.
+    """Checks that the directory, the secrets and the plug-in that a source names are there for its collection. Nothing is
+    connected to.
 
-    INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): one of them is not. DEADLINE_EXCEEDED,
+    INVALID_ARGUMENT: a field is wrong, or a plug-in's setting. FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): one of them is not. DEADLINE_EXCEEDED,
     INTERNAL.
     """
     SendNotice: _grpc.UnaryUnaryMultiCallable[_collector_service_pb2.SendNoticeRequest, _collector_service_pb2.SendNoticeResponse]
@@ -81,9 +82,10 @@ class CollectorServiceAsyncStub(CollectorServiceStub):
     does not answer. DEADLINE_EXCEEDED, INTERNAL.
     """
     CheckSource: _aio.UnaryUnaryMultiCallable[_collector_service_pb2.CheckSourceRequest, _collector_service_pb2.CheckSourceResponse]  # type: ignore[assignment]
-    """Checks that the directory and the secrets that a source names are there for its collection. Nothing is connected to.
+    """Checks that the directory, the secrets and the plug-in that a source names are there for its collection. Nothing is
+    connected to.
 
-    INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): one of them is not. DEADLINE_EXCEEDED,
+    INVALID_ARGUMENT: a field is wrong, or a plug-in's setting. FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): one of them is not. DEADLINE_EXCEEDED,
     INTERNAL.
     """
     SendNotice: _aio.UnaryUnaryMultiCallable[_collector_service_pb2.SendNoticeRequest, _collector_service_pb2.SendNoticeResponse]  # type: ignore[assignment]
@@ -122,9 +124,10 @@ class CollectorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _collector_service_pb2.CheckSourceRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_collector_service_pb2.CheckSourceResponse, _abc.Awaitable[_collector_service_pb2.CheckSourceResponse]]:
-        """Checks that the directory and the secrets that a source names are there for its collection. Nothing is connected to.
+        """Checks that the directory, the secrets and the plug-in that a source names are there for its collection. Nothing is
+        connected to.
 
-        INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): one of them is not. DEADLINE_EXCEEDED,
+        INVALID_ARGUMENT: a field is wrong, or a plug-in's setting. FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): one of them is not. DEADLINE_EXCEEDED,
         INTERNAL.
         """
 

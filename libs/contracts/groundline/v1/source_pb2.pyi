@@ -333,6 +333,37 @@ class MboxSource(_message.Message):
 Global___MboxSource: _TypeAlias = MboxSource  # noqa: Y015
 
 @_typing.final
+class PluginSource(_message.Message):
+    """Documents of a kind of source that the collector's operator has installed as a plug-in."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    SETTINGS_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """Name of the kind, as the plug-in gives it: lower-case letters, digits and "_"."""
+    @_builtins.property
+    def settings(self) -> _struct_pb2.Struct:
+        """Settings, as the plug-in declares them. The collector checks them when the source is created or changed, and at each
+        run: an unknown or wrong one is INVALID_ARGUMENT and named. Secrets are named, and never given: a setting whose name
+        ends in "_secret" is the name of a secret.
+        """
+
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        settings: _struct_pb2.Struct | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["settings", b"settings"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "settings", b"settings"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PluginSource: _TypeAlias = PluginSource  # noqa: Y015
+
+@_typing.final
 class DocumentSource(_message.Message):
     """Source that a collection follows. A run ingests new and changed documents and deletes those that were
     deleted from the source; a run that could not see all of it deletes none.
@@ -354,6 +385,7 @@ class DocumentSource(_message.Message):
     FEED_FIELD_NUMBER: _builtins.int
     IMAP_FIELD_NUMBER: _builtins.int
     MBOX_FIELD_NUMBER: _builtins.int
+    PLUGIN_FIELD_NUMBER: _builtins.int
     URI_PREFIX_FIELD_NUMBER: _builtins.int
     INCLUDE_PATHS_FIELD_NUMBER: _builtins.int
     EXCLUDE_PATHS_FIELD_NUMBER: _builtins.int
@@ -374,7 +406,7 @@ class DocumentSource(_message.Message):
     uri_prefix: _builtins.str
     """Prefix that makes a document's path its uri, such as https://git.example/docs/blob/main/. Empty: no
     prefix for a directory and for git, s3://bucket/prefix for a bucket, the source's name and "/" for a
-    query and for mail. Not for a web site, whose pages have their address. For a feed it is put before nothing, but
+    query, for mail and for a plug-in. Not for a web site, whose pages have their address. For a feed it is put before nothing, but
     names the site, other than its own, whose addresses its entries may have as their uris.
     """
     interval_seconds: _builtins.int
@@ -418,6 +450,10 @@ class DocumentSource(_message.Message):
         """Mail in files."""
 
     @_builtins.property
+    def plugin(self) -> Global___PluginSource:
+        """Kind that a plug-in brings."""
+
+    @_builtins.property
     def include_paths(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Patterns (with * and **) of paths to take, such as "**.md". Empty: all. For a web site and a feed they are of an
         address's path, and begin with "/" or "*". For mail they are of folders, such as "INBOX" or "Projects/**"; empty: all
@@ -434,7 +470,9 @@ class DocumentSource(_message.Message):
 
     @_builtins.property
     def allowed_principals(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Who may read every document; see DocumentInput.allowed_principals."""
+        """Who may read every document; see DocumentInput.allowed_principals. A document that the kind of source says this of
+        has that instead.
+        """
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
@@ -462,6 +500,7 @@ class DocumentSource(_message.Message):
         feed: Global___FeedSource | None = ...,
         imap: Global___ImapSource | None = ...,
         mbox: Global___MboxSource | None = ...,
+        plugin: Global___PluginSource | None = ...,
         uri_prefix: _builtins.str = ...,
         include_paths: _abc.Iterable[_builtins.str] | None = ...,
         exclude_paths: _abc.Iterable[_builtins.str] | None = ...,
@@ -474,13 +513,13 @@ class DocumentSource(_message.Message):
         document_count: _builtins.int = ...,
         is_paused: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_interval_seconds", b"_interval_seconds", "create_time", b"create_time", "directory", b"directory", "feed", b"feed", "git", b"git", "imap", b"imap", "interval_seconds", b"interval_seconds", "kind", b"kind", "last_job", b"last_job", "mbox", b"mbox", "metadata", b"metadata", "next_run_time", b"next_run_time", "postgres", b"postgres", "s3", b"s3", "web", b"web"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_interval_seconds", b"_interval_seconds", "create_time", b"create_time", "directory", b"directory", "feed", b"feed", "git", b"git", "imap", b"imap", "interval_seconds", b"interval_seconds", "kind", b"kind", "last_job", b"last_job", "mbox", b"mbox", "metadata", b"metadata", "next_run_time", b"next_run_time", "plugin", b"plugin", "postgres", b"postgres", "s3", b"s3", "web", b"web"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_interval_seconds", b"_interval_seconds", "allowed_principals", b"allowed_principals", "collection_id", b"collection_id", "create_time", b"create_time", "directory", b"directory", "document_count", b"document_count", "exclude_paths", b"exclude_paths", "feed", b"feed", "git", b"git", "imap", b"imap", "include_paths", b"include_paths", "interval_seconds", b"interval_seconds", "is_paused", b"is_paused", "kind", b"kind", "last_job", b"last_job", "mbox", b"mbox", "metadata", b"metadata", "name", b"name", "next_run_time", b"next_run_time", "postgres", b"postgres", "s3", b"s3", "source_id", b"source_id", "uri_prefix", b"uri_prefix", "web", b"web"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_interval_seconds", b"_interval_seconds", "allowed_principals", b"allowed_principals", "collection_id", b"collection_id", "create_time", b"create_time", "directory", b"directory", "document_count", b"document_count", "exclude_paths", b"exclude_paths", "feed", b"feed", "git", b"git", "imap", b"imap", "include_paths", b"include_paths", "interval_seconds", b"interval_seconds", "is_paused", b"is_paused", "kind", b"kind", "last_job", b"last_job", "mbox", b"mbox", "metadata", b"metadata", "name", b"name", "next_run_time", b"next_run_time", "plugin", b"plugin", "postgres", b"postgres", "s3", b"s3", "source_id", b"source_id", "uri_prefix", b"uri_prefix", "web", b"web"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__interval_seconds: _TypeAlias = _typing.Literal["interval_seconds"]  # noqa: Y015
     _WhichOneofArgType__interval_seconds: _TypeAlias = _typing.Literal["_interval_seconds", b"_interval_seconds"]  # noqa: Y015
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["directory", "s3", "git", "postgres", "web", "feed", "imap", "mbox"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["directory", "s3", "git", "postgres", "web", "feed", "imap", "mbox", "plugin"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__interval_seconds) -> _WhichOneofReturnType__interval_seconds | None: ...

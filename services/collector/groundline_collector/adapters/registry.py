@@ -1,20 +1,29 @@
-"""Registry of the kinds of sources. A kind is one module of `sources`, loaded when a source of it is first
-read."""
+"""Registry of the kinds of sources. A kind is what an entry point leads to, loaded when a source of it is
+first created or read: of a module of `sources`, or of a plug-in's package."""
 
-import inspect
-from collections.abc import AsyncGenerator, Sequence
+import re
+from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import aclosing
 from functools import cache
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any, Final
 
+import structlog
+from google.protobuf.json_format import MessageToDict
 from groundline.v1 import collector_service_pb2 as pb
 from groundline.v1 import source_pb2
 from groundline_extraction.sandbox import Sandbox
-from groundline_runtime.errors import UnimplementedError
+from groundline_runtime.errors import FieldViolation, InvalidArgumentError, UnimplementedError
+from pydantic import ValidationError
 
 from groundline_collector.adapters.secrets import Secrets
-from groundline_collector.adapters.sources.common import Run, secrets_go_to
+from groundline_collector.adapters.sources.common import (
+    INTERFACE_VERSION,
+    PluginSettings,
+    Run,
+    SourceKind,
+    not_available,
+)
 from groundline_collector.adapters.threads import OwnThread, is_full
 from groundline_collector.changes import Change
 from groundline_collector.ports import SeenPages
@@ -23,12 +32,20 @@ from groundline_collector.settings import CollectorSettings
 if TYPE_CHECKING:
     from groundline_collector.adapters.crawling import HttpCrawler
 
-__all__ = ["SourceRegistry"]
+__all__ = ["GROUP", "SourceRegistry", "kind_of", "secrets_of"]
+
+GROUP: Final = "groundline.sources"
+"""Group of the entry points of kinds."""
+SHIPPED: Final = ("webdav",)
+"""Plug-ins that the collector brings itself."""
+SECRET_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+"""As TEXT_FORMAT_SECRET_NAME of the contract."""
+
+_log = structlog.get_logger(__name__)
 
 
 class SourceRegistry:
-    """Implements Sources. The function `changes` of a kind's module takes a Run and yields what it finds; it
-    is a generator that blocks, or one of the event loop's."""
+    """Implements Sources."""
 
     def __init__(self, settings: CollectorSettings, secrets: Secrets, sandbox: Sandbox) -> None:
         self._settings = settings
@@ -37,36 +54,40 @@ class SourceRegistry:
         self._crawler = cache(self._load_crawler)
 
     def require_available(self, source: source_pb2.DocumentSource) -> None:
-        kind = source.WhichOneof("kind") or ""
-        definition = getattr(source, kind)
-        if kind in ("directory", "mbox"):
-            from groundline_collector.adapters.sources.directory import allowed_path
-
-            allowed_path(definition.path, self._settings.source_directories)
-        for field, value in definition.ListFields():
-            if field.name.endswith("_secret"):
-                self._secrets.require(source.collection_id, value, secrets_go_to(source))
+        kind, asked = kind_of(source)
+        kind.require(asked, self._settings)
+        for name in secrets_of(asked):
+            self._secrets.require(source.collection_id, name, kind.secret_host(asked))
 
     async def read(
         self, start: pb.CollectStart, pages: SeenPages
     ) -> AsyncGenerator[tuple[Sequence[Change], OwnThread], None]:
         thread = OwnThread()
         try:
-            async with aclosing(self._batches(start, pages, thread)) as batches:
+            async with aclosing(self.batches(start, pages, thread)) as batches:
                 async for batch in batches:
                     yield batch, thread
         finally:
             thread.end()
 
-    def _batches(
+    def batches(
         self, start: pb.CollectStart, pages: SeenPages, thread: OwnThread
     ) -> AsyncGenerator[list[Change], None]:
-        run = Run(start, self._settings, self._secrets, self._sandbox, self._crawler, pages, thread)
-        kind = _module_of(start.source)
-        if inspect.isgeneratorfunction(kind.changes):
-            return thread.batches(kind.changes(run))
+        """Yield what a run in this thread finds; raises what `read` does."""
+        try:
+            kind, asked = kind_of(start.source)
+        except InvalidArgumentError as error:  # was valid once: the operator has changed what is installed
+            raise not_available(
+                "; ".join(f"{one.field} {one.description}" for one in error.violations)
+            ) from None
+        run = Run(
+            kind, asked, start, self._settings, self._secrets, self._sandbox, self._crawler, pages, thread
+        )
+        changes = kind.changes(run)
+        if isinstance(changes, Generator):
+            return thread.batches(changes)
         # Pages of a site come seconds apart: none waits for others.
-        return _batched(kind.changes(run), are_slow=start.source.HasField("web"))
+        return _batched(changes, are_slow=start.source.HasField("web"))
 
     def _load_crawler(self) -> "HttpCrawler":
         from groundline_collector.adapters.crawling import HttpCrawler
@@ -75,16 +96,81 @@ class SourceRegistry:
         return HttpCrawler(self._sandbox, CrawlLimits(user_agent=self._settings.user_agent))
 
 
-def _module_of(source: source_pb2.DocumentSource) -> Any:
-    """Return the module of a source's kind. Raises UnimplementedError (OPTION_NOT_AVAILABLE)."""
-    name = f"groundline_collector.adapters.sources.{source.WhichOneof('kind')}"
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name != name:
-            raise
+def kind_of(source: source_pb2.DocumentSource) -> tuple[SourceKind, Any]:
+    """Return the kind of a source and its settings. Raises InvalidArgumentError naming the field that is
+    wrong, UnimplementedError (OPTION_NOT_AVAILABLE)."""
+    field = source.WhichOneof("kind")
+    if field is None:
         message = "the source is of a kind that this release does not know"
-        raise UnimplementedError("OPTION_NOT_AVAILABLE", message) from None
+        raise UnimplementedError("OPTION_NOT_AVAILABLE", message)
+    if field != "plugin":
+        return _loaded(field, _own(field)), getattr(source, field)
+    name = source.plugin.kind
+    kind = _loaded(name, _plugin(name))
+    if kind.settings is None:
+        raise _wrong("kind", f"{name!r} is a field of the source, not a plug-in")
+    try:
+        asked = kind.settings.model_validate(MessageToDict(source.plugin.settings))
+    except ValidationError as error:
+        raise InvalidArgumentError(
+            FieldViolation(_path(f"settings.{'.'.join(map(str, one['loc']))}".rstrip(".")), one["msg"][:200])
+            for one in error.errors(include_url=False, include_context=False, include_input=False)[:100]
+        ) from None
+    for setting, secret in _secret_settings(asked):
+        if not SECRET_NAME.fullmatch(secret):
+            raise _wrong(f"settings.{setting}", "must be the name of a secret")
+    return kind, asked
+
+
+def secrets_of(asked: Any) -> list[str]:
+    """Return the names of the secrets that settings name."""
+    if isinstance(asked, PluginSettings):
+        return [secret for _, secret in _secret_settings(asked)]
+    return [value for field, value in asked.ListFields() if field.name.endswith("_secret")]
+
+
+def _secret_settings(asked: PluginSettings) -> list[tuple[str, str]]:
+    return [(name, value) for name, value in asked if name.endswith("_secret") and value]
+
+
+def _own(name: str) -> EntryPoint:
+    return EntryPoint(name, f"groundline_collector.adapters.sources.{name}:KIND", GROUP)
+
+
+def _plugin(name: str) -> EntryPoint:
+    """Return the only entry point of a name. Raises InvalidArgumentError."""
+    if name in SHIPPED:
+        return _own(name)
+    found = list(entry_points(group=GROUP, name=name))
+    if len(found) != 1:
+        known = ", ".join(sorted({*SHIPPED, *entry_points(group=GROUP).names})[:50])
+        say = f"{len(found)} packages have a kind {name!r}" if found else f"no kind {name!r} is installed"
+        raise _wrong("kind", f"{say}; there are: {known}")
+    return found[0]
+
+
+def _loaded(name: str, point: EntryPoint) -> SourceKind:
+    """Return what an entry point leads to. Raises InvalidArgumentError unless it is a kind of this
+    interface."""
+    try:
+        kind = point.load()
+    except Exception as error:  # whatever a plug-in's module raises
+        _log.exception("plugin_not_loaded", kind=name)
+        raise _wrong("kind", f"the plug-in {name!r} cannot be loaded ({type(error).__name__})") from None
+    if not isinstance(kind, SourceKind):
+        raise _wrong("kind", f"the plug-in {name!r} names something other than a SourceKind")
+    if kind.interface_version != INTERFACE_VERSION:
+        version = f"version {kind.interface_version} of the interface; this release has {INTERFACE_VERSION}"
+        raise _wrong("kind", f"the plug-in {name!r} is for {version}")
+    return kind
+
+
+def _path(field: str) -> str:
+    return f"source.plugin.{field}"
+
+
+def _wrong(field: str, description: str) -> InvalidArgumentError:
+    return InvalidArgumentError([FieldViolation(_path(field), description)])
 
 
 async def _batched(

@@ -123,6 +123,7 @@ class GrpcCollector:
                     mime_type=first.document.mime_type,
                     source_type=first.source_type,
                     metadata=plain_values(first.document.metadata),
+                    allowed_principals=tuple(first.document.allowed_principals),
                 )
         finally:
             if file is not None:

@@ -29,7 +29,7 @@ _SET_BY_SERVICE: Final = (
 )
 _NOT_READ_BY: Final = ("interval_seconds", "is_paused")
 """Fields that do not affect a run."""
-_NAMED_BY: Final = ("postgres", "imap", "mbox")
+_NAMED_BY: Final = ("postgres", "imap", "mbox", "plugin")
 """Kinds whose documents' uris begin with the source's name where they have no prefix."""
 _IDENTIFIERS: Final = ("collection_id", "source_id")
 

@@ -222,10 +222,9 @@ def _digest(uri: str) -> bytes:
 
 
 def _with_what_the_source_says(given: GivenDocument, source: StoredSource) -> GivenDocument:
-    """Return a document with the metadata and readers that the source gives all of them; its own metadata
-    goes before."""
+    """Return a document with the metadata and readers that the source gives all; its own go before."""
     return replace(
         given,
         metadata=plain_values(source.message.metadata) | dict(given.metadata),
-        allowed_principals=restriction(source.message.allowed_principals),
+        allowed_principals=restriction(given.allowed_principals or source.message.allowed_principals),
     )

@@ -1,18 +1,20 @@
-"""Shared parts of connectors: a run, and their errors."""
+"""The interface of kinds of sources, built-in or not. The other half is groundline_collector.changes."""
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Generator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import urlsplit
 
 from groundline.v1 import collector_service_pb2 as pb
 from groundline.v1 import source_pb2
 from groundline_extraction.sandbox import Sandbox
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
+from pydantic import BaseModel, ConfigDict
 
 from groundline_collector.adapters.secrets import Secrets
 from groundline_collector.adapters.threads import OwnThread
+from groundline_collector.changes import Change
 from groundline_collector.pages import takes
 from groundline_collector.ports import SeenPages
 from groundline_collector.settings import CollectorSettings
@@ -24,12 +26,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CONNECT_SECONDS",
+    "INTERFACE_VERSION",
+    "PluginSettings",
     "Run",
+    "SourceKind",
     "host_of",
     "not_allowed",
     "not_available",
     "refused",
-    "secrets_go_to",
     "unreachable",
 ]
 
@@ -37,10 +41,41 @@ CONNECT_SECONDS: Final = 60.0
 """Maximum time of connecting, and of each read, in seconds."""
 
 
+INTERFACE_VERSION: Final = 1
+"""Version of this interface. A change that a kind would notice raises it; kinds of another are refused."""
+
+
+class PluginSettings(BaseModel):
+    """Base of a plug-in's settings, which have no other fields than the class has. A field whose name ends in
+    "_secret" is the name of a secret, never the secret; empty: none."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceKind:
+    """A kind of source, to which an entry point leads."""
+
+    interface_version: int
+    """INTERFACE_VERSION that it was written for, as a number."""
+    changes: "Callable[[Run], Generator[Change] | AsyncGenerator[Change, None]]"
+    """Yields what a run finds; a generator that blocks, or one of the event loop's."""
+    settings: type[PluginSettings] | None = None
+    """Settings of sources of it. None: a message of the contract, as built-in kinds have."""
+    secret_host: Callable[[Any], str | None] = lambda asked: None
+    """Host that a source's secrets are sent to, by its settings; None if a secret itself names it, or none
+    is sent."""
+    require: Callable[[Any, CollectorSettings], object] = lambda asked, settings: None
+    """Raises FailedPreconditionError unless the operator allows what the source's settings name."""
+
+
 @dataclass(frozen=True)  # without slots, for cached_property
 class Run:
     """A run of a source, and the means to read it."""
 
+    kind: SourceKind
+    asked: Any
+    """Settings of the source, checked: what SourceKind.settings says."""
     start: pb.CollectStart
     settings: CollectorSettings
     secrets: Secrets
@@ -67,7 +102,7 @@ class Run:
         match source.WhichOneof("kind"):
             case "s3":
                 return f"s3://{source.s3.bucket}/{source.s3.prefix}"
-            case "postgres" | "imap" | "mbox":
+            case "postgres" | "imap" | "mbox" | "plugin":
                 return f"{source.name}/"
             case _:
                 return ""
@@ -78,9 +113,8 @@ class Run:
 
     def secret(self, name: str) -> str | None:
         """Return a secret of the collection; None for no name. Raises FailedPreconditionError."""
-        return (
-            self.secrets.read(self.source.collection_id, name, secrets_go_to(self.source)) if name else None
-        )
+        host = self.kind.secret_host(self.asked)
+        return self.secrets.read(self.source.collection_id, name, host) if name else None
 
     def pool(self) -> "urllib3.PoolManager":
         """Return connections for clients that build on urllib3; clear it when done."""
@@ -89,21 +123,6 @@ class Run:
         return pinned_pool(
             self.thread.connections, private_addresses=self.private_addresses, timeout_seconds=CONNECT_SECONDS
         )
-
-
-def secrets_go_to(source: source_pb2.DocumentSource) -> str | None:
-    """Return the host that a source's secrets are sent to; None if a secret itself names it."""
-    match source.WhichOneof("kind"):
-        case "s3":
-            return host_of(source.s3.endpoint_url)
-        case "git":
-            return host_of(source.git.url)
-        case "feed":
-            return host_of(source.feed.url)
-        case "imap":
-            return source.imap.host
-        case _:
-            return None
 
 
 def not_available(message: str) -> FailedPreconditionError:

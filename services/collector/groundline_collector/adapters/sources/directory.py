@@ -8,10 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from groundline_collector.adapters.sources.common import Run, not_available, refused
+from groundline_collector.adapters.sources.common import (
+    INTERFACE_VERSION,
+    Run,
+    SourceKind,
+    not_available,
+    refused,
+)
 from groundline_collector.changes import Change, Found, LoadedDocument, not_had, reached, unreadable
 
-__all__ = ["allowed_path", "changes", "files_below", "open_file", "pieces"]
+__all__ = ["KIND", "allowed_path", "changes", "files_below", "open_file", "pieces"]
 
 _PART: Final = 1 << 20
 
@@ -88,3 +94,10 @@ def pieces(file: BinaryIO, size: int = sys.maxsize) -> Iterator[bytes]:
 
 def _load(path: Path, uri: str) -> LoadedDocument:
     return LoadedDocument(uri, pieces(open_file(path)))
+
+
+KIND: Final = SourceKind(
+    interface_version=INTERFACE_VERSION,
+    changes=changes,
+    require=lambda asked, settings: allowed_path(asked.path, settings.source_directories),
+)

@@ -18,11 +18,19 @@ from groundline_extraction.readers.common import Hints, ReadError
 from urllib3.exceptions import HTTPError, MaxRetryError, ResponseError
 
 from groundline_collector.adapters.addresses import AddressNotAllowedError
-from groundline_collector.adapters.sources.common import Run, host_of, not_allowed, refused, unreachable
+from groundline_collector.adapters.sources.common import (
+    INTERFACE_VERSION,
+    Run,
+    SourceKind,
+    host_of,
+    not_allowed,
+    refused,
+    unreachable,
+)
 from groundline_collector.changes import Change, Found, LoadedDocument, not_had, reached
 from groundline_collector.pages import conditions
 
-__all__ = ["changes"]
+__all__ = ["KIND", "changes"]
 
 MAX_FEED_BYTES: Final = 16 * 1024**2
 """Maximum bytes of a feed, unpacked."""
@@ -201,3 +209,8 @@ def _page_of(entry: Mapping[str, Any], base: str) -> str:
     except ValueError:
         return ""
     return link if is_page else ""
+
+
+KIND: Final = SourceKind(
+    interface_version=INTERFACE_VERSION, changes=changes, secret_host=lambda feed: host_of(feed.url)
+)

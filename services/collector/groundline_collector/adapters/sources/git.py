@@ -21,11 +21,19 @@ from groundline_runtime.errors import GroundlineError
 from urllib3.exceptions import HTTPError
 
 from groundline_collector.adapters.addresses import AddressNotAllowedError
-from groundline_collector.adapters.sources.common import Run, host_of, not_allowed, refused, unreachable
+from groundline_collector.adapters.sources.common import (
+    INTERFACE_VERSION,
+    Run,
+    SourceKind,
+    host_of,
+    not_allowed,
+    refused,
+    unreachable,
+)
 from groundline_collector.adapters.sources.packs import require_bounded
 from groundline_collector.changes import Change, Found, LoadedDocument, not_had, reached
 
-__all__ = ["changes"]
+__all__ = ["KIND", "changes"]
 
 MAX_PACK_BYTES: Final = 4 * 1024**3
 """Maximum bytes of one commit's files, compressed."""
@@ -175,3 +183,8 @@ def _load(repository: Repo, sha: ObjectID, uri: str, max_bytes: int) -> LoadedDo
     if blob.raw_length() > max_bytes:
         raise not_had("DOCUMENT_TOO_LARGE", f"more than {max_bytes} bytes")
     return LoadedDocument(uri, (blob.data,))
+
+
+KIND: Final = SourceKind(
+    interface_version=INTERFACE_VERSION, changes=changes, secret_host=lambda git: host_of(git.url)
+)

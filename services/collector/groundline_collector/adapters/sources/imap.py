@@ -17,7 +17,9 @@ from imapclient.exceptions import IMAPClientAbortError, IMAPClientError, LoginEr
 from groundline_collector.adapters.addresses import AddressNotAllowedError, checked_address
 from groundline_collector.adapters.sources.common import (
     CONNECT_SECONDS,
+    INTERFACE_VERSION,
     Run,
+    SourceKind,
     not_allowed,
     refused,
     unreachable,
@@ -31,7 +33,7 @@ from groundline_collector.adapters.sources.mail import (
 )
 from groundline_collector.changes import Change, Found, LoadedDocument, not_had, reached, unreadable
 
-__all__ = ["changes"]
+__all__ = ["KIND", "changes"]
 
 TLS_PORT: Final = 993
 STARTTLS_PORT: Final = 143
@@ -267,3 +269,8 @@ def _body(said: dict[bytes, Any]) -> bytes:
         if name.startswith(b"BODY[") and isinstance(value, bytes):
             return value
     return b""
+
+
+KIND: Final = SourceKind(
+    interface_version=INTERFACE_VERSION, changes=changes, secret_host=lambda imap: imap.host
+)

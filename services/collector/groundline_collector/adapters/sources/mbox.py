@@ -7,7 +7,7 @@ from typing import BinaryIO, Final
 
 from groundline_extraction.documents import IngestionError
 
-from groundline_collector.adapters.sources.common import Run, refused
+from groundline_collector.adapters.sources.common import INTERFACE_VERSION, Run, SourceKind, refused
 from groundline_collector.adapters.sources.directory import allowed_path, files_below, open_file, pieces
 from groundline_collector.adapters.sources.mail import (
     MAX_HEADER_BYTES,
@@ -18,7 +18,7 @@ from groundline_collector.adapters.sources.mail import (
 )
 from groundline_collector.changes import Change, Found, LoadedDocument, not_had, reached, unreadable
 
-__all__ = ["changes"]
+__all__ = ["KIND", "changes"]
 
 _BEGIN: Final = b"From "
 _MAX_LINE: Final = 64 * 1024
@@ -107,3 +107,10 @@ def _load(path: Path, start: int, end: int, header: bytes, *, uri: str, folder: 
         raise not_had("SOURCE_REFUSED", "its file was written anew while it was read")
     file.seek(start)
     return mail_document(pieces(file, end - start), header, uri=uri, folder=folder)
+
+
+KIND: Final = SourceKind(
+    interface_version=INTERFACE_VERSION,
+    changes=changes,
+    require=lambda asked, settings: allowed_path(asked.path, settings.source_directories),
+)

@@ -18,14 +18,16 @@ from groundline_contracts import default_of
 from groundline_collector.adapters.addresses import AddressNotAllowedError, checked_address
 from groundline_collector.adapters.sources.common import (
     CONNECT_SECONDS,
+    INTERFACE_VERSION,
     Run,
+    SourceKind,
     not_allowed,
     refused,
     unreachable,
 )
 from groundline_collector.changes import Change, Found, LoadedDocument, present, reached
 
-__all__ = ["changes"]
+__all__ = ["KIND", "changes"]
 
 _STATEMENT_SECONDS: Final[int] = default_of(source_pb2.PostgresSource, "statement_timeout_seconds")
 PREFETCHED_ROWS: Final = 200
@@ -150,3 +152,6 @@ def _shown(value: Any) -> str:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+KIND: Final = SourceKind(interface_version=INTERFACE_VERSION, changes=changes)

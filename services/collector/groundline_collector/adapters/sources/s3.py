@@ -17,10 +17,18 @@ from urllib3.exceptions import HTTPError
 
 from groundline_collector.adapters.addresses import AddressNotAllowedError
 from groundline_collector.adapters.pool import AnswerTooLargeError
-from groundline_collector.adapters.sources.common import Run, not_allowed, refused, unreachable
+from groundline_collector.adapters.sources.common import (
+    INTERFACE_VERSION,
+    Run,
+    SourceKind,
+    host_of,
+    not_allowed,
+    refused,
+    unreachable,
+)
 from groundline_collector.changes import Change, Found, LoadedDocument, not_had, reached, unreadable
 
-__all__ = ["changes"]
+__all__ = ["KIND", "changes"]
 
 _REGION: Final[str] = default_of(source_pb2.S3Source, "region")
 _PART: Final = 1 << 20
@@ -103,3 +111,8 @@ def _failure(error: Exception, host: str) -> Exception:
     if isinstance(error, S3Error):
         return refused(f"{host} answered {error.code}")
     return unreachable(host)
+
+
+KIND: Final = SourceKind(
+    interface_version=INTERFACE_VERSION, changes=changes, secret_host=lambda s3: host_of(s3.endpoint_url)
+)

@@ -1,0 +1,125 @@
+"""Kinds of sources by the plug-in interface: the contract, the template, WebDAV."""
+
+import importlib
+import tomllib
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf.json_format import ParseDict
+from groundline.v1 import source_pb2
+from groundline_collector.adapters.registry import kind_of
+from groundline_collector.adapters.sources.contract import check_kind
+from groundline_collector.adapters.sources.webdav import WebdavSettings, readers_in
+from groundline_runtime.errors import InvalidArgumentError
+from groundline_tests.ingestor.webdav import DENY, GRANT, WebdavServer, serving_webdav
+
+TEMPLATE = Path(__file__).parents[3] / "templates/source"
+
+
+type Install = Callable[[str, str], None]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Install packages with an entry point, as pip does."""
+
+    def install(name: str, target: str) -> None:
+        folder = tmp_path / f"{name.replace('-', '_')}-0.1.0.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.0\n")
+        (folder / "entry_points.txt").write_text(f"[groundline.sources]\n{target}\n")
+
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return install
+
+
+def refusals(kind: str, **settings: Any) -> dict[str, str]:
+    """Return why a source is refused, by field."""
+    plugin = ParseDict({"kind": kind, "settings": settings}, source_pb2.PluginSource())
+    with pytest.raises(InvalidArgumentError) as refused:
+        kind_of(source_pb2.DocumentSource(name="files", plugin=plugin))
+    return {one.field: one.description for one in refused.value.violations}
+
+
+def test_what_is_not_a_kind_of_this_interface_is_refused_by_its_field(
+    install: Install, tmp_path: Path
+) -> None:
+    (tmp_path / "plug_old.py").write_text(
+        "from groundline_collector.adapters.sources.common import SourceKind\n"
+        "KIND = SourceKind(interface_version=99, changes=lambda run: iter(()))\n"
+    )
+    install("old", "old = plug_old:KIND")
+    install("other", "other = plug_old:__name__")
+    install("gone", "gone = plug_gone:KIND")
+    install("one", "twice = plug_old:KIND")
+    install("two", "twice = plug_old:KIND")
+    field = "source.plugin.kind"
+    assert "is for version 99" in refusals("old")[field]
+    assert "names something other than a SourceKind" in refusals("other")[field]
+    assert "cannot be loaded (ModuleNotFoundError)" in refusals("gone")[field]
+    assert "2 packages have a kind 'twice'" in refusals("twice")[field]
+    assert "no kind 's3' is installed; there are: " in refusals("s3")[field]
+
+
+def test_all_wrong_settings_are_named() -> None:
+    prefix = "source.plugin.settings"
+    assert set(refusals("webdav", url="ftp://files.test/", colour="red")) == {
+        f"{prefix}.url",
+        f"{prefix}.colour",
+    }
+    wrong = refusals("webdav", url="https://files.test", username="ann", password_secret="../../etc/passwd")
+    assert set(wrong) == {f"{prefix}.password_secret"}
+
+
+async def test_the_template_holds_the_contract_as_installed(
+    install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points = tomllib.loads((TEMPLATE / "pyproject.toml").read_text())["project"]["entry-points"]
+    [(name, target)] = points["groundline.sources"].items()
+    install("groundline-source-listing", f"{name} = {target}")
+    monkeypatch.syspath_prepend(str(TEMPLATE))
+    monkeypatch.syspath_prepend(str(TEMPLATE / "tests"))
+    module = importlib.import_module("test_listing")
+    await module.test_the_kind_holds_the_contract()
+
+
+async def test_a_webdav_folder_holds_the_contract_and_says_who_may_read() -> None:
+    dav = WebdavServer()
+    with serving_webdav(dav) as url:
+        settings = {"url": url, "username": "ann", "password_secret": "password"}
+        found = await check_kind("webdav", settings, secrets={"password": "hidden"})
+        assert {uri: (one.allowed_principals, content) for uri, (one, content) in found.items()} == {
+            "contract/plan.txt": (("group:staff",), b"First things first."),
+            "contract/2026/über uns.txt": (None, b"We make pumps."),
+        }
+        content, _ = dav.files["/dav/handbook/plan.txt"]
+        dav.files["/dav/handbook/plan.txt"] = content, DENY
+        again = await check_kind("webdav", settings, secrets={"password": "hidden"})
+    before, after = found["contract/plan.txt"][0], again["contract/plan.txt"][0]
+    assert after.allowed_principals == ()
+    assert (after.version, after.stated_version) != (before.version, before.stated_version)
+
+
+ANN = "<principal><href>/principals/users/ann/</href></principal>"
+ALL, OWNER = (f"<principal>{one}</principal>" for one in ("<all/>", "<property><owner/></property>"))
+
+
+@pytest.mark.parametrize(
+    ("entries", "readers"),
+    [
+        ((ANN + GRANT, ALL + DENY, ALL + GRANT), ("user:ann",)),
+        ((ALL + GRANT,), ("*",)),
+        ((ANN + "<grant><privilege><write/></privilege></grant>",), ()),
+        ((ANN + GRANT, OWNER + GRANT), ("user:ann",)),
+        ((ALL + GRANT, ANN + DENY), ()),
+        ((f"<invert>{ANN}</invert>{GRANT}",), ()),
+    ],
+)
+def test_an_access_control_list_never_lets_more_read_than_the_server(
+    entries: tuple[str, ...], readers: tuple[str, ...]
+) -> None:
+    acl = ET.fromstring('<acl xmlns="DAV:">' + "".join(f"<ace>{one}</ace>" for one in entries) + "</acl>")
+    assert readers_in(acl, WebdavSettings(url="https://files.test/")) == readers
