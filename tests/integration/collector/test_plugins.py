@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import urllib3
 from google.protobuf.json_format import ParseDict
 from groundline.v1 import source_pb2
 from groundline_collector.adapters.registry import kind_of
 from groundline_collector.adapters.sources.contract import check_kind
-from groundline_collector.adapters.sources.webdav import WebdavSettings, readers_in
+from groundline_collector.adapters.sources.webdav import WebdavSettings, address_of, readers_in
 from groundline_runtime.errors import InvalidArgumentError
 from groundline_tests.ingestor.webdav import DENY, GRANT, WebdavServer, serving_webdav
 
@@ -105,6 +106,18 @@ async def test_a_webdav_folder_holds_the_contract_and_says_who_may_read() -> Non
 
 ANN = "<principal><href>/principals/users/ann/</href></principal>"
 ALL, OWNER = (f"<principal>{one}</principal>" for one in ("<all/>", "<property><owner/></property>"))
+
+
+def test_no_path_that_a_webdav_server_shows_leads_to_another_server() -> None:
+    settings = WebdavSettings(url="https://files.test:8443/")
+    for path in ("//evil.test/", "///evil.test/", "/@evil.test/", "/\\evil.test/", "/a?b#c/"):
+        address = urllib3.util.parse_url(address_of(settings, path))
+        assert (address.scheme, address.host, address.port, address.query) == (
+            "https",
+            "files.test",
+            8443,
+            None,
+        )
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from secrets import token_hex
 from typing import Any, Final
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
@@ -25,7 +26,7 @@ from groundline_collector.adapters.sources.common import (
 )
 from groundline_collector.changes import Change, Found, LoadedDocument, not_had, reached, unreadable
 
-__all__ = ["KIND", "WebdavSettings", "changes", "readers_in"]
+__all__ = ["KIND", "WebdavSettings", "address_of", "changes", "readers_in"]
 
 MAX_FOLDERS: Final = 100_000
 _PART: Final = 1 << 20
@@ -132,10 +133,24 @@ def _found(run: Run, pool: urllib3.PoolManager, headers: dict[str, str], one: _R
     acl = one.values.get("acl") if asked.acl else None
     return Found(
         uri,
-        one.text("getetag") or f"{one.text('getlastmodified')} {size}",
-        partial(_load, pool, headers, urljoin(asked.url, quote(one.path)), uri, one),
+        _version(one),
+        partial(_load, pool, headers, address_of(asked, one.path), uri, one),
         allowed_principals=None if acl is None else readers_in(acl, asked),
     )
+
+
+def _version(one: _Resource) -> str:
+    """Return the version that the server states; of what has none, one that is new at each run."""
+    modified = one.text("getlastmodified")
+    stated = f"{modified} {one.text('getcontentlength')}" if modified else ""
+    return one.text("getetag") or stated or token_hex(8)
+
+
+def address_of(asked: WebdavSettings, path: str) -> str:
+    """Return the address of a path on the source's own server: joined to its URL, one that begins with "//"
+    would lead elsewhere, and the password with it."""
+    parts = urlsplit(asked.url)
+    return f"{parts.scheme}://{parts.netloc}{quote(path)}"
 
 
 def _listed(
@@ -145,7 +160,7 @@ def _listed(
     host = host_of(asked.url)
     response = pool.request(
         "PROPFIND",
-        urljoin(asked.url, quote(folder)),
+        address_of(asked, folder),
         body=_ASKED % (b"<acl/>" if asked.acl else b""),
         headers={**headers, "Depth": "1", "Content-Type": "application/xml", "Accept-Encoding": "gzip"},
         redirect=False,
