@@ -340,7 +340,7 @@ class ErrorReason(OpenEnum):
     SOURCE_NAME_TAKEN = "SOURCE_NAME_TAKEN"
     """The collection has a source of this name."""
     SOURCE_NOT_AVAILABLE = "SOURCE_NOT_AVAILABLE"
-    """The collector has no directory or secret that the source names."""
+    """The collector has no directory, secret or plug-in that the source names."""
     SOURCE_UNREACHABLE = "SOURCE_UNREACHABLE"
     """The server of the source does not answer."""
     SOURCE_REFUSED = "SOURCE_REFUSED"

@@ -328,7 +328,7 @@ export type ErrorReason =
   | "SOURCE_NOT_FOUND"
   /** The collection has a source of this name. */
   | "SOURCE_NAME_TAKEN"
-  /** The collector has no directory or secret that the source names. */
+  /** The collector has no directory, secret or plug-in that the source names. */
   | "SOURCE_NOT_AVAILABLE"
   /** The server of the source does not answer. */
   | "SOURCE_UNREACHABLE"
@@ -2420,6 +2420,8 @@ export interface UpdateSourceRequest {
   imap?: ImapSource;
   /** Mail in files. */
   mbox?: MboxSource;
+  /** Kind that a plug-in brings. */
+  plugin?: PluginSource;
   /** The new prefix of uris; documents of the former one are deleted. */
   uriPrefix: string;
   /** The new patterns of paths to take. */

@@ -10,11 +10,17 @@ from typing import Any
 import pytest
 import urllib3
 from google.protobuf.json_format import ParseDict
+from groundline.v1 import collector_service_pb2 as pb
 from groundline.v1 import source_pb2
-from groundline_collector.adapters.registry import kind_of
-from groundline_collector.adapters.sources.contract import check_kind
+from groundline_collector.adapters.registry import SourceRegistry, kind_of
+from groundline_collector.adapters.secrets import Secrets
+from groundline_collector.adapters.sources.contract import NoPages, check_kind
 from groundline_collector.adapters.sources.webdav import WebdavSettings, address_of, readers_in
-from groundline_runtime.errors import InvalidArgumentError
+from groundline_collector.adapters.threads import OwnThread
+from groundline_collector.settings import CollectorSettings
+from groundline_extraction.readers.common import ReaderLimits
+from groundline_extraction.sandbox import Sandbox
+from groundline_runtime.errors import FailedPreconditionError, InvalidArgumentError
 from groundline_tests.ingestor.webdav import DENY, GRANT, WebdavServer, serving_webdav
 
 TEMPLATE = Path(__file__).parents[3] / "templates/source"
@@ -37,16 +43,30 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     return install
 
 
-def refusals(kind: str, **settings: Any) -> dict[str, str]:
-    """Return why a source is refused, by field."""
+def source_of(kind: str, **settings: Any) -> source_pb2.DocumentSource:
     plugin = ParseDict({"kind": kind, "settings": settings}, source_pb2.PluginSource())
+    return source_pb2.DocumentSource(name="files", plugin=plugin)
+
+
+def refused_settings(kind: str, **settings: Any) -> set[str]:
     with pytest.raises(InvalidArgumentError) as refused:
-        kind_of(source_pb2.DocumentSource(name="files", plugin=plugin))
-    return {one.field: one.description for one in refused.value.violations}
+        kind_of(source_of(kind, **settings))
+    return {one.field.removeprefix("source.plugin.settings.") for one in refused.value.violations}
 
 
-def test_what_is_not_a_kind_of_this_interface_is_refused_by_its_field(
-    install: Install, tmp_path: Path
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        ("old", "is for version 99"),
+        ("other", "names something other than a SourceKind"),
+        ("gone", r"cannot be loaded \(ModuleNotFoundError\)"),
+        ("twice", "2 packages have a kind 'twice'"),
+        # What was removed, too.
+        ("s3", "no kind 's3' is installed; there are: "),
+    ],
+)
+def test_what_is_not_a_kind_of_this_interface_is_not_available(
+    kind: str, why: str, install: Install, tmp_path: Path
 ) -> None:
     (tmp_path / "plug_old.py").write_text(
         "from groundline_collector.adapters.sources.common import SourceKind\n"
@@ -57,22 +77,24 @@ def test_what_is_not_a_kind_of_this_interface_is_refused_by_its_field(
     install("gone", "gone = plug_gone:KIND")
     install("one", "twice = plug_old:KIND")
     install("two", "twice = plug_old:KIND")
-    field = "source.plugin.kind"
-    assert "is for version 99" in refusals("old")[field]
-    assert "names something other than a SourceKind" in refusals("other")[field]
-    assert "cannot be loaded (ModuleNotFoundError)" in refusals("gone")[field]
-    assert "2 packages have a kind 'twice'" in refusals("twice")[field]
-    assert "no kind 's3' is installed; there are: " in refusals("s3")[field]
+    with pytest.raises(FailedPreconditionError, match=why) as refused:
+        kind_of(source_of(kind))
+    assert refused.value.reason == "SOURCE_NOT_AVAILABLE"
+
+
+async def test_settings_that_a_new_version_of_a_plug_in_refuses_end_the_run(tmp_path: Path) -> None:
+    with Sandbox(ReaderLimits()) as sandbox:
+        registry = SourceRegistry(CollectorSettings(), Secrets(tmp_path), sandbox)
+        start = pb.CollectStart(source=source_of("webdav", url="https://files.test", depth=1))
+        with pytest.raises(FailedPreconditionError, match=r"settings\.depth") as refused:
+            registry.batches(start, NoPages(), OwnThread())
+    assert refused.value.reason == "SOURCE_NOT_AVAILABLE"
 
 
 def test_all_wrong_settings_are_named() -> None:
-    prefix = "source.plugin.settings"
-    assert set(refusals("webdav", url="ftp://files.test/", colour="red")) == {
-        f"{prefix}.url",
-        f"{prefix}.colour",
-    }
-    wrong = refusals("webdav", url="https://files.test", username="ann", password_secret="../../etc/passwd")
-    assert set(wrong) == {f"{prefix}.password_secret"}
+    assert refused_settings("webdav", url="ftp://files.test/", colour="red") == {"url", "colour"}
+    wrong = {"username": "ann", "password_secret": "../../etc/passwd"}
+    assert refused_settings("webdav", url="https://files.test", **wrong) == {"password_secret"}
 
 
 async def test_the_template_holds_the_contract_as_installed(

@@ -78,6 +78,13 @@ async def create(stub: Any, collection_id: str, source: dict[str, Any], metadata
     return str(answer.source.source_id)
 
 
+async def update_refused(stub: Any, collection_id: str, source_id: str, change: dict[str, Any]) -> list[str]:
+    """Return the fields for which a change is refused."""
+    request = {"collectionId": collection_id, "sourceId": source_id, **change}
+    update = json_format.ParseDict(request, pb.UpdateSourceRequest())
+    return [one.field for one in (await refusal(stub.UpdateSource(update, metadata=OWNER))).violations]
+
+
 async def get(stub: Any, collection_id: str, source_id: str) -> Any:
     request = pb.GetSourceRequest(collection_id=collection_id, source_id=source_id)
     return (await stub.GetSource(request, metadata=OWNER)).source
@@ -1313,6 +1320,7 @@ async def test_a_restriction_of_the_source_reaches_a_document_whose_text_is_the_
         dav.files[path] = b"First things first.", GRANT
         assert await preview(stub, collection_id, source_id) == {plan: "UPDATED"}
         assert list((await run(stub, collection_id, source_id)).items()) == [(plan, "UPDATED")]
+        assert await update_refused(stub, collection_id, source_id, wrong) == ["plugin.settings.depth"]
         # Ann is not of the staff.
         assert plan not in await documents(stub, collection_id)
         dav.files[path] = b"First things first.", DENY

@@ -79,8 +79,8 @@ class CollectorServiceServicer:
         """Checks that the directory, the secrets and the plug-in that a source names are there for its collection. Nothing is
         connected to.
 
-        INVALID_ARGUMENT: a field is wrong, or a plug-in's setting. FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): one of them is not. DEADLINE_EXCEEDED,
-        INTERNAL.
+        INVALID_ARGUMENT: a field is wrong, or a plug-in's setting. FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): one of them
+        is not. DEADLINE_EXCEEDED, INTERNAL.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -52,8 +52,8 @@ class CollectorServiceStub:
     """Checks that the directory, the secrets and the plug-in that a source names are there for its collection. Nothing is
     connected to.
 
-    INVALID_ARGUMENT: a field is wrong, or a plug-in's setting. FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): one of them is not. DEADLINE_EXCEEDED,
-    INTERNAL.
+    INVALID_ARGUMENT: a field is wrong, or a plug-in's setting. FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): one of them
+    is not. DEADLINE_EXCEEDED, INTERNAL.
     """
     SendNotice: _grpc.UnaryUnaryMultiCallable[_collector_service_pb2.SendNoticeRequest, _collector_service_pb2.SendNoticeResponse]
     """Signs a notice and sends it to a webhook, once. Receivers know by its id what they have had.
@@ -85,8 +85,8 @@ class CollectorServiceAsyncStub(CollectorServiceStub):
     """Checks that the directory, the secrets and the plug-in that a source names are there for its collection. Nothing is
     connected to.
 
-    INVALID_ARGUMENT: a field is wrong, or a plug-in's setting. FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): one of them is not. DEADLINE_EXCEEDED,
-    INTERNAL.
+    INVALID_ARGUMENT: a field is wrong, or a plug-in's setting. FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): one of them
+    is not. DEADLINE_EXCEEDED, INTERNAL.
     """
     SendNotice: _aio.UnaryUnaryMultiCallable[_collector_service_pb2.SendNoticeRequest, _collector_service_pb2.SendNoticeResponse]  # type: ignore[assignment]
     """Signs a notice and sends it to a webhook, once. Receivers know by its id what they have had.
@@ -127,8 +127,8 @@ class CollectorServiceServicer(metaclass=_abc_1.ABCMeta):
         """Checks that the directory, the secrets and the plug-in that a source names are there for its collection. Nothing is
         connected to.
 
-        INVALID_ARGUMENT: a field is wrong, or a plug-in's setting. FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): one of them is not. DEADLINE_EXCEEDED,
-        INTERNAL.
+        INVALID_ARGUMENT: a field is wrong, or a plug-in's setting. FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): one of them
+        is not. DEADLINE_EXCEEDED, INTERNAL.
         """
 
     @_abc_1.abstractmethod

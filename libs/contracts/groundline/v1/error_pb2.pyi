@@ -339,7 +339,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     SOURCE_NAME_TAKEN: _ErrorReason.ValueType  # 155
     """The collection has a source of this name."""
     SOURCE_NOT_AVAILABLE: _ErrorReason.ValueType  # 156
-    """The collector has no directory or secret that the source names."""
+    """The collector has no directory, secret or plug-in that the source names."""
     SOURCE_UNREACHABLE: _ErrorReason.ValueType  # 157
     """The server of the source does not answer."""
     SOURCE_REFUSED: _ErrorReason.ValueType  # 158
@@ -680,7 +680,7 @@ SOURCE_NOT_FOUND: ErrorReason.ValueType  # 154
 SOURCE_NAME_TAKEN: ErrorReason.ValueType  # 155
 """The collection has a source of this name."""
 SOURCE_NOT_AVAILABLE: ErrorReason.ValueType  # 156
-"""The collector has no directory or secret that the source names."""
+"""The collector has no directory, secret or plug-in that the source names."""
 SOURCE_UNREACHABLE: ErrorReason.ValueType  # 157
 """The server of the source does not answer."""
 SOURCE_REFUSED: ErrorReason.ValueType  # 158

@@ -1752,6 +1752,7 @@ class UpdateSourceRequest(_message.Message):
     FEED_FIELD_NUMBER: _builtins.int
     IMAP_FIELD_NUMBER: _builtins.int
     MBOX_FIELD_NUMBER: _builtins.int
+    PLUGIN_FIELD_NUMBER: _builtins.int
     URI_PREFIX_FIELD_NUMBER: _builtins.int
     INCLUDE_PATHS_FIELD_NUMBER: _builtins.int
     EXCLUDE_PATHS_FIELD_NUMBER: _builtins.int
@@ -1805,6 +1806,10 @@ class UpdateSourceRequest(_message.Message):
         """Mail in files."""
 
     @_builtins.property
+    def plugin(self) -> _source_pb2.PluginSource:
+        """Kind that a plug-in brings."""
+
+    @_builtins.property
     def include_paths(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The new patterns of paths to take."""
 
@@ -1840,6 +1845,7 @@ class UpdateSourceRequest(_message.Message):
         feed: _source_pb2.FeedSource | None = ...,
         imap: _source_pb2.ImapSource | None = ...,
         mbox: _source_pb2.MboxSource | None = ...,
+        plugin: _source_pb2.PluginSource | None = ...,
         uri_prefix: _builtins.str = ...,
         include_paths: _abc.Iterable[_builtins.str] | None = ...,
         exclude_paths: _abc.Iterable[_builtins.str] | None = ...,
@@ -1849,15 +1855,15 @@ class UpdateSourceRequest(_message.Message):
         is_paused: _builtins.bool | None = ...,
         update_mask: _field_mask_pb2.FieldMask | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_interval_seconds", b"_interval_seconds", "_is_paused", b"_is_paused", "directory", b"directory", "feed", b"feed", "git", b"git", "imap", b"imap", "interval_seconds", b"interval_seconds", "is_paused", b"is_paused", "kind", b"kind", "mbox", b"mbox", "metadata", b"metadata", "postgres", b"postgres", "s3", b"s3", "update_mask", b"update_mask", "web", b"web"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_interval_seconds", b"_interval_seconds", "_is_paused", b"_is_paused", "directory", b"directory", "feed", b"feed", "git", b"git", "imap", b"imap", "interval_seconds", b"interval_seconds", "is_paused", b"is_paused", "kind", b"kind", "mbox", b"mbox", "metadata", b"metadata", "plugin", b"plugin", "postgres", b"postgres", "s3", b"s3", "update_mask", b"update_mask", "web", b"web"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_interval_seconds", b"_interval_seconds", "_is_paused", b"_is_paused", "allowed_principals", b"allowed_principals", "collection_id", b"collection_id", "directory", b"directory", "exclude_paths", b"exclude_paths", "feed", b"feed", "git", b"git", "imap", b"imap", "include_paths", b"include_paths", "interval_seconds", b"interval_seconds", "is_paused", b"is_paused", "kind", b"kind", "mbox", b"mbox", "metadata", b"metadata", "name", b"name", "postgres", b"postgres", "s3", b"s3", "source_id", b"source_id", "update_mask", b"update_mask", "uri_prefix", b"uri_prefix", "web", b"web"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_interval_seconds", b"_interval_seconds", "_is_paused", b"_is_paused", "allowed_principals", b"allowed_principals", "collection_id", b"collection_id", "directory", b"directory", "exclude_paths", b"exclude_paths", "feed", b"feed", "git", b"git", "imap", b"imap", "include_paths", b"include_paths", "interval_seconds", b"interval_seconds", "is_paused", b"is_paused", "kind", b"kind", "mbox", b"mbox", "metadata", b"metadata", "name", b"name", "plugin", b"plugin", "postgres", b"postgres", "s3", b"s3", "source_id", b"source_id", "update_mask", b"update_mask", "uri_prefix", b"uri_prefix", "web", b"web"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__interval_seconds: _TypeAlias = _typing.Literal["interval_seconds"]  # noqa: Y015
     _WhichOneofArgType__interval_seconds: _TypeAlias = _typing.Literal["_interval_seconds", b"_interval_seconds"]  # noqa: Y015
     _WhichOneofReturnType__is_paused: _TypeAlias = _typing.Literal["is_paused"]  # noqa: Y015
     _WhichOneofArgType__is_paused: _TypeAlias = _typing.Literal["_is_paused", b"_is_paused"]  # noqa: Y015
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["directory", "s3", "git", "postgres", "web", "feed", "imap", "mbox"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["directory", "s3", "git", "postgres", "web", "feed", "imap", "mbox", "plugin"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__interval_seconds) -> _WhichOneofReturnType__interval_seconds | None: ...

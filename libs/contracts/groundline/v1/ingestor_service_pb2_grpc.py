@@ -456,7 +456,7 @@ class IngestorServiceServicer:
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection. PERMISSION_DENIED: the
         caller may use it, but not administer it. ALREADY_EXISTS: the collection has a source of this name.
-        FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): the ingestor has no directory or secret that it names.
+        FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): the collector has no directory, secret or plug-in that it names.
         RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -490,7 +490,7 @@ class IngestorServiceServicer:
 
         INVALID_ARGUMENT: a field is wrong, alone or with what stays; every wrong field is named. NOT_FOUND: no such source.
         PERMISSION_DENIED: the caller may use the collection, but not administer it. ALREADY_EXISTS: the collection has a
-        source of this name. FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): the ingestor has no directory or secret that it names.
+        source of this name. FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): the collector has no directory, secret or plug-in that it names.
         ABORTED (SOURCE_CHANGED): it was changed meanwhile.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

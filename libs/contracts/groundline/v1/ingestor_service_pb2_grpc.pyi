@@ -208,7 +208,7 @@ class IngestorServiceStub:
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection. PERMISSION_DENIED: the
     caller may use it, but not administer it. ALREADY_EXISTS: the collection has a source of this name.
-    FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): the ingestor has no directory or secret that it names.
+    FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): the collector has no directory, secret or plug-in that it names.
     RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
     """
     GetSource: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetSourceRequest, _ingestor_service_pb2.GetSourceResponse]
@@ -230,7 +230,7 @@ class IngestorServiceStub:
 
     INVALID_ARGUMENT: a field is wrong, alone or with what stays; every wrong field is named. NOT_FOUND: no such source.
     PERMISSION_DENIED: the caller may use the collection, but not administer it. ALREADY_EXISTS: the collection has a
-    source of this name. FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): the ingestor has no directory or secret that it names.
+    source of this name. FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): the collector has no directory, secret or plug-in that it names.
     ABORTED (SOURCE_CHANGED): it was changed meanwhile.
     """
     RunSource: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.RunSourceRequest, _ingestor_service_pb2.RunSourceResponse]
@@ -426,7 +426,7 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection. PERMISSION_DENIED: the
     caller may use it, but not administer it. ALREADY_EXISTS: the collection has a source of this name.
-    FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): the ingestor has no directory or secret that it names.
+    FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): the collector has no directory, secret or plug-in that it names.
     RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
     """
     GetSource: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetSourceRequest, _ingestor_service_pb2.GetSourceResponse]  # type: ignore[assignment]
@@ -448,7 +448,7 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
 
     INVALID_ARGUMENT: a field is wrong, alone or with what stays; every wrong field is named. NOT_FOUND: no such source.
     PERMISSION_DENIED: the caller may use the collection, but not administer it. ALREADY_EXISTS: the collection has a
-    source of this name. FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): the ingestor has no directory or secret that it names.
+    source of this name. FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): the collector has no directory, secret or plug-in that it names.
     ABORTED (SOURCE_CHANGED): it was changed meanwhile.
     """
     RunSource: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.RunSourceRequest, _ingestor_service_pb2.RunSourceResponse]  # type: ignore[assignment]
@@ -785,7 +785,7 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection. PERMISSION_DENIED: the
         caller may use it, but not administer it. ALREADY_EXISTS: the collection has a source of this name.
-        FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): the ingestor has no directory or secret that it names.
+        FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): the collector has no directory, secret or plug-in that it names.
         RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
         """
 
@@ -825,7 +825,7 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
 
         INVALID_ARGUMENT: a field is wrong, alone or with what stays; every wrong field is named. NOT_FOUND: no such source.
         PERMISSION_DENIED: the caller may use the collection, but not administer it. ALREADY_EXISTS: the collection has a
-        source of this name. FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): the ingestor has no directory or secret that it names.
+        source of this name. FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): the collector has no directory, secret or plug-in that it names.
         ABORTED (SOURCE_CHANGED): it was changed meanwhile.
         """
 

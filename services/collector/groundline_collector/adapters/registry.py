@@ -97,8 +97,9 @@ class SourceRegistry:
 
 
 def kind_of(source: source_pb2.DocumentSource) -> tuple[SourceKind, Any]:
-    """Return the kind of a source and its settings. Raises InvalidArgumentError naming the field that is
-    wrong, UnimplementedError (OPTION_NOT_AVAILABLE)."""
+    """Return the kind of a source and its settings. Raises FailedPreconditionError (SOURCE_NOT_AVAILABLE) if
+    there is no such kind, InvalidArgumentError naming the settings that are wrong, UnimplementedError
+    (OPTION_NOT_AVAILABLE)."""
     field = source.WhichOneof("kind")
     if field is None:
         message = "the source is of a kind that this release does not know"
@@ -108,17 +109,18 @@ def kind_of(source: source_pb2.DocumentSource) -> tuple[SourceKind, Any]:
     name = source.plugin.kind
     kind = _loaded(name, _plugin(name))
     if kind.settings is None:
-        raise _wrong("kind", f"{name!r} is a field of the source, not a plug-in")
+        raise not_available(f"{name!r} is a field of the source, not a plug-in")
     try:
         asked = kind.settings.model_validate(MessageToDict(source.plugin.settings))
     except ValidationError as error:
         raise InvalidArgumentError(
-            FieldViolation(_path(f"settings.{'.'.join(map(str, one['loc']))}".rstrip(".")), one["msg"][:200])
+            FieldViolation(_path(".".join(map(str, one["loc"]))), one["msg"][:200])
             for one in error.errors(include_url=False, include_context=False, include_input=False)[:100]
         ) from None
     for setting, secret in _secret_settings(asked):
         if not SECRET_NAME.fullmatch(secret):
-            raise _wrong(f"settings.{setting}", "must be the name of a secret")
+            violation = FieldViolation(_path(setting), "must be the name of a secret")
+            raise InvalidArgumentError([violation])
     return kind, asked
 
 
@@ -138,39 +140,35 @@ def _own(name: str) -> EntryPoint:
 
 
 def _plugin(name: str) -> EntryPoint:
-    """Return the only entry point of a name. Raises InvalidArgumentError."""
+    """Return the only entry point of a name. Raises FailedPreconditionError."""
     if name in SHIPPED:
         return _own(name)
     found = list(entry_points(group=GROUP, name=name))
     if len(found) != 1:
         known = ", ".join(sorted({*SHIPPED, *entry_points(group=GROUP).names})[:50])
         say = f"{len(found)} packages have a kind {name!r}" if found else f"no kind {name!r} is installed"
-        raise _wrong("kind", f"{say}; there are: {known}")
+        raise not_available(f"{say}; there are: {known}")
     return found[0]
 
 
 def _loaded(name: str, point: EntryPoint) -> SourceKind:
-    """Return what an entry point leads to. Raises InvalidArgumentError unless it is a kind of this
+    """Return what an entry point leads to. Raises FailedPreconditionError unless it is a kind of this
     interface."""
     try:
         kind = point.load()
     except Exception as error:  # whatever a plug-in's module raises
         _log.exception("plugin_not_loaded", kind=name)
-        raise _wrong("kind", f"the plug-in {name!r} cannot be loaded ({type(error).__name__})") from None
+        raise not_available(f"the plug-in {name!r} cannot be loaded ({type(error).__name__})") from None
     if not isinstance(kind, SourceKind):
-        raise _wrong("kind", f"the plug-in {name!r} names something other than a SourceKind")
+        raise not_available(f"the plug-in {name!r} names something other than a SourceKind")
     if kind.interface_version != INTERFACE_VERSION:
         version = f"version {kind.interface_version} of the interface; this release has {INTERFACE_VERSION}"
-        raise _wrong("kind", f"the plug-in {name!r} is for {version}")
+        raise not_available(f"the plug-in {name!r} is for {version}")
     return kind
 
 
-def _path(field: str) -> str:
-    return f"source.plugin.{field}"
-
-
-def _wrong(field: str, description: str) -> InvalidArgumentError:
-    return InvalidArgumentError([FieldViolation(_path(field), description)])
+def _path(setting: str) -> str:
+    return f"source.plugin.settings.{setting}".rstrip(".")
 
 
 async def _batched(

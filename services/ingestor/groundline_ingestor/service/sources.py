@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import structlog
 from groundline.v1 import ingestor_service_pb2 as pb
@@ -112,7 +113,13 @@ class SourceService:
         after = changed(before.message, request)
         # The request is valid by itself; together with the stored source it may not be.
         violations_of(after).raise_if_any()
-        await self._collector.require_available(after)
+        try:
+            await self._collector.require_available(after)
+        except InvalidArgumentError as error:
+            # The fields of a source are those of this request.
+            raise InvalidArgumentError(
+                replace(one, field=one.field.removeprefix("source.")) for one in error.violations
+            ) from None
         is_same = reads_the_same(before.message, after)
         if not await self._sources.update(before, after, None if is_same else caller.principals):
             await self._find(request.collection_id, request.source_id)

@@ -19,7 +19,7 @@ from groundline_collector.adapters.threads import OwnThread
 from groundline_collector.changes import Found
 from groundline_collector.settings import CollectorSettings
 
-__all__ = ["check_kind"]
+__all__ = ["NoPages", "check_kind"]
 
 _COLLECTION: Final = "contract"
 _MAX_BYTES: Final = 32 * 1024**2
@@ -100,7 +100,7 @@ async def _require_bounded(registry: SourceRegistry, source: source_pb2.Document
         if is_shut:
             thread.connections.shut()
         try:
-            async with aclosing(registry.batches(start, _NoPages(), thread)) as batches:
+            async with aclosing(registry.batches(start, NoPages(), thread)) as batches:
                 async for _ in batches:
                     raise AssertionError(f"a run does not end with {reason}: does it read by Run.pool alone?")
         except GroundlineError as error:
@@ -115,7 +115,7 @@ async def _read(
 ) -> dict[str, tuple[Found, bytes]]:
     start = pb.CollectStart(source=source, private_addresses=True, max_document_bytes=_MAX_BYTES)
     documents, is_reached = dict[str, tuple[Found, bytes]](), False
-    async with aclosing(registry.read(start, _NoPages())) as batches:
+    async with aclosing(registry.read(start, NoPages())) as batches:
         async for batch, thread in batches:
             assert not is_reached, "changes follow the one that is reached"
             for change in batch:
@@ -131,7 +131,7 @@ async def _read(
     return documents
 
 
-class _NoPages:
+class NoPages:
     """Implements SeenPages, without any."""
 
     async def recall(self, url: str) -> pb.SeenPage | None:
