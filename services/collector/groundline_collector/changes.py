@@ -12,10 +12,12 @@ from groundline.v1 import document_pb2, error_pb2, passage_pb2
 from groundline_extraction.documents import IngestionError
 
 __all__ = [
+    "MAX_PRINCIPALS",
     "Change",
     "Found",
     "LoadedDocument",
     "gone",
+    "is_principal",
     "message_of",
     "not_had",
     "present",
@@ -78,7 +80,7 @@ class Found:
 
     def __post_init__(self) -> None:
         for principal in self.allowed_principals or ():
-            if not _PRINCIPAL.fullmatch(principal) or not principal.isprintable():
+            if not is_principal(principal):
                 raise ValueError("a principal must be 1 to 200 printable characters without white space")
         if len(self.allowed_principals or ()) > MAX_PRINCIPALS:
             raise ValueError(f"a document has at most {MAX_PRINCIPALS} principals")
@@ -90,6 +92,11 @@ class Found:
             return self.version
         principals = json.dumps(sorted(set(self.allowed_principals)))
         return f"{self.version} {hashlib.sha256(principals.encode()).hexdigest()[:32]}"
+
+
+def is_principal(name: str) -> bool:
+    """Tell whether a name can be a principal's, as TEXT_FORMAT_PRINCIPAL of the contract says."""
+    return bool(_PRINCIPAL.fullmatch(name)) and name.isprintable()
 
 
 type Change = Found | pb.SourceChange

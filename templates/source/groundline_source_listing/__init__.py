@@ -12,10 +12,9 @@ from groundline_collector.adapters.sources.common import (
     PluginSettings,
     Run,
     SourceKind,
+    failure_of,
     host_of,
-    not_allowed,
     refused,
-    unreachable,
 )
 from groundline_collector.changes import Change, Found, LoadedDocument, not_had, reached
 from urllib3.exceptions import HTTPError
@@ -50,10 +49,8 @@ def changes(run: Run) -> Generator[Change]:
                 load = partial(_load, pool, urljoin(asked.url, one["url"]), uri)
                 yield Found(uri, one["version"], load, allowed_principals=one.get("readers"))
         yield reached("", is_complete=True)
-    except AddressNotAllowedError as error:
-        raise not_allowed(error) from None
-    except HTTPError:
-        raise unreachable(host) from None
+    except (HTTPError, AddressNotAllowedError) as error:
+        raise failure_of(error, host) from None
     except (ValueError, KeyError, TypeError):
         raise refused(f"{host} serves no listing") from None
     finally:
@@ -64,8 +61,8 @@ def _load(pool: urllib3.PoolManager, url: str, uri: str) -> LoadedDocument:
     """Return a text. A token never leaves for where a listing points."""
     try:
         response = pool.request("GET", url)
-    except (HTTPError, AddressNotAllowedError):
-        raise unreachable(host_of(url)) from None
+    except (HTTPError, AddressNotAllowedError) as error:
+        raise failure_of(error, host_of(url)) from None
     if response.status != _OK:
         raise not_had("SOURCE_REFUSED", f"the server answered {response.status}")
     return LoadedDocument(uri, (response.data,), mime_type="text/plain")

@@ -14,6 +14,7 @@ from groundline.v1 import collector_service_pb2 as pb
 from groundline.v1 import source_pb2
 from groundline_collector.adapters.registry import SourceRegistry, kind_of
 from groundline_collector.adapters.secrets import Secrets
+from groundline_collector.adapters.sources.confluence import readers_of
 from groundline_collector.adapters.sources.contract import NoPages, check_kind
 from groundline_collector.adapters.sources.webdav import WebdavSettings, address_of, readers_in
 from groundline_collector.adapters.threads import OwnThread
@@ -21,6 +22,7 @@ from groundline_collector.settings import CollectorSettings
 from groundline_extraction.readers.common import ReaderLimits
 from groundline_extraction.sandbox import Sandbox
 from groundline_runtime.errors import FailedPreconditionError, InvalidArgumentError
+from groundline_tests.ingestor.confluence import ConfluencePage, serving_confluence
 from groundline_tests.ingestor.webdav import DENY, GRANT, WebdavServer, serving_webdav
 
 TEMPLATE = Path(__file__).parents[3] / "templates/source"
@@ -124,6 +126,45 @@ async def test_a_webdav_folder_holds_the_contract_and_says_who_may_read() -> Non
     before, after = found["contract/plan.txt"][0], again["contract/plan.txt"][0]
     assert after.allowed_principals == ()
     assert (after.version, after.stated_version) != (before.version, before.stated_version)
+
+
+async def test_confluence_s_pages_hold_the_contract_and_inherit_restrictions() -> None:
+    pages = {
+        "1": ConfluencePage("Home", "<p>Überall.</p>"),
+        "2": ConfluencePage("Pay", "<p>Pay of all.</p>", above="1", users=("ann", "bob"), groups=("hr",)),
+        "3": ConfluencePage("Bonus", "<p>Ann's.</p>", above="2", users=("ann",)),
+        "4": ConfluencePage("Board", "<p>Nobody's.</p>", above="3", groups=("board",)),
+        "5": ConfluencePage("Old", "<p>Old.</p>", groups=("all staff",)),
+    }
+    secrets = {"token": "hidden"}
+    with serving_confluence(pages) as url:
+        settings = {"url": url, "spaces": ["DOC"], "token_secret": "token"}
+        found = await check_kind("confluence", settings, secrets=secrets)
+        assert {uri.removeprefix("contract/"): one.allowed_principals for uri, (one, _) in found.items()} == {
+            "1": None,
+            "2": ["group:hr", "user:ann", "user:bob"],
+            "3": ["user:ann"],
+            "4": [],
+            "5": [],  # a group whose name no principal can have
+        }
+        assert found["contract/1"][1].decode().endswith("<p>Überall.</p>")
+        del pages["5"]
+        pages["2"].version, pages["2"].users = 2, ()
+        again = await check_kind("confluence", settings, secrets=secrets)
+        assert sorted(again) == [f"contract/{one}" for one in "1234"]
+        assert again["contract/2"][0].version == "2"
+        # Ann may no longer see the page above hers, whose own version is the same.
+        assert again["contract/3"][0].stated_version != found["contract/3"][0].stated_version
+        with pytest.raises(FailedPreconditionError, match="answered 400"):
+            await check_kind("confluence", {**settings, "spaces": ["DOC", "GONE"]}, secrets=secrets)
+
+
+def test_a_page_of_which_it_is_not_said_who_may_view_it_is_not_taken_as_open() -> None:
+    hidden = {"ancestors": [{"id": "1"}], "restrictions": {"read": {"restrictions": {}}}}
+    with pytest.raises(KeyError):
+        readers_of(hidden)
+    wrong = {"url": "https://wiki.test/", "token_secret": "token", "spaces": ['DOC" or type = page']}
+    assert refused_settings("confluence", **wrong) == {"spaces.0"}
 
 
 ANN = "<principal><href>/principals/users/ann/</href></principal>"

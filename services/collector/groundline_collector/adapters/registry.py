@@ -36,7 +36,7 @@ __all__ = ["GROUP", "SourceRegistry", "kind_of", "secrets_of"]
 
 GROUP: Final = "groundline.sources"
 """Group of the entry points of kinds."""
-SHIPPED: Final = ("webdav",)
+SHIPPED: Final = ("confluence", "webdav")
 """Plug-ins that the collector brings itself."""
 SECRET_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 """As TEXT_FORMAT_SECRET_NAME of the contract."""

@@ -3,15 +3,16 @@
 from collections.abc import AsyncGenerator, Callable, Generator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 from urllib.parse import urlsplit
 
 from groundline.v1 import collector_service_pb2 as pb
 from groundline.v1 import source_pb2
 from groundline_extraction.sandbox import Sandbox
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
+from groundline_collector.adapters.addresses import AddressNotAllowedError
 from groundline_collector.adapters.secrets import Secrets
 from groundline_collector.adapters.threads import OwnThread
 from groundline_collector.changes import Change
@@ -27,9 +28,12 @@ if TYPE_CHECKING:
 __all__ = [
     "CONNECT_SECONDS",
     "INTERFACE_VERSION",
+    "TRANSIENT_STATUSES",
+    "FolderAddress",
     "PluginSettings",
     "Run",
     "SourceKind",
+    "failure_of",
     "host_of",
     "not_allowed",
     "not_available",
@@ -39,7 +43,8 @@ __all__ = [
 
 CONNECT_SECONDS: Final = 60.0
 """Maximum time of connecting, and of each read, in seconds."""
-
+TRANSIENT_STATUSES: Final = (408, 425, 429, *range(500, 600))
+"""Statuses of HTTP that say nothing of what is there."""
 
 INTERFACE_VERSION: Final = 1
 """Version of this interface. A change that a kind would notice raises it; kinds of another are refused."""
@@ -50,6 +55,19 @@ class PluginSettings(BaseModel):
     "_secret" is the name of a secret, never the secret; empty: none."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True)
+
+
+def _folder_address(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username is not None:
+        raise ValueError("must be an http or https URL without credentials")
+    if parts.query or parts.fragment:
+        raise ValueError("must have no query")
+    return url if url.endswith("/") else f"{url}/"
+
+
+FolderAddress = Annotated[str, AfterValidator(_folder_address)]
+"""Setting that is an http or https URL below which everything lies; ends with "/"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +158,15 @@ def refused(message: str) -> FailedPreconditionError:
 
 def unreachable(what: str) -> UnavailableError:
     return UnavailableError("SOURCE_UNREACHABLE", f"{what} does not answer")
+
+
+def failure_of(error: Exception, host: str) -> Exception:
+    """Translate what a connection of Run.pool raises: urllib3's HTTPError, AddressNotAllowedError."""
+    from groundline_collector.adapters.pool import AnswerTooLargeError
+
+    if isinstance(error, AddressNotAllowedError):
+        return not_allowed(error)
+    return refused(f"{host}: {error}") if isinstance(error, AnswerTooLargeError) else unreachable(host)
 
 
 def host_of(url: str) -> str:

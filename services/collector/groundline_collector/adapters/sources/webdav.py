@@ -9,22 +9,31 @@ from typing import Any, Final
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 import urllib3
-from pydantic import field_validator, model_validator
+from pydantic import model_validator
 from urllib3.exceptions import HTTPError
 
 from groundline_collector.adapters.addresses import AddressNotAllowedError
-from groundline_collector.adapters.pool import AnswerTooLargeError
 from groundline_collector.adapters.sources.common import (
     INTERFACE_VERSION,
+    TRANSIENT_STATUSES,
+    FolderAddress,
     PluginSettings,
     Run,
     SourceKind,
+    failure_of,
     host_of,
-    not_allowed,
     refused,
     unreachable,
 )
-from groundline_collector.changes import Change, Found, LoadedDocument, not_had, reached, unreadable
+from groundline_collector.changes import (
+    Change,
+    Found,
+    LoadedDocument,
+    is_principal,
+    not_had,
+    reached,
+    unreadable,
+)
 
 __all__ = ["KIND", "WebdavSettings", "address_of", "changes", "readers_in"]
 
@@ -38,14 +47,12 @@ _ASKED: Final = (
 _OK: Final = 200
 _MULTI_STATUS: Final = 207
 _NO_SUCH_PROPERTY: Final = (404, 501)
-_PASSING: Final = (408, 425, 429, *range(500, 600))
-"""Statuses of transient failures."""
 
 
 class WebdavSettings(PluginSettings):
     """Settings of a source of the kind webdav."""
 
-    url: str
+    url: FolderAddress
     """The folder, http or https, without credentials."""
     username: str = ""
     """User name. Empty, together with password_secret: without credentials."""
@@ -57,16 +64,6 @@ class WebdavSettings(PluginSettings):
     """Path of the server's users: the one of "ann" below it is the principal "user:ann"."""
     groups_path: str = "/principals/groups/"
     """Path of the server's groups: the one of "staff" below it is the principal "group:staff"."""
-
-    @field_validator("url")
-    @classmethod
-    def _is_a_web_address(cls, url: str) -> str:
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username is not None:
-            raise ValueError("must be an http or https URL without credentials")
-        if parts.query or parts.fragment:
-            raise ValueError("must be a folder's, without a query")
-        return url if url.endswith("/") else f"{url}/"
 
     @model_validator(mode="after")
     def _has_both_or_neither(self) -> "WebdavSettings":
@@ -120,7 +117,7 @@ def changes(run: Run) -> Generator[Change]:
                     yield _found(run, pool, headers, one, run.uri_prefix + path)
         yield reached("", is_complete=True)
     except (HTTPError, AddressNotAllowedError) as error:
-        raise _failure(error, host_of(asked.url)) from None
+        raise failure_of(error, host_of(asked.url)) from None
     finally:
         pool.clear()
 
@@ -165,7 +162,7 @@ def _listed(
         headers={**headers, "Depth": "1", "Content-Type": "application/xml", "Accept-Encoding": "gzip"},
         redirect=False,
     )
-    if response.status in _PASSING:
+    if response.status in TRANSIENT_STATUSES:
         raise unreachable(host)
     if response.status != _MULTI_STATUS:
         raise refused(f"{host} answered {response.status} for the folder {folder[:200]!r}")
@@ -225,7 +222,7 @@ def readers_in(acl: ET.Element, asked: WebdavSettings) -> Sequence[str]:
         path = unquote(urlsplit(principal.findtext(f"{_DAV}href", "").strip()).path).rstrip("/")
         for kind, below in (("user", asked.users_path), ("group", asked.groups_path)):
             name = path.removeprefix(below)
-            if path.startswith(below) and name and not any(map(str.isspace, name)):
+            if path.startswith(below) and name and is_principal(f"{kind}:{name}"):
                 readers[f"{kind}:{name}"] = None
     return tuple(readers)
 
@@ -236,7 +233,7 @@ def _load(
     try:
         response = pool.request("GET", url, headers=headers, redirect=False, preload_content=False)
     except (HTTPError, AddressNotAllowedError) as error:
-        raise _failure(error, host_of(url)) from None
+        raise failure_of(error, host_of(url)) from None
     if response.status != _OK:
         response.close()
         raise not_had("SOURCE_REFUSED", f"the server answered {response.status}")
@@ -251,16 +248,10 @@ def _pieces(response: Any, host: str) -> Iterator[bytes]:
     try:
         yield from response.stream(_PART, decode_content=False)
     except HTTPError as error:
-        raise _failure(error, host) from None
+        raise failure_of(error, host) from None
     finally:
         response.close()
         response.release_conn()
-
-
-def _failure(error: Exception, host: str) -> Exception:
-    if isinstance(error, AddressNotAllowedError):
-        return not_allowed(error)
-    return refused(f"{host}: {error}") if isinstance(error, AnswerTooLargeError) else unreachable(host)
 
 
 KIND: Final = SourceKind(
