@@ -55,7 +55,15 @@ def fill_filters(filters: dict[str, Node], exposed: Sequence[Endpoint], settings
                 **{each.name: upload for each in exposed if each.is_upload},
                 "Reflection": math.ceil(settings.max_concurrent_requests * _REFLECTION_SHARE),
             },
-            MAX_HEAVY=int(room / settings.max_request_bytes),
+            KINDS={
+                **dict.fromkeys(sorted(BRINGS_DOCUMENTS), "documents"),
+                **{each.name: "documents" for each in exposed if each.is_upload},
+                **{each.name: "searches" for each in exposed if each.service == "retriever"},
+            },
+            MAX_OF_KIND={
+                "documents": int(room / settings.max_request_bytes),
+                "searches": math.ceil(settings.max_searches_under_way / settings.worker_threads),
+            },
             MAX_WRONG_KEYS=settings.max_wrong_keys_per_minute,
         )
         + resource("envoy/identity.lua")

@@ -3,32 +3,40 @@
 -- A token instead of a key has been checked by Envoy, which leaves its claims as metadata.
 -- Before this text stand sha256.lua, CLAIMS (for each issuer which claims say what), SCOPES (for each route the scopes of which a caller needs one), MAX_UNDER_WAY
 -- (requests of a client at once), WEIGHTS (how many a request of a route counts as, where it is not one, for the memory
--- that it may take), MAX_HEAVY (the sum of such requests of all clients) and MAX_WRONG_KEYS (of an address in a minute).
+-- that it may take), KINDS (of which kind a route's requests are, where those of all clients are bounded), MAX_OF_KIND (the
+-- sum of each kind) and MAX_WRONG_KEYS (of an address in a minute).
 -- Each worker thread has this script, and counts, for itself.
 
--- For each client, the coroutines of its requests with their weights, and when last counted their sum and that of the heavy
--- ones, and the latter of all clients. Envoy keeps a request's coroutine until the request is over, however it ends; then it is
--- garbage, and gone from the table.
+-- For each client, the coroutines of its requests with their routes, and when last counted the sums of their weights, of all
+-- and by kind; and the latter of all clients. Envoy keeps a request's coroutine until the request is over, however it ends;
+-- then it is garbage, and gone from the table.
 local clients = {}
-local heavy = 0
+local taken = {}
 local new_clients = 0
 local MAX_NEW_CLIENTS = 1000
+-- Counting takes longer than to refuse: how long a client that had no room is refused without it.
+local COUNTED_MILLISECONDS = 10
 
-local function add(requests, weight)
+local function weight_of(route)
+  return WEIGHTS[route] or 1
+end
+
+local function add(requests, route)
+  local weight, kind = weight_of(route), KINDS[route]
   requests.weight = requests.weight + weight
-  if weight > 1 then
-    heavy = heavy + weight
-    requests.heavy = requests.heavy + weight
+  if kind then
+    taken[kind] = (taken[kind] or 0) + weight
+    requests.taken[kind] = (requests.taken[kind] or 0) + weight
   end
 end
 
 local function count_again()
   collectgarbage()
-  heavy, new_clients = 0, 0
+  taken, new_clients = {}, 0
   for client, requests in pairs(clients) do
-    requests.weight, requests.heavy = 0, 0
-    for _, weight in pairs(requests.started) do
-      add(requests, weight)
+    requests.weight, requests.taken = 0, {}
+    for _, route in pairs(requests.started) do
+      add(requests, route)
     end
     if requests.weight == 0 then
       clients[client] = nil
@@ -36,32 +44,38 @@ local function count_again()
   end
 end
 
--- However heavy, one of a client may always begin. Of heavy ones it has at most as much as it leaves to the others, so that
+-- However heavy, one of a client may always begin. Of each kind it has at most as much as it leaves to the others, so that
 -- those who come find something left.
-local function has_room(requests, weight)
+local function has_room(requests, route)
   if requests == nil or requests.weight == 0 then
     return true
   end
+  local weight, kind = weight_of(route), KINDS[route]
   return requests.weight + weight <= MAX_UNDER_WAY
-    and (weight == 1 or requests.heavy + weight <= MAX_HEAVY - heavy)
+    and (kind == nil or (requests.taken[kind] or 0) + weight <= MAX_OF_KIND[kind] - (taken[kind] or 0))
 end
 
-local function may_begin(client, route)
-  local requests, weight = clients[client], WEIGHTS[route] or 1
-  if new_clients >= MAX_NEW_CLIENTS or not has_room(requests, weight) then
+local function may_begin(client, route, now)
+  local requests = clients[client]
+  local has_none = not has_room(requests, route)
+  if has_none and now < requests.full_until then
+    return false
+  end
+  if has_none or new_clients >= MAX_NEW_CLIENTS then
     count_again()
     requests = clients[client]
   end
   if requests == nil then
-    requests = {started = setmetatable({}, {__mode = "k"}), weight = 0, heavy = 0}
+    requests = {started = setmetatable({}, {__mode = "k"}), weight = 0, taken = {}, full_until = 0}
     clients[client] = requests
     new_clients = new_clients + 1
   end
-  if not has_room(requests, weight) then
+  if not has_room(requests, route) then
+    requests.full_until = now + COUNTED_MILLISECONDS
     return false
   end
-  requests.started[coroutine.running()] = weight
-  add(requests, weight)
+  requests.started[coroutine.running()] = route
+  add(requests, route)
   return true
 end
 
@@ -200,7 +214,7 @@ function envoy_on_request(request)
     info:dynamicMetadata():set("groundline", "scopes", table.concat(wanted, " or "))
     return refuse(request, "403")
   end
-  if not may_begin(holder["client"], route) then
+  if not may_begin(holder["client"], route, tonumber(request:timestamp())) then
     return refuse(request, "429", "1")
   end
   headers:remove("x-api-key")

@@ -4,6 +4,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,7 @@ async def test_whatever_says_that_a_service_is_not_available_says_when_to_come_a
     assert (response.status_code, response.headers.get("retry-after")) == (503, "1")
 
 
-async def test_searches_beyond_the_bound_are_refused_before_they_reach_a_service(
+async def test_searches_beyond_the_bound_are_refused_before_they_reach_a_service_and_each_client_has_a_share(
     upstream: Any, launch: Any
 ) -> None:
     answers = asyncio.Event()
@@ -132,19 +133,30 @@ async def test_searches_beyond_the_bound_are_refused_before_they_reach_a_service
         return retriever_service_pb2.SearchResponse()
 
     upstream.on("Search", search)
-    async with launch(max_searches_under_way=2) as gateway, gateway.client() as client:
+    names = [f"{name}-key-0123456789" for name in ("ann", "bob", "carol")]
+    keys = [{"key": name, "client": name, "principals": [f"user:{name}"]} for name in names]
+    settings = {"api_keys": keys, "max_searches_under_way": 2, "worker_threads": 1}
+    async with launch(**settings) as gateway, AsyncExitStack() as stack:
         await gateway.becomes(200)
-        under_way = [asyncio.create_task(client.post("/api/search", json={"query": "x"})) for _ in range(2)]
-        while len(upstream.calls) < 2:
+        ann, bob, carol = [await stack.enter_async_context(gateway.client(name)) for name in names]
+        under_way = []
+        for client in (ann, bob):
+            under_way.append(asyncio.create_task(client.post("/api/search", json={"query": "x"})))
             await upstream.arrived.get()
-        refused = await client.post("/api/search", json={"query": "x"})
-        others = await client.post("/api/answer", json={"query": "x"})
+            if client is ann:
+                beyond_its_share = await ann.post("/api/search", json={"query": "x"})
+        refused = await carol.post("/api/search", json={"query": "x"})
+        others = await carol.post("/api/answer", json={"query": "x"})
         answers.set()
         answered = await asyncio.gather(*under_way)
+        again = await gateway.answering(ann, "/api/threads", 200)
 
-    assert (refused.status_code, reason(refused), refused.headers["retry-after"]) == (429, "OVERLOADED", "1")
-    assert [response.status_code for response in (*answered, others)] == [200, 200, 200]
-    assert [call.method for call in upstream.calls] == ["Search", "Search", "Answer"]
+    told = [
+        (each.status_code, reason(each), each.headers["retry-after"]) for each in (beyond_its_share, refused)
+    ]
+    assert told == [(429, "RATE_LIMITED", "1"), (429, "OVERLOADED", "1")]
+    assert [response.status_code for response in (*answered, others, again)] == [200] * 4
+    assert [call.method for call in upstream.calls[:3]] == ["Search", "Search", "Answer"]
 
 
 async def test_nobody_outside_can_claim_that_his_chat_has_begun(upstream: Any, gateway: Any) -> None:
