@@ -37,6 +37,8 @@ _REFUSALS: Final = (
     Refusal(413, 3, "BODY_TOO_LARGE", "the request body is larger than the limit for this address"),
     Refusal(429, 8, "RATE_LIMITED", "too many requests from this client; try again later"),
     Refusal(431, 3, "HEADERS_TOO_LARGE", "the request headers are too large"),
+    # The client's fault, although Envoy's status says that it is the server's.
+    Refusal(501, 12, "REQUEST_REFUSED", "the transfer encoding is not supported: send chunked, or a length"),
     Refusal(503, 14, "SERVICE_UNAVAILABLE", "the %UPSTREAM_CLUSTER% is not available; try again later"),
     Refusal(504, 4, "DEADLINE_EXCEEDED", "the request took longer than its deadline"),
     Refusal(500, 13, "INTERNAL", "the gateway failed to serve the request", "GE"),

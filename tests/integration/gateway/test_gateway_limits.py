@@ -1,6 +1,7 @@
 """No client takes the gateway from the others: memory, requests at once, guesses and the rest are bounded."""
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -222,6 +223,18 @@ async def test_a_connection_that_does_not_say_what_it_speaks_ends(gateway: Any) 
 
     async with asyncio.timeout(30):
         await asyncio.gather(*map(ends, [b"PRI * HTT", b"POST /api/ans", b""]))
+
+
+async def test_another_transfer_encoding_is_the_clients_mistake(upstream: Any, gateway: Any) -> None:
+    async with connection(gateway) as (reader, writer):
+        head = f"POST /api/search HTTP/1.1\r\nhost: x\r\nx-api-key: {ALICE}\r\n"
+        writer.write(f"{head}transfer-encoding: gzip, chunked\r\n\r\n".encode())
+        answer = (await reader.read()).decode()
+
+    assert answer.startswith("HTTP/1.1 501 ")
+    told = json.loads(answer.partition("\r\n\r\n")[2])
+    assert (told["code"], told["details"][0]["reason"]) == (12, "REQUEST_REFUSED")
+    assert upstream.calls == []
 
 
 @pytest.mark.parametrize(
