@@ -1,9 +1,11 @@
-"""One chat and one ingestion are one trace each, from the gateway to the SQL statements; polling is none."""
+"""One chat, one ingestion and one run of a source are one trace each, from the gateway to the SQL statements;
+polling is none."""
 
 import json
 from typing import Final
 
 import httpx
+from groundline_tests.ingestor.site import Site, serving
 from groundline_tests.runtime import OtlpCollector, Span
 
 GATEWAY: Final = "groundline-gateway"
@@ -87,3 +89,33 @@ async def test_an_ingestion_is_one_trace_and_looking_for_work_is_none(
         span for span in received if span.service == "groundline-ingestor" and span.kind == "CLIENT"
     ]
     assert [span for span in statements if not span.parent_span_id] == []
+
+
+async def test_a_run_that_no_request_began_and_a_reindex_are_one_trace_each(
+    client: httpx.AsyncClient, collector: OtlpCollector
+) -> None:
+    begun, trace_id = await collector.wait_for(bool, timeout_seconds=30), "1af7651916cd43dd8448eb211c80319d"
+    seen = {span.trace_id for span in begun}
+
+    def traces_of(received: tuple[Span, ...], *names: str) -> set[str]:
+        """Return the traces that have spans of all these names and began since."""
+        found = ({span.trace_id for span in received if span.name.endswith(name)} for name in names)
+        return set.intersection(*found) - seen
+
+    collection = {"collectionId": "run", "settings": {"crawl": {"allowPrivateAddresses": True}}}
+    (await client.post("/api/collections", json=collection)).raise_for_status()
+    site = Site()
+    with serving(site):
+        site.put("/", "Leave is 27 days a year.")
+        source = {"name": "site", "web": {"startUrl": site.url, "delaySeconds": 0}}
+        (await client.post("/api/collections/run/sources", json={"source": source})).raise_for_status()
+        received = await collector.wait_for(
+            lambda spans: bool(traces_of(spans, "CollectorService/Collect", "store_items")),
+            timeout_seconds=60,
+        )
+    assert len(traces_of(received, "CollectorService/Collect")) == 1
+
+    headers = {"traceparent": f"00-{trace_id}-b7ad6b7169203331-01"}
+    settings = {"settings": {"lexical": {"language": "german"}}}
+    (await client.post("/api/collections/run:reindex", json=settings, headers=headers)).raise_for_status()
+    await collector.wait_for(lambda spans: trace_id in traces_of(spans, "store_items"), timeout_seconds=60)

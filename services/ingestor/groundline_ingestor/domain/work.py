@@ -87,7 +87,7 @@ class LeasedItem:
     is_first: bool = False
     """Whether no version of its document is stored yet that it could equal."""
     traceparent: str = ""
-    """Trace of the request that handed it in, as a W3C header; "" if none did."""
+    """Trace of the request that began its job, or else of the run, as a W3C header; "" for neither."""
 
     @property
     def owner(self) -> str:

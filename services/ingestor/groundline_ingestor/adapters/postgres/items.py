@@ -71,7 +71,7 @@ async def first_waiting(
     worker is not `alone`."""
     row = await connection.fetchrow(
         f"""
-        SELECT i.*, j.collection_id AS job_collection_id, j.principals
+        SELECT i.*, j.collection_id AS job_collection_id, j.principals, j.traceparent
         FROM ingestion_items i JOIN ingestion_jobs j USING (job_id)
         LEFT JOIN unnest($1::text[], $2::float8[]) AS u (client, seconds)
             ON u.client = coalesce(j.principals[1], '')
@@ -100,6 +100,7 @@ async def begin_item(
         document_id="",
         attempts=begun.counted_attempts,
         principals=row["principals"],
+        traceparent=row["traceparent"] or "",
     )
 
 

@@ -23,6 +23,7 @@ from groundline_database.enums import enum_text
 from groundline_extraction.documents import GivenDocument
 from groundline_extraction.spooling import open_spool_file
 from groundline_indexing.partitions import PENDING, read_settings
+from groundline_runtime.context import current_traceparent
 
 from groundline_ingestor.adapters.postgres.deletion import remove_documents
 from groundline_ingestor.adapters.postgres.items import (
@@ -121,6 +122,16 @@ class PostgresQueue:
                 f"SELECT state, count(*) FROM ingestion_items WHERE {PENDING} GROUP BY state"
             )
         return {row["state"]: row["count"] for row in rows}
+
+    async def join_trace(self, item: LeasedItem) -> None:
+        """Let the items that this one finds be part of its trace, if no request began its job."""
+        if not item.traceparent and (traceparent := current_traceparent()):
+            async with acquire(self._pool) as connection:
+                await connection.execute(
+                    "UPDATE ingestion_jobs SET traceparent = $2 WHERE job_id = $1::uuid",
+                    item.claim.job_id,
+                    traceparent,
+                )
 
     async def given(self, item: LeasedItem) -> GivenDocument:
         """Return the document as handed in; a file is the caller's to close. Raises ClaimLostError."""

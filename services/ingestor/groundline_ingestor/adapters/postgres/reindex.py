@@ -33,6 +33,7 @@ from groundline_indexing.partitions import (
 )
 from groundline_indexing.vector_indexes import is_vector_index_due
 from groundline_lexical import LexicalIndex
+from groundline_runtime.context import current_traceparent
 from groundline_runtime.errors import FailedPreconditionError
 
 from groundline_ingestor.adapters.postgres.collections import hold_collection, settings_json
@@ -91,14 +92,15 @@ class PostgresReindex:
                 await connection.execute(
                     """
                     INSERT INTO ingestion_jobs
-                        (job_id, collection_id, state, request_id, kind, partition_id, settings)
-                    VALUES ($1::uuid, $2, 'queued', nullif($3, ''), 'reindex', $4, $5)
+                        (job_id, collection_id, state, request_id, kind, partition_id, settings, traceparent)
+                    VALUES ($1::uuid, $2, 'queued', nullif($3, ''), 'reindex', $4, $5, $6)
                     """,
                     job_id,
                     collection.collection_id,
                     request_id,
                     partition_id,
                     settings_json(settings),
+                    current_traceparent(),
                 )
                 await connection.execute(
                     """

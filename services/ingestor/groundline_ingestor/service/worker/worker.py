@@ -136,6 +136,7 @@ class Worker:
         item, request = leased
 
         async def search() -> None:
+            await self._stores.queue.join_trace(item)
             await work(item.claim, request, await self._collection_of(item))
             self._outcomes.ended(item, outcome)
 

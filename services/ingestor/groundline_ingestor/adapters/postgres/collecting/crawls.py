@@ -14,6 +14,7 @@ from groundline_database import Connection, Pool, acquire, is_replaceable_docume
 from groundline_database.enums import enum_text
 from groundline_indexing.collections import StoredCollection
 from groundline_indexing.documents import DocumentVersion, HandedIn
+from groundline_runtime.context import current_traceparent
 from groundline_runtime.errors import NotFoundError
 from groundline_runtime.reasons import reason_value
 
@@ -77,9 +78,9 @@ class PostgresCrawls:
                 if await connection.fetchval(
                     """
                     INSERT INTO ingestion_jobs (
-                        job_id, collection_id, state, request_id, principals, is_dry_run
+                        job_id, collection_id, state, request_id, principals, is_dry_run, traceparent
                     )
-                    VALUES ($1::uuid, $2, 'queued', nullif($3, ''), $4, $5)
+                    VALUES ($1::uuid, $2, 'queued', nullif($3, ''), $4, $5, $6)
                     ON CONFLICT (collection_id, request_id) DO NOTHING RETURNING true
                     """,
                     job_id,
@@ -87,6 +88,7 @@ class PostgresCrawls:
                     request_id,
                     list(principals),
                     crawl.is_dry_run,
+                    current_traceparent(),
                 ):
                     await connection.execute(
                         f"""

@@ -19,6 +19,7 @@ from groundline_database import (
 from groundline_indexing.collections import StoredCollection
 from groundline_indexing.documents import HandedIn
 from groundline_indexing.partitions import PENDING
+from groundline_runtime.context import current_traceparent
 from groundline_runtime.errors import AlreadyExistsError, NotFoundError
 
 from groundline_ingestor.adapters.postgres.collecting.crawls import insert_page
@@ -419,13 +420,14 @@ async def _insert_run(connection: Connection, source: asyncpg.Record, *, is_dry_
     job_id = str(uuid.uuid4())
     await connection.execute(
         """
-        INSERT INTO ingestion_jobs (job_id, collection_id, state, principals, is_dry_run)
-        VALUES ($1::uuid, $2, 'queued', $3, $4)
+        INSERT INTO ingestion_jobs (job_id, collection_id, state, principals, is_dry_run, traceparent)
+        VALUES ($1::uuid, $2, 'queued', $3, $4, $5)
         """,
         job_id,
         source["collection_id"],
         source["principals"],
         is_dry_run,
+        current_traceparent(),
     )
     await connection.execute(
         f"""
