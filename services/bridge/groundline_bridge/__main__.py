@@ -45,12 +45,7 @@ async def wire(settings: BridgeSettings) -> AsyncIterator[Serving]:
     ):
         coordinator = GrpcCoordinator(to_coordinator)
         ingestor = GrpcIngestor(to_ingestor)
-        openai = OpenAiServicer(
-            coordinator,
-            ingestor,
-            heartbeat_seconds=settings.heartbeat_seconds,
-            public_url=settings.public_url,
-        )
+        openai = OpenAiServicer(coordinator, ingestor, heartbeat_seconds=settings.heartbeat_seconds)
         tools = Tools(coordinator, GrpcSearch(to_retriever), ingestor)
         async with (
             mcp_route(tools, max_request_bytes=settings.max_request_bytes) as mcp,

@@ -16,6 +16,7 @@ from groundline_bridge.adapters.events import event_stream, sse
 from groundline_bridge.checked import read_json, validated
 from groundline_bridge.domain.conversation import answer_request_of, chat_request_of
 from groundline_bridge.domain.models import collections_of
+from groundline_bridge.gateway import current_gateway
 from groundline_bridge.openai.completions import Chunks, completion
 from groundline_bridge.openai.embeddings import (
     EmbeddingsRequest,
@@ -43,9 +44,7 @@ class OpenAiServicer:
         ingestor: Ingestor,
         *,
         heartbeat_seconds: float,
-        public_url: str | None = None,
     ) -> None:
-        self._public_url = public_url
         self._coordinator = coordinator
         self._ingestor = ingestor
         self._models = ModelService(ingestor)
@@ -69,11 +68,6 @@ class OpenAiServicer:
         with _about(model):
             return JSONResponse(await self._models.get(model))
 
-    def _gateway(self, request: Request) -> str:
-        """Return the address under which a client reaches the gateway."""
-        scheme = request.headers.get("x-forwarded-proto", "http")
-        return self._public_url or f"{scheme}://{request.headers.get('host', '')}"
-
     async def create_chat_completion(self, request: Request) -> Response:
         asked, created = validated(ChatCompletionRequest, read_json(await request.body())), int(time.time())
         with _about(asked.model):
@@ -81,12 +75,12 @@ class OpenAiServicer:
             if not asked.stream:
                 answer = await self._coordinator.answer(answer_request_of(question))
                 return JSONResponse(
-                    completion(answer, model=asked.model, created=created, gateway=self._gateway(request))
+                    completion(answer, model=asked.model, created=created, gateway=current_gateway())
                 )
             chunks = Chunks(
                 model=asked.model,
                 created=created,
-                gateway=self._gateway(request),
+                gateway=current_gateway(),
                 includes_usage=asked.includes_usage,
             )
 
@@ -108,8 +102,8 @@ class OpenAiServicer:
             question = _question(asked)
             if not asked.stream:
                 answer = await self._coordinator.answer(answer_request_of(question))
-                return JSONResponse(response(asked, answer, created=created, gateway=self._gateway(request)))
-            events = ResponseEvents(asked, created=created, gateway=self._gateway(request))
+                return JSONResponse(response(asked, answer, created=created, gateway=current_gateway()))
+            events = ResponseEvents(asked, created=created, gateway=current_gateway())
             return await event_stream(
                 self._coordinator.chat(question),
                 lambda event: map(_named, events.of(event)),

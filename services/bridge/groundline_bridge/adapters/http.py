@@ -34,6 +34,7 @@ from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from groundline_bridge.adapters.failures import unexpected
+from groundline_bridge.gateway import reached_at
 from groundline_bridge.openai.errors import body_of, status_of
 from groundline_bridge.settings import BridgeSettings
 
@@ -90,6 +91,11 @@ class Requests:
             finally:
                 self._report(exchange, time.monotonic() - started)
 
+    def _gateway(self, exchange: "_Exchange") -> str:
+        """Return the address under which the client reaches the gateway."""
+        scheme, host = exchange.headers.get("x-forwarded-proto", "http"), exchange.headers.get("host", "")
+        return self._settings.public_url or f"{scheme}://{host}"
+
     async def _bounded(self, exchange: "_Exchange", started: float) -> None:
         if self._under_way >= self._settings.max_concurrent_requests:
             busy = UnavailableError("SERVICE_UNAVAILABLE", "too many requests", retry_after_seconds=1)
@@ -100,7 +106,7 @@ class Requests:
             seconds = _deadline_seconds(exchange.headers, self._settings.default_timeout_seconds)
             async with asyncio.timeout(seconds):
                 await exchange.take_body(self._settings.max_request_bytes)
-            with acting_as(caller), deadline_at(started + seconds):
+            with acting_as(caller), deadline_at(started + seconds), reached_at(self._gateway(exchange)):
                 await exchange.served_by(self._app)
         except GroundlineError as error:
             await exchange.refuse(error)

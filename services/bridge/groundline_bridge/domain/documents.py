@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from groundline.v1 import chat_pb2
+from groundline.v1 import chat_pb2, passage_pb2
 
 __all__ = ["address_of", "link_of", "parsed_address"]
 
@@ -15,9 +15,9 @@ def address_of(collection_id: str, document_id: str) -> str:
     return f"groundline://{collection_id}/{document_id}"
 
 
-def link_of(source: chat_pb2.Source, gateway: str) -> str:
-    """Return the address that opens a source: its document's own on the web, or else the gateway's page at
-    the passage within the document's text."""
+def link_of(source: chat_pb2.Source | passage_pb2.Chunk, gateway: str) -> str:
+    """Return the address that opens a source or passage: its document's own on the web, or else the gateway's
+    page at the passage within the document's text."""
     if source.uri.lower().startswith(("http://", "https://")):
         return source.uri
     passage = f"{source.start_offset}-{source.end_offset}"
