@@ -11,7 +11,7 @@ from typing import Final
 import httpx
 
 from groundline_benchmarks.chaos.faults import Bounds, Fault, Rig
-from groundline_benchmarks.chaos.load import Asked, Kind, Load, Outcome, http_client
+from groundline_benchmarks.chaos.load import Asked, Kind, Load, Outcome, http_client, searching
 from groundline_benchmarks.measuring.goals import Goal
 from groundline_benchmarks.measuring.running import Report
 from groundline_benchmarks.measuring.statistics import percentile
@@ -150,8 +150,11 @@ class FaultFigures:
 async def prepared_load(suite: Suite, *further_gateways: str) -> AsyncIterator[Load]:
     """Provide a load on a suite with some documents, spread over its gateways. Raises httpx.HTTPError."""
     gateways = (suite.connection.gateway, *further_gateways)
-    async with http_client(gateways, suite.connection.api_key) as client:
-        load = Load(client)
+    async with (
+        http_client(gateways, suite.connection.api_key) as client,
+        searching(gateways, suite.connection.api_key) as post_search,
+    ):
+        load = Load(client, post_search)
         await load.prepare(_DOCUMENTS)
         yield load
 

@@ -2,6 +2,7 @@
 
 import json
 
+import aiohttp
 import httpx
 import pytest
 from groundline_benchmarks.chaos.benchmark import FaultFigures
@@ -138,7 +139,8 @@ REFUSED = httpx.Response(503, json={"details": [{"@type": "t"}, {"reason": "UNAV
         (search_answer("another text", "INDEX_INCOMPLETE"), Outcome.DEGRADED, ""),
         (REFUSED, Outcome.FAILED, "UNAVAILABLE"),
         (httpx.Response(502, text="<html>"), Outcome.FAILED, "NO_JSON"),
-        (httpx.ConnectError("refused"), Outcome.FAILED, "ConnectError"),
+        (aiohttp.ServerDisconnectedError(), Outcome.FAILED, "ServerDisconnectedError"),
+        (TimeoutError(), Outcome.FAILED, "TimeoutError"),
     ],
 )
 async def test_a_search_is_judged_by_the_word_it_asked_for(
@@ -173,9 +175,13 @@ async def asked_of(answer: httpx.Response | Exception, what: str) -> list[Asked]
             raise answer
         return answer
 
+    async def post_search(_body: object) -> tuple[int, str]:
+        response = respond(httpx.Request("POST", "http://gateway"))
+        return response.status_code, response.text
+
     transport = httpx.MockTransport(respond)
     async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
-        load = Load(client, known=["word"])
+        load = Load(client, post_search, known=["word"])
         await (load.search() if what == "search" else load.chat())
     return load.asked
 
