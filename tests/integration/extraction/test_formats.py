@@ -271,13 +271,16 @@ ODF = (
     'xmlns:style="urn:oasis:names:tc:opendocument:xmlns:style:1.0" '
     'xmlns:draw="urn:oasis:names:tc:opendocument:xmlns:drawing:1.0" '
     'xmlns:presentation="urn:oasis:names:tc:opendocument:xmlns:presentation:1.0" '
+    'xmlns:chart="urn:oasis:names:tc:opendocument:xmlns:chart:1.0" '
+    'xmlns:xlink="http://www.w3.org/1999/xlink" '
     'xmlns:dc="http://purl.org/dc/elements/1.1/"'
 )
 
 
-def opendocument(kind: str, body: str, styles: str = "") -> bytes:
+def opendocument(kind: str, body: str, list_styles: str = "", **more: str) -> bytes:
+    """Return a document; `more`: its other parts by name, without ".xml", "__" for "/"."""
     content = (
-        f"<office:document-content {ODF}><office:automatic-styles>{styles}</office:automatic-styles>"
+        f"<office:document-content {ODF}><office:automatic-styles>{list_styles}</office:automatic-styles>"
         f"<office:body><office:{kind}>{body}</office:{kind}></office:body></office:document-content>"
     )
     title = "<office:meta><dc:title>Valves</dc:title></office:meta>"
@@ -287,6 +290,7 @@ def opendocument(kind: str, body: str, styles: str = "") -> bytes:
         "content.xml": content,
         "meta.xml": meta,
     }
+    parts |= {f"{name.replace('__', '/')}.xml": part for name, part in more.items()}
     return zip_of(parts, first=f"application/vnd.oasis.opendocument.{kind}")
 
 
@@ -305,7 +309,8 @@ def test_an_odt_keeps_headings_lists_tables_notes_and_comments(extract: Any) -> 
             "<text:p>Width</text:p></table:table-cell><table:covered-table-cell/></table:table-row>"
             "<table:table-row><table:table-cell><text:p>4</text:p></table:table-cell>"
             "<table:table-cell><text:p>5</text:p></table:table-cell></table:table-row></table:table>",
-            '<text:list-style style:name="L1"><text:list-level-style-number/></text:list-style>',
+            '<text:list-style style:name="L1"><text:list-level-style-number text:level="1"/>'
+            '<text:list-level-style-number text:level="2"/></text:list-style>',
         )
     )
     assert extraction.text == (
@@ -313,6 +318,33 @@ def test_an_odt_keeps_headings_lists_tables_notes_and_comments(extract: Any) -> 
         "| Width | Width |\n|---|---|\n| 4 | 5 |\n\n[1] By hand."
     )
     assert extraction.title == "Valves"
+
+
+def test_an_odt_s_lists_count_on_and_its_headers_and_footers_follow_the_text(extract: Any) -> None:
+    def listed(text: str, attributes: str = "", start: str = "") -> str:
+        item = f"<text:list-item {start}><text:p>{text}</text:p></text:list-item>"
+        return f'<text:list text:style-name="Num" {attributes}>{item}</text:list>'
+
+    body = (
+        listed("first", start='text:start-value="4"')
+        + "<text:p>between</text:p>"
+        + listed("next", 'text:continue-numbering="true"')
+        + listed("anew")
+    )
+    around = (
+        "<style:header><text:p>Secret<text:tab/><text:page-number>7</text:page-number></text:p></style:header>"
+        "<style:footer><text:p>Page <text:page-number>7</text:page-number></text:p></style:footer>"
+        "<style:footer><text:p>- <text:page-number>7</text:page-number> -</text:p></style:footer>"
+    )
+    pages = "".join(f'<style:master-page style:name="{name}">{around}</style:master-page>' for name in "AB")
+    styles = (
+        f"<office:document-styles {ODF}><office:styles><text:list-style style:name='Num'>"
+        "<text:list-level-style-number text:level='1'/></text:list-style></office:styles>"
+        f"<office:master-styles>{pages}</office:master-styles></office:document-styles>"
+    )
+    assert extract(opendocument("text", body, styles=styles)).text == (
+        "4. first\n\nbetween\n\n5. next\n\n1. anew\n\nSecret\n\nPage"
+    )
 
 
 def test_an_ods_shows_what_its_cells_show_and_not_its_empty_million(extract: Any) -> None:
@@ -337,10 +369,26 @@ def test_an_odp_is_read_slide_by_slide(extract: Any) -> None:
     notes = f"<presentation:notes>{box('Ask.')}</presentation:notes>"
     slides = (
         f'<draw:page draw:name="p1">{box("Mounting", "title")}{box("Close it.")}{notes}</draw:page>'
-        f'<draw:page draw:name="p2">{box("Alone.")}</draw:page>'
+        f'<draw:page draw:name="p2">{box("Alone.")}<draw:frame><draw:object xlink:href="./Object 1"/>'
+        '<draw:image xlink:href="./ObjectReplacements/Object 1"/></draw:frame></draw:page>'
     )
-    extraction = extract(opendocument("presentation", slides))
-    assert extraction.text == "## Mounting\n\nClose it.\n\n### Notes\n\nAsk.\n\n\f\n\n## p2\n\nAlone."
+    cells = [["", "Q1"], ["North", "1.5"]]
+    rows = "".join(
+        "<table:table-row>"
+        + "".join(f"<table:table-cell><text:p>{cell}</text:p></table:table-cell>" for cell in row)
+        + "</table:table-row>"
+        for row in cells
+    )
+    chart = (
+        f"<office:document-content {ODF}><office:body><office:chart><chart:chart><chart:title>"
+        f"<text:p>Sales</text:p></chart:title><table:table>{rows}</table:table></chart:chart>"
+        "</office:chart></office:body></office:document-content>"
+    )
+    extraction = extract(opendocument("presentation", slides, **{"Object 1__content": chart}))
+    assert extraction.text == (
+        "## Mounting\n\nClose it.\n\n### Notes\n\nAsk.\n\n\f\n\n## p2\n\nAlone.\n\nSales\n\n"
+        "|  | Q1 |\n|---|---|\n| North | 1.5 |"
+    )
 
 
 def test_an_epub_is_read_in_the_order_of_its_spine(extract: Any) -> None:

@@ -1,7 +1,8 @@
 """OpenDocument: texts, sheets and slides. Cells hold their displayed text, with number formats."""
 
 import io
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 from zipfile import ZipFile
 
@@ -24,10 +25,14 @@ _NAMESPACE: Final = "urn:oasis:names:tc:opendocument:xmlns:"
 _NAMES: Final = {
     **{name: f"{_NAMESPACE}{name}:1.0" for name in ("office", "text", "table", "style", "presentation")},
     "draw": f"{_NAMESPACE}drawing:1.0",
+    "chart": f"{_NAMESPACE}chart:1.0",
     "meta": f"{_NAMESPACE}meta:1.0",
     "dc": "http://purl.org/dc/elements/1.1/",
     "xlink": "http://www.w3.org/1999/xlink",
 }
+_NUMBERED: Final = "//text:list-style/text:list-level-style-number"
+_AROUND: Final = "//style:master-page/*[self::style:header or self::style:footer]"
+_ONLY_NUMBER: Final = re.compile(r"[\W\d]*")
 _SHORT: Final = {address: name for name, address in _NAMES.items()}
 
 
@@ -51,20 +56,28 @@ def _read(archive: ZipFile, limits: ReaderLimits) -> Read:
     title = "" if meta is None else "".join(meta.xpath("//dc:title/text()", namespaces=_NAMES))
     builder = MarkdownBuilder(limits)
     [body] = content.find(_full("office:body"))
-    _Writer(builder, archive, content, limits).body(body)
+    styles = parsed(archive.read("styles.xml")) if "styles.xml" in archive.namelist() else None
+    writer = _Writer(builder, archive, [one for one in (styles, content) if one is not None], limits)
+    writer.body(body)
+    if styles is not None and _name(body) == "office:text":
+        writer.around(styles)
     return builder.read(title=title)
 
 
 class _Writer:
     def __init__(
-        self, builder: MarkdownBuilder, archive: ZipFile, content: Element, limits: ReaderLimits
+        self, builder: MarkdownBuilder, archive: ZipFile, parts: Sequence[Element], limits: ReaderLimits
     ) -> None:
         self._builder = builder
         self._archive = archive
         self._limits = limits
         self._notes: list[str] = []
-        numbered = "//text:list-style[text:list-level-style-number]/@style:name"
-        self._numbered = set(content.xpath(numbered, namespaces=_NAMES))
+        self._numbered = {
+            (level.getparent().get(_full("style:name")), _number(level, "text:level")): level
+            for part in parts
+            for level in part.xpath(_NUMBERED, namespaces=_NAMES)
+        }
+        self._reached: dict[tuple[str, int], int] = {}
 
     def body(self, body: Element) -> None:
         match _name(body):
@@ -84,6 +97,14 @@ class _Writer:
         for note in self._notes:
             self._builder.paragraph(note)
 
+    def around(self, styles: Element) -> None:
+        """Add the headers and footers of pages, except page numbers, each once."""
+        found = styles.xpath(_AROUND, namespaces=_NAMES)
+        texts = ("\n".join(filter(None, map(self._inline, one.iter(_full("text:p"))))) for one in found)
+        for text in dict.fromkeys(texts):
+            if not _ONLY_NUMBER.fullmatch(text):
+                self._builder.paragraph(text)
+
     def _page(self, page: Element, number: int) -> None:
         self._builder.page(number)
         frames = list(page)
@@ -97,9 +118,9 @@ class _Writer:
                     self._builder.heading(3, "Notes")
                     self._blocks(frame)
             elif frame not in titles:
-                self._blocks(frame)
+                self._blocks([frame])
 
-    def _blocks(self, parent: Element) -> None:
+    def _blocks(self, parent: Iterable[Element]) -> None:
         for element in parent:
             match _name(element):
                 case "text:h":
@@ -110,7 +131,7 @@ class _Writer:
                     for frame in element.iter(_full("draw:frame")):
                         self._frame(frame)
                 case "text:list":
-                    self._builder.add("\n".join(self._items(element, 0, is_numbered=False)))
+                    self._builder.add("\n".join(self._items(element, 0)))
                 case "table:table":
                     self._builder.table(self._rows(element))
                 case "draw:frame":
@@ -123,8 +144,11 @@ class _Writer:
     def _frame(self, frame: Element) -> None:
         for inner in frame:
             match _name(inner):
-                case "draw:text-box" | "draw:object":
+                case "draw:text-box":
                     self._blocks(inner)
+                case "draw:object":
+                    if self._object(inner):
+                        return  # a picture of it follows
                 case "table:table":
                     self._builder.table(self._rows(inner))
                 case "draw:image":
@@ -132,14 +156,34 @@ class _Writer:
                     if path in self._archive.namelist():
                         self._builder.paragraph(picture_text(self._archive.read(path), self._limits))
 
-    def _items(self, element: Element, depth: int, *, is_numbered: bool) -> Iterator[str]:
-        style = element.get(_full("text:style-name"))
-        is_numbered = style in self._numbered if style else is_numbered
-        for number, item in enumerate(element, 1):
-            mark = f"{number}. " if is_numbered else "- "
+    def _object(self, element: Element) -> bool:
+        """Add the tables of a chart or of an embedded sheet; tell whether it has any."""
+        path = f"{(element.get(_full('xlink:href')) or '').removeprefix('./')}/content.xml"
+        if path not in self._archive.namelist():
+            self._blocks(element)
+            return False
+        content = parsed(self._archive.read(path))
+        for title in content.iter(_full("chart:title")):
+            self._builder.paragraph(" ".join(map(self._inline, title.iter(_full("text:p")))))
+        tables = list(content.iter(_full("table:table")))
+        for table in tables:
+            self._builder.table(self._rows(table))
+        return bool(tables)
+
+    def _items(self, element: Element, depth: int, style: str = "") -> Iterator[str]:
+        style = element.get(_full("text:style-name")) or style
+        level = self._numbered.get((style, depth + 1))
+        number = 0 if level is None else _number(level, "text:start-value") - 1
+        continues = element.get(_full("text:continue-list")) or element.get(_full("text:continue-numbering"))
+        if continues not in (None, "", "false"):
+            number = self._reached.get((style, depth), number)
+        for item in element:
+            number = _number(item, "text:start-value", number + 1)
+            self._reached[style, depth] = number
+            mark = "- " if level is None else f"{number}. "
             for inner in item:
                 if _name(inner) == "text:list":
-                    yield from self._items(inner, depth + 1, is_numbered=is_numbered)
+                    yield from self._items(inner, depth + 1, style)
                 elif text := self._inline(inner):
                     yield "  " * min(depth, 20) + mark + text
                     mark = " " * len(mark)
@@ -188,6 +232,8 @@ class _Writer:
                     yield f" [Comment: {text}]"
                 case "draw:frame":
                     pass  # a block of its own
+                case "text:page-number" | "text:page-count":
+                    pass
                 case _:
                     yield from self._pieces(inner)
             yield " ".join((inner.tail or "").split("\n"))
@@ -205,6 +251,6 @@ def _name(element: Element) -> str:
     return f"{_SHORT.get(address, '')}:{local}"
 
 
-def _number(element: Element, name: str) -> int:
-    value = element.get(_full(name)) or "1"
-    return min(max(int(value), 1), MAX_REPEATED * 10) if value.isdecimal() else 1
+def _number(element: Element, name: str, default: int = 1) -> int:
+    value = element.get(_full(name)) or ""
+    return min(max(int(value), 1), MAX_REPEATED * 10) if value.isdecimal() else default
