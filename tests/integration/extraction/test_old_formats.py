@@ -71,6 +71,13 @@ def test_a_doc_keeps_headings_lists_merged_cells_and_comments_and_loses_what_was
     )
 
 
+def test_a_section_of_a_doc_ends_a_paragraph(find: Find) -> None:
+    content = stored("manual.doc")
+    end, section = (f"table.\x05{mark}Tighten".encode("utf-16-le") for mark in "\r\x0c")
+    assert content.count(end) == 1
+    assert "\n\nAfter the table.\n\nTighten" in find(content.replace(end, section))[0]
+
+
 def test_a_ppt_is_read_slide_by_slide_with_notes(find: Find) -> None:
     text, _ = find(stored("slides.ppt"))
     assert text == (

@@ -141,7 +141,7 @@ class _Document:
         cell: list[str] = []
         is_in_list = False
         while begin < end:
-            ends = (self._text.find(mark, begin, end) for mark in "\r\x07")
+            ends = (self._text.find(mark, begin, end) for mark in "\r\x07\x0c")
             stop = min((one for one in ends if one >= 0), default=end - 1)
             style, properties = self._properties_at(stop)
             text = self._paragraph(begin, stop)
