@@ -78,7 +78,7 @@ lint: setup docs ## Lint contracts, code, types and documentation
 	$(BIN)/python tools/prose.py
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy $(filter-out libs/contracts,$(PACKAGES)) libs/contracts/groundline_contracts tools tests
+	$(BIN)/mypy $(filter-out libs/contracts,$(PACKAGES)) libs/contracts/groundline_contracts training tools tests
 
 .PHONY: format
 format: setup ## Format the code and fix what ruff can fix

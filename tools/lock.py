@@ -1,10 +1,10 @@
 """Pin every third-party dependency of the workspace, with hashes, in requirements/*.txt.
 
 Reads the pyproject.toml of each package and requirements/dev.in, drops the workspace's own packages, and lets
-uv resolve once for all supported Python versions, into constraints.txt. What only the documentation site
-needs (docs.in), and what only the client's adapters of frameworks need (its extras), are lists of their own,
-docs.txt and frameworks.txt, and so is what looks into images and lists (audit.in), audit.txt; they keep to
-the versions of the first. No list names an index or a host.
+uv resolve once for all supported Python versions, into constraints.txt. Lists of their own, which keep to its
+versions, hold what only the documentation site needs (docs.in), the client's adapters of frameworks (its
+extras), what looks into images and lists (audit.in), and what trains the reader (training.in). No list names
+an index or a host.
 """
 
 import re
@@ -58,7 +58,7 @@ def main() -> int:
     options = sys.argv[1:]
     compile_pins(third_party_requirements(), PINS, *options)
     options += ["--constraint", str(PINS)]
-    for name in ("docs", "audit"):
+    for name in ("docs", "audit", "training"):
         wanted = PINS.with_name(f"{name}.in").read_text().splitlines()
         compile_pins(wanted, PINS.with_name(f"{name}.txt"), *options)
     compile_pins(extras_of(CLIENT), PINS.with_name("frameworks.txt"), *options)

@@ -41,7 +41,7 @@ EXCEPTIONS: Final[Mapping[str, str]] = {
 
 
 def modules() -> Iterator[Path]:
-    for pattern in ("libs/*", "services/*", "gateway", "clients/python", "cli", "benchmarks"):
+    for pattern in ("libs/*", "services/*", "gateway", "clients/python", "cli", "benchmarks", "training"):
         for path in ROOT.glob(f"{pattern}/groundline*/**/*.py"):
             if not path.as_posix().endswith(GENERATED):
                 yield path.relative_to(ROOT)

@@ -1,0 +1,117 @@
+"""An exported reader, run with onnxruntime: windows over long passages, many pairs at once."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from groundline_training.examples import special, tokenizer
+from groundline_training.texts import sentence_spans
+
+__all__ = ["Reader", "Reading", "windows"]
+
+BATCH_TOKENS: Final = 4096
+ANSWER_TOKENS: Final = 30
+"""Maximum length of an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the model says of a pair."""
+
+    answerable: float
+    """Logit."""
+    answer: str
+    """The best span of the passage."""
+    claim: tuple[float, float, float]
+    """Probabilities that the passage supports, refutes and says nothing of the claim."""
+
+
+def windows(passage: str, characters: int = 620) -> list[str]:
+    """Cut a passage into runs of sentences of at most so many characters, which overlap by a sentence."""
+    spans = sentence_spans(passage)
+    found: list[str] = []
+    first = 0
+    while first < len(spans):
+        last = first
+        while last + 1 < len(spans) and spans[last + 1][1] - spans[first][0] <= characters:
+            last += 1
+        found.append(passage[spans[first][0] : spans[last][1]])
+        if last + 1 == len(spans):
+            break
+        first = max(first + 1, last)
+    return found or [passage]
+
+
+class Reader:
+    """A folder that `export.py` wrote."""
+
+    def __init__(self, folder: Path, threads: int = 1) -> None:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        self._session = onnxruntime.InferenceSession(
+            folder / "model.onnx", options, providers=["CPUExecutionProvider"]
+        )
+        self._tokenizer = tokenizer(folder)
+        labels = json.loads((folder / "labels.json").read_text(encoding="utf-8"))
+        self._limits = labels["max_tokens"], labels["max_question_tokens"]
+        self._ends = special(self._tokenizer)
+
+    def read(self, pairs: Sequence[tuple[str, str]]) -> list[Reading]:
+        """Read pairs of a question or claim and a passage; what is longer than the model takes is cut."""
+        texts = self._tokenizer.encode_batch([text for text, _ in pairs], add_special_tokens=False)
+        passages = self._tokenizer.encode_batch([passage for _, passage in pairs], add_special_tokens=False)
+        opening, closing = self._ends
+        heads = [[opening, *text.ids[: self._limits[1]], closing] for text in texts]
+        rows = [
+            ([*head, *passage.ids[: self._limits[0] - len(head) - 1], closing], len(head))
+            for head, passage in zip(heads, passages, strict=True)
+        ]
+        order = sorted(range(len(rows)), key=lambda row: len(rows[row][0]))
+        found: dict[int, Reading] = {}
+        while order:
+            length = len(rows[order[0]][0])
+            count = max(1, BATCH_TOKENS // (length + 16))
+            chosen, order = order[:count], order[count:]
+            outputs = self._run([rows[row] for row in chosen])
+            for place, row in enumerate(chosen):
+                answerable, start, end, claim = (output[place] for output in outputs)
+                offsets = passages[row].offsets
+                first, last = _best(start, end)
+                spans = offsets[first - rows[row][1]][0], offsets[last - rows[row][1]][1]
+                chances = np.exp(claim - claim.max())
+                supports, refutes, unrelated = (float(value) for value in chances / chances.sum())
+                found[row] = Reading(
+                    float(answerable), pairs[row][1][slice(*spans)], (supports, refutes, unrelated)
+                )
+        return [found[row] for row in range(len(rows))]
+
+    def run_length(self, pair: tuple[str, str], tokens: int, count: int) -> None:
+        """Read one pair `count` times at once, cut to so many tokens; for timing."""
+        text, passage = self._tokenizer.encode_batch(list(pair), add_special_tokens=False)
+        head = [self._ends[0], *text.ids, self._ends[1]]
+        self._run([([*head, *passage.ids][:tokens], len(head))] * count)
+
+    def _run(self, rows: Sequence[tuple[list[int], int]]) -> list[NDArray[np.float32]]:
+        length = max(len(ids) for ids, _ in rows)
+        inputs = np.zeros((3, len(rows), length), np.int64)
+        for place, (ids, split) in enumerate(rows):
+            inputs[0, place, : len(ids)] = ids
+            inputs[1, place, : len(ids)] = 1
+            inputs[2, place, split : len(ids)] = 1
+        names = ("input_ids", "attention_mask", "token_type_ids")
+        feed = dict(zip(names, inputs, strict=True))
+        return list(self._session.run(["answerable", "start", "end", "claim"], feed))
+
+
+def _best(start: NDArray[np.float32], end: NDArray[np.float32]) -> tuple[int, int]:
+    """Return the first and last token of the best answer of at most `ANSWER_TOKENS`."""
+    both = start[:, None] + end[None]
+    allowed = np.triu(np.ones_like(both, bool)) & ~np.triu(np.ones_like(both, bool), ANSWER_TOKENS)
+    first, last = np.unravel_index(np.where(allowed, both, -np.inf).argmax(), both.shape)
+    return int(first), int(last)
