@@ -205,7 +205,7 @@ def measure_falsified(reader: Reader, folder: Path, seed: int = 7) -> dict[str, 
 
 
 def milliseconds(reader: Reader, tokens: int = 160, runs: int = 10) -> dict[str, float]:
-    """Return the processor time of a passage of so many tokens, read alone and with seven others."""
+    """Return the processor time of a passage of `tokens` tokens, read alone and with seven others."""
     pair = ("Who wrote the report on the state of the harbour?", "the old stone " * 200)
     found: dict[str, float] = {}
     for count in (1, 8):

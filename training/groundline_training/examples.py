@@ -1,4 +1,4 @@
-"""What the model is trained on: examples of one form, and how they are encoded and stored."""
+"""Examples of one form, which the model is trained on, and how they are encoded and stored."""
 
 import json
 import zipfile
@@ -28,7 +28,7 @@ __all__ = [
 BUCKETS: Final = (64, 96, 128, 160, 192)
 """Lengths in tokens to which examples are padded; a longer one is cut."""
 LABELS: Final = ("supports", "refutes", "unrelated", "not_supported")
-"""Of claims. The model tells the first three apart; `not_supported` is either of the second and third."""
+"""Labels of claims. The model tells the first three apart; `not_supported` is either of the second and third."""
 FIELDS: Final = ("ids", "offsets", "split", "answerable", "start", "end", "label", "weight", "source")
 
 
@@ -41,7 +41,7 @@ class Example:
     source: str
     answerable: bool | None = None
     span: tuple[int, int] | None = None
-    """Of the answer, in characters of the passage."""
+    """Place of the answer, in characters of the passage."""
     label: str | None = None
     weight: float = 1.0
     held_out: bool = False

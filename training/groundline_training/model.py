@@ -16,7 +16,7 @@ HEADS: Final = 12
 HIDDEN: Final = 384
 EPSILON: Final = 1e-12
 OUTSIDE: Final = -1e4
-"""Logit of what is no token of the passage."""
+"""Logit of tokens outside the passage."""
 
 
 def initial(directory: Path, frozen_layers: int, seed: int) -> tuple[Arrays, Arrays]:

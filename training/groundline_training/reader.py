@@ -22,7 +22,7 @@ ANSWER_TOKENS: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the model says of a pair."""
+    """Result of the model for a pair."""
 
     answerable: float
     """Logit."""
@@ -33,7 +33,7 @@ class Reading:
 
 
 def windows(passage: str, characters: int = 620) -> list[str]:
-    """Cut a passage into runs of sentences of at most so many characters, which overlap by a sentence."""
+    """Cut a passage into runs of sentences of at most `characters` characters, which overlap by a sentence."""
     spans = sentence_spans(passage)
     found: list[str] = []
     first = 0
@@ -92,7 +92,7 @@ class Reader:
         return [found[row] for row in range(len(rows))]
 
     def run_length(self, pair: tuple[str, str], tokens: int, count: int) -> None:
-        """Read one pair `count` times at once, cut to so many tokens; for timing."""
+        """Read one pair `count` times at once, cut to `tokens` tokens; for timing."""
         text, passage = self._tokenizer.encode_batch(list(pair), add_special_tokens=False)
         head = [self._ends[0], *text.ids, self._ends[1]]
         self._run([([*head, *passage.ids][:tokens], len(head))] * count)

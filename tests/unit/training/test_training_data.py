@@ -1,4 +1,4 @@
-"""What the reader is trained and measured on: texts made false, windows that hold answers."""
+"""Data that the reader is trained and measured on: texts made false, windows that hold answers."""
 
 import gzip
 import json
