@@ -28,7 +28,7 @@ __all__ = [
 BUCKETS: Final = (64, 96, 128, 160, 192)
 """Lengths in tokens to which examples are padded; a longer one is cut."""
 LABELS: Final = ("supports", "refutes", "unrelated", "not_supported")
-"""Labels of claims. The model tells the first three apart; `not_supported` is either of the second and third."""
+"""Labels of claims; the model tells the first three apart, and `not_supported` is the second or the third."""
 FIELDS: Final = ("ids", "offsets", "split", "answerable", "start", "end", "label", "weight", "source")
 
 

@@ -33,7 +33,7 @@ class Reading:
 
 
 def windows(passage: str, characters: int = 620) -> list[str]:
-    """Cut a passage into runs of sentences of at most `characters` characters, which overlap by a sentence."""
+    """Cut a passage into runs of sentences of at most `characters`, which overlap by a sentence."""
     spans = sentence_spans(passage)
     found: list[str] = []
     first = 0
