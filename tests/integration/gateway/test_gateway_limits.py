@@ -197,6 +197,30 @@ async def test_requests_of_one_client_at_once_are_bounded_however_they_end(
     assert others.status_code == 200
 
 
+async def test_who_is_refused_for_now_keeps_the_connection(upstream: Any, launch: Any) -> None:
+    go_on = asyncio.Event()
+
+    async def wait(_request: Any, _context: Any) -> Any:
+        await go_on.wait()
+
+    upstream.on("Answer", wait)
+    async with (
+        launch(max_concurrent_requests=1, worker_threads=1) as gateway,
+        gateway.client(ALICE) as alice,
+        connection(gateway) as (reader, writer),
+    ):
+        await gateway.becomes(200)
+        asked = asyncio.create_task(alice.post("/api/answer", json={}))
+        await upstream.arrived.get()
+        for _ in range(2):
+            writer.write(unfinished("/api/answer", 100, 77))
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            assert head.startswith("HTTP/1.1 429 ")
+            await reader.readexactly(int(head.partition("content-length: ")[2].partition("\r\n")[0]))
+        go_on.set()
+        await asked
+
+
 async def test_guessing_keys_is_held_up_and_right_keys_are_not(upstream: Any, launch: Any) -> None:
     async with launch(max_wrong_keys_per_minute=5) as gateway:
         async with gateway.client("wrong-key-0123456789") as guesser:
