@@ -262,6 +262,18 @@ def test_slides_are_pages_with_titles_notes_tables_and_charts_in_reading_order(e
     assert titles(extraction) == [(2, "Mounting"), (3, "Notes"), (2, "Figures")]
 
 
+def test_a_chart_of_any_kind_is_read_with_its_title(extract: Any) -> None:
+    deck = presentation()
+    chart = deck.slides[1].shapes[-1].chart
+    chart.chart_title.text_frame.text = "Sales"
+    # A kind that python-pptx does not know, and a point without a value.
+    plot = chart._chartSpace.find(".//{*}barChart")
+    plot.tag = plot.tag.replace("bar", "surface")
+    first = plot.find(".//{*}val//{*}pt")
+    first.getparent().remove(first)
+    assert extract(saved(deck)).text.endswith("Sales\n\n|  | Q1 | Q2 |\n|---|---|---|\n| North |  | 2 |")
+
+
 # --- OpenDocument and EPUB ---
 
 ODF = (

@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import pptx
 from pptx.enum.shapes import MSO_SHAPE_TYPE
@@ -10,10 +10,17 @@ from pptx.util import Emu
 
 from groundline_extraction.readers.building import MarkdownBuilder
 from groundline_extraction.readers.common import Hints, Read, ReaderLimits, ReadError
+from groundline_extraction.readers.data.xml import parsed
 from groundline_extraction.readers.images.pictures import picture_text
 from groundline_extraction.readers.zips import open_zip
 
 __all__ = ["read"]
+
+MAX_POINTS: Final = 10_000
+"""Maximum points of a chart's series."""
+
+_DRAWING: Final = "http://schemas.openxmlformats.org/drawingml/2006"
+_NAMES: Final = {"a": f"{_DRAWING}/main", "c": f"{_DRAWING}/chart"}
 
 
 def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
@@ -56,7 +63,10 @@ def _add(builder: MarkdownBuilder, shape: Any, limits: ReaderLimits) -> None:
     elif getattr(shape, "has_table", False) and shape.has_table:
         builder.table(_grid(shape.table))
     elif getattr(shape, "has_chart", False) and shape.has_chart:
-        builder.table(list(_chart_rows(shape.chart)))
+        space = parsed(shape.chart_part.blob)
+        for title in _find(space, ".//c:title"):
+            builder.paragraph("".join(_find(title, ".//a:t/text()")))
+        builder.table(list(_chart_rows(space)))
     elif shape.has_text_frame:
         paragraphs = [one for one in shape.text_frame.paragraphs if one.text.strip()]
         mark = "- " if len(paragraphs) > 1 else ""
@@ -81,8 +91,29 @@ def _grid(table: Any) -> list[list[str]]:
     return grid
 
 
-def _chart_rows(chart: Any) -> Iterator[list[str]]:
-    plot = chart.plots[0]
-    yield ["", *(str(category) for category in plot.categories)]
-    for series in plot.series:
-        yield [series.name, *(f"{value:.15g}" if value is not None else "" for value in series.values)]
+def _chart_rows(space: Any) -> Iterator[list[str]]:
+    """Yield the categories of a chart, and the values of each series of them, from what is shown without its
+    workbook: of every kind of chart, also of those that python-pptx does not know."""
+    before: list[str] = []
+    for series in _find(space, ".//c:ser"):
+        [*categories] = _points(series, "(c:cat | c:xVal)//*[c:pt][1]/c:pt")
+        if categories and categories != before:
+            yield ["", *categories]
+            before = categories
+        name = " ".join(_find(series, "c:tx//c:v/text()"))
+        yield [name, *_points(series, "(c:val | c:yVal)//c:pt")]
+
+
+def _points(series: Any, path: str) -> Iterator[str]:
+    """Yield the values of points in their places; one that is missing is empty."""
+    found = {int(point.get("idx")): "".join(_find(point, "c:v/text()")) for point in _find(series, path)}
+    for index in range(min(max(found, default=-1) + 1, MAX_POINTS)):
+        value = found.get(index, "")
+        try:
+            yield f"{float(value):.15g}"
+        except ValueError:
+            yield value
+
+
+def _find(element: Any, path: str) -> Any:
+    return element.xpath(path, namespaces=_NAMES)
