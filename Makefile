@@ -24,6 +24,8 @@ PYTHON_IMAGE ?=
 GATEWAY_PORT ?= 8080
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# A suite is dozens of processes, a run of the tests hundreds: each would compile every module anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help: ## Show this list

@@ -13,7 +13,8 @@ from groundline_runtime.context import Caller, acting_as
 from groundline_tests.generator.providers import HOLD, OpenAIWire, ProviderServer, Reply
 from groundline_tests.suite import EXAMPLES, Stack, running_stack
 
-QUESTION: Final = {"query": json.loads((EXAMPLES / "questions.json").read_text())["questions"][0]["question"]}
+ASKED: Final = json.loads((EXAMPLES / "questions.json").read_text())["questions"][0]
+QUESTION: Final = {"query": ASKED["question"]}
 WIRE: Final = OpenAIWire()
 PARTIAL: Final = "The answer begins, and"
 
@@ -35,7 +36,7 @@ async def hosted(provider: ProviderServer, tmp_path_factory: pytest.TempPathFact
         "GROUNDLINE_GENERATOR_PROVIDER_BASE_URL": WIRE.base_url(provider),
     }
     async with running_stack(tmp_path_factory.mktemp("cancellation") / "data", **environment) as stack:
-        ingested = await stack.command("ingest", str(EXAMPLES), "--collection", "examples")
+        ingested = await stack.command("ingest", str(EXAMPLES / ASKED["uri"]), "--collection", "examples")
         assert ingested.code == 0, ingested.err
         yield stack
 

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,19 @@ import pytest
 from groundline_tests.suite import Stack, ended_job, running_stack
 
 ROWS: Final = 40
+
+
+@pytest.fixture(scope="module")
+async def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("lifecycle") / "data"
+
+
+@pytest.fixture(scope="module")
+async def stack(data: Path) -> AsyncIterator[Stack]:
+    """A suite with the facts, whose services may be stopped and killed; the last test stops it for good."""
+    async with running_stack(data, GROUNDLINE_GATEWAY_ANSWER_TIMEOUT_SECONDS="3") as stack:
+        await ingest_facts(stack)
+        yield stack
 
 
 async def ingest_facts(stack: Stack) -> None:
@@ -50,57 +64,41 @@ async def found(client: httpx.AsyncClient, mode: str) -> set[str]:
     return {passage["chunk"]["uri"] for passage in response.json()["passages"]}
 
 
-async def test_what_was_acknowledged_survives_kill_9_of_the_database(tmp_path: Path) -> None:
-    everything = {f"fact-{n}" for n in range(ROWS)}
-    async with running_stack(tmp_path / "data") as stack:
-        await ingest_facts(stack)
-        os.kill(stack.ready["pids"]["postgres"], signal.SIGKILL)
-        async with stack.client() as client:
-            await answers_again(client)
-            assert await found(client, "KEYWORD") == everything
-            assert await found(client, "SEMANTIC") == everything
-        output = (tmp_path / "data.log").read_text()
-        assert "postgres" in output
-        assert "SIGKILL" in output
-        assert str(stack.data_dir / "logs") in output
-
-    async with running_stack(tmp_path / "data") as stack, stack.client() as client:
-        assert await found(client, "KEYWORD") == everything
-        assert await found(client, "SEMANTIC") == everything
-
-
-async def test_ctrl_c_leaves_no_process_and_the_data_stays(tmp_path: Path) -> None:
-    async with running_stack(tmp_path / "data") as stack:
-        await ingest_facts(stack)
-        assert await stack.stop() == 0
-        assert stack.living() == []
-
-    async with (
-        running_stack(tmp_path / "data") as first,
-        running_stack(tmp_path / "other") as second,
-        first.client() as client,
-        second.client() as stranger,
-    ):
-        assert len(await found(client, "KEYWORD")) == ROWS
-        assert await found(stranger, "KEYWORD") == set()
-
-
 @pytest.mark.parametrize("service", ["retriever", "generator"])
 async def test_a_service_that_hangs_ends_in_an_error_event_within_the_deadline(
-    tmp_path: Path, service: str
+    stack: Stack, service: str
 ) -> None:
-    async with running_stack(tmp_path / "data", GROUNDLINE_GATEWAY_ANSWER_TIMEOUT_SECONDS="3") as stack:
-        await ingest_facts(stack)
+    async with stack.client() as client:
         os.kill(stack.ready["pids"][service], signal.SIGSTOP)
         try:
-            async with stack.client() as client:
-                started = time.monotonic()
-                response = await client.post("/api/chat", json={"query": "Locker of zebrafish7?"})
-                last = json.loads(response.text.strip().splitlines()[-1].removeprefix("data: "))
+            started = time.monotonic()
+            response = await client.post("/api/chat", json={"query": "Locker of zebrafish7?"})
+            last = json.loads(response.text.strip().splitlines()[-1].removeprefix("data: "))
         finally:
             os.kill(stack.ready["pids"][service], signal.SIGCONT)
+        # The client would have waited for 60 s: it is the suite's own deadline that ended the request.
+        assert time.monotonic() - started < 30
+        assert last["error"]["reason"]
+        assert last["error"]["retryable"] is True
+        await answers_again(client)
 
-    # The client would have waited for 60 s: it is the suite's own deadline that ended the request.
-    assert time.monotonic() - started < 30
-    assert last["error"]["reason"]
-    assert last["error"]["retryable"] is True
+
+async def test_what_was_acknowledged_survives_kill_9_of_the_database_and_ctrl_c(
+    stack: Stack, data: Path
+) -> None:
+    everything = {f"fact-{n}" for n in range(ROWS)}
+    os.kill(stack.ready["pids"]["postgres"], signal.SIGKILL)
+    async with stack.client() as client:
+        await answers_again(client)
+        assert await found(client, "KEYWORD") == everything
+        assert await found(client, "SEMANTIC") == everything
+    output = (data.parent / "data.log").read_text()
+    assert "postgres" in output
+    assert "SIGKILL" in output
+    assert str(data / "logs") in output
+    assert await stack.stop() == 0
+    assert stack.living() == []
+
+    async with running_stack(data) as again, again.client() as client:
+        assert await found(client, "KEYWORD") == everything
+        assert await found(client, "SEMANTIC") == everything
