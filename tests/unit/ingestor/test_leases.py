@@ -1,6 +1,6 @@
 """Leases of a process, over a queue that fails at times."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from groundline_ingestor.domain.work import ItemClaim, LeasedItem
@@ -20,15 +20,31 @@ class FailingQueue:
             raise UnavailableError("DATABASE_UNAVAILABLE", "down")
         return [ITEM]
 
+    async def expire(self, maximum_attempts: int) -> int:
+        return 1
 
-async def test_documents_that_were_leased_before_the_store_went_down_are_worked_on() -> None:
-    queue: Any = FailingQueue()
-    leases = Leases(
+    async def has_suspects(self, model: str) -> bool:
+        return True
+
+
+def leases_on(queue: Any, on_free: Callable[[], None]) -> Leases:
+    return Leases(
         queue,
         model="model",
         lease_seconds=1,
         maximum_attempts=1,
         shares=Shares(prepared=1, ready_chunks=1, held=1, searches=1),
-        on_free=lambda: None,
+        on_free=on_free,
     )
-    assert await leases.lease(2) == [ITEM]
+
+
+async def test_documents_that_were_leased_before_the_store_went_down_are_worked_on() -> None:
+    assert await leases_on(FailingQueue(), lambda: None).lease(2) == [ITEM]
+
+
+async def test_work_is_looked_for_once_as_soon_as_a_lost_worker_has_left_some() -> None:
+    woken: list[int] = []
+    leases = leases_on(FailingQueue(), lambda: woken.append(1))
+    await leases.expire()
+    await leases.expire()
+    assert woken == [1]

@@ -281,7 +281,10 @@ class Leases:
     async def expire(self) -> None:
         """Take items from lost workers, and check whether suspects wait. Raises UnavailableError."""
         await self._queue.expire(self._maximum_attempts)
-        self._suspects_wait = await self._queue.has_suspects(self._model)
+        known, self._suspects_wait = self._suspects_wait, await self._queue.has_suspects(self._model)
+        if self._suspects_wait and not known:
+            # Whoever was woken when they were taken from the lost worker has not seen them as suspects.
+            self._on_free()
 
     async def release(self) -> None:
         """Give back the leases, if the store answers soon."""
