@@ -1,4 +1,4 @@
-"""Install packages into the environment that runs this, by uv: `tools/install.py` with its arguments.
+"""Install packages by uv: `tools/install.py` with its arguments, `--python` where it is another environment.
 
 uv takes a tenth of pip's time. It does not read pip's configuration, which says where this machine's packages
 come from; this hands it on.
@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -50,18 +51,31 @@ def bootstrap() -> None:
         subprocess.run(command, check=True)
 
 
-def main() -> int:
-    if not UV.exists():
-        bootstrap()
+@cache
+def environment() -> Mapping[str, str]:
+    """Return the variables that uv runs with."""
     shown = subprocess.run(
         [sys.executable, "-m", "pip", "config", "list"], check=True, capture_output=True, text=True
     )
     # The hashes decide what is taken, whichever index has it.
-    own = {"UV_INDEX_STRATEGY": "unsafe-best-match", **variables(shown.stdout)}
-    command = [str(UV), "pip", "install", "--python", sys.executable, *sys.argv[1:]]
+    return {"UV_INDEX_STRATEGY": "unsafe-best-match", **variables(shown.stdout), **os.environ}
+
+
+def install(python: Path | str, *arguments: Path | str) -> int:
+    """Install into the environment of that interpreter; return uv's exit code."""
+    command = [UV, "pip", "install", "--python", python, *arguments]
     # On a terminal it shows how far it is; a log needs no list of packages.
     command += [] if sys.stderr.isatty() else ["--quiet"]
-    return subprocess.run(command, check=False, env={**own, **os.environ}).returncode
+    return subprocess.run(command, check=False, env=environment()).returncode
+
+
+def main() -> int:
+    if not UV.exists():
+        bootstrap()
+    chosen, arguments = sys.argv[1:3], sys.argv[3:]
+    if chosen[:1] != ["--python"]:
+        chosen, arguments = ["", sys.executable], sys.argv[1:]
+    return install(chosen[1], *arguments)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Final
+from unittest.mock import patch
 
 import yaml
 from kubernetes_validate import utils as kubernetes_validate
@@ -136,17 +137,19 @@ def supported_versions() -> tuple[str, str]:
 
 def schema_problems(documents: Iterable[Node]) -> Iterator[str]:
     """Return the refusals of the strict schemas of the supported versions."""
-    for document in documents:
-        name = f"{document['kind']} {document['metadata']['name']}"
-        if document["apiVersion"].partition("/")[0] in CUSTOM_GROUPS:
-            continue
-        for version in supported_versions():
-            try:
-                kubernetes_validate.validate(document, version, strict=True)
-            except kubernetes_validate.ValidationError as error:
-                yield f"{name}: Kubernetes {version}: {error.message}"
-            except kubernetes_validate.SchemaNotFoundError as error:
-                yield f"{name}: {error.message}"
+    # For each object it would read all definitions of a version anew.
+    with patch.object(kubernetes_validate, "schema_contents", cache(kubernetes_validate.schema_contents)):
+        for document in documents:
+            name = f"{document['kind']} {document['metadata']['name']}"
+            if document["apiVersion"].partition("/")[0] in CUSTOM_GROUPS:
+                continue
+            for version in supported_versions():
+                try:
+                    kubernetes_validate.validate(document, version, strict=True)
+                except kubernetes_validate.ValidationError as error:
+                    yield f"{name}: Kubernetes {version}: {error.message}"
+                except kubernetes_validate.SchemaNotFoundError as error:
+                    yield f"{name}: {error.message}"
 
 
 def rendered(k8s: Path) -> tuple[dict[str, Manifests], list[str]]:

@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from groundline_tests.installed import install
+from groundline_tests.installed import install_wheels
 
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = sorted(path.parent for path in ROOT.glob("*/**/pyproject.toml") if ".venv" not in path.parts)
@@ -52,7 +52,7 @@ def clean(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("clean") / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     python = folder / "bin/python"
-    install(python, *sorted(dist.glob("*.whl")))
+    install_wheels(python, *sorted(dist.glob("*.whl")))
     (site_packages(python) / "third_party.pth").write_text(sysconfig.get_path("purelib"))
     return python
 

@@ -16,29 +16,23 @@ import grpc
 import project
 from groundline_embedding import EmbeddingSettings, prepare_model
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from service_requirements import ROOT, closure_of, directory, hashed, needs, pins
+from install import UV, install
+from service_requirements import ROOT, directory, hashed, needs
 
 PROGRAMS: Final = tuple(name for name in project.SERVICES if name != "gateway")
 SERVICES: Final = tuple(name for name in PROGRAMS if name != "bridge")
 """Services that speak gRPC."""
 START_SECONDS: Final = 120
-UV: Final = Path(sys.executable).with_name("uv")
 
 
-def pip(*arguments: str | Path) -> None:
-    """Run the workspace's pip."""
-    _run(sys.executable, "-m", "pip", "--quiet", *arguments)
-
-
-def install(python: Path, *arguments: str | Path) -> None:
-    """Install wheels without their dependencies and without an index in another environment, by uv: it takes
-    a second where pip takes ten."""
-    _run(UV, "pip", "install", "--quiet", "--python", python, "--no-index", "--no-deps", *arguments)
-
-
-def _run(*command: str | Path) -> None:
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+def _run(*command: str | Path, folder: Path | None = None) -> None:
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def install_wheels(python: Path, *wheels: Path) -> None:
+    """Install wheels without their dependencies and without an index in another environment."""
+    assert install(python, "--no-index", "--no-deps", *wheels) == 0
 
 
 class Installation:
@@ -48,8 +42,8 @@ class Installation:
         self._folder = folder
         self._wheels = folder / "wheels"
         self._threads = ThreadPoolExecutor(2)
-        for step in [self._threads.submit(self._build_wheels), self._threads.submit(self._fetch_wheels)]:
-            step.result()
+        packages = {path for service in PROGRAMS for path in needs(directory(service))[0]}
+        list(self._threads.map(self._build_wheel, packages))
         self._made: dict[str, Future[Path]] = {
             service: self._threads.submit(self._install, service) for service in PROGRAMS
         }
@@ -61,17 +55,8 @@ class Installation:
     def close(self) -> None:
         self._threads.shutdown(cancel_futures=True)
 
-    def _build_wheels(self) -> None:
-        packages = {path for service in PROGRAMS for path in needs(directory(service))[0]}
-        pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", self._wheels, *sorted(packages))
-
-    def _fetch_wheels(self) -> None:
-        """Fetch the wheels of all services, once."""
-        everything = self._folder / "everything.txt"
-        pinned = pins()
-        names = {name for service in PROGRAMS for name in closure_of(service)}
-        everything.write_text("\n".join(pinned[name] for name in sorted(names)))
-        pip("download", "--no-deps", "--require-hashes", "--dest", self._wheels, "-r", everything)
+    def _build_wheel(self, package: Path) -> None:
+        _run(*(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", self._wheels), folder=package)
 
     def _install(self, service: str) -> Path:
         folder = self._folder / service
@@ -79,11 +64,12 @@ class Installation:
         python = folder / "bin" / "python"
         requirements = self._folder / f"{service}.txt"
         requirements.write_text(hashed(service))
-        install(python, "--find-links", self._wheels, "--require-hashes", "-r", requirements)
+        # Of uv's cache, which `make setup` has filled with most of it.
+        assert install(python, "--require-hashes", "--no-deps", "-r", requirements) == 0
         own = [
             next(self._wheels.glob(f"groundline_{one.name}-*.whl")) for one in needs(directory(service))[0]
         ]
-        install(python, *own)
+        install_wheels(python, *own)
         # The closure is complete: no installed package misses a dependency.
         _run(UV, "pip", "check", "--quiet", "--python", python)
         return python

@@ -275,7 +275,11 @@ def test_the_edges_are_read_from_the_settings() -> None:
 
 @cache
 def components() -> dict[str, Manifests]:
-    return tool.components(tool.rendered(tool.DEPLOY / "k8s")[0])
+    targets = tool.kustomizations(tool.DEPLOY / "k8s")
+    return {
+        name: Manifests(name, tuple(tool.render(*targets[f"components/{name}"])))
+        for name in sorted(set(OUTSIDE.values()))
+    }
 
 
 def test_whatever_a_setting_may_connect_to_outside_is_opened_by_a_component() -> None:
