@@ -30,20 +30,19 @@ STRICT = (
 namespaces = pytest.mark.parametrize("namespace", OVERLAYS.values())
 
 
-@pytest.mark.parametrize("target", tool.kustomizations(K8S))
-async def test_strict_validation_takes_it_without_a_warning(target: str, cluster: Cluster) -> None:
+async def test_strict_validation_takes_every_object_of_every_target_without_a_warning(
+    cluster: Cluster,
+) -> None:
     """In a namespace that is empty, so that nothing is merged with what is there."""
-    namespace = EMPTY["dev" if target.removeprefix("overlays/").startswith("dev") else "production"]
-    for directories in tool.kustomizations(K8S)[target]:
-        documents = await asyncio.to_thread(tool.render, directories)
-        for document in documents:
-            if "namespace" in document["metadata"]:
-                document["metadata"]["namespace"] = namespace
-        ended = await cluster.kubectl(
-            "apply", *STRICT, "--filename", "-", stdin=yaml.safe_dump_all(documents)
-        )
-        assert (ended.code, ended.err) == (0, "")
-        assert ended.out.count("serverside-applied (server dry run)") == len(documents)
+    targets, problems = await asyncio.to_thread(tool.rendered, K8S)
+    assert problems == []
+    documents = tool.distinct(targets)
+    for document in documents:
+        if namespace := document["metadata"].get("namespace"):
+            document["metadata"]["namespace"] = EMPTY["dev" if namespace == OVERLAYS["dev"] else "production"]
+    ended = await cluster.kubectl("apply", *STRICT, "--filename", "-", stdin=yaml.safe_dump_all(documents))
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.count("serverside-applied (server dry run)") == len(documents)
 
 
 async def test_an_unknown_field_is_refused(applied: Cluster) -> None:
