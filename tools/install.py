@@ -1,4 +1,4 @@
-"""Install packages by uv: `tools/install.py` with its arguments, `--python` where it is another environment.
+"""Install packages into the environment that runs this, by uv: `tools/install.py` with its arguments.
 
 uv takes a tenth of pip's time. It does not read pip's configuration, which says where this machine's packages
 come from; this hands it on.
@@ -37,9 +37,12 @@ def variables(configuration: str) -> Mapping[str, str]:
     for line in configuration.splitlines():
         name, _, value = line.partition("=")
         if variable := VARIABLES.get(name.rpartition(".")[2]):
-            separator = "," if variable == "UV_FIND_LINKS" else " "
-            found[variable] = separator.join(ast.literal_eval(value).split())
-    return found
+            named = ast.literal_eval(value).split()
+            if variable == "UV_FIND_LINKS":
+                # pip passes over a folder that is not there, as in a container; uv fails.
+                named = [",".join(one for one in named if "://" in one or Path(one).exists())]
+            found[variable] = " ".join(named)
+    return {name: value for name, value in found.items() if value}
 
 
 def bootstrap() -> None:
@@ -72,10 +75,7 @@ def install(python: Path | str, *arguments: Path | str) -> int:
 def main() -> int:
     if not UV.exists():
         bootstrap()
-    chosen, arguments = sys.argv[1:3], sys.argv[3:]
-    if chosen[:1] != ["--python"]:
-        chosen, arguments = ["", sys.executable], sys.argv[1:]
-    return install(chosen[1], *arguments)
+    return install(sys.executable, *sys.argv[1:])
 
 
 if __name__ == "__main__":
