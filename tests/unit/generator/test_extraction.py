@@ -277,3 +277,32 @@ def test_a_comparative_that_compares_nothing_asks_for_no_figure() -> None:
     assert quotes("Who approves longer trips?", [passage]) == [
         "Longer trips are approved by the head of department."
     ]
+
+
+def test_one_passage_alone_is_enough_though_most_of_its_sentences_speak_of_what_the_question_does() -> None:
+    passage = numbered(
+        1, "The mill burned down in 1711. The mill was built anew. Nobody knows who set the mill on fire."
+    )
+    assert "The mill burned down in 1711." in answers("When did the mill burn?", [passage]).extracts[0].text
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "quoted"),
+    [
+        (
+            "What did the young bishop found in Kiel?",
+            "The cathedral is large. Bishop Horn came in 1702. He founded a school in Kiel. Nobody came.",
+            ["Bishop Horn came in 1702.", "He founded a school in Kiel."],
+        ),
+        (
+            "When did the chapel of the northern harbour open?",
+            "Ships land. The chapel of the northern harbour opened late. Its first mass was read in 1820.",
+            ["The chapel of the northern harbour opened late.", "Its first mass was read in 1820."],
+        ),
+    ],
+    ids=["what it refers to", "the kind of answer that it lacks"],
+)
+def test_the_best_sentence_is_quoted_with_the_neighbour_that_it_needs(
+    query: str, text: str, quoted: list[str]
+) -> None:
+    assert quotes(query, [numbered(1, text)]) == quoted

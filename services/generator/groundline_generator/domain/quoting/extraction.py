@@ -38,6 +38,9 @@ _TYPING_ERROR: Final = 0.8
 _FURTHER_SHARE: Final = 0.7
 """Minimum score of a further sentence, as a share of the best."""
 
+_SAYS_LITTLE: Final = 0.7
+"""Weighted share of the question's terms in the best sentence below which a neighbour is quoted, too."""
+
 _DUPLICATE_OVERLAP: Final = 0.7
 """Jaccard overlap of terms from which a sentence repeats a quoted one."""
 
@@ -227,7 +230,36 @@ def _choose(ranked: Sequence[Candidate], max_sentences: int) -> list[Candidate]:
             continue
         if all(_overlap(candidate, other) < _DUPLICATE_OVERLAP for other in chosen):
             chosen.append(candidate)
-    return chosen
+    return [*chosen, *_beside(ranked, chosen)][:max_sentences] if chosen else chosen
+
+
+def _beside(ranked: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[Candidate]:
+    """Return the neighbours that the best sentence needs, in the order of need: what it refers to, the kind
+    of answer that it lacks, what speaks on of it, and the better one if it says little of what was asked."""
+    best = chosen[0]
+    around = {
+        each.position - best.position: each
+        for each in ranked
+        if each.passage == best.passage
+        and abs(each.position - best.position) == 1
+        and each.sentence.segment.kind is best.sentence.segment.kind is Kind.SENTENCE
+        and each.sentence.segment.heading == best.sentence.segment.heading
+    }
+    before, after = around.get(-1), around.get(1)
+    needed: list[Candidate] = []
+    if before and best.refers_back:
+        needed.append(before)
+    if not any(each.is_of_kind for each in chosen):
+        needed.extend(each for each in around.values() if each.is_of_kind)
+    if after and after.refers_back:
+        needed.append(after)
+    if around and best.own_share < _SAYS_LITTLE:
+        needed.append(max(around.values(), key=lambda each: each.score))
+    quoted = {(each.passage, each.position) for each in chosen}
+    positions = dict.fromkeys(each.position - best.position for each in needed)
+    return [
+        around[position] for position in positions if (best.passage, best.position + position) not in quoted
+    ]
 
 
 def _overlap(first: Candidate, second: Candidate) -> float:

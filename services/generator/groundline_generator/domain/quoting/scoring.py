@@ -39,6 +39,10 @@ _IN_PASSAGE: Final = 0.4
 _K1: Final = 1.2
 _B: Final = 0.4
 
+_MIN_SENTENCES: Final = 20
+"""Minimum number of sentences that terms are weighted by, some four passages: of the few sentences of one
+passage most hold what the question is about, which would then weigh nothing."""
+
 _KIND_OF_ANSWER_BONUS: Final = 1.2
 _RANK_PRIOR: Final = 0.25
 _SIMILARITY_PRIOR: Final = 0.5
@@ -50,7 +54,7 @@ _GERMAN_NOUN_WEIGHT: Final = 1.5
 """Weight of German nouns, which have a capital and name what a question is about; verbs and adjectives are
 rephrased more often."""
 
-_FRAGMENT: Final = 0.7
+_FRAGMENT: Final = 0.5
 """Factor for table rows and fragments where steps are asked for."""
 
 _FRAGMENT_WORDS: Final = 4
@@ -71,7 +75,9 @@ _REFERS_BACK: Final = re.compile(
 @dataclass(slots=True)
 class Candidate:
     """A sentence of a passage. `hits` counts the question's terms in it, `size` all of its terms; `heading`
-    holds the terms of the headings, title and context above it, `in_heading` those of the question."""
+    holds the terms of the headings, title and context above it, `in_heading` those of the question.
+    `own_share` is the weighted share of the question's terms in it, `is_of_kind` tells whether it holds a
+    number, date or name where one is asked for."""
 
     passage: int
     position: int
@@ -83,6 +89,13 @@ class Candidate:
     in_heading: frozenset[str]
     score: float = 0.0
     relevance: float = 0.0
+    own_share: float = 0.0
+    is_of_kind: bool = False
+
+    @property
+    def refers_back(self) -> bool:
+        """Whether it is about what the sentence before it names."""
+        return _REFERS_BACK.match(self.sentence.text) is not None
 
     @property
     def is_about(self) -> frozenset[str]:
@@ -241,7 +254,7 @@ def _accept(
 def _weighted(question: Question, candidates: Sequence[Candidate]) -> _Weighted:
     """Return the question's terms with their inverse sentence frequency; one that no sentence holds weighs
     most, unless it only tells a degree."""
-    count = len(candidates)
+    count = max(len(candidates), _MIN_SENTENCES)
     frequencies = Counter(chain.from_iterable(candidate.hits for candidate in candidates))
     weights = {
         term: math.log(1 + (count - frequencies[term] + 0.5) / (frequencies[term] + 0.5))
@@ -297,12 +310,14 @@ def _score(
                     asked, member, previous, following, in_passage, average
                 )
             score, covered = far_off[member.in_heading]
-        if score and asked.asked_for and _new_match(asked.asked_for, member, asked.weights):
+        if asked.asked_for and _new_match(asked.asked_for, member, asked.weights):
+            member.is_of_kind = True
             score *= _KIND_OF_ANSWER_BONUS
         if asked.asks_for_steps:
             score *= _as_step(member.sentence)
         member.score = score * prior
         member.relevance = covered / asked.total
+        member.own_share = sum(asked.weights.get(term, 0.0) for term in member.hits) / asked.total
         if known:
             member.relevance += _SIMILARITY_SHARE * (similarity - member.relevance)
 
@@ -326,7 +341,7 @@ def _credited(
 ) -> tuple[float, float]:
     """Return the score of a sentence and the weight of the question's terms that count: those that it holds,
     and in part those of the sentences beside it, its headings and its passage."""
-    refers_back = bool(previous) and _REFERS_BACK.match(member.sentence.text) is not None
+    refers_back = bool(previous) and member.refers_back
     length = 1 - _B + _B * member.size / average
     score = covered = 0.0
     for term, weight in asked.weights.items():
