@@ -67,6 +67,14 @@ def test_a_question_about_the_subject_is_answered_a_typing_error_aside(query: st
     assert [extract.number for extract in answers(query, [TORQUE, PORTS]).extracts][:1] == [3]
 
 
+def test_an_answer_is_the_likelier_the_less_another_passage_says_of_it_copies_aside() -> None:
+    alone, copied, rivalled = (
+        answers("How long are backups kept?", [BACKUP, numbered(3, text)]).likelihood
+        for text in ("It rains.", BACKUP.text, "Backups of laptops are kept for 7 days.")
+    )
+    assert rivalled < copied <= alone < 1
+
+
 def test_headings_alone_are_not_an_answer() -> None:
     assert answers("backup retention", [numbered(1, "# Backup retention")]).extracts == ()
 

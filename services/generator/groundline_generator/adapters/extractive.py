@@ -48,7 +48,9 @@ class ExtractiveModel:
         for previous, piece in zip((None, *quoted), quoted, strict=False):
             yield _separator(previous, piece) + _quoted(piece)
         yield ModelFinished(
-            chat_pb2.FINISH_REASON_STOP if complete else chat_pb2.FINISH_REASON_MAX_TOKENS, issues=issues
+            chat_pb2.FINISH_REASON_STOP if complete else chat_pb2.FINISH_REASON_MAX_TOKENS,
+            issues=issues,
+            likelihood=extraction.likelihood,
         )
 
     async def _extract(self, request: pb.GenerateRequest, served: Sequence[pb.NumberedPassage]) -> Extraction:

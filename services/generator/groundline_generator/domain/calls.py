@@ -36,7 +36,8 @@ class ModelCall:
 class ModelFinished:
     """End of a model's stream, with the issues of its answer that the model itself knows.
 
-    `model` is the name that the provider reports, if it does; `prompt_version` names the template used.
+    `model` is the name that the provider reports, if it does; `prompt_version` names the template used;
+    `likelihood` is the probability (0 to 1) that the answer is right, if the model knows it.
     """
 
     finish_reason: chat_pb2.FinishReason.ValueType
@@ -44,6 +45,7 @@ class ModelFinished:
     issues: Sequence[chat_pb2.ValidationIssue] = ()
     model: str = ""
     prompt_version: str = ""
+    likelihood: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

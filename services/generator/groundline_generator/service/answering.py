@@ -121,7 +121,7 @@ class AnswerService:
             cited = CitedAnswer(answer, served)
             return (
                 () if refused else cited.citations(),
-                validate(request.query, cited, finished.finish_reason, issues, verdicts),
+                validate(request.query, cited, finished.finish_reason, issues, verdicts, finished.likelihood),
             )
 
         citations, validation = await computed(checked, tuple(served.values()))

@@ -29,13 +29,15 @@ def validate(
     finish_reason: chat_pb2.FinishReason.ValueType,
     noticed: Sequence[chat_pb2.ValidationIssue] = (),
     verdicts: Sequence[bool] | None = None,
+    likelihood: float | None = None,
 ) -> chat_pb2.Validation:
     """Check a finished answer against its passages: by the terms they share, and by rules for numbers, names
     and negation.
 
     `verdicts`, one for each of the answer's claims, replace that comparison if a judge has given them. An
     answer is grounded when every claim is cited and supported; its confidence is the product of the shares of
-    cited and supported claims and the relevance to the question.
+    cited and supported claims and the `likelihood` that it is right; if that is not known, the relevance to
+    the question.
     """
     issues = list(noticed)
     if finish_reason == chat_pb2.FINISH_REASON_NO_ANSWER:
@@ -73,7 +75,7 @@ def validate(
     cited_share, supported_share = cited / len(claims), supported / len(claims)
     return chat_pb2.Validation(
         grounded=supported == len(claims),
-        confidence=cited_share * supported_share * relevance,
+        confidence=cited_share * supported_share * (relevance if likelihood is None else likelihood),
         cited_share=cited_share,
         supported_share=supported_share,
         query_relevance=relevance,

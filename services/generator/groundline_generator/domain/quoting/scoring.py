@@ -76,8 +76,8 @@ _REFERS_BACK: Final = re.compile(
 class Candidate:
     """A sentence of a passage. `hits` counts the question's terms in it, `size` all of its terms; `heading`
     holds the terms of the headings, title and context above it, `in_heading` those of the question.
-    `own_share` is the weighted share of the question's terms in it, `is_of_kind` tells whether it holds a
-    number, date or name where one is asked for."""
+    `own_share` is the weighted share of the question's terms in it and above it, `is_of_kind` tells whether
+    it holds a number, date or name where one is asked for."""
 
     passage: int
     position: int
@@ -317,7 +317,7 @@ def _score(
             score *= _as_step(member.sentence)
         member.score = score * prior
         member.relevance = covered / asked.total
-        member.own_share = sum(asked.weights.get(term, 0.0) for term in member.hits) / asked.total
+        member.own_share = sum(asked.weights.get(term, 0.0) for term in member.is_about) / asked.total
         if known:
             member.relevance += _SIMILARITY_SHARE * (similarity - member.relevance)
 
