@@ -42,6 +42,8 @@ _FILE_TITLE: Final = re.compile(
 _BOLD: Final = re.compile(r"bold|black|heavy|demi", re.IGNORECASE)
 _MONO: Final = re.compile(r"mono|courier|consol|typewriter|code|cmtt|menlo", re.IGNORECASE)
 _FIXED_PITCH: Final = 1
+_SUBSTITUTED: Final = 1 << 19
+"""pdfium's flag of a font that the file does not hold; its weight is then guessed: Times-Roman is 695."""
 
 
 def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
@@ -268,7 +270,7 @@ def _style(handle: Any, index: int, known: dict[int, tuple[bool, bool, bool]]) -
         angle = pdfium.FPDFText_GetCharAngle(handle, index) % 1.5707963
         is_mono = bool(flags.value & _FIXED_PITCH) or _MONO.search(name) is not None
         known[key] = (
-            weight >= 600 or _BOLD.search(name) is not None,
+            (weight >= 600 and not flags.value & _SUBSTITUTED) or _BOLD.search(name) is not None,
             is_mono,
             0.05 < angle < 1.52,
         )
