@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from groundline_training.examples import Example, encode, save, tokenizer, write_lines
+from groundline_training.examples import Example, write_lines
 from groundline_training.texts import change_subject, falsify, nearest, sentence_spans, window, words
 
 type Row = Mapping[str, Any]
@@ -262,12 +262,9 @@ def write_questions(folder: Path, name: str, output: Path) -> None:
 
 
 def main() -> None:
-    """Write train.npz, validation.jsonl and the folder questions."""
+    """Write train.jsonl, validation.jsonl and the folder questions."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder of the public sets (*.jsonl.gz)")
-    parser.add_argument(
-        "--model", type=Path, required=True, help="folder of MiniLM: tokenizer.json, model.safetensors"
-    )
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
@@ -277,9 +274,8 @@ def main() -> None:
     held = [example for example in made if example.held_out]
     trained = [example for example in made if not example.held_out]
     write_lines(held, options.output / "validation.jsonl")
-    encoded = encode(trained, tokenizer(options.model))
-    save(encoded, options.output / "train.npz")
-    print(f"{len(trained)} examples of {encoded.lengths().mean():.0f} tokens, {len(held)} held out")
+    write_lines(trained, options.output / "train.jsonl")
+    print(f"{len(trained)} examples, {len(held)} held out")
     counts = Counter(example.source for example in trained)
     print("".join(f"  {source:40} {count}\n" for source, count in sorted(counts.items())), end="")
 

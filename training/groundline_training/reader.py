@@ -1,6 +1,5 @@
 """An exported reader, run with onnxruntime: windows over long passages, many pairs at once."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from groundline_training.examples import special, tokenizer
+from groundline_training.examples import Pair, encode, tokenizer
 from groundline_training.texts import sentence_spans
 
 __all__ = ["Reader", "Reading", "windows"]
@@ -58,52 +57,40 @@ class Reader:
             folder / "model.onnx", options, providers=["CPUExecutionProvider"]
         )
         self._tokenizer = tokenizer(folder)
-        labels = json.loads((folder / "labels.json").read_text(encoding="utf-8"))
-        self._limits = labels["max_tokens"], labels["max_question_tokens"]
-        self._ends = special(self._tokenizer)
 
     def read(self, pairs: Sequence[tuple[str, str]]) -> list[Reading]:
         """Read pairs of a question or claim and a passage; what is longer than the model takes is cut."""
-        texts = self._tokenizer.encode_batch([text for text, _ in pairs], add_special_tokens=False)
-        passages = self._tokenizer.encode_batch([passage for _, passage in pairs], add_special_tokens=False)
-        opening, closing = self._ends
-        heads = [[opening, *text.ids[: self._limits[1]], closing] for text in texts]
-        rows = [
-            ([*head, *passage.ids[: self._limits[0] - len(head) - 1], closing], len(head))
-            for head, passage in zip(heads, passages, strict=True)
-        ]
-        order = sorted(range(len(rows)), key=lambda row: len(rows[row][0]))
+        rows = encode(pairs, self._tokenizer)
+        order = sorted(range(len(rows)), key=lambda row: len(rows[row].ids))
         found: dict[int, Reading] = {}
         while order:
-            length = len(rows[order[0]][0])
+            length = len(rows[order[0]].ids)
             count = max(1, BATCH_TOKENS // (length + 16))
             chosen, order = order[:count], order[count:]
             outputs = self._run([rows[row] for row in chosen])
-            for place, row in enumerate(chosen):
-                answerable, start, end, claim = (output[place] for output in outputs)
-                offsets = passages[row].offsets
-                first, last = _best(start, end)
-                spans = offsets[first - rows[row][1]][0], offsets[last - rows[row][1]][1]
+            for number, row in enumerate(chosen):
+                answerable, start, end, claim = (output[number] for output in outputs)
+                first, last = (token - rows[row].split for token in _best(start, end))
+                place = rows[row].offsets[first][0], rows[row].offsets[last][1]
                 chances = np.exp(claim - claim.max())
                 supports, refutes, unrelated = (float(value) for value in chances / chances.sum())
                 found[row] = Reading(
-                    float(answerable), pairs[row][1][slice(*spans)], (supports, refutes, unrelated)
+                    float(answerable), pairs[row][1][slice(*place)], (supports, refutes, unrelated)
                 )
         return [found[row] for row in range(len(rows))]
 
     def run_length(self, pair: tuple[str, str], tokens: int, count: int) -> None:
         """Read one pair `count` times at once, cut to `tokens` tokens; for timing."""
-        text, passage = self._tokenizer.encode_batch(list(pair), add_special_tokens=False)
-        head = [self._ends[0], *text.ids, self._ends[1]]
-        self._run([([*head, *passage.ids][:tokens], len(head))] * count)
+        (one,) = encode([pair], self._tokenizer)
+        self._run([Pair(one.ids[:tokens], one.split, [])] * count)
 
-    def _run(self, rows: Sequence[tuple[list[int], int]]) -> list[NDArray[np.float32]]:
-        length = max(len(ids) for ids, _ in rows)
+    def _run(self, rows: Sequence[Pair]) -> list[NDArray[np.float32]]:
+        length = max(len(row.ids) for row in rows)
         inputs = np.zeros((3, len(rows), length), np.int64)
-        for place, (ids, split) in enumerate(rows):
-            inputs[0, place, : len(ids)] = ids
-            inputs[1, place, : len(ids)] = 1
-            inputs[2, place, split : len(ids)] = 1
+        for place, row in enumerate(rows):
+            inputs[0, place, : len(row.ids)] = row.ids
+            inputs[1, place, : len(row.ids)] = 1
+            inputs[2, place, row.split : len(row.ids)] = 1
         names = ("input_ids", "attention_mask", "token_type_ids")
         feed = dict(zip(names, inputs, strict=True))
         return list(self._session.run(["answerable", "start", "end", "claim"], feed))

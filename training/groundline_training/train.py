@@ -8,7 +8,8 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,36 +17,78 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from tokenizers import Tokenizer
 
-from groundline_training.examples import BUCKETS, Encoded, load
+from groundline_training.examples import LABELS, MAXIMUM_TOKENS, Example, encode, read_lines, tokenizer
 from groundline_training.model import Arrays, initial, loss
 
 __all__ = ["batches", "read_checkpoint", "to_batch"]
 
+BUCKETS: Final = (64, 96, 128, 160, MAXIMUM_TOKENS)
+"""Lengths in tokens to which batches are padded; each is compiled once."""
 AVERAGE: Final = 0.998
 """Momentum of the running average of the weights, which is exported; it is less in the first steps, so that
 nothing of the initial weights stays."""
 
 
-def to_batch(examples: Encoded, chosen: list[int], length: int, count: int) -> Arrays:
-    """Return `count` examples padded to `length` tokens; what is missing repeats others, with no weight."""
-    rows = (chosen * count)[:count]
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An example in tokens; -1 stands for a target that it does not have."""
+
+    ids: list[int]
+    split: int
+    """Place of the passage's first token; `start` and `end` are the answer's first and last one."""
+    answerable: int
+    start: int
+    end: int
+    label: int
+    weight: float
+
+
+def rows(examples: Sequence[Example], using: Tokenizer) -> list[Row]:
+    """Return the examples in tokens; one whose answer was cut off has no target."""
+    found: list[Row] = []
+    pairs = encode([(example.text, example.passage) for example in examples], using)
+    for example, pair in zip(examples, pairs, strict=True):
+        answerable = -1 if example.answerable is None else int(example.answerable)
+        first, last = example.span or (0, 0)
+        inside = [
+            place + pair.split
+            for place, (start, end) in enumerate(pair.offsets)
+            if start < last and end > first
+        ] or [-1]
+        if example.span is not None and inside == [-1]:
+            answerable = -1
+        label = -1 if example.label is None else LABELS.index(example.label)
+        found.append(Row(pair.ids, pair.split, answerable, inside[0], inside[-1], label, example.weight))
+    return found
+
+
+def to_batch(chosen: Sequence[Row], length: int, count: int) -> Arrays:
+    """Return `count` rows padded to `length` tokens: the chosen, repeated with no weight to fill them."""
+    filled = [chosen[place % len(chosen)] for place in range(count)]
+    real = np.arange(count) < len(chosen)
     ids = np.zeros((count, length), np.int32)
-    lengths = np.minimum(examples.lengths()[rows], length).astype(np.int32)
-    for place, row in enumerate(rows):
-        start = examples.offsets[row]
-        ids[place, : lengths[place]] = examples.ids[start : start + lengths[place]]
-    real = (np.arange(count) < len(chosen)).astype(np.float32)
-    batch = {name: getattr(examples, name)[rows] for name in ("split", "answerable", "start", "end", "label")}
-    for name in ("answerable", "start", "label"):
-        batch[name] = np.where(real == 1, batch[name], -1)
-    return {**batch, "ids": ids, "length": lengths, "weight": examples.weight[rows] * real, "real": real}
+    for place, row in enumerate(filled):
+        ids[place, : len(row.ids)] = row.ids
+    batch = {
+        name: np.where(real, [getattr(row, name) for row in filled], -1).astype(np.int32)
+        for name in ("answerable", "start", "end", "label")
+    }
+    return {
+        **batch,
+        "ids": ids,
+        "length": np.array([len(row.ids) for row in filled], np.int32),
+        "split": np.array([row.split for row in filled], np.int32),
+        "weight": np.array([row.weight for row in filled], np.float32) * real,
+        "real": real.astype(np.float32),
+    }
 
 
-def batches(examples: Encoded, tokens: int, seed: int) -> Iterator[Arrays]:
-    """Yield all examples once, in a random order, in batches of one length and some `tokens` tokens."""
+def batches(members: Sequence[Row], tokens: int, seed: int) -> Iterator[Arrays]:
+    """Yield all rows once, in a random order, in batches of one length and some `tokens` tokens."""
     rng = np.random.default_rng(seed)
-    lengths = np.minimum(examples.lengths(), BUCKETS[-1])
+    lengths = np.array([len(row.ids) for row in members])
     made: list[tuple[int, list[int]]] = []
     shortest = 0
     for bucket in BUCKETS:
@@ -55,7 +98,7 @@ def batches(examples: Encoded, tokens: int, seed: int) -> Iterator[Arrays]:
         shortest = bucket
     for place in rng.permutation(len(made)):
         bucket, chosen = made[place]
-        yield to_batch(examples, chosen, bucket, tokens // bucket)
+        yield to_batch([members[one] for one in chosen], bucket, tokens // bucket)
 
 
 def _optimizer(rate: float, warm_up: int, decay_from: int, decay_steps: int) -> optax.GradientTransformation:
@@ -141,8 +184,9 @@ def main() -> None:
     sums: dict[str, list[float]] = {}
     began, seen = time.monotonic(), 0.0
     while progress["step"] < options.steps and not stopped:
-        examples = load(options.data[progress["pass"] % len(options.data)])
-        for number, batch in enumerate(batches(examples, options.tokens, options.seed + progress["pass"])):
+        path = options.data[progress["pass"] % len(options.data)]
+        members = rows(read_lines(path), tokenizer(options.model))
+        for number, batch in enumerate(batches(members, options.tokens, options.seed + progress["pass"])):
             if number < progress["batch"]:
                 continue
             done = progress["step"]
