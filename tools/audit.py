@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from project import ROOT
 
-LISTS: Final = ("constraints.txt", "docs.txt", "frameworks.txt", "models.txt", "audit.txt")
+LISTS: Final = ("constraints.txt", "docs.txt", "frameworks.txt", "models.txt", "training.txt", "audit.txt")
 ENVIRONMENT: Final = Path(sys.prefix) / "audit"
 INSTALLED: Final = ENVIRONMENT / "bin/pip-audit"
 

@@ -11,7 +11,10 @@ import pytest
 from groundline_tests.installed import install_wheels
 
 ROOT = Path(__file__).resolve().parents[3]
-PACKAGES = sorted(path.parent for path in ROOT.glob("*/**/pyproject.toml") if ".venv" not in path.parts)
+# Templates are copied by others, and belong to no release of ours.
+PACKAGES = sorted(
+    path.parent for path in ROOT.glob("*/**/pyproject.toml") if not {".venv", "templates"} & set(path.parts)
+)
 
 # Imports every module of our own, but the programs' entry modules, which run, and those for other frameworks,
 # which are extras; and loads every command.

@@ -282,7 +282,9 @@ def test_every_package_has_a_readme_with_more_than_a_title(package: Path) -> Non
     assert len((package / "README.md").read_text().split()) > 40
 
 
-@pytest.mark.parametrize("name", ["constraints.txt", "docs.txt", "frameworks.txt", "models.txt"])
+@pytest.mark.parametrize(
+    "name", ["constraints.txt", "docs.txt", "frameworks.txt", "models.txt", "training.txt"]
+)
 def test_pins_are_hashed_and_name_no_host(name: str) -> None:
     text = (ROOT / "requirements" / name).read_text()
     pins = [block for block in text.replace("\\\n", " ").splitlines() if block.strip()]

@@ -13,7 +13,10 @@ from packaging.version import Version
 from project import ROOT, SERVICES
 from project import VERSION as RELEASED
 
-PACKAGES = sorted(path.parent for path in ROOT.glob("*/**/pyproject.toml") if ".venv" not in path.parts)
+# Templates are copied by others, and belong to no release of ours.
+PACKAGES = sorted(
+    path.parent for path in ROOT.glob("*/**/pyproject.toml") if not {".venv", "templates"} & set(path.parts)
+)
 STUBS = ROOT / "libs/contracts/groundline/v1"
 
 
