@@ -2,6 +2,6 @@
 
 from groundline_validation.addresses import page_address
 from groundline_validation.rules import rule
-from groundline_validation.walker import validate, violations_of
+from groundline_validation.walker import has_format, validate, violations_of
 
-__all__ = ["page_address", "rule", "validate", "violations_of"]
+__all__ = ["has_format", "page_address", "rule", "validate", "violations_of"]

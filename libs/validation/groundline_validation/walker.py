@@ -21,7 +21,7 @@ from groundline_runtime.errors import Violations
 
 from groundline_validation.rules import rules_of
 
-__all__ = ["validate", "violations_of"]
+__all__ = ["has_format", "validate", "violations_of"]
 
 MAX_NAMED_ENTRIES: Final = 100
 """Maximum number of entries of one list whose violations are named, however many are wrong."""
@@ -303,6 +303,14 @@ def _format_check(text_format: limits_pb2.TextFormat.ValueType) -> Check | None:
     return run
 
 
+def has_format(text: str, text_format: limits_pb2.TextFormat.ValueType) -> bool:
+    """Tell whether a text that is in no message yet has a format of the contract."""
+    are_right = _are_of_format(text_format)
+    assert are_right is not None, "its pattern decides alone"
+    return are_right((text,))
+
+
+@cache
 def _are_of_format(text_format: limits_pb2.TextFormat.ValueType) -> Callable[[Iterable[str]], bool] | None:
     """Return a test of whether all texts have a format; None if more than the format decides that."""
     if text_format in (limits_pb2.TEXT_FORMAT_UNSPECIFIED, limits_pb2.TEXT_FORMAT_FILTER):

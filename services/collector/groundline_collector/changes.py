@@ -2,14 +2,15 @@
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from groundline.v1 import collector_service_pb2 as pb
-from groundline.v1 import document_pb2, error_pb2, passage_pb2
+from groundline.v1 import document_pb2, error_pb2, limits_pb2, passage_pb2
+from groundline_contracts import limits_of
 from groundline_extraction.documents import IngestionError
+from groundline_validation import has_format
 
 __all__ = [
     "MAX_PRINCIPALS",
@@ -25,9 +26,8 @@ __all__ = [
     "unreadable",
 ]
 
-MAX_PRINCIPALS: Final = 1000
-"""Maximum principals of a document, as in DocumentInput.allowed_principals."""
-_PRINCIPAL: Final = re.compile(r"[^\s\x00-\x1f\x7f]{1,200}")
+MAX_PRINCIPALS: Final = limits_of(document_pb2.DocumentInput, "allowed_principals").max_items
+"""Maximum principals of a document."""
 MAX_URI_BYTES: Final = 2500
 """Maximum size of a uri, as in DocumentInput.uri."""
 _SHOWN_CHARACTERS: Final = 200
@@ -95,8 +95,8 @@ class Found:
 
 
 def is_principal(name: str) -> bool:
-    """Tell whether a name can be a principal's, as TEXT_FORMAT_PRINCIPAL of the contract says."""
-    return bool(_PRINCIPAL.fullmatch(name)) and name.isprintable()
+    """Tell whether a name can be a principal's."""
+    return has_format(name, limits_pb2.TEXT_FORMAT_PRINCIPAL)
 
 
 type Change = Found | pb.SourceChange

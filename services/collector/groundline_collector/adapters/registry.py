@@ -1,7 +1,6 @@
 """Registry of the kinds of sources. A kind is what an entry point leads to, loaded when a source of it is
 first created or read: of a module of `sources`, or of a plug-in's package."""
 
-import re
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import aclosing
 from functools import cache
@@ -11,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 from google.protobuf.json_format import MessageToDict
 from groundline.v1 import collector_service_pb2 as pb
-from groundline.v1 import source_pb2
+from groundline.v1 import limits_pb2, source_pb2
 from groundline_extraction.sandbox import Sandbox
 from groundline_runtime.errors import FieldViolation, InvalidArgumentError, UnimplementedError
+from groundline_validation import has_format
 from pydantic import ValidationError
 
 from groundline_collector.adapters.secrets import Secrets
@@ -38,8 +38,6 @@ GROUP: Final = "groundline.sources"
 """Group of the entry points of kinds."""
 SHIPPED: Final = ("confluence", "webdav")
 """Plug-ins that the collector brings itself."""
-SECRET_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-"""As TEXT_FORMAT_SECRET_NAME of the contract."""
 
 _log = structlog.get_logger(__name__)
 
@@ -118,7 +116,7 @@ def kind_of(source: source_pb2.DocumentSource) -> tuple[SourceKind, Any]:
             for one in error.errors(include_url=False, include_context=False, include_input=False)[:100]
         ) from None
     for setting, secret in _secret_settings(asked):
-        if not SECRET_NAME.fullmatch(secret):
+        if not has_format(secret, limits_pb2.TEXT_FORMAT_SECRET_NAME):
             violation = FieldViolation(_path(setting), "must be the name of a secret")
             raise InvalidArgumentError([violation])
     return kind, asked
