@@ -1,13 +1,14 @@
-"""Unexpected exceptions, as clients may hear of them."""
+"""Failures, as clients may hear of them."""
 
+import math
 import uuid
 
 import structlog
-from groundline_runtime.errors import InternalError
+from groundline_runtime.errors import GroundlineError, InternalError
 from groundline_runtime.serving.interceptors import INTERNAL_MESSAGE
 from opentelemetry import trace
 
-__all__ = ["unexpected"]
+__all__ = ["seconds_to_wait", "unexpected"]
 
 _log = structlog.get_logger(__name__)
 
@@ -18,3 +19,8 @@ def unexpected(event: str, **about: str) -> InternalError:
     trace.get_current_span().set_attribute("groundline.error_id", error_id)
     _log.exception(event, error_id=error_id, **about)
     return InternalError("INTERNAL", INTERNAL_MESSAGE, metadata={"error_id": error_id})
+
+
+def seconds_to_wait(error: GroundlineError) -> int | None:
+    """Return after how many whole seconds to try again, at least one; None if the error does not say."""
+    return None if (seconds := error.wait_seconds) is None else max(1, math.ceil(seconds))

@@ -2,7 +2,6 @@
 elsewhere."""
 
 import asyncio
-import math
 import socket
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -33,7 +32,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from groundline_bridge.adapters.failures import unexpected
+from groundline_bridge.adapters.failures import seconds_to_wait, unexpected
 from groundline_bridge.gateway import reached_at
 from groundline_bridge.openai.errors import body_of, status_of
 from groundline_bridge.settings import BridgeSettings
@@ -58,8 +57,8 @@ _log = structlog.get_logger(__name__)
 def error_response(error: GroundlineError) -> JSONResponse:
     """Return the error in the shape of the OpenAI API."""
     headers = {}
-    if (seconds := error.wait_seconds) is not None:
-        headers["retry-after"] = str(max(1, math.ceil(seconds)))
+    if (seconds := seconds_to_wait(error)) is not None:
+        headers["retry-after"] = str(seconds)
     return JSONResponse(body_of(error), status_code=status_of(error), headers=headers)
 
 

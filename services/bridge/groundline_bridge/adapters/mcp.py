@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import json
-import math
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from importlib.metadata import version
@@ -20,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from groundline_bridge.adapters.failures import unexpected
+from groundline_bridge.adapters.failures import seconds_to_wait, unexpected
 from groundline_bridge.checked import read_json, validated
 from groundline_bridge.domain.documents import address_of, parsed_address
 from groundline_bridge.tools import AgentTool, Tools
@@ -255,9 +254,9 @@ def _shown(error: GroundlineError) -> str:
     shown = f"{error.reason}: {error.message}"
     if error.error_id:
         shown += f" (error id {error.error_id})"
-    if (seconds := error.wait_seconds) is not None:
+    if (seconds := seconds_to_wait(error)) is not None:
         # A result of a tool has no header.
-        shown += f" (try again after {max(1, math.ceil(seconds))} s)"
+        shown += f" (try again after {seconds} s)"
     return shown
 
 
