@@ -5,11 +5,10 @@ import base64
 import copy
 import io
 import json
-import threading
 import zipfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ import docx
 import httpx
 import pypdf
 import pytest
+from groundline_tests.http_server import Answering, listening
 from groundline_tests.suite import Stack, ended_job
 
 
@@ -214,25 +214,14 @@ PAGES: Final = {
 
 @pytest.fixture
 def site() -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Answering, BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             body = PAGES.get(self.path)
             content = f"<html><body><article>{body}</article></body></html>".encode()
-            self.send_response(200 if body else 404)
-            self.send_header("Content-Type", "text/html")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            self.answer(200 if body else 404, content, "text/html")
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-        thread.join()
+    with listening(Handler) as url:
+        yield url
 
 
 async def test_the_command_crawls_a_site_that_is_then_found(

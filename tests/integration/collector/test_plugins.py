@@ -63,7 +63,7 @@ def refused_settings(kind: str, **settings: Any) -> set[str]:
         ("other", "names something other than a SourceKind"),
         ("gone", r"cannot be loaded \(ModuleNotFoundError\)"),
         ("twice", "2 packages have a kind 'twice'"),
-        # What was removed, too.
+        # A kind that was removed is not available either.
         ("s3", "no kind 's3' is installed; there are: "),
     ],
 )

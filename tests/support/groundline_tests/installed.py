@@ -64,7 +64,7 @@ class Installation:
         python = folder / "bin" / "python"
         requirements = self._folder / f"{service}.txt"
         requirements.write_text(hashed(service))
-        # Of uv's cache, which `make setup` has filled with most of it.
+        # Most of it is in uv's cache, which `make setup` has filled.
         assert install(python, "--require-hashes", "--no-deps", "-r", requirements) == 0
         own = [
             next(self._wheels.glob(f"groundline_{one.name}-*.whl")) for one in needs(directory(service))[0]

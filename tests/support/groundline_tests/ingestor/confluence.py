@@ -2,13 +2,14 @@
 
 import json
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
+
+from groundline_tests.http_server import Answering, listening
 
 __all__ = ["ConfluencePage", "serving_confluence"]
 
@@ -34,37 +35,28 @@ class ConfluencePage:
 def serving_confluence(pages: dict[str, ConfluencePage]) -> Iterator[str]:
     """Serve pages by id to whoever has the token; yield the URL."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Answering, BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             parts = urlsplit(self.path)
             query = {name: values[0] for name, values in parse_qs(parts.query).items()}
             if self.headers["Authorization"] != f"Bearer {TOKEN}":
-                self.answer(401, {"message": "Unauthorized"})
+                self.say(401, {"message": "Unauthorized"})
             elif parts.path == "/wiki/rest/api/content/search":
                 if 'space = "DOC"' not in query["cql"]:
-                    self.answer(400, {"message": "No space with this key"})
+                    self.say(400, {"message": "No space with this key"})
                 else:
-                    self.answer(200, _found(pages, query))
+                    self.say(200, _found(pages, query))
             elif (found := re.fullmatch(r"/wiki/rest/api/content/(\d+)", parts.path)) and found[1] in pages:
                 body = {"export_view": {"value": pages[found[1]].text, "representation": "export_view"}}
-                self.answer(200, {"id": found[1], "body": body})
+                self.say(200, {"id": found[1], "body": body})
             else:
-                self.answer(404, {"message": "No content"})
+                self.say(404, {"message": "No content"})
 
-        def answer(self, status: int, said: Any) -> None:
-            body = json.dumps(said).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+        def say(self, status: int, said: Any) -> None:
+            self.answer(status, json.dumps(said).encode())
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/wiki"
-        server.shutdown()
+    with listening(Handler) as url:
+        yield f"{url}/wiki"
 
 
 def _found(pages: dict[str, ConfluencePage], query: dict[str, str]) -> Any:

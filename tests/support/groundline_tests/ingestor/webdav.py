@@ -1,11 +1,11 @@
 """A WebDAV server whose files and access control lists a test sets."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import quote, unquote
+
+from groundline_tests.http_server import Answering, listening
 
 __all__ = ["DENY", "GRANT", "WebdavServer", "serving_webdav"]
 
@@ -55,7 +55,7 @@ class WebdavServer:
 def serving_webdav(dav: WebdavServer) -> Iterator[str]:
     """Serve it to ann, whose password is "hidden"; yield the URL of its folder."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Answering, BaseHTTPRequestHandler):
         def do_PROPFIND(self) -> None:
             assert self.headers["Depth"] == "1"
             self.rfile.read(int(self.headers["Content-Length"]))
@@ -66,18 +66,10 @@ def serving_webdav(dav: WebdavServer) -> Iterator[str]:
             dav.loaded.append(path)
             self.answer(200, dav.files[path][0])
 
-        def answer(self, status: int, body: bytes) -> None:
+        def answer(self, status: int, body: bytes, content_type: str = "") -> None:
             if self.headers["Authorization"] != "Basic YW5uOmhpZGRlbg==":
                 status, body = 401, b""
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            super().answer(status, body, content_type)
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/dav/handbook"
-        server.shutdown()
+    with listening(Handler) as url:
+        yield f"{url}/dav/handbook"

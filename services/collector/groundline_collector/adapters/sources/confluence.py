@@ -149,7 +149,7 @@ class _Server:
         while query:
             answer = self._asked("rest/api/content/search", query)
             yield from answer["results"]
-            # Of the address of the next page only the query is taken: it leads to no other server.
+            # Only the query of the next page's address is taken, so that it leads to no other server.
             following = urlsplit(answer.get("_links", {}).get("next", "")).query
             if following in asked_before:
                 raise refused(f"{self.host} shows the same pages of {space} again")
