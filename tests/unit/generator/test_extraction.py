@@ -265,7 +265,8 @@ def test_a_text_in_the_other_language_answers() -> None:
 def test_steps_are_quoted_rather_than_fragments_where_somebody_asks_what_to_do() -> None:
     passage = numbered(
         1,
-        "# Runbook: database\n\nAlert: `DatabasePrimaryDown`.\n\n| code | meaning |\n|---|---|\n"
+        "# Runbook: database\n\nAlert: `DatabasePrimaryDown`.\n\nIt names one database primary.\n\n"
+        "| code | meaning |\n|---|---|\n"
         "| 503 | database primary changes |\n\n1. Make sure that the old primary of the database is fenced.\n"
         "2. Scale the writers to four.\n3. Watch the lag until the failed server is back.\n\n"
         "The office informs customers by phone. Nobody is blamed.",

@@ -51,6 +51,21 @@ def test_a_quotation_is_grounded() -> None:
     assert not validation.issues
 
 
+def test_quotations_of_two_passages_are_two_claims_though_the_second_begins_in_lower_case() -> None:
+    rows = {
+        number: numbered(
+            number, f"| | DN-{model} |\n|---|---|\n| weight | {weight} kg |", title=f"DN-{model}"
+        )
+        for number, model, weight in ((1, 4, 14), (2, 6, 31))
+    }
+    answer = CitedAnswer("weight – DN-4: 14 kg. [1] weight – DN-6: 31 kg. [2] [1]", rows)
+    assert [(claim.text.strip(), claim.numbers) for claim in answer.claims] == [
+        ("weight – DN-4: 14 kg.", (1,)),
+        ("weight – DN-6: 31 kg.", (2, 1)),
+    ]
+    assert validate("Is the DN-4 or the DN-6 heavier?", answer, chat_pb2.FINISH_REASON_STOP).grounded
+
+
 def test_an_answer_about_something_else_is_an_issue() -> None:
     answer = "Berlin is the capital of Germany. [2]"
     validation = validate(

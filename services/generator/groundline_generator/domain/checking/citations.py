@@ -13,12 +13,14 @@ from groundline_generator.domain.checking.contradictions import Contradiction, S
 from groundline_generator.domain.language import content_terms, guess_language
 from groundline_generator.domain.markers import masked
 from groundline_generator.domain.reading import Reading, read
-from groundline_generator.domain.segments import Kind, segments
+from groundline_generator.domain.segments import Kind, Segment, segments
 
 __all__ = ["CitedAnswer", "Claim"]
 
 _MARKER: Final = re.compile(r"\[(\d{1,4})\]")
 _SPACE: Final = re.compile(r"[ \t]{2,}")
+_NOT_SPACE: Final = re.compile(r"\S")
+_ENDED: Final = re.compile(r"[.!?…。！？][\"'”’»«)\]*_]*\s*$")
 
 _SUPPORT_SHARE: Final = 0.6
 """Minimum share of a claim's terms that its passages must hold for it to count as supported."""
@@ -108,13 +110,27 @@ def _claims(answer: str) -> Iterator[Claim]:
     markers = list(_MARKER.finditer(bare_code))
     # Spaces in place of the markers keep every offset and let sentences end where they would without them.
     bare = _MARKER.sub(lambda marker: " " * len(marker.group()), bare_code)
-    quotable = [each for each in segments(bare, guess_language(answer)) if each.kind is not Kind.HEADING]
+    found = [each for each in segments(bare, guess_language(answer)) if each.kind is not Kind.HEADING]
+    quotable = [part for each in found for part in _parts(bare, each, markers)]
     for index, segment in enumerate(quotable):
         limit = quotable[index + 1].start if index + 1 < len(quotable) else len(answer)
         own = [marker for marker in markers if segment.start <= marker.start() and marker.end() <= limit]
         references = tuple(_references(bare, segment.start, segment.end, own))
         text = bare[segment.start : segment.end]
         yield Claim(_SPACE.sub(" ", text), references, segment.start, segment.start + len(text.rstrip()))
+
+
+def _parts(bare: str, segment: Segment, markers: Sequence[re.Match[str]]) -> Iterator[Segment]:
+    """Yield the sentences of a segment: markers behind a full stop end one, in whatever case the next
+    begins."""
+    start = segment.start
+    for marker in markers if segment.kind is not Kind.CODE else ():
+        if start < marker.start() < segment.end and _ENDED.search(bare, start, marker.start()):
+            following = _NOT_SPACE.search(bare, marker.end(), segment.end)
+            if following is not None:
+                yield segment._replace(start=start, end=marker.start())
+                start = following.start()
+    yield segment._replace(start=start)
 
 
 def _references(bare: str, start: int, end: int, markers: Sequence[re.Match[str]]) -> Iterator[_Reference]:

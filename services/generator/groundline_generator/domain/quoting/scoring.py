@@ -55,7 +55,7 @@ _GERMAN_NOUN_WEIGHT: Final = 1.5
 rephrased more often."""
 
 _FRAGMENT: Final = 0.5
-"""Factor for table rows and fragments where steps are asked for."""
+"""Factor for table rows, fragments and what refers back, where steps are asked for."""
 
 _FRAGMENT_WORDS: Final = 4
 """Number of words below which a sentence tells nobody what to do."""
@@ -314,7 +314,7 @@ def _score(
             member.is_of_kind = True
             score *= _KIND_OF_ANSWER_BONUS
         if asked.asks_for_steps:
-            score *= _as_step(member.sentence)
+            score *= _as_step(member)
         member.score = score * prior
         member.relevance = covered / asked.total
         member.own_share = sum(asked.weights.get(term, 0.0) for term in member.is_about) / asked.total
@@ -322,12 +322,13 @@ def _score(
             member.relevance += _SIMILARITY_SHARE * (similarity - member.relevance)
 
 
-def _as_step(sentence: Sentence) -> float:
+def _as_step(member: Candidate) -> float:
     """Return the factor of a sentence where steps are asked for."""
-    kind = sentence.segment.kind
+    kind = member.sentence.segment.kind
     if kind is Kind.STEP:
         return _KIND_OF_ANSWER_BONUS
-    is_fragment = kind is Kind.ROW or (kind is Kind.SENTENCE and len(sentence.text.split()) < _FRAGMENT_WORDS)
+    is_short = len(member.sentence.text.split()) < _FRAGMENT_WORDS
+    is_fragment = kind is Kind.ROW or (kind is Kind.SENTENCE and (is_short or member.refers_back))
     return _FRAGMENT if is_fragment else 1.0
 
 
