@@ -66,6 +66,23 @@ async def test_the_examples_answer_their_questions(client: httpx.AsyncClient, ca
     assert any(case["fragment"] in " ".join(passage.split()) for passage in passages)
 
 
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("How many vacation days do staff in Kiel get?", {"30 Arbeitstage"}),
+        ("Is the DN-4 or the DN-6 heavier?", {"DN-4: 14 kg", "DN-6: 31 kg"}),
+        ("What do I do when the database primary dies?", {"Make sure that the old primary is fenced."}),
+    ],
+)
+async def test_plain_questions_have_grounded_answers(
+    client: httpx.AsyncClient, question: str, said: set[str]
+) -> None:
+    events = await chat(client, query=question, collectionIds=["examples"])
+
+    assert {part for part in said if part in text_of(events)} == said
+    assert events[-1]["completed"]["validation"]["grounded"]
+
+
 async def test_citations_hold(client: httpx.AsyncClient) -> None:
     """Each marker has its source, each span its text, each supporting sentence its place in the document."""
     events = await chat(client, query=QUESTIONS[0]["question"])
