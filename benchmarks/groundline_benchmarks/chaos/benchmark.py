@@ -11,11 +11,10 @@ from typing import Final
 import httpx
 
 from groundline_benchmarks.chaos.faults import Bounds, Fault, Rig
-from groundline_benchmarks.chaos.load import Asked, Kind, Load, Outcome, http_client, searching
+from groundline_benchmarks.chaos.load import COLLECTION, Asked, Kind, Load, Outcome, http_client, searching
 from groundline_benchmarks.measuring.goals import Goal
 from groundline_benchmarks.measuring.running import Report
 from groundline_benchmarks.measuring.statistics import percentile
-from groundline_benchmarks.measuring.suite import Suite
 
 __all__ = ["FaultFigures", "measure_fault", "prepared_load"]
 
@@ -49,6 +48,8 @@ class FaultFigures:
     """Calls that the provider refused during the fault."""
     best_rate: float | None = None
     """Searches answered per second before an overload, by clients that wait for their answers."""
+    alone_seconds: float | None = None
+    """Median duration of a search before the neighbours came, in seconds."""
 
     @property
     def during(self) -> list[Asked]:
@@ -86,6 +87,11 @@ class FaultFigures:
         """Duration of 99 % of the requests that failed during the fault, in seconds."""
         refused = [one.seconds for one in self.during if one.outcome is Outcome.FAILED]
         return percentile(refused, 0.99) if refused else 0.0
+
+    @property
+    def search_seconds(self) -> float:
+        """Median duration of a search that began during the fault, in seconds."""
+        return _search_seconds(self.during)
 
     @property
     def slowest_seconds(self) -> float:
@@ -143,18 +149,21 @@ class FaultFigures:
         if self.best_rate is not None:
             best = max(1e-9, self.best_rate)
             found.append(Goal("goodput / best", self.goodput / best, bounds.goodput_share, is_minimum=True))
+        if self.alone_seconds is not None and bounds.slowed is not None:
+            found.append(
+                Goal("search / alone", self.search_seconds / max(1e-9, self.alone_seconds), bounds.slowed)
+            )
         return found
 
 
 @asynccontextmanager
-async def prepared_load(suite: Suite, *further_gateways: str) -> AsyncIterator[Load]:
-    """Provide a load on a suite with some documents, spread over its gateways. Raises httpx.HTTPError."""
-    gateways = (suite.connection.gateway, *further_gateways)
-    async with (
-        http_client(gateways, suite.connection.api_key) as client,
-        searching(gateways, suite.connection.api_key) as post_search,
-    ):
-        load = Load(client, post_search)
+async def prepared_load(
+    gateways: Sequence[str], api_key: str, collection: str = COLLECTION
+) -> AsyncIterator[Load]:
+    """Provide a client's load on a suite with some documents, spread over its gateways. Raises
+    httpx.HTTPError."""
+    async with http_client(gateways, api_key) as client, searching(gateways, api_key) as post_search:
+        load = Load(client, post_search, collection)
         await load.prepare(_DOCUMENTS)
         yield load
 
@@ -172,9 +181,16 @@ async def measure_fault(
             await asyncio.sleep(_BEFORE_SECONDS)
             if fault.overload:
                 figures.best_rate = await _best_rate(load, seconds)
+            if fault.neighbours:
+                await asyncio.sleep(seconds)
+                figures.alone_seconds = _search_seconds(load.asked)
             refused = rig.provider.refused_calls
             figures.begin = time.monotonic()
-            async with fault.happens(rig), asyncio.TaskGroup() as searches:
+            async with (
+                fault.happens(rig),
+                rig.neighbour.running(**fault.neighbours),
+                asyncio.TaskGroup() as searches,
+            ):
                 for _ in range(fault.burst):
                     searches.create_task(load.search())
                 end, sent = figures.begin + seconds, 0
@@ -199,6 +215,11 @@ async def measure_fault(
     except httpx.TransportError:
         figures.lost = tuple(load.handed_in)
     return figures
+
+
+def _search_seconds(asked: Sequence[Asked]) -> float:
+    searches = [one.seconds for one in asked if one.kind is Kind.SEARCH]
+    return percentile(searches, 0.5) if searches else 0.0
 
 
 async def _best_rate(load: Load, seconds: float) -> float:

@@ -10,7 +10,7 @@ from groundline_cli.terminal import print_columns, print_json
 
 from groundline_benchmarks.chaos.benchmark import FaultFigures, measure_fault, prepared_load
 from groundline_benchmarks.chaos.faults import FAULTS, Rig
-from groundline_benchmarks.chaos.gateway import second_gateway
+from groundline_benchmarks.chaos.gateway import NEIGHBOUR_KEY, second_gateway
 from groundline_benchmarks.chaos.load import Outcome
 from groundline_benchmarks.chat.provider import Provider, serving_provider
 from groundline_benchmarks.measuring.databases import database_option, suite_database
@@ -58,12 +58,14 @@ def chaos(names: Sequence[str], seconds: float, database_url: str | None, as_jso
                     directory, {**provider.environment, **environment}, replicas=_REPLICAS
                 ) as suite,
             ):
-                rig = Rig(suite, provider)
+                connection = suite.connection
                 try:
                     async with (
                         second_gateway(suite, directory) as gateway,
-                        prepared_load(suite, gateway) as load,
+                        prepared_load([connection.gateway, gateway], connection.api_key) as load,
+                        prepared_load([gateway], NEIGHBOUR_KEY, "neighbour") as neighbour,
                     ):
+                        rig = Rig(suite, provider, neighbour)
                         return [
                             await measure_fault(name, FAULTS[name], rig, load, seconds, report)
                             for name in names or FAULTS
@@ -124,6 +126,8 @@ def _as_json(figures: FaultFigures) -> dict[str, object]:
         "settled": figures.is_settled,
         "bestRate": figures.best_rate,
         "goodput": figures.goodput,
+        "aloneSeconds": figures.alone_seconds,
+        "searchSeconds": figures.search_seconds,
         "lost": list(figures.lost),
         "doubled": list(figures.doubled),
         "goals": goals_as_json(figures.goals()),

@@ -5,12 +5,13 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import asyncpg
 import psutil
 
+from groundline_benchmarks.chaos.load import Load
 from groundline_benchmarks.chat.provider import Provider
 from groundline_benchmarks.measuring.suite import Suite
 
@@ -27,6 +28,8 @@ class Rig:
     suite: Suite
     provider: Provider
     """Provider of the answers of chats."""
+    neighbour: Load
+    """Load of another client, on a collection of his own."""
 
 
 type Happening = Callable[[Rig], AbstractAsyncContextManager[None]]
@@ -60,6 +63,8 @@ class Bounds:
     """Duration of 99 % of the refusals, in seconds."""
     goodput_share: float = 0.9
     """Minimum share of the rate before an overload that is answered during it."""
+    slowed: float | None = None
+    """Median duration of a search, as a multiple of that without the neighbours."""
     calls_for_each_chat: float | None = None
     """Calls that the provider refuses, for each chat that begins during the fault."""
 
@@ -75,6 +80,8 @@ class Fault:
     """Number of searches sent at once when it begins."""
     overload: float = 0.0
     """Rate of further searches, as a multiple of what the suite has just answered; 0: none."""
+    neighbours: Mapping[str, int] = field(default_factory=dict)
+    """Clients of another owner, as `Load.running` takes them."""
 
 
 def _stopped(name: str) -> Happening:
@@ -346,6 +353,12 @@ FAULTS: Final[Mapping[str, Fault]] = {
         _nothing,
         Bounds(slowest_seconds=30, well_after_seconds=10, is_ready=True, reasons=_REFUSED),
         burst=300,
+    ),
+    "neighbour": Fault(
+        "Another client asks and hands in all that he is allowed to.",
+        _nothing,
+        Bounds(failed_percent=0, slowed=1.5, slowest_seconds=15, is_ready=True),
+        neighbours={"searches": 64, "chats": 16, "hand_ins": 8, "completions": 8},
     ),
     "overload": Fault(
         "Searches come at twice the rate that the suite answers.",

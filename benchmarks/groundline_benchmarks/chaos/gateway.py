@@ -16,22 +16,28 @@ from pydantic import SecretStr
 
 from groundline_benchmarks.measuring.suite import Suite
 
-__all__ = ["second_gateway"]
+__all__ = ["NEIGHBOUR_KEY", "second_gateway"]
 
 _START_SECONDS: Final = 60.0
 _UNLIMITED: Final = 1_000_000_000
+
+NEIGHBOUR_KEY: Final = "neighbour-key-of-the-chaos-benchmark"
+"""API key of another client, which the second gateway knows alone."""
 
 
 @asynccontextmanager
 async def second_gateway(suite: Suite, directory: Path) -> AsyncIterator[str]:
     """Provide the address of a second, healthy gateway; its configuration is below `directory`. Raises
     NotReadyError."""
-    key = ApiKey(key=SecretStr(suite.connection.api_key), client="local", principals=("user:local",))
+    keys = tuple(
+        ApiKey(key=SecretStr(key), client=client, principals=(f"user:{client}",))
+        for key, client in ((suite.connection.api_key, "local"), (NEIGHBOUR_KEY, "neighbour"))
+    )
     addresses: dict[str, Any] = {f"{name}_address": address for name, address in suite.addresses.items()}
     with reserved_port() as port:
         settings = GatewaySettings(
             port=port,
-            api_keys=(key,),
+            api_keys=keys,
             rate_limit_per_minute=_UNLIMITED,
             rate_limit_burst=_UNLIMITED,
             **addresses,

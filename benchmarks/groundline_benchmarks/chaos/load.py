@@ -167,6 +167,7 @@ class Load:
 
     client: httpx.AsyncClient
     post_search: Search
+    collection: str = COLLECTION
     asked: list[Asked] = field(default_factory=list)
     known: list[str] = field(default_factory=list)
     """Markers of documents that can be found."""
@@ -177,7 +178,7 @@ class Load:
 
     async def prepare(self, documents: int) -> None:
         """Create the collection, and documents to ask for. Raises httpx.HTTPError."""
-        made = await self.client.post("/api/collections", json={"collectionId": COLLECTION})
+        made = await self.client.post("/api/collections", json={"collectionId": self.collection})
         made.raise_for_status()
         for _ in range(documents):
             await self.hand_in()
@@ -187,7 +188,7 @@ class Load:
 
     @asynccontextmanager
     async def running(
-        self, *, searches: int, chats: int, hand_ins: int, completions: int = 0
+        self, *, searches: int = 0, chats: int = 0, hand_ins: int = 0, completions: int = 0
     ) -> AsyncIterator[None]:
         """Run this many clients within the block; requests under way at its end are awaited."""
         ended = asyncio.Event()
@@ -215,7 +216,7 @@ class Load:
         """Ask for a document by its marker."""
         word = self._next_known()
         async with self._noted(Kind.SEARCH) as note:
-            status, answer = await self.post_search({"query": word, "collectionIds": [COLLECTION]})
+            status, answer = await self.post_search({"query": word, "collectionIds": [self.collection]})
             if status != HTTPStatus.OK:
                 note(Outcome.FAILED, _reason(answer))
                 return
@@ -226,7 +227,11 @@ class Load:
     async def chat(self) -> None:
         """Ask a question about a document by its marker, and read the stream to its end."""
         word = self._next_known()
-        question = {"query": f"What is the code of {word}?", "collectionIds": [COLLECTION], "store": False}
+        question = {
+            "query": f"What is the code of {word}?",
+            "collectionIds": [self.collection],
+            "store": False,
+        }
         async with (
             self._noted(Kind.CHAT) as note,
             self.client.stream("POST", "/api/chat", json=question) as response,
@@ -253,7 +258,7 @@ class Load:
         question = {"role": "user", "content": f"What is the code of {word}?"}
         async with self._noted(Kind.COMPLETION) as note:
             response = await self.client.post(
-                "/v1/chat/completions", json={"model": COLLECTION, "messages": [question]}
+                "/v1/chat/completions", json={"model": self.collection, "messages": [question]}
             )
             if response.is_error:
                 note(Outcome.FAILED, _openai_reason(response.text))
@@ -273,7 +278,7 @@ class Load:
         body = {"documents": [document], "requestId": f"chaos-{word}"}
         for _ in range(20):
             async with self._noted(Kind.INGEST) as note:
-                response = await self.client.post(f"/api/collections/{COLLECTION}/documents", json=body)
+                response = await self.client.post(f"/api/collections/{self.collection}/documents", json=body)
                 if response.is_error:
                     note(Outcome.FAILED, _reason(response.text))
                 else:
@@ -284,7 +289,9 @@ class Load:
 
     async def settled(self) -> bool:
         """Tell whether every document that was handed in has ended."""
-        listed = await self.client.get("/api/jobs", params={"collectionId": COLLECTION, "pageSize": 1000})
+        listed = await self.client.get(
+            "/api/jobs", params={"collectionId": self.collection, "pageSize": 1000}
+        )
         listed.raise_for_status()
         states = [job["state"] for job in listed.json().get("jobs", ())]
         return not any(state in ("JOB_STATE_QUEUED", "JOB_STATE_RUNNING") for state in states)
@@ -297,7 +304,7 @@ class Load:
                 "/api/search",
                 json={
                     "query": word,
-                    "collectionIds": [COLLECTION],
+                    "collectionIds": [self.collection],
                     "options": {"retrieval": {"mode": "RETRIEVAL_MODE_KEYWORD"}},
                 },
             )

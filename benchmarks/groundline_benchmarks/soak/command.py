@@ -38,8 +38,9 @@ def soak(minutes: float, database_url: str | None, as_json: bool) -> None:
                 suite_database(database_url) as environment,
                 started_suite(directory, environment) as suite,
             ):
+                connection = suite.connection
                 try:
-                    async with prepared_load(suite) as load:
+                    async with prepared_load([connection.gateway], connection.api_key) as load:
                         return await measure_soak(suite, load, minutes, report)
                 except httpx.HTTPError as error:
                     raise MeasurementError(f"the suite does not answer: {type(error).__name__}") from error

@@ -109,6 +109,15 @@ def test_goodput_counts_what_is_answered_while_the_overload_lasts() -> None:
     assert missed(found) == {"goodput / best"}
 
 
+def test_a_neighbour_may_make_the_median_search_half_as_slow_again() -> None:
+    found = figures(search(9, seconds=9), search(15, seconds=0.3), bounds=Bounds(slowed=1.5))
+    assert missed(found) == set()
+    found.alone_seconds = 0.2
+    assert missed(found) == set()
+    found.alone_seconds = 0.1
+    assert missed(found) == {"search / alone"}
+
+
 def test_markers_differ_and_none_holds_another() -> None:
     words = [marker(number) for number in range(2000)]
     assert len(set(words)) == 2000
