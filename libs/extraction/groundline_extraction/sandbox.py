@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, Self
 
 import structlog
+from groundline_runtime.turns import ClientTurns
 
 from groundline_extraction.formats import ReaderName
 from groundline_extraction.readers.common import (
@@ -32,7 +33,6 @@ from groundline_extraction.readers.common import (
     read_answer,
 )
 from groundline_extraction.spooling import open_spool_file
-from groundline_extraction.turns import ClientTurns
 
 __all__ = ["Drawer", "Sandbox"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import pytest
 from groundline_runtime.channels import open_channel
-from groundline_runtime.context import BEGUN_KEY, begun, has_begun
+from groundline_runtime.context import BEGUN_KEY, Caller, acting_as, begun, has_begun
 from groundline_runtime.serving.admission import Admission
 from groundline_runtime.serving.interceptors import server_interceptors
 from groundline_runtime.serving.server import Application
@@ -17,26 +17,34 @@ from groundline_runtime.status import from_rpc_error
 from groundline_tests.runtime import serve
 
 PLACES = 32
+ANN, BOB = Caller(("user:ann",)), Caller(("user:bob",))
 
 
 class Full:
-    """Answers nothing until it is told to; knows whom it works for."""
+    """Answers nothing until it is told to, one or all; knows what it works on."""
 
     def __init__(self) -> None:
         self.arrived = asyncio.Queue[str]()
         self.go_on = asyncio.Event()
+        self.answer_one = asyncio.Queue[None]()
 
     async def look(self, text: str) -> str:
         self.arrived.put_nowait(text)
-        await self.go_on.wait()
+        ends = [asyncio.ensure_future(end) for end in (self.go_on.wait(), self.answer_one.get())]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        for end in ends:
+            end.cancel()
         return text
 
 
 @asynccontextmanager
-async def full_server(probe: SimpleNamespace) -> AsyncIterator[tuple[Any, Full]]:
-    """Hold all places of a server, where nobody waits for one for longer than a moment."""
+async def full_server(
+    probe: SimpleNamespace, admission: Admission | None = None
+) -> AsyncIterator[tuple[Any, Full]]:
+    """Hold all places of a server, for `ann`; nobody waits for one for longer than a moment, unless the
+    admission says otherwise."""
     full = Full()
-    admission = Admission(max_wait_seconds=0.01)
+    admission = admission or Admission(max_wait_seconds=0.01)
     server = grpc.aio.server(interceptors=server_interceptors(60, admission))
     application: Application = probe.application(probe.Servicer(look=full.look))
     application.services[probe.SERVICE](server)
@@ -44,7 +52,8 @@ async def full_server(probe: SimpleNamespace) -> AsyncIterator[tuple[Any, Full]]
     await server.start()
     async with open_channel(f"127.0.0.1:{port}", service=probe.SERVICE) as channel:
         stub = probe.Stub(channel)
-        held = [asyncio.ensure_future(stub.Look(probe.Ask(text="held"))) for _ in range(PLACES)]
+        with acting_as(ANN):
+            held = [asyncio.ensure_future(stub.Look(probe.Ask(text="held"))) for _ in range(PLACES)]
         for _ in held:
             await full.arrived.get()
         try:
@@ -53,6 +62,12 @@ async def full_server(probe: SimpleNamespace) -> AsyncIterator[tuple[Any, Full]]
             full.go_on.set()
             await asyncio.gather(*held)
             await server.stop(None)
+
+
+async def waiting(admission: Admission, requests: int) -> None:
+    """Wait until this many requests wait."""
+    while admission.waiting < requests:  # noqa: ASYNC110 (no event tells)
+        await asyncio.sleep(0.01)
 
 
 async def test_what_gets_no_turn_in_time_is_refused_with_the_time_to_wait(probe: SimpleNamespace) -> None:
@@ -64,6 +79,26 @@ async def test_what_gets_no_turn_in_time_is_refused_with_the_time_to_wait(probe:
     error = from_rpc_error(caught.value)
     assert (error.reason, error.retry_after_seconds) == ("OVERLOADED", 1)
     assert ("retry-after", "1") in tuple(caught.value.trailing_metadata() or ())
+
+
+async def test_beside_a_clients_full_queue_anothers_single_request_is_worked_on_next(
+    probe: SimpleNamespace,
+) -> None:
+    admission = Admission(max_wait_seconds=60)
+    async with full_server(probe, admission) as (stub, full):
+
+        def ask(client: Caller, text: str) -> Any:
+            with acting_as(client):
+                return asyncio.ensure_future(stub.Look(probe.Ask(text=text)))
+
+        hers = [ask(ANN, "waits") for _ in range(100)]
+        await waiting(admission, len(hers))
+        his = ask(BOB, "single")
+        await waiting(admission, len(hers) + 1)
+        full.answer_one.put_nowait(None)
+        assert await full.arrived.get() == "single"
+        full.go_on.set()
+        await asyncio.gather(his, *hers)
 
 
 async def test_what_belongs_to_a_chat_that_has_begun_waits_for_its_turn(probe: SimpleNamespace) -> None:

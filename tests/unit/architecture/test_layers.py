@@ -55,6 +55,7 @@ CORE_MAY_IMPORT = (
     "groundline_runtime.reasons",
     "groundline_runtime.settings",
     "groundline_runtime.tokens",
+    "groundline_runtime.turns",
     "groundline_runtime.waking",
     "groundline_ranking",
     "groundline_signatures",
@@ -194,7 +195,7 @@ def test_a_service_never_imports_another(service: Path) -> None:
 def test_extraction_reaches_no_database_and_no_network() -> None:
     names = {name for module in modules_of(ROOT / "libs/extraction") for name in imports_of(module)}
     own = {name for name in names if name.startswith("groundline")}
-    assert own == imports_any(own, ("groundline.v1", "groundline_extraction"))
+    assert own == imports_any(own, ("groundline.v1", "groundline_extraction", "groundline_runtime.turns"))
     forbidden = (
         "aiohttp",
         "asyncpg",

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 
 import pytest
-from groundline_runtime.context import begun, deadline_at, give_place_back
+from groundline_runtime.context import Caller, acting_as, begun, deadline_at, give_place_back
 from groundline_runtime.errors import ResourceExhaustedError
 from groundline_runtime.serving.admission import MAX_WAITING, Admission, ConcurrencyLimit
 
@@ -98,7 +98,7 @@ class Guests:
         self._ends: dict[str, asyncio.Event] = {}
         self.tasks: dict[str, asyncio.Task[None]] = {}
 
-    def come(self, name: str) -> asyncio.Task[None]:
+    def come(self, name: str, client: str = "") -> asyncio.Task[None]:
         self._ends[name] = asyncio.Event()
 
         async def stay() -> None:
@@ -106,12 +106,13 @@ class Guests:
                 self.served.append(name)
                 await self._ends[name].wait()
 
-        self.tasks[name] = asyncio.create_task(stay())
+        with acting_as(Caller((client,) if client else ())):
+            self.tasks[name] = asyncio.create_task(stay())
         return self.tasks[name]
 
-    def fill(self) -> None:
+    def fill(self, client: str = "") -> None:
         for number in range(LEAST):
-            self.come(f"guest {number}")
+            self.come(f"guest {number}", client)
 
     async def go(self, name: str) -> None:
         self._ends[name].set()
@@ -146,6 +147,16 @@ async def guests(admission: Admission) -> AsyncIterator[Guests]:
 async def full(guests: Guests) -> Guests:
     """All places are held."""
     guests.fill()
+    await settle()
+    return guests
+
+
+@pytest.fixture
+async def full_of_ann(guests: Guests) -> Guests:
+    """Ann holds all places, and many requests of hers wait."""
+    guests.fill("ann")
+    for number in range(100):
+        guests.come(f"ann {number}", "ann")
     await settle()
     return guests
 
@@ -218,6 +229,82 @@ async def test_who_comes_first_is_served_first(full: Guests) -> None:
     await full.go("guest 0")
     await full.go("guest 1")
     assert full.served[LEAST:] == ["first", "second"]
+
+
+async def test_beside_a_clients_full_queue_anothers_single_request_gets_the_next_place(
+    full_of_ann: Guests,
+) -> None:
+    full_of_ann.come("bob", "bob")
+    await settle()
+    await full_of_ann.go("guest 0")
+    assert full_of_ann.served[LEAST:] == ["bob"]
+
+
+async def test_who_would_wait_too_long_behind_a_client_is_not_refused_for_its_queue(clock: Clock) -> None:
+    admission = Admission(max_wait_seconds=5, clock=clock)
+    async with guests_of(admission) as guests:
+        await take(admission, clock, 1)
+        guests.fill("ann")
+        for number in range(200):
+            guests.come(f"ann {number}", "ann")
+        await settle()
+        assert any(task.done() for task in guests.tasks.values()), "the queue is as long as it may be"
+        bob = guests.come("bob", "bob")
+        await settle()
+        assert not bob.done()
+
+
+async def test_clients_of_whom_many_wait_get_as_many_places_each(full_of_ann: Guests) -> None:
+    for number in range(100):
+        full_of_ann.come(f"bob {number}", "bob")
+    await settle()
+    for number in range(LEAST):
+        await full_of_ann.go(f"guest {number}")
+    served = full_of_ann.served[LEAST:]
+    # Bob catches up first, and then they alternate.
+    assert served[: LEAST // 2] == [f"bob {number}" for number in range(LEAST // 2)]
+    assert sum(name.startswith("bob") for name in served) == LEAST // 2
+
+
+async def test_of_clients_with_as_many_places_who_has_held_them_for_less_time_goes_first(
+    clock: Clock, guests: Guests
+) -> None:
+    with acting_as(Caller(("slow",))):
+        await take(guests.admission, clock, 0.1)
+    guests.fill("other")
+    guests.come("slow", "slow")
+    guests.come("quick", "quick")
+    await settle()
+    await guests.go("guest 0")
+    assert guests.served[LEAST:] == ["quick"]
+
+
+async def test_in_a_full_queue_the_client_with_most_requests_makes_room_for_another(guests: Guests) -> None:
+    guests.fill("ann")
+    for number in range(MAX_WAITING):
+        guests.come(f"ann {number}", "ann")
+    await settle()
+    bob = guests.come("bob", "bob")
+    hers = guests.come("ann again", "ann")
+    await settle()
+    refused = guests.tasks[f"ann {MAX_WAITING - 1}"]
+    for task in (refused, hers):
+        assert isinstance(task.exception(), ResourceExhaustedError)
+    assert (bob.done(), guests.admission.waiting) == (False, MAX_WAITING)
+
+
+async def test_a_client_that_holds_all_places_comes_last_although_its_chats_have_begun(
+    full_of_ann: Guests,
+) -> None:
+    with begun():
+        full_of_ann.come("ann, begun", "ann")
+    full_of_ann.come("bob", "bob")
+    with begun():
+        full_of_ann.come("carol, begun", "carol")
+    await settle()
+    for number in range(3):
+        await full_of_ann.go(f"guest {number}")
+    assert full_of_ann.served[LEAST:] == ["carol, begun", "bob", "ann, begun"]
 
 
 async def test_a_chat_that_has_begun_comes_before_what_is_new(full: Guests) -> None:

@@ -1,21 +1,21 @@
 """Admission of requests: which a server works on, which wait for their turn, and which it refuses at once.
 
 Requests wait here, in one queue whose order and length are known, rather than unseen in front of the database
-or a processor. The number worked on at a time follows from how long they take; a request that would not get
-its turn in time is refused at once, while its client can still act.
+or a processor. Their clients take turns in it. The number worked on at a time follows from how long they
+take; a request that would not get its turn in time is refused at once, while its client can still act.
 """
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Final
 
 from opentelemetry import metrics
 
-from groundline_runtime.context import Place, has_begun, holding, remaining_seconds
+from groundline_runtime.context import Place, current_caller, has_begun, holding, remaining_seconds
 from groundline_runtime.errors import ResourceExhaustedError
+from groundline_runtime.turns import ClientQueue
 
 __all__ = ["MAX_WAITING", "MAX_WAIT_SECONDS", "Admission", "ConcurrencyLimit"]
 
@@ -77,7 +77,8 @@ class ConcurrencyLimit:
 class Admission:
     """Places of a server, and the queue for them.
 
-    First come, first served, except that calls of a chat that has begun go first.
+    Clients take turns, as ClientQueue says: however many requests of one wait, a single one of another gets
+    the next place. A client is the owner for whom a request acts. Calls of a chat that has begun are urgent.
     """
 
     def __init__(
@@ -91,8 +92,7 @@ class Admission:
         self._max_wait_seconds = max_wait_seconds
         self._clock = clock
         self._under_way = 0
-        self._begun: deque[asyncio.Future[None]] = deque()
-        self._new: deque[asyncio.Future[None]] = deque()
+        self._queue = ClientQueue[asyncio.Future[None]](clock=clock)
         self._mean_seconds = 0.0
         self._turn_seconds: float | None = None
         """Time from one turn to the next while requests wait, in seconds; kept for the next queue, which
@@ -110,20 +110,22 @@ class Admission:
     @property
     def waiting(self) -> int:
         """Number of requests in the queue."""
-        return len(self._begun) + len(self._new)
+        return len(self._queue)
 
     @asynccontextmanager
     async def place(self, method: str) -> AsyncIterator[None]:
         """Hold a place for the block, or until `give_place_back`.
 
         Raises ResourceExhaustedError (OVERLOADED) at once if the turn would come too late for the request's
-        deadline or the queue is full, and later if it does not come as expected.
+        deadline or the queue is full, and later if it does not come as expected, or if others need the place
+        in a full queue of which this client has most.
         """
-        await self._enter(has_begun())
+        client = current_caller().owner
+        await self._enter(client, has_begun())
         entered = self._clock()
 
         def leave(is_done: bool) -> None:
-            self._leave(method, self._clock() - entered, is_done)
+            self._leave(client, method, self._clock() - entered, is_done)
 
         place = Place(leave)
         try:
@@ -136,46 +138,60 @@ class Admission:
         finally:
             place.give_back()
 
-    async def _enter(self, first: bool) -> None:
+    async def _enter(self, client: str, first: bool) -> None:
         if self._under_way < self._limit.value and not self.waiting:
-            self._under_way += 1
+            self._begin(client)
             return
         left = remaining_seconds()
         patience = left if first and left is not None else self._max_wait_seconds
         if left is not None:
             patience = min(patience, left - self._mean_seconds)
-        ahead = len(self._begun) if first else self.waiting
+        ahead = self._queue.ahead_of(client, urgent=first)
         wait = (ahead + 1) * (self._turn_seconds or self._mean_seconds / self._limit.value)
-        if wait > patience or self.waiting >= MAX_WAITING:
+        if wait > patience or not self._has_room(client, wait):
             raise self._overloaded(wait)
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
-        queue = self._begun if first else self._new
-        queue.append(turn)
+        self._queue.add(client, turn, urgent=first)
         expiry = loop.call_later(patience, self._expire, turn, wait)
         try:
             await turn
         except asyncio.CancelledError:
             if not turn.cancelled() and turn.exception() is None:
                 # Its turn came at the same moment.
-                self._under_way -= 1
-                self._admit()
+                self._end(client, 0.0)
             raise
         finally:
             expiry.cancel()
-            with suppress(ValueError):
-                queue.remove(turn)
+            self._queue.discard(client, turn)
+
+    def _has_room(self, client: str, expected_seconds: float) -> bool:
+        """Tell whether one more may wait: in a full queue, in place of one of a client that has more."""
+        if self.waiting < MAX_WAITING:
+            return True
+        excess = self._queue.pop_excess(client)
+        if excess is not None:
+            self._expire(excess, expected_seconds)
+        return excess is not None
 
     def _expire(self, turn: asyncio.Future[None], expected_seconds: float) -> None:
         if not turn.done():
             turn.set_exception(self._overloaded(expected_seconds))
 
-    def _leave(self, method: str, seconds: float, is_done: bool) -> None:
+    def _leave(self, client: str, method: str, seconds: float, is_done: bool) -> None:
         if is_done:
             self._limit.observe(method, seconds, self._under_way)
             self._mean_seconds += _SMOOTHING * (seconds - self._mean_seconds)
         self._measure_turn()
+        self._end(client, seconds)
+
+    def _begin(self, client: str) -> None:
+        self._under_way += 1
+        self._queue.take(client)
+
+    def _end(self, client: str, held_seconds: float) -> None:
         self._under_way -= 1
+        self._queue.leave(client, held_seconds)
         self._admit()
 
     def _measure_turn(self) -> None:
@@ -190,13 +206,12 @@ class Admission:
         self._turn_seconds = now - before if known is None else known + _SMOOTHING * (now - before - known)
 
     def _admit(self) -> None:
-        """Give free places to the first in the queue."""
-        for queue in (self._begun, self._new):
-            while queue and self._under_way < self._limit.value:
-                turn = queue.popleft()
-                if not turn.done():  # a cancelled one no longer waits
-                    self._under_way += 1
-                    turn.set_result(None)
+        """Give free places to those whose turn it is."""
+        while self._under_way < self._limit.value and (first := self._queue.pop()):
+            client, turn = first
+            if not turn.done():  # a cancelled one no longer waits
+                self._begin(client)
+                turn.set_result(None)
 
     def _overloaded(self, wait_seconds: float) -> ResourceExhaustedError:
         self._refused.add(1)

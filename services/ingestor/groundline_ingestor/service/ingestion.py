@@ -12,11 +12,11 @@ import structlog
 from groundline.v1 import chat_pb2, document_pb2, job_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_extraction.documents import FileContent, GivenDocument, IngestionError
-from groundline_extraction.turns import ClientTurns
 from groundline_indexing.collections import StoredCollection, require_running_model
 from groundline_indexing.preparation import identify
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import FieldViolation, InvalidArgumentError, OutOfRangeError
+from groundline_runtime.turns import ClientTurns
 from groundline_validation import page_address
 
 from groundline_ingestor.adapters.postgres.stores import Stores

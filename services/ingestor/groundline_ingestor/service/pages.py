@@ -10,8 +10,8 @@ from groundline_extraction.documents import FileContent
 from groundline_extraction.formats import drawer_of
 from groundline_extraction.readers.common import Hints, ReadError
 from groundline_extraction.sandbox import Drawer, Sandbox
-from groundline_extraction.turns import ClientTurns
 from groundline_runtime.errors import FailedPreconditionError, NotFoundError, ResourceExhaustedError
+from groundline_runtime.turns import ClientTurns
 
 from groundline_ingestor.service.spooled import spooled
 

@@ -13,13 +13,13 @@ import numpy as np
 from groundline.v1 import chat_pb2, collection_pb2, document_pb2, job_pb2
 from groundline_extraction.documents import FileContent
 from groundline_extraction.members import MemberSpool
-from groundline_extraction.turns import ClientTurns
 from groundline_indexing.collections import StoredCollection, require_running_model
 from groundline_indexing.documents import DocumentVersion, HandedIn
 from groundline_indexing.hashes import ingestion_hash
 from groundline_indexing.preparation import Prepared, members_of, version_of
 from groundline_indexing.texts import PreparedChunk, Series, Vectors
 from groundline_runtime.context import span
+from groundline_runtime.turns import ClientTurns
 from opentelemetry import metrics, trace
 
 from groundline_ingestor.adapters.postgres.collections import no_longer_writable

@@ -11,8 +11,8 @@ from typing import Final, Protocol
 
 import structlog
 from groundline.v1 import document_pb2, job_pb2
-from groundline_extraction.turns import RecentUse
 from groundline_runtime.errors import UnavailableError
+from groundline_runtime.turns import RecentUse
 
 from groundline_ingestor.adapters.postgres.queue import PostgresQueue
 from groundline_ingestor.domain.work import ClientUse, ItemClaim, LeasedItem, Progress

@@ -6,9 +6,9 @@ from contextlib import AbstractContextManager
 from typing import Final
 
 from groundline.v1 import document_pb2
-from groundline_extraction.turns import RecentUse
 from groundline_indexing.collections import StoredCollection
 from groundline_runtime.context import queued_work
+from groundline_runtime.turns import RecentUse
 from groundline_runtime.waking import Waking
 from opentelemetry import trace
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from groundline_extraction.turns import RecentUse
+from groundline_runtime.turns import RecentUse
 
 from groundline_ingestor.service.worker.embedding import GROUP_CHUNKS
 from groundline_ingestor.service.worker.items import Work
@@ -33,8 +33,7 @@ class ReadyWork:
         await self._added.wait()
         group: list[Work] = []
         chunks = 0
-        used = self._used.of_each(work.item.owner for work in self._works)
-        for work in sorted(self._works, key=lambda work: used[work.item.owner]):
+        for work in sorted(self._works, key=lambda work: self._used.level(work.item.owner)):
             if group and chunks + work.next_count > GROUP_CHUNKS:
                 break
             group.append(work)

@@ -1,0 +1,120 @@
+"""Queue for scarce places in which clients take turns."""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+
+from groundline_runtime.turns.use import RecentUse
+
+__all__ = ["ClientQueue"]
+
+
+@dataclass(slots=True)
+class _Line[T]:
+    """Items that wait for one client, each with the number of its arrival."""
+
+    level: float
+    """How much the client has lately used, as RecentUse orders clients."""
+    urgent: deque[tuple[int, T]] = field(default_factory=deque)
+    other: deque[tuple[int, T]] = field(default_factory=deque)
+
+    def __len__(self) -> int:
+        return len(self.urgent) + len(self.other)
+
+    @property
+    def next(self) -> deque[tuple[int, T]]:
+        return self.urgent or self.other
+
+
+class ClientQueue[T]:
+    """Queue for places that are held for a while; who holds them is counted by client.
+
+    The client that holds the fewest places goes first; of several, one of whom something urgent waits, then
+    the one that has lately held places for the least time, then the one who has waited longest. Of a client,
+    what is urgent goes first. Not for several threads without a lock.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._used = RecentUse(clock=clock)
+        self._taken: dict[str, int] = {}
+        self._lines: dict[str, _Line[T]] = {}
+        self._arrivals = count()
+        self._waiting = 0
+
+    def __len__(self) -> int:
+        return self._waiting
+
+    def add(self, client: str, item: T, *, urgent: bool = False) -> None:
+        """Have an item wait."""
+        line = self._lines.get(client)
+        if line is None:
+            line = self._lines[client] = _Line(self._used.level(client))
+        (line.urgent if urgent else line.other).append((next(self._arrivals), item))
+        self._waiting += 1
+
+    def discard(self, client: str, item: T) -> None:
+        """Take out an item that no longer waits, if it is there."""
+        line = self._lines.get(client)
+        for waiting in (line.urgent, line.other) if line else ():
+            for entry in waiting:
+                if entry[1] is item:
+                    waiting.remove(entry)
+                    self._took_from(client)
+                    return
+
+    def pop(self, max_taken: int | None = None) -> tuple[str, T] | None:
+        """Take out whose turn it is, with its client; None if nothing waits, or only of clients that hold
+        `max_taken` places."""
+        client = min(self._lines, key=self._order, default=None)
+        if client is None or (max_taken is not None and self._taken.get(client, 0) >= max_taken):
+            return None
+        _, item = self._lines[client].next.popleft()
+        self._took_from(client)
+        return client, item
+
+    def pop_excess(self, client: str) -> T | None:
+        """Take out what came last of the client of whom most waits, if that is more than one more than waits
+        of `client`; nothing that is urgent."""
+        longest = max(self._lines, key=lambda one: len(self._lines[one].other), default=client)
+        waits = len(self._lines[client]) if client in self._lines else 0
+        if longest == client or len(self._lines[longest].other) <= waits + 1:
+            return None
+        _, item = self._lines[longest].other.pop()
+        self._took_from(longest)
+        return item
+
+    def ahead_of(self, client: str, *, urgent: bool = False) -> int:
+        """Return how many would get their turns before an item of the client that comes now: those of it, and
+        of each other client at most one more."""
+
+        def waiting(line: _Line[T]) -> int:
+            return len(line.urgent) if urgent else len(line)
+
+        own = waiting(self._lines[client]) if client in self._lines else 0
+        others = (waiting(line) for one, line in self._lines.items() if one != client)
+        return own + sum(min(each, own + 1) for each in others)
+
+    def take(self, client: str) -> None:
+        """Count a place as held."""
+        self._taken[client] = self._taken.get(client, 0) + 1
+
+    def leave(self, client: str, held_seconds: float) -> None:
+        """Count a place as free again, and charge the client for it."""
+        self._used.add(client, held_seconds)
+        if line := self._lines.get(client):
+            line.level = self._used.level(client)
+        if self._taken[client] > 1:
+            self._taken[client] -= 1
+        else:
+            del self._taken[client]
+
+    def _order(self, client: str) -> tuple[int, bool, float, int]:
+        line = self._lines[client]
+        return self._taken.get(client, 0), not line.urgent, line.level, line.next[0][0]
+
+    def _took_from(self, client: str) -> None:
+        self._waiting -= 1
+        if not self._lines[client]:
+            del self._lines[client]
