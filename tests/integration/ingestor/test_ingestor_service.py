@@ -21,6 +21,7 @@ from groundline_extraction.documents import GivenDocument
 from groundline_extraction.extractor import DocumentExtractor
 from groundline_extraction.readers.common import ReaderLimits
 from groundline_extraction.sandbox import Sandbox
+from groundline_extraction.segments import SEGMENT_CHARACTERS
 from groundline_extraction.texts import TextStream
 from groundline_indexing import preparation
 from groundline_ingestor.__main__ import wire_on, working
@@ -1042,6 +1043,26 @@ async def test_a_long_text_holds_up_no_small_one_of_the_same_client(
         states = [state.job async for state in services.jobs.watch(ANYBODY, long_job.job_id)]
     assert states[-1].chunks.stored == sum(map(len, gated.groups)) - 1
     assert max(map(len, gated.groups)) <= 256
+
+
+async def test_a_long_document_that_may_no_longer_be_stored_is_not_embedded_to_its_end(start: Start) -> None:
+    gated = GatedEmbedder()
+    services = start(max_document_bytes=8_000_000, max_chunks_per_document=10_000, embedder=gated)
+    await services.collections.create(ANN, new(readers=("*",), writers=("user:ann", "user:bob")))
+    text = "\n\n".join(f"Paragraph {n} of a long report says this. " * 20 for n in range(3 * 1300))
+    segments = len(text) / SEGMENT_CHARACTERS
+    assert segments > 3
+    job = (await services.ingestion.ingest(BOB, "docs", [GivenDocument(text, uri="long")], "")).job
+    async with services.working(), asyncio.timeout(60):
+        await gated.asked.acquire()
+        await services.collections.update(ANN, change(access=ONLY_ANNS))
+        for _ in range(100):
+            gated.may.release()
+        async for _ in services.jobs.watch(ANN, job.job_id):
+            pass
+    [item] = await services.stores.jobs.items(job.job_id, None, after=-1, limit=10)
+    assert item.failure.reason == error_pb2.COLLECTION_NOT_WRITABLE
+    assert sum(len(chunk) for group in gated.groups for chunk in group) < len(text) * 1.5 / segments
 
 
 async def test_a_single_document_is_embedded_next_beside_many_of_another_client(

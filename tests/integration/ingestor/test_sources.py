@@ -361,6 +361,61 @@ async def test_a_run_at_work_ends_when_what_it_reads_changes(stub: Any, collecti
         assert set(await documents(stub, collection_id)) == {f"{site.url}/"}
 
 
+async def administered_by(stub: Any, collection_id: str, *names: str) -> None:
+    """Have these users administer the collection, and nobody else write it."""
+    change = pb.UpdateCollectionRequest(collection_id=collection_id)
+    change.settings.access.readers.append("*")
+    for principals in (change.settings.access.writers, change.settings.access.admins):
+        principals.extend(f"user:{name}" for name in names)
+    change.update_mask.paths.append("settings.access")
+    await stub.UpdateCollection(change, metadata=OWNER)
+
+
+async def test_a_run_at_work_ends_when_who_made_the_source_may_no_longer_write(
+    stub: Any, collection_id: str
+) -> None:
+    await administered_by(stub, collection_id, "ann", "bob")
+    with serving(Site()) as site:
+        site.put("/", "Welcome to the handbook.", "/leave")
+        site.put("/leave", "Everybody has twenty-seven days of leave.")
+        site.hold("/leave")
+        web = {"web": {"startUrl": site.url, "delaySeconds": 0}}
+        source_id = await create(stub, collection_id, web, STRANGER)
+        await site.is_asked_for("/leave")
+        job_id = (await get(stub, collection_id, source_id)).last_job.job_id
+        await administered_by(stub, collection_id, "ann")
+        # The page is still not answered: the run does not end because the site does.
+        outcomes = await ended(stub, job_id)
+        site.held["/leave"].answer.set()
+    assert outcomes.pop("handbook") == "COLLECTION_NOT_WRITABLE"
+    assert set(outcomes.values()) <= {"CREATED", "COLLECTION_NOT_WRITABLE"}
+    assert f"{site.url}/leave" not in await documents(stub, collection_id)
+
+
+async def test_runs_of_who_may_no_longer_write_fail_and_say_so_until_another_changes_the_source(
+    pool: Pool, stub: Any, collection_id: str, shared: Path
+) -> None:
+    await administered_by(stub, collection_id, "ann", "bob")
+    folder = shared / "left"
+    folder.mkdir()
+    source_id = await create(
+        stub,
+        collection_id,
+        {"directory": {"path": str(folder)}, "intervalSeconds": 3600},
+        STRANGER,
+    )
+    await first_run(stub, collection_id, source_id)
+    await administered_by(stub, collection_id, "ann")
+    (folder / "a.md").write_text("# Leave\n\nEverybody has leave.")
+    before = (await get(stub, collection_id, source_id)).last_job.job_id
+    await make_due(pool, source_id)
+    job_id = await job_after(stub, collection_id, source_id, before)
+    assert await ended(stub, job_id) == {"handbook": "COLLECTION_NOT_WRITABLE"}
+    assert await documents(stub, collection_id) == {}
+    await update(stub, collection_id, source_id, metadata={"team": "people"})
+    assert await ended(stub, await job_after(stub, collection_id, source_id, job_id)) == {"a.md": "CREATED"}
+
+
 # --- directory ---
 
 

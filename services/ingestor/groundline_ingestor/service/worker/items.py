@@ -118,6 +118,7 @@ class ItemWork:
         self._queue = stores.queue
         self._versions = stores.versions
         self._reindex = stores.reindex
+        self._crawls = stores.crawls
         self._preparation = stages.preparation
         self._contextualization = stages.contextualization
         self._embedder = stages.embedder
@@ -248,8 +249,8 @@ class ItemWork:
         with FinishedChunks(self._settings.spool_directory) as finished:
             token_count = 0
             while (prepared := await self._computed(item.owner, next, parts, None)) is not None:
-                # Otherwise a cancelled document would continue for hours.
-                await self._queue.require(item.claim)
+                # Otherwise one that was cancelled, or may no longer be stored, would continue for hours.
+                await (self._queue.require if item.target else self._crawls.require_allowed)(item.claim)
                 before = len(finished.chunks)
                 chunks = await self._contextualized(work, prepared, before)
                 count = before + len(chunks)

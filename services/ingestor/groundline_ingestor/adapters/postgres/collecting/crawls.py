@@ -125,7 +125,7 @@ class PostgresCrawls:
         return item, OrderedCrawl(request, is_dry_run=is_dry_run)
 
     async def require_allowed(self, claim: ItemClaim) -> None:
-        """Raise ClaimLostError if the crawl was cancelled, given to another, or deleted, and
+        """Raise ClaimLostError if the crawl, or other item, was cancelled, given to another, or deleted, and
         PermissionDeniedError (COLLECTION_NOT_WRITABLE) if who asked for it may no longer write."""
         async with acquire(self._pool) as connection:
             row = await connection.fetchrow(
