@@ -1,11 +1,12 @@
 """A service process for the tests; its behaviour is chosen by what it is asked.
 
 `crash` raises with a secret in the text, `forward` asks the backend to `crash`, `hold` streams one message
-and then waits, `leave` stops reading the backend's `hold`, `select` asks the database, anything else comes
-back.
+and then waits, `starve` streams one and then keeps the interpreter from everything else for nine seconds,
+`leave` stops reading the backend's `hold`, `select` asks the database, anything else comes back.
 """
 
 import asyncio
+import ctypes
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -72,6 +73,8 @@ async def wire(settings: ProbeSettings) -> AsyncIterator[Application]:
             yield "begun"
             if text == "hold":
                 await asyncio.Event().wait()
+            if text == "starve":
+                ctypes.PyDLL(None).sleep(9)  # unlike CDLL, it keeps the interpreter's lock
             if text == "forward" and stub is not None:
                 with translated_rpc_errors():
                     async for reply in stub.Follow(probe_pb2.Ask(text="crash")):

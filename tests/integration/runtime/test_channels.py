@@ -1,9 +1,10 @@
 """Additions of the channel factory to every call."""
 
 import asyncio
+import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -207,19 +208,28 @@ async def test_an_attempt_that_loses_is_cancelled(probe: SimpleNamespace) -> Non
     assert (hanging.count, quick.count) == (1, 1)
 
 
+class Relay:
+    """Address that leads to a server; while it is stopped it takes connections and bytes, as the system does
+    for a process that is stopped, and nothing comes back."""
+
+    def __init__(self) -> None:
+        self.address = ""
+        self.stopped = asyncio.Event()
+        self.connected = asyncio.Queue[None]()
+
+
 @asynccontextmanager
-async def through_a_relay(target: str) -> AsyncIterator[tuple[str, asyncio.Event]]:
-    """Provide an address that leads to the target until the event is set; from then on it takes bytes, as the
-    system does for a process that is stopped, and nothing comes back."""
+async def through_a_relay(target: str) -> AsyncIterator[Relay]:
     host, _, port = target.rpartition(":")
-    stopped = asyncio.Event()
+    relay = Relay()
 
     async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(65536):
-            if not stopped.is_set():
+            if not relay.stopped.is_set():
                 writer.write(data)
 
     async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        relay.connected.put_nowait(None)
         inner_reader, inner_writer = await asyncio.open_connection(host, int(port))
         copies = [copy(reader, inner_writer), copy(inner_reader, writer)]
         tasks = [asyncio.create_task(each) for each in copies]
@@ -229,7 +239,8 @@ async def through_a_relay(target: str) -> AsyncIterator[tuple[str, asyncio.Event
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async with await asyncio.start_server(connect, "127.0.0.1", 0) as server:
-        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}", stopped
+        relay.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        yield relay
 
 
 async def test_a_stream_of_a_process_that_stops_answering_ends_within_seconds(probe: SimpleNamespace) -> None:
@@ -241,18 +252,78 @@ async def test_a_stream_of_a_process_that_stops_answering_ends_within_seconds(pr
 
     async with (
         serve(probe.application(probe.Servicer(follow=answers))) as target,
-        through_a_relay(target) as (relay, stopped),
-        open_channel(relay, service=probe.SERVICE) as channel,
+        through_a_relay(target) as relay,
+        open_channel(relay.address, service=probe.SERVICE) as channel,
     ):
         stream = probe.Stub(channel).Follow(probe.Ask(text="x"))
         assert (await stream.read()).text == "x"
-        stopped.set()
+        relay.stopped.set()
         try:
             async with asyncio.timeout(20):
                 with pytest.raises(UnavailableError), translated_rpc_errors():
                     await stream.read()
         finally:
             ended.set()
+
+
+async def test_a_replica_that_hangs_is_tried_again_by_connecting_alone_until_it_answers(
+    probe: SimpleNamespace,
+) -> None:
+    hung, other = Hanging(), Hanging()
+    async with (
+        serve(probe.application(probe.Servicer(change=hung))) as target,
+        serve(probe.application(probe.Servicer(change=other))) as beside,
+        through_a_relay(target) as relay,
+        open_channel(f"{relay.address},{beside}", service=probe.SERVICE) as channel,
+    ):
+        stub = probe.Stub(channel)
+
+        async def change() -> bool:
+            """Tell whether a call is answered that nothing tries again."""
+            code = await stub.Change(probe.Ask(text="x"), timeout=60).code()
+            assert code in (grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE)
+            return bool(code is grpc.StatusCode.OK)
+
+        while not (hung.count and other.count):
+            assert await change()
+        relay.stopped.set()
+        while await change():
+            pass
+        # Its connection is gone. It is tried again for longer than it is ejected, and gets no call meanwhile.
+        while not relay.connected.empty():
+            relay.connected.get_nowait()
+        for _ in range(7):
+            async with asyncio.timeout(30):
+                await relay.connected.get()
+            assert all([await change() for _ in range(20)])
+        relay.stopped.clear()
+        hung.count = 0
+        while not hung.count:
+            assert await change()
+            await asyncio.sleep(0.01)
+
+
+async def test_a_process_that_is_starved_keeps_its_streams_and_one_that_hangs_loses_them(
+    probe: SimpleNamespace, start: Callable[..., Awaitable[Any]]
+) -> None:
+    starved, hung = [await start(port=0) for _ in range(2)]
+    async with AsyncExitStack() as stack:
+
+        async def follow(process: Any, text: str) -> Any:
+            port = (await process.event("service_started"))["port"]
+            channel = await stack.enter_async_context(
+                open_channel(f"127.0.0.1:{port}", service=probe.SERVICE)
+            )
+            stream = probe.Stub(channel).Follow(probe.Ask(text=text))
+            assert (await stream.read()).text == "begun"
+            return stream
+
+        starving, hanging = await follow(starved, "starve"), await follow(hung, "hold")
+        hung.process.send_signal(signal.SIGSTOP)
+        async with asyncio.timeout(40):
+            with pytest.raises(UnavailableError), translated_rpc_errors():
+                await hanging.read()
+            assert (await starving.read()).text == "starve"
 
 
 async def test_a_slow_server_that_says_it_is_at_work_is_waited_for(probe: SimpleNamespace) -> None:
