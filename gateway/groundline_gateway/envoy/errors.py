@@ -77,7 +77,7 @@ def grpc_replies(retry_after_seconds: int) -> list[dict[str, Any]]:
 
 
 def _mappers(retry_after_seconds: int) -> list[dict[str, Any]]:
-    mappers = [_overloaded(), _full(), _scope(), _token()]
+    mappers = [_overloaded(), _full(), _scope(), _token(), _upgrade()]
     for refusal in _REFUSALS:
         details: list[dict[str, Any]] = [
             {"@type": f"{_TYPE}ErrorInfo", "reason": refusal.reason, "domain": _DOMAIN}
@@ -165,6 +165,18 @@ def _token() -> dict[str, Any]:
         # Envoy answers 403 to a token for another audience.
         "status_code": 401,
         "body_format_override": {"json_format": body},
+    }
+
+
+def _upgrade() -> dict[str, Any]:
+    """Return the mapper for a request to speak another protocol, which Envoy answers with a bare 403."""
+    details = [{"@type": f"{_TYPE}ErrorInfo", "reason": "REQUEST_REFUSED", "domain": _DOMAIN}]
+    message = "upgrades such as WebSocket are not supported: streams come as server-sent events"
+    asks_for_it = {"header_filter": {"header": {"name": "upgrade", "present_match": True}}}
+    return {
+        "filter": {"and_filter": {"filters": [_compare("EQ", 403), asks_for_it]}},
+        "status_code": 400,
+        "body_format_override": {"json_format": {"code": 3, "message": message, "details": details}},
     }
 
 

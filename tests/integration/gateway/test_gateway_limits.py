@@ -249,6 +249,31 @@ async def test_a_connection_that_does_not_say_what_it_speaks_ends(gateway: Any) 
         await asyncio.gather(*map(ends, [b"PRI * HTT", b"POST /api/ans", b""]))
 
 
+@pytest.mark.parametrize("key", [ALICE, "wrong"])
+@pytest.mark.parametrize("path", ["/api/chat", "/api/threads", "/v1/chat/completions", "/mcp", "/nowhere"])
+async def test_an_upgrade_to_another_protocol_is_refused_as_one(
+    upstream: Any, gateway: Any, path: str, key: str
+) -> None:
+    async with connection(gateway) as (reader, writer):
+        writer.write(
+            f"GET {path} HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\n"
+            "connection: Upgrade\r\nupgrade: websocket\r\n"
+            "sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
+        )
+        answer = (await reader.read()).decode()
+
+    assert answer.startswith("HTTP/1.1 400 ")
+    told = json.loads(answer.partition("\r\n\r\n")[2])
+    if path.startswith("/v1/"):
+        code, message = told["error"]["code"], told["error"]["message"]
+        assert code == "request_refused"
+    else:
+        message = told["message"]
+        assert (told["code"], told["details"][0]["reason"]) == (3, "REQUEST_REFUSED")
+    assert message == "upgrades such as WebSocket are not supported: streams come as server-sent events"
+    assert upstream.calls == []
+
+
 async def test_another_transfer_encoding_is_the_clients_mistake(upstream: Any, gateway: Any) -> None:
     async with connection(gateway) as (reader, writer):
         head = f"POST /api/search HTTP/1.1\r\nhost: x\r\nx-api-key: {ALICE}\r\n"
