@@ -4,9 +4,18 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from groundline_tests.cluster import K8S, OVERLAYS, SECRETS, WAIT, empty_namespaces, instances, nodes, settled
-from groundline_tests.cluster_programs import programs
-from groundline_tests.control_plane import Cluster, control_plane, write_stages
+from groundline_tests.cluster.contents import (
+    K8S,
+    OVERLAYS,
+    SECRETS,
+    WAIT,
+    empty_namespaces,
+    instances,
+    nodes,
+    settled,
+)
+from groundline_tests.cluster.control_plane import Cluster, control_plane, write_stages
+from groundline_tests.cluster.programs import programs
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from pathlib import Path
 import manifests as tool
 import pytest
 import yaml
-from groundline_tests.cluster import (
+from groundline_tests.cluster.contents import (
     DRAIN,
     EMPTY,
     K8S,
@@ -17,7 +17,7 @@ from groundline_tests.cluster import (
     failures,
     settled,
 )
-from groundline_tests.control_plane import Cluster, Ended, Node, watched
+from groundline_tests.cluster.control_plane import Cluster, Ended, Node, watched
 from project import VERSION
 
 NEXT_RELEASE = "999.0.0"

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import manifests as tool
 import pytest
 import yaml
-from groundline_tests.cluster import EMPTY, K8S
-from groundline_tests.control_plane import Cluster, Node
+from groundline_tests.cluster.contents import EMPTY, K8S
+from groundline_tests.cluster.control_plane import Cluster, Node
 
 type Break = Callable[[Node], object]
 

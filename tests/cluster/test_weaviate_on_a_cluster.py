@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import manifests as tool
 import pytest
 import yaml
-from groundline_tests.cluster import DRAIN, K8S, WAIT, evictions_allowed, failures, settled, volumes
-from groundline_tests.control_plane import Cluster, Ended, watched
+from groundline_tests.cluster.contents import DRAIN, K8S, WAIT, evictions_allowed, failures, settled, volumes
+from groundline_tests.cluster.control_plane import Cluster, Ended, watched
 
 NODES = 3
 WEAVIATE = "app.kubernetes.io/name=weaviate"

@@ -26,7 +26,7 @@ from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 from groundline_gateway.endpoints import Endpoint, endpoints
-from groundline_tests.installed import SERVICES
+from groundline_tests.images.installed import SERVICES
 from groundline_tests.limit_cases import methods, smallest
 from groundline_tests.suite import Stack, ended_job
 

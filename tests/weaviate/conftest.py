@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from groundline_tests.weaviate import Cluster, weaviate_nodes
+from groundline_tests.weaviate.nodes import Cluster, weaviate_nodes
 
 
 @pytest.fixture(scope="session")

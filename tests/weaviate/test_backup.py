@@ -12,7 +12,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 import yaml
-from groundline_tests.weaviate import API_KEY, Cluster, weaviate_nodes
+from groundline_tests.weaviate.nodes import API_KEY, Cluster, weaviate_nodes
 from groundline_weaviate import (
     Extent,
     IndexedChunk,

@@ -10,7 +10,7 @@ from groundline_benchmarks.retrieval.benchmark import goals, load, measure_colle
 from groundline_benchmarks.retrieval.cases import ANSWERED, HYBRID, ONE_HOP, TWO_HOPS
 from groundline_benchmarks.retrieval.corpus import RECALL_FILTERS
 from groundline_benchmarks.retrieval.weaviate import nodes_here, suite_on_weaviate, weaviate_settings
-from groundline_tests.weaviate import API_KEY, Cluster
+from groundline_tests.weaviate.nodes import API_KEY, Cluster
 
 CHUNKS = 1000
 CASES = (HYBRID, ANSWERED)

@@ -27,7 +27,7 @@ from groundline_lexical import detect_lexical_index
 from groundline_runtime.errors import UnavailableError
 from groundline_tests.ingestor.messages import a_collection
 from groundline_tests.ingestor.search_index import IndexWriterContract, a_chunk, a_partition
-from groundline_tests.weaviate import Cluster
+from groundline_tests.weaviate.nodes import Cluster
 from groundline_weaviate import Space, WeaviateSettings, open_weaviate
 from pydantic import SecretStr
 

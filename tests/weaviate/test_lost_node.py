@@ -8,9 +8,9 @@ import pytest
 from groundline_indexing.feed.weaviate import WeaviateIndex
 from groundline_lexical import searched_words
 from groundline_tests.ingestor.search_index import a_chunk, a_partition
-from groundline_tests.search_index import ARMS, SearchedIndex, numbered
-from groundline_tests.weaviate import Cluster
-from groundline_tests.weaviate_search import searched_weaviate
+from groundline_tests.retriever.search_index import ARMS, SearchedIndex, numbered
+from groundline_tests.weaviate.nodes import Cluster
+from groundline_tests.weaviate.search import searched_weaviate
 from groundline_weaviate import Extent, Space, Weaviate, condition_of, open_weaviate
 
 CLIENTS = 4

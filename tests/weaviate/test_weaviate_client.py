@@ -12,7 +12,7 @@ import pytest
 from groundline_filters import parse
 from groundline_lexical import searched_words
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
-from groundline_tests.weaviate import API_KEY, Cluster
+from groundline_tests.weaviate.nodes import API_KEY, Cluster
 from groundline_weaviate import (
     Entry,
     Extent,

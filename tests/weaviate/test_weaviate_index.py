@@ -11,9 +11,14 @@ import pytest
 from groundline_retriever.adapters.weaviate import open_weaviate_search
 from groundline_retriever.domain import Selection
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
-from groundline_tests.search_index import KeywordContract, SearchedIndex, SearchIndexContract, numbered
-from groundline_tests.weaviate import Cluster
-from groundline_tests.weaviate_search import LAG_SECONDS, searched_weaviate
+from groundline_tests.retriever.search_index import (
+    KeywordContract,
+    SearchedIndex,
+    SearchIndexContract,
+    numbered,
+)
+from groundline_tests.weaviate.nodes import Cluster
+from groundline_tests.weaviate.search import LAG_SECONDS, searched_weaviate
 from pydantic import SecretStr
 
 

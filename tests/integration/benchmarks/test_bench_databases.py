@@ -11,9 +11,9 @@ from groundline_benchmarks.retrieval.cases import Case
 from groundline_benchmarks.retrieval.floor import open_floor
 from groundline_database import DatabaseSettings, migrate, register_vectors
 from groundline_lexical.detection import BACKENDS
-from groundline_tests.corpus import Corpus
 from groundline_tests.lexical import allow_lossy, lexical_server_settings, offered_index
 from groundline_tests.postgres import PostgresServer
+from groundline_tests.retriever.corpus import Corpus
 from pgvector import HalfVector
 from pydantic import SecretStr
 

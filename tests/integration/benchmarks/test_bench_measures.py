@@ -17,7 +17,7 @@ from groundline_benchmarks.command import bench
 from groundline_benchmarks.measuring.suite import SuiteFailedError, started_suite
 from groundline_cli.evaluation import EvaluationSet
 from groundline_client import ApiError, JsonObject
-from groundline_tests.gateway import FakeGateway
+from groundline_tests.gateway.running import FakeGateway
 
 REQUEST: JsonObject = {"query": "q"}
 EVENTS: list[JsonObject] = [

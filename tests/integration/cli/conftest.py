@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from groundline_cli.__main__ import cli
-from groundline_tests.gateway import FakeGateway, fake_gateway
+from groundline_tests.gateway.running import FakeGateway, fake_gateway
 
 
 @pytest.fixture

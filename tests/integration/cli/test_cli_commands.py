@@ -12,7 +12,7 @@ from click.testing import Result
 from groundline_cli.ingestion import UploadProgress, has_collections, ingest_paths
 from groundline_client import from_json
 from groundline_client.models import AnswerResponse, SearchResponse
-from groundline_tests.gateway import FakeGateway, Reply, status
+from groundline_tests.gateway.running import FakeGateway, Reply, status
 
 type Run = Callable[..., Result]
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from groundline_tests.gateway import FakeGateway, Reply
+from groundline_tests.gateway.running import FakeGateway, Reply
 
 ID = "123e4567-e89b-12d3-a456-426614174000"
 SOURCE = {

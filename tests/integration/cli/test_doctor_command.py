@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from click.testing import Result
-from groundline_tests.gateway import FakeGateway, Reply, status
+from groundline_tests.gateway.running import FakeGateway, Reply, status
 
 type Run = Callable[..., Result]
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from groundline_tests.gateway import FakeGateway, fake_gateway
+from groundline_tests.gateway.running import FakeGateway, fake_gateway
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from groundline_client import (
     has_ended,
 )
 from groundline_client.models import ChatCompleted, ChatDelta, ChatStarted, IngestionJob
-from groundline_tests.gateway import FakeGateway, Reply, status
+from groundline_tests.gateway.running import FakeGateway, Reply, status
 
 DOWN = Reply(503, status(14, "a service is not available", "SERVICE_UNAVAILABLE"))
 RETRY_SOON = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "0.01s"}

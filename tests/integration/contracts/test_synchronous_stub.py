@@ -8,7 +8,7 @@ from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-unty
 from groundline.v1 import options_pb2, reranker_service_pb2, reranker_service_pb2_grpc
 from groundline_reranker.service import RankingService
 from groundline_reranker.servicer import RerankerServicer
-from groundline_tests.candidates import Found, request_of
+from groundline_tests.retriever.candidates import Found, request_of
 
 Request = reranker_service_pb2.RerankRequest
 

@@ -5,7 +5,7 @@ import socket
 from collections.abc import AsyncIterator
 
 import pytest
-from groundline_tests.installed import Installation
+from groundline_tests.images.installed import Installation
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from groundline_tests.installed import install_wheels
+from groundline_tests.images.installed import install_wheels
 
 ROOT = Path(__file__).resolve().parents[3]
 # Templates are copied by others, and belong to no release of ours.

@@ -15,8 +15,8 @@ import grpc
 import httpx
 import pytest
 from groundline_tests.asking import ASK, fill
-from groundline_tests.base_image import CERTIFICATES
-from groundline_tests.images import Container, Images, installed, running, size_mib
+from groundline_tests.images.base_image import CERTIFICATES
+from groundline_tests.images.built import Container, Images, installed, running, size_mib
 from groundline_tests.programs import needs_program
 from groundline_tests.relay import over_tcp
 from grpc_health.v1 import health_pb2, health_pb2_grpc

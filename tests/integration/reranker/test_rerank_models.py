@@ -24,7 +24,7 @@ from groundline.v1 import reranker_service_pb2 as pb
 from groundline_reranker.__main__ import wire
 from groundline_reranker.settings import RerankerSettings
 from groundline_runtime.serving.server import Application
-from groundline_tests.candidates import Found, request_of
+from groundline_tests.retriever.candidates import Found, request_of
 from groundline_tests.runtime import serve
 from onnx import TensorProto, helper
 from pydantic import SecretStr, ValidationError

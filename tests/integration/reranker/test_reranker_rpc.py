@@ -11,7 +11,7 @@ from groundline_reranker.__main__ import wire
 from groundline_reranker.settings import RerankerSettings
 from groundline_runtime.errors import InvalidArgumentError
 from groundline_runtime.status import from_rpc_error
-from groundline_tests.candidates import Found, request_of
+from groundline_tests.retriever.candidates import Found, request_of
 from groundline_tests.runtime import serve
 
 Options = options_pb2.RerankOptions

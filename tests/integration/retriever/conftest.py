@@ -20,7 +20,7 @@ from groundline_retriever.service import SearchService
 from groundline_retriever.servicer import SERVICE, RetrieverServicer
 from groundline_runtime.serving.server import Application
 from groundline_runtime.settings import ServiceSettings
-from groundline_tests.corpus import Corpus
+from groundline_tests.retriever.corpus import Corpus
 from groundline_tests.runtime import serve
 from pydantic import SecretStr
 

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 from groundline_database import DatabaseSettings
 from groundline_retriever.adapters.postgres.store import open_chunk_store
-from groundline_tests.corpus import Corpus
-from groundline_tests.search_index import KeywordContract, SearchedIndex, SearchIndexContract
+from groundline_tests.retriever.corpus import Corpus
+from groundline_tests.retriever.search_index import KeywordContract, SearchedIndex, SearchIndexContract
 from pydantic import SecretStr
 
 

@@ -20,7 +20,7 @@ from groundline_retriever.adapters.postgres.store import (
     open_chunk_store,
 )
 from groundline_retriever.domain import Parameters, Selection
-from groundline_tests.corpus import Corpus
+from groundline_tests.retriever.corpus import Corpus
 from pydantic import SecretStr
 
 TOPICS, COLLECTIONS, CHUNKS_OF_EACH = 55, 110, 40

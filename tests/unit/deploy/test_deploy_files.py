@@ -12,7 +12,7 @@ from groundline_cli.stack import suite
 from groundline_gateway.envoy.clusters import BRIDGE
 from groundline_gateway.envoy.clusters import SERVICES as CALLED
 from groundline_lexical.detection import BACKENDS
-from groundline_tests.weaviate import ENGINE, VERSION, engine_environment
+from groundline_tests.weaviate.nodes import ENGINE, VERSION, engine_environment
 from manifest_rules import GRPC_PORT, KEYS, PROCESSES, WORKERS, addresses, read, weaviate
 from project import ROOT, SERVICES
 

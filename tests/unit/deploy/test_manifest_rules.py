@@ -9,7 +9,7 @@ from typing import Any
 import manifests as tool
 import pytest
 from groundline_runtime.settings import Settings
-from groundline_tests.weaviate import VERSION, engine_environment
+from groundline_tests.weaviate.nodes import VERSION, engine_environment
 from manifest_rules import (
     OUTSIDE,
     PROCESSES,

@@ -11,7 +11,7 @@ import pytest
 from groundline.v1 import options_pb2, passage_pb2, reranker_service_pb2
 from groundline_ranking import MAX_WINDOW, MIN_WINDOW, ArmHits, Candidates, Hit, Ranking, is_weak
 from groundline_ranking import rank as rank_candidates
-from groundline_tests.candidates import Found, hits_of, ranked
+from groundline_tests.retriever.candidates import Found, hits_of, ranked
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -8,7 +8,7 @@ from groundline.v1 import error_pb2, options_pb2, passage_pb2
 from groundline_reranker.adapters.cross_encoder import CrossEncoderScorer
 from groundline_reranker.service import RankingService
 from groundline_runtime.errors import UnavailableError
-from groundline_tests.candidates import Found, request_of
+from groundline_tests.retriever.candidates import Found, request_of
 
 if TYPE_CHECKING:
     from fastembed.rerank.cross_encoder import TextCrossEncoder

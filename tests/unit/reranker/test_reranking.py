@@ -13,7 +13,7 @@ from groundline_ranking import INLINE_CANDIDATES
 from groundline_reranker.service import RankingService
 from groundline_runtime.context import deadline_at
 from groundline_runtime.errors import ResourceExhaustedError
-from groundline_tests.candidates import Found, request_of
+from groundline_tests.retriever.candidates import Found, request_of
 
 Options = options_pb2.RerankOptions
 WEIGHTED = options_pb2.RERANK_STRATEGY_WEIGHTED

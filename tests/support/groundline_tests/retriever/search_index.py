@@ -16,8 +16,7 @@ from groundline.v1 import options_pb2
 from groundline_filters import parse
 from groundline_retriever.domain import Hits, Selection
 from groundline_retriever.ports import ChunkStore, SearchIndex
-
-from groundline_tests.corpus import Corpus
+from groundline_tests.retriever.corpus import Corpus
 
 LIMIT: Final = 10
 ARMS: Final = ("keyword", "semantic")

@@ -9,9 +9,8 @@ from uuid import UUID, uuid4
 import asyncpg
 from groundline_lexical import TERMS, LexicalIndex, lexical_text, stored_terms
 from groundline_signatures import signature
-from pgvector import SparseVector
-
 from groundline_tests.embedding import FakeEmbedder
+from pgvector import SparseVector
 
 _COLUMNS: Final = (
     "partition_id", "collection_id", "document_id", "chunk_index", "original_text", "context_annotation",

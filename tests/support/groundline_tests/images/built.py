@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import psutil
+from groundline_tests.images.base_image import make_base
 from service_requirements import ROOT
-
-from groundline_tests.base_image import make_base
 
 BASE: Final = "localhost/base:test"
 VERSION: Final = "9.9.9"

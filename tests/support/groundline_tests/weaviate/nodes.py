@@ -1,7 +1,7 @@
 """Nodes of the real Weaviate server on loopback, built once by Go.
 
 The program is kept in GROUNDLINE_WEAVIATE_CACHE, by default groundline/weaviate below the user's folder for
-caches. `python -m groundline_tests.weaviate --nodes 3` runs nodes for benchmarks until Ctrl-C; with
+caches. `python -m groundline_tests.weaviate.nodes --nodes 3` runs nodes for benchmarks until Ctrl-C; with
 `--data-dir` they keep their data and their ports.
 """
 
@@ -34,7 +34,7 @@ CACHE: Final = Path(
     or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundline/weaviate"
 )
 
-ENGINE: Final = Path(__file__).parents[3] / "deploy/k8s/components/weaviate/engine.env"
+ENGINE: Final = Path(__file__).parents[4] / "deploy/k8s/components/weaviate/engine.env"
 API_KEY: Final = "a-key-for-tests"
 START_SECONDS: Final = 120
 PORTS: Final = range(20_000, 32_000)

@@ -10,11 +10,10 @@ from groundline_database import DatabaseSettings, register_vectors
 from groundline_lexical import detect_lexical_index
 from groundline_retriever.adapters.postgres.store import open_chunk_store
 from groundline_retriever.adapters.weaviate import open_weaviate_search
+from groundline_tests.retriever.corpus import Corpus
+from groundline_tests.retriever.search_index import SearchedIndex
 from groundline_weaviate import IndexedChunk, Space, WeaviateSettings, open_weaviate
 from pydantic import SecretStr
-
-from groundline_tests.corpus import Corpus
-from groundline_tests.search_index import SearchedIndex
 
 LAG_SECONDS: Final = 2.0
 

@@ -18,7 +18,7 @@ from groundline_database import Pool, open_pool
 from groundline_gateway.following import KeyDatabaseSettings
 from groundline_gateway.keys import KeyStore, key_hash
 from groundline_gateway.scopes import Scope
-from groundline_tests.gateway_program import gateway_program
+from groundline_tests.gateway.program import gateway_program
 from pydantic import SecretStr
 
 

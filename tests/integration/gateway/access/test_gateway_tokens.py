@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from groundline.v1 import coordinator_service_pb2
 from groundline.v1.coordinator_service_pb2_grpc import CoordinatorServiceStub
-from groundline_tests.gateway_program import gateway_program
+from groundline_tests.gateway.program import gateway_program
 
 AUDIENCE = "groundline"
 

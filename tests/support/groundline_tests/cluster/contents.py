@@ -5,8 +5,7 @@ from typing import Final
 
 import manifests as tool
 import yaml
-
-from groundline_tests.control_plane import Cluster, Node
+from groundline_tests.cluster.control_plane import Cluster, Node
 
 K8S: Final = tool.DEPLOY / "k8s"
 ZONES: Final = {"a": ("a1", "a2"), "b": ("b1", "b2"), "c": ("c1", "c2")}
