@@ -13,13 +13,7 @@ import numpy as np
 import pytest
 import yaml
 from groundline_tests.weaviate.nodes import API_KEY, Cluster, weaviate_nodes
-from groundline_weaviate import (
-    Extent,
-    IndexedChunk,
-    Space,
-    condition_of,
-    open_weaviate,
-)
+from groundline_weaviate import Extent, IndexedChunk, Space, condition_of, open_weaviate
 from minio import Minio
 from moto.server import ThreadedMotoServer
 from service_requirements import ROOT

@@ -13,15 +13,7 @@ from groundline_filters import parse
 from groundline_lexical import searched_words
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
 from groundline_tests.weaviate.nodes import API_KEY, Cluster
-from groundline_weaviate import (
-    Entry,
-    Extent,
-    IndexedChunk,
-    Space,
-    Weaviate,
-    condition_of,
-    open_weaviate,
-)
+from groundline_weaviate import Entry, Extent, IndexedChunk, Space, Weaviate, condition_of, open_weaviate
 from groundline_weaviate.client import BATCH
 from pydantic import SecretStr
 

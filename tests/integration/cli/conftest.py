@@ -36,3 +36,15 @@ def groundline(
         return result
 
     return run
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    root = tmp_path / "docs"
+    (root / "sub").mkdir(parents=True)
+    (root / "a.md").write_text("# Leave\n27 days of leave")
+    (root / "sub" / "b.txt").write_text("travel costs")
+    (root / "data.json").write_text("{}")
+    (root / "program").write_bytes(b"\x7fELF\0")
+    (root / ".hidden.md").write_text("no")
+    return root

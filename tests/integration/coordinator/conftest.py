@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,12 +17,15 @@ from groundline.v1 import (
 )
 from groundline_coordinator.__main__ import wire
 from groundline_coordinator.adapters import generator, retriever
+from groundline_coordinator.adapters.postgres import PostgresThreads
+from groundline_coordinator.ports import ThreadStore
 from groundline_coordinator.servicer import SERVICE
 from groundline_coordinator.settings import CoordinatorSettings
 from groundline_database import DatabaseSettings, Pool, open_pool
 from groundline_runtime.channels import open_channel
 from groundline_runtime.serving.server import Application
-from groundline_tests.coordinator import DOCUMENT_ID
+from groundline_tests.coordinator.fakes import DOCUMENT_ID, FakeThreads
+from groundline_tests.coordinator.threads import NewDocument, new_id
 from groundline_tests.runtime import serve
 from pydantic import SecretStr
 
@@ -271,5 +274,37 @@ def add_document(database: Pool) -> Callable[..., Any]:
             title,
             metadata or {},
         )
+
+    return add
+
+
+@pytest.fixture(params=["fake", "postgres"])
+def threads(request: pytest.FixtureRequest, database: Pool) -> ThreadStore:
+    return FakeThreads() if request.param == "fake" else PostgresThreads(database)
+
+
+@pytest.fixture(scope="module")
+async def restricted(add_collection: Callable[..., Awaitable[None]]) -> None:
+    await add_collection("open", settings={"rerank": {"topK": 3}, "generation": {"temperature": 0.5}, "x": 1})
+    await add_collection("staff", readers=("group:staff",), writers=("user:editor",))
+    await add_collection("notes", writers=("user:editor",))
+    await add_collection(
+        "strict",
+        readers=("user:limited",),
+        settings={"generationLimits": {"models": ["m"], "maxTemperature": 0.5, "maxTopK": 3}},
+    )
+
+
+@pytest.fixture
+def new_document(
+    threads: ThreadStore, add_document: Callable[..., Awaitable[None]], restricted: None
+) -> NewDocument:
+    """Stores a document of the collection open, and returns its id; the fake believes what sources say."""
+
+    async def add(**fields: Any) -> str:
+        document_id = new_id()
+        if isinstance(threads, PostgresThreads):
+            await add_document("open", document_id, **fields)
+        return document_id
 
     return add

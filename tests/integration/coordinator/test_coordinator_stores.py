@@ -1,61 +1,23 @@
 """One contract for the ports' real adapters and for the fakes that unit tests use in their place."""
 
 import asyncio
-import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC
 from typing import Any
 
 import pytest
 from google.protobuf.struct_pb2 import Struct
-from groundline.v1 import chat_pb2, collection_pb2, error_pb2, passage_pb2, thread_pb2
-from groundline.v1 import coordinator_service_pb2 as pb
+from groundline.v1 import chat_pb2, collection_pb2, passage_pb2, thread_pb2
 from groundline_coordinator.adapters.postgres import PostgresCatalog, PostgresThreads
 from groundline_coordinator.adapters.postgres_quotas import PostgresCallerQuotas
-from groundline_coordinator.domain.turns import RequestClaim
 from groundline_coordinator.ports import CollectionCatalog, QuotaStore, QuotaUse, ThreadStore
 from groundline_database import DatabaseSettings, Pool, open_pool
-from groundline_runtime.errors import AbortedError, InvalidArgumentError, NotFoundError, UnavailableError
-from groundline_tests.coordinator import FakeCatalog, FakeQuotas, FakeThreads, collection
+from groundline_runtime.errors import NotFoundError, UnavailableError
+from groundline_tests.coordinator.fakes import FakeCatalog, FakeQuotas, FakeThreads, collection
+from groundline_tests.coordinator.threads import ASSISTANT, NewDocument, asked, exchange, exchanged, new_id
 from pydantic import SecretStr
 
-USER, ASSISTANT = chat_pb2.ChatMessage.USER, chat_pb2.ChatMessage.ASSISTANT
-STOP = chat_pb2.FINISH_REASON_STOP
 LIMITS = collection_pb2.GenerationLimits(models=["m"], max_temperature=0.5, max_top_k=3)
-
-
-def new_id() -> str:
-    return str(uuid.uuid4())
-
-
-def asked(content: str) -> thread_pb2.Message:
-    return thread_pb2.Message(message_id=new_id(), role=USER, content=content)
-
-
-def exchange(question: str, answer: str = "Yes.") -> tuple[thread_pb2.Message, thread_pb2.Message]:
-    return asked(question), thread_pb2.Message(
-        message_id=new_id(), role=ASSISTANT, content=answer, finish_reason=STOP
-    )
-
-
-async def exchanged(
-    threads: ThreadStore,
-    owner: str,
-    thread_id: str,
-    messages: tuple[thread_pb2.Message, thread_pb2.Message],
-    **answered: Any,
-) -> None:
-    """Store question and answer; the first begin the thread."""
-    question, answer = messages
-    known = await threads.threads(owner, before=None, limit=100)
-    create = thread_id not in {thread.thread_id for thread in known}
-    await threads.ask(owner, thread_id, f"title {thread_id}", question, create=create)
-    await threads.answer(owner, thread_id, question.message_id, answer, **answered)
-
-
-@pytest.fixture(params=["fake", "postgres"])
-def threads(request: pytest.FixtureRequest, database: Pool) -> ThreadStore:
-    return FakeThreads() if request.param == "fake" else PostgresThreads(database)
 
 
 @pytest.fixture
@@ -81,18 +43,6 @@ async def test_tokens_of_yesterday_are_not_todays(database: Pool) -> None:
     assert (await quotas.used(owner)).tokens == 0
     await quotas.spend(owner, 3)
     assert (await quotas.used(owner)).tokens == 3
-
-
-@pytest.fixture(scope="module")
-async def restricted(add_collection: Callable[..., Awaitable[None]]) -> None:
-    await add_collection("open", settings={"rerank": {"topK": 3}, "generation": {"temperature": 0.5}, "x": 1})
-    await add_collection("staff", readers=("group:staff",), writers=("user:editor",))
-    await add_collection("notes", writers=("user:editor",))
-    await add_collection(
-        "strict",
-        readers=("user:limited",),
-        settings={"generationLimits": {"models": ["m"], "maxTemperature": 0.5, "maxTopK": 3}},
-    )
 
 
 @pytest.fixture(params=["fake", "postgres"])
@@ -162,247 +112,6 @@ async def test_another_owners_thread_is_not_found_and_stays(threads: ThreadStore
     with pytest.raises(NotFoundError):
         await threads.ask("user:b", key, "t", asked("q"), create=False)
     assert (await threads.get("user:a", key)).message_count == 2
-
-
-def claim_of(owner: str = "", fingerprint: bytes = b"1", request_id: str = "r") -> RequestClaim:
-    return RequestClaim(owner, request_id, fingerprint, new_id())
-
-
-def answer_to(claim: RequestClaim, thread_id: str) -> pb.AnswerResponse:
-    return pb.AnswerResponse(
-        thread_id=thread_id,
-        message_id=claim.message_id,
-        answer="Yes.",
-        completed=chat_pb2.ChatCompleted(
-            finish_reason=STOP,
-            usage=chat_pb2.Usage(prompt_tokens=1, cached_tokens=2, output_tokens=3),
-            validation=chat_pb2.Validation(grounded=True, confidence=0.5),
-            degraded=[
-                passage_pb2.Degradation(
-                    component=passage_pb2.COMPONENT_RERANKER,
-                    reason=error_pb2.RERANKER_UNAVAILABLE,
-                    message="down",
-                )
-            ],
-            timings=[passage_pb2.StageTiming(stage=passage_pb2.STAGE_RETRIEVING, duration_ms=1.5)],
-            model="m",
-            prompt_version="v1",
-        ),
-        rewritten_query="standalone",
-        sub_queries=["a", "b"],
-    )
-
-
-async def keep(threads: ThreadStore, claim: RequestClaim, thread_id: str) -> pb.AnswerResponse:
-    answered = answer_to(claim, thread_id)
-    answer = thread_pb2.Message(
-        message_id=claim.message_id, role=ASSISTANT, content=answered.answer, finish_reason=STOP
-    )
-    await exchanged(threads, claim.owner, thread_id, (asked("q"), answer), answered=(claim, answered))
-    return answered
-
-
-async def test_a_claim_under_way_is_not_given_twice(threads: ThreadStore) -> None:
-    owner = new_id()
-    assert await threads.claim(claim_of(owner), (), 60) is None
-    with pytest.raises(AbortedError) as failure:
-        await threads.claim(claim_of(owner), (), 60)
-    assert failure.value.retry_after_seconds
-    with pytest.raises(InvalidArgumentError) as reused:
-        await threads.claim(claim_of(owner, b"2"), (), 60)
-    assert reused.value.reason == "REQUEST_ID_REUSED"
-    assert await threads.claim(claim_of(new_id()), (), 60) is None
-    assert await threads.claim(claim_of(owner, request_id="s"), (), 60) is None
-
-
-async def test_only_one_of_many_gets_the_claim(threads: ThreadStore) -> None:
-    owner = new_id()
-    results = await asyncio.gather(
-        *(threads.claim(claim_of(owner), (), 60) for _ in range(8)), return_exceptions=True
-    )
-    assert results.count(None) == 1
-    assert sum(isinstance(each, AbortedError) for each in results) == 7
-
-
-async def test_a_claim_of_the_dead_runs_out(threads: ThreadStore) -> None:
-    owner = new_id()
-    await threads.claim(claim_of(owner), (), 0)
-    assert await threads.claim(claim_of(owner, b"2"), (), 60) is None
-
-
-async def test_a_claim_of_the_dead_runs_out_although_the_clock_was_set_back(threads: ThreadStore) -> None:
-    owner = new_id()
-    await threads.claim(claim_of(owner), (), 3600)
-    assert await threads.claim(claim_of(owner), (), 60) is None
-
-
-async def test_a_renewed_claim_lasts_but_not_anothers(threads: ThreadStore) -> None:
-    owner, other = new_id(), new_id()
-    mine = claim_of(owner)
-    await threads.claim(mine, (), 0)
-    await threads.renew(mine, 60)
-    with pytest.raises(AbortedError):
-        await threads.claim(claim_of(owner), (), 60)
-    await threads.claim(claim_of(other), (), 0)
-    await threads.renew(claim_of(other), 60)
-    assert await threads.claim(claim_of(other), (), 60) is None
-
-
-async def test_an_answer_is_replayed_as_long_as_before_after_a_late_renewal(threads: ThreadStore) -> None:
-    mine, thread_id = claim_of(new_id()), new_id()
-    await threads.claim(mine, (), 60)
-    await keep(threads, mine, thread_id)
-    await threads.renew(mine, 0)
-    assert await threads.claim(claim_of(mine.owner), (), 60) is not None
-
-
-async def test_a_released_claim_is_free_but_not_anothers(threads: ThreadStore) -> None:
-    owner = new_id()
-    mine = claim_of(owner)
-    await threads.claim(mine, (), 60)
-    await threads.release(claim_of(owner))
-    with pytest.raises(AbortedError):
-        await threads.claim(claim_of(owner), (), 60)
-    await threads.release(mine)
-    assert await threads.claim(claim_of(owner), (), 60) is None
-
-
-async def test_an_answered_claim_gives_the_answer_back(threads: ThreadStore) -> None:
-    mine, thread_id = claim_of(new_id()), new_id()
-    await threads.claim(mine, (), 60)
-    answered = await keep(threads, mine, thread_id)
-    await threads.release(mine)
-    assert await threads.claim(claim_of(mine.owner), (), 60) == answered
-    with pytest.raises(InvalidArgumentError):
-        await threads.claim(claim_of(mine.owner, b"2"), (), 60)
-
-
-async def test_an_answer_whose_thread_is_deleted_is_forgotten(threads: ThreadStore) -> None:
-    mine, thread_id = claim_of(new_id()), new_id()
-    await threads.claim(mine, (), 60)
-    await keep(threads, mine, thread_id)
-    await threads.delete(mine.owner, thread_id)
-    assert await threads.claim(claim_of(mine.owner), (), 60) is None
-
-
-async def test_expired_claims_are_cleared_away(database: Pool) -> None:
-    threads = PostgresThreads(database)
-    for _ in range(5):
-        await threads.claim(claim_of(new_id()), (), 0)
-    await threads.claim(claim_of(new_id()), (), 60)
-    assert await database.fetchval("SELECT count(*) FROM request_replays WHERE expire_time <= now()") == 0
-
-
-type NewDocument = Callable[..., Awaitable[str]]
-type Hide = Callable[[str], Awaitable[None]]
-
-
-@pytest.fixture
-def new_document(
-    threads: ThreadStore, add_document: Callable[..., Awaitable[None]], restricted: None
-) -> NewDocument:
-    """Stores a document of the collection open, and returns its id; the fake believes what sources say."""
-
-    async def add(**fields: Any) -> str:
-        document_id = new_id()
-        if isinstance(threads, PostgresThreads):
-            await add_document("open", document_id, **fields)
-        return document_id
-
-    return add
-
-
-@pytest.fixture(params=["deleted", "not readable"])
-def hide(request: pytest.FixtureRequest, threads: ThreadStore, database: Pool) -> Hide:
-    """Deletes a document, or takes away the right to read it."""
-
-    async def take_away(document_id: str) -> None:
-        if isinstance(threads, FakeThreads):
-            threads.hidden.add(document_id)
-        elif request.param == "deleted":
-            await database.execute("DELETE FROM documents WHERE document_id = $1", document_id)
-        else:
-            await database.execute(
-                "UPDATE documents SET allowed_principals = '{user:other}' WHERE document_id = $1", document_id
-            )
-
-    return take_away
-
-
-def source_of(document_id: str, number: int = 1) -> chat_pb2.Source:
-    return chat_pb2.Source(
-        number=number,
-        title="T",
-        uri=f"{document_id}.md",
-        chunk_id=str(number),
-        document_id=document_id,
-        collection_id="open",
-    )
-
-
-def answered_from(*sources: chat_pb2.Source, cited: Sequence[int] = ()) -> thread_pb2.Message:
-    citations = [chat_pb2.Citation(source_number=number, chunk_id=str(number)) for number in cited]
-    return thread_pb2.Message(
-        message_id=new_id(),
-        role=ASSISTANT,
-        content="It is hidden.",
-        sources=sources,
-        citations=citations,
-        finish_reason=STOP,
-    )
-
-
-@pytest.mark.parametrize(
-    ("cited", "is_withheld"),
-    [
-        pytest.param([1], True, id="cited"),
-        pytest.param([], True, id="given to an answer that cites nothing"),
-        pytest.param([2], False, id="not cited"),
-    ],
-)
-async def test_an_answer_goes_with_a_document_that_it_rests_on(
-    threads: ThreadStore, new_document: NewDocument, hide: Hide, cited: list[int], is_withheld: bool
-) -> None:
-    key, gone, kept = new_id(), await new_document(), await new_document()
-    answer = answered_from(source_of(gone), source_of(kept, 2), cited=cited)
-    await exchanged(threads, "", key, (asked("q"), answer))
-    await hide(gone)
-    (_, question), (_, shown) = await threads.messages("", (), key, after=-1, limit=10)
-    assert (question.content, shown.is_withheld) == ("q", is_withheld)
-    assert shown.content == ("" if is_withheld else "It is hidden.")
-    assert [citation.source_number for citation in shown.citations] == ([] if is_withheld else cited)
-    assert [(source.number, source.document_id) for source in shown.sources] == [(2, kept)]
-    history = [message.content for message in await threads.history("", (), key, 10)]
-    assert history == (["q"] if is_withheld else ["q", "It is hidden."])
-
-
-async def test_an_answer_is_not_replayed_without_one_of_its_documents(
-    threads: ThreadStore, new_document: NewDocument, hide: Hide
-) -> None:
-    mine, key, gone = claim_of(new_id()), new_id(), await new_document()
-    await threads.claim(mine, (), 60)
-    answer = answered_from(source_of(gone), cited=[1])
-    answer.message_id = mine.message_id
-    answered = answer_to(mine, key)
-    answered.sources.append(source_of(gone))
-    await exchanged(threads, mine.owner, key, (asked("q"), answer), answered=(mine, answered))
-    assert await threads.claim(claim_of(mine.owner), (), 60) is not None
-    await hide(gone)
-    assert await threads.claim(claim_of(mine.owner), (), 60) is None
-
-
-async def test_nothing_of_an_answer_is_left_when_its_document_is_deleted(database: Pool) -> None:
-    threads, key = PostgresThreads(database), new_id()
-    gone = new_id()
-    # Deleted while the answer was written: there is nothing to be deleted with.
-    await exchanged(threads, "", key, (asked("q"), answered_from(source_of(gone), cited=[1])))
-    stored = await database.fetchrow(
-        "SELECT content, sources::text, citations FROM messages WHERE thread_id = $1 AND message_index = 1",
-        key,
-    )
-    assert stored is not None
-    assert (stored["content"], stored["citations"]) == ("", [])
-    assert "title" not in stored["sources"]
 
 
 async def test_unused_threads_expire(threads: ThreadStore, database: Pool) -> None:

@@ -18,7 +18,7 @@ from groundline_extraction.extractor import DocumentExtractor
 from groundline_extraction.members import MemberSpool
 from groundline_extraction.readers.common import ReaderLimits
 from groundline_extraction.sandbox import Sandbox
-from groundline_tests.compound_files import compound_file
+from groundline_tests.extraction.compound_files import compound_file
 
 LIMITS = ReaderLimits(max_pages=20, max_unpacked_bytes=4 * 1024**2, seconds=60)
 FILES = Path(__file__).parent / "files"

@@ -14,11 +14,7 @@ from groundline_lexical import detect_lexical_index
 from groundline_retriever import domain
 from groundline_retriever.adapters.postgres import semantic
 from groundline_retriever.adapters.postgres.indexes import EXACT_COLLECTIONS, Index, RowCondition, indexes_of
-from groundline_retriever.adapters.postgres.store import (
-    SERVER_SETTINGS,
-    PostgresChunkStore,
-    open_chunk_store,
-)
+from groundline_retriever.adapters.postgres.store import SERVER_SETTINGS, PostgresChunkStore, open_chunk_store
 from groundline_retriever.domain import Parameters, Selection
 from groundline_tests.retriever.corpus import Corpus
 from pydantic import SecretStr

@@ -8,16 +8,13 @@ from groundline.v1 import chat_pb2, collection_pb2, options_pb2, passage_pb2, re
 from groundline_coordinator.domain.conversation import recent_history
 from groundline_coordinator.domain.locations import add_boxes, locate
 from groundline_coordinator.domain.options import plan_of
-from groundline_coordinator.domain.passages import (
-    MAX_PASSAGE_CHARACTERS,
-    extended_text,
-)
+from groundline_coordinator.domain.passages import MAX_PASSAGE_CHARACTERS, extended_text
 from groundline_coordinator.domain.snippets import shortened, snippet
 from groundline_coordinator.domain.turns import Inquiry, Plan
 from groundline_coordinator.service.locating import locate_citations
 from groundline_coordinator.service.progress import StageReport
 from groundline_runtime.errors import InvalidArgumentError, UnavailableError
-from groundline_tests.coordinator import FakeRetriever, collection, make_chunk
+from groundline_tests.coordinator.fakes import FakeRetriever, collection, make_chunk
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,7 +6,7 @@ from groundline_coordinator.ports import QuotaUse
 from groundline_coordinator.service.quotas import CallerQuotas, QuotaLimits
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import ResourceExhaustedError
-from groundline_tests.coordinator import FakeQuotas, FakeThreads
+from groundline_tests.coordinator.fakes import FakeQuotas, FakeThreads
 
 ANN, BOB = Caller(("user:ann", "group:staff")), Caller(("user:bob", "group:staff"))
 

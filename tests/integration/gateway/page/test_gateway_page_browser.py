@@ -5,28 +5,12 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-import grpc
 import pytest
-from google.protobuf import any_pb2
-from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
-from groundline.v1 import (
-    chat_pb2,
-    coordinator_service_pb2,
-    document_pb2,
-    error_pb2,
-    ingestor_service_pb2,
-    passage_pb2,
-    retriever_service_pb2,
-    thread_pb2,
-)
-from groundline_tests.browser import CHROMIUM, Tab, browser
+from groundline.v1 import chat_pb2, document_pb2, ingestor_service_pb2, passage_pb2, retriever_service_pb2
+from groundline_tests.browser import CHROMIUM, Tab
+from groundline_tests.gateway.page import KEY, MARKUP, NOBODY_ID, full_answer, response
 from groundline_tests.programs import needs_program
-from grpc_status import rpc_status
 
-KEY = "alice-key-0123456789"
-MARKUP = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
-
-NOBODY_ID = "6f1c1d9e-9d3e-4c55-8a52-0d7d2f1f5c11"
 # Keeps what the page opens and makes addresses of.
 OPENED = """
     window.blobs = [];
@@ -35,62 +19,8 @@ OPENED = """
     window.open = () => (window.opened = { close() { this.closed = true; } });
 """
 
+
 pytestmark = needs_program("chromium", found=CHROMIUM is not None)
-
-
-@pytest.fixture(scope="module")
-async def module_browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Tab]:
-    async with browser(tmp_path_factory.mktemp("profile")) as tab:
-        yield tab
-
-
-@pytest.fixture
-async def tab(module_browser: Tab, gateway: Any) -> Tab:
-    """The page, signed in."""
-    module_browser._session = ""
-    module_browser.complaints.clear()
-    await module_browser.open(f"{gateway.url}/#key={KEY}")
-    return module_browser
-
-
-def response(**event: Any) -> coordinator_service_pb2.ChatResponse:
-    return coordinator_service_pb2.ChatResponse(**event)
-
-
-async def full_answer(_request: Any, _context: Any) -> AsyncIterator[Any]:
-    yield response(started=chat_pb2.ChatStarted(thread_id="thread-1", message_id="m"))
-    yield response(
-        status=chat_pb2.ChatStatus(stage=passage_pb2.STAGE_RETRIEVING, rewritten_query="gateway keys")
-    )
-    sources = [
-        chat_pb2.Source(
-            number=1, title="Operating the gateway", uri="docs/gateway.md", snippet="Keys are set as JSON."
-        ),
-        chat_pb2.Source(number=2, title=MARKUP, uri="javascript:alert(1)", snippet=MARKUP),
-        chat_pb2.Source(
-            number=3, title="Home", uri="https://example.com/a?b=c", snippet="Every request needs a key."
-        ),
-    ]
-    yield response(sources=chat_pb2.ChatSources(sources=sources))
-    for text in (
-        "Every request carries a key",
-        " [1][3], and the gateway forwards ",
-        f"its principals [2]. {MARKUP} [9]",
-    ):
-        yield response(delta=chat_pb2.ChatDelta(text=text))
-    completed = chat_pb2.ChatCompleted(
-        finish_reason=chat_pb2.FINISH_REASON_STOP,
-        validation=chat_pb2.Validation(grounded=False, confidence=0.4),
-        degraded=[
-            passage_pb2.Degradation(
-                component=passage_pb2.COMPONENT_KEYWORD_ARM,
-                reason=error_pb2.DEADLINE_EXCEEDED,
-                message="it came too late",
-            )
-        ],
-        model="extractive",
-    )
-    yield response(completed=completed)
 
 
 async def test_the_key_leaves_the_address_bar_and_is_asked_for_once(tab: Tab) -> None:
@@ -306,64 +236,6 @@ async def test_a_link_from_elsewhere_shows_the_passage_in_its_documents_text(ups
     assert tab.complaints == []
 
 
-async def test_a_conversation_keeps_its_thread_until_a_new_one_begins(upstream: Any, tab: Tab) -> None:
-    upstream.on("Chat", full_answer)
-    for count in (1, 2):
-        await tab.ask(f"question {count}")
-        await tab.until(f"document.querySelectorAll('article .note').length === {3 * count}")
-    await tab.js("document.querySelector('#new-chat').click()")
-    await tab.ask("question 3")
-    await tab.until("document.querySelectorAll('article .note').length === 3")
-
-    assert [call.request.thread_id for call in upstream.calls] == ["", "thread-1", ""]
-
-
-async def test_stop_cancels_the_services_work_and_keeps_what_came(upstream: Any, tab: Tab) -> None:
-    async def endless(_request: Any, _context: Any) -> AsyncIterator[Any]:
-        yield response(delta=chat_pb2.ChatDelta(text="so far"))
-        await asyncio.Event().wait()
-
-    upstream.on("Chat", endless)
-    await tab.ask("x")
-    await tab.until("document.querySelector('.answer')?.textContent === 'so far'")
-    await tab.js("document.querySelector('#stop').click()")
-    async with asyncio.timeout(10):
-        await upstream.calls[0].ended.wait()
-    await tab.until("document.querySelector('.status').textContent === 'Stopped'")
-
-    assert await tab.text(".answer") == "so far"
-    assert await tab.js("document.querySelector('#stop').hidden")
-
-
-async def test_a_failure_can_be_tried_again(upstream: Any, tab: Tab) -> None:
-    async def down(_request: Any, context: Any) -> AsyncIterator[Any]:
-        yield response(started=chat_pb2.ChatStarted(thread_id="t"))
-        error = chat_pb2.ChatError(
-            code=14, reason=error_pb2.UNAVAILABLE, message="the retriever is down", retryable=True
-        )
-        yield response(error=error)
-        await context.abort(grpc.StatusCode.UNAVAILABLE, "down")
-
-    upstream.on("Chat", down)
-    await tab.ask("x")
-    await tab.until("document.querySelector('article .note.bad button')")
-    assert "the retriever is down" in await tab.text("article .note.bad")
-
-    upstream.on("Chat", full_answer)
-    await tab.js("document.querySelector('article .note.bad button').click()")
-    await tab.until("document.querySelectorAll('article .note').length === 3")
-    assert await tab.js("document.querySelectorAll('article').length") == 1
-    first, second = [call.request for call in upstream.calls]
-    assert first.request_id == second.request_id != ""
-    # The same request, of which the coordinator knows the thread.
-    assert second.thread_id == ""
-    await tab.ask("y")
-    await tab.until("document.querySelectorAll('article .note').length === 6")
-    third = upstream.calls[2].request
-    assert third.request_id not in ("", first.request_id)
-    assert third.thread_id == "thread-1"
-
-
 async def test_the_sentences_an_answer_rests_on_are_marked(upstream: Any, tab: Tab) -> None:
     async def supported(_request: Any, _context: Any) -> AsyncIterator[Any]:
         snippet = f"Keys are long. {MARKUP} Keys are secret. And so on…"
@@ -437,107 +309,6 @@ async def test_a_citation_opens_the_page_it_comes_from(upstream: Any, tab: Tab) 
     await tab.until("window.opened.closed")
     assert await tab.js("window.blobs.join()") == "application/pdf,application/octet-stream"
     assert await tab.js("document.title") == "Groundline"
-
-
-async def test_conversations_are_listed_reopened_and_deleted(upstream: Any, tab: Tab) -> None:
-    threads = [thread_pb2.Thread(thread_id=f"t{n}", title=f"{MARKUP} {n}") for n in (1, 2)]
-
-    async def listed(_request: Any, _context: Any) -> Any:
-        return coordinator_service_pb2.ListThreadsResponse(threads=threads)
-
-    async def kept(request: Any, _context: Any) -> Any:
-        source = chat_pb2.Source(number=1, title="Keys", snippet="Keys are secret.")
-        messages = [
-            thread_pb2.Message(role=chat_pb2.ChatMessage.USER, content="How do keys work?"),
-            thread_pb2.Message(
-                role=chat_pb2.ChatMessage.ASSISTANT,
-                content="Secretly [1]",
-                sources=[source],
-                citations=[chat_pb2.Citation(source_number=1, supporting_text="Keys are secret.")],
-                finish_reason=chat_pb2.FINISH_REASON_CANCELLED,
-            ),
-        ]
-        # One message a page.
-        number = int(request.page_token or 0)
-        token = "1" if number == 0 else ""
-        return coordinator_service_pb2.GetThreadResponse(messages=[messages[number]], next_page_token=token)
-
-    async def deleted(_request: Any, _context: Any) -> Any:
-        return coordinator_service_pb2.DeleteThreadResponse()
-
-    upstream.on("ListThreads", listed)
-    upstream.on("GetThread", kept)
-    upstream.on("DeleteThread", deleted)
-    await tab.js("document.querySelector('#history-toggle').click()")
-    await tab.until("document.querySelectorAll('#threads li').length === 2")
-    assert await tab.text("#threads .open") == f"{MARKUP} 1|{MARKUP} 2"
-
-    await tab.js("document.querySelector('#threads .open').click()")
-    await tab.until("document.querySelector('article .sources mark')")
-    assert await tab.text(".question") == "How do keys work?"
-    assert await tab.text(".cite") == "1"
-    assert "stopped before its end" in await tab.text("article .note")
-    assert await tab.js("document.querySelector('#history').hidden")
-    upstream.on("Chat", full_answer)
-    await tab.ask("And then?")
-    await tab.until("document.querySelectorAll('article').length === 2")
-    await tab.until("document.querySelectorAll('article .note').length === 4")
-    assert upstream.calls[-1].request.thread_id == "t1"
-
-    await tab.js("window.confirm = () => true; document.querySelector('#history-toggle').click()")
-    await tab.until(
-        "!document.querySelector('#history').hidden && document.querySelectorAll('#threads li').length"
-    )
-    await tab.js("document.querySelector('#threads .delete').click()")
-    await tab.until("document.querySelectorAll('#threads li').length === 1")
-    assert upstream.calls[-1].request.thread_id == "t1"
-    assert await tab.js("document.title") == "Groundline"
-    assert tab.complaints == []
-
-
-async def test_a_stream_cut_short_is_a_failure_whose_thread_goes_on(upstream: Any, tab: Tab) -> None:
-    async def cut(_request: Any, _context: Any) -> AsyncIterator[Any]:
-        yield response(started=chat_pb2.ChatStarted(thread_id="t"))
-        yield response(delta=chat_pb2.ChatDelta(text="half"))
-
-    upstream.on("Chat", cut)
-    await tab.ask("x")
-    await tab.until("document.querySelector('article .note.bad')")
-
-    assert "before the answer was complete" in await tab.text("article .note.bad")
-    upstream.on("Chat", full_answer)
-    await tab.ask("y")
-    await tab.until("document.querySelectorAll('article .note').length === 4")
-    assert upstream.calls[1].request.thread_id == "t"
-
-
-async def test_wrong_fields_are_named(upstream: Any, tab: Tab) -> None:
-    async def refuse(_request: Any, context: Any) -> AsyncIterator[Any]:
-        wrong = error_details_pb2.BadRequest()
-        wrong.field_violations.add(field="query", description="must not be empty")
-        status = status_pb2.Status(code=3, message="wrong", details=[any_pb2.Any()])
-        status.details[0].Pack(wrong)
-        await context.abort_with_status(rpc_status.to_status(status))
-        yield
-
-    upstream.on("Chat", refuse)
-    await tab.ask("x")
-    await tab.until("document.querySelector('article .note.bad')")
-
-    assert await tab.text("article .note.bad") == "query: must not be empty"
-
-
-async def test_a_wrong_key_asks_again_and_keeps_the_question(upstream: Any, tab: Tab) -> None:
-    await tab.js("document.querySelector('#sign-out').click()")
-    await tab.js("document.querySelector('#key').value = 'wrong-key-0123456789'")
-    await tab.js("document.querySelector('#sign-in .primary').click()")
-    await tab.ask("still here")
-    await tab.until("!document.querySelector('#sign-in').hidden")
-
-    assert await tab.text("#key-error") == "This key is not valid."
-    assert await tab.js("sessionStorage.getItem('groundline.key')") is None
-    assert await tab.js("document.querySelector('#query').value") == "still here"
-    assert upstream.calls == []
 
 
 async def test_the_reference_shows_a_request_and_tries_it_out(

@@ -10,11 +10,7 @@ import asyncpg
 import pytest
 from groundline_database import DatabaseSettings, Pool, acquire, migrate, open_pool, register_vectors
 from groundline_indexing.lexical_indexes import LexicalIndexes
-from groundline_indexing.partitions import (
-    PartitionKind,
-    chunk_table,
-    create_partition,
-)
+from groundline_indexing.partitions import PartitionKind, chunk_table, create_partition
 from groundline_lexical import LAST_RECOVERY, LexicalIndex
 from groundline_lexical.pg_search import PgSearchIndex
 from groundline_lexical.pg_textsearch import PgTextsearchIndex

@@ -9,12 +9,7 @@ import pytest
 import structlog
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline.v1 import job_pb2, passage_pb2
-from groundline_database import (
-    Connection,
-    Pool,
-    acquire,
-    transaction,
-)
+from groundline_database import Connection, Pool, acquire, transaction
 from groundline_extraction.documents import GivenDocument
 from groundline_extraction.texts import TextSegment
 from groundline_indexing import partitions, vector_indexes
@@ -23,11 +18,7 @@ from groundline_indexing.collections import StoredCollection
 from groundline_indexing.documents import DocumentVersion, HandedIn
 from groundline_indexing.partitions import chunk_table
 from groundline_indexing.texts import PreparedChunk, Section
-from groundline_indexing.vector_indexes import (
-    LEAST_ROWS,
-    VectorIndexes,
-    build_vector_index,
-)
+from groundline_indexing.vector_indexes import LEAST_ROWS, VectorIndexes, build_vector_index
 from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_ingestor.domain.work import NewVersion
 from groundline_signatures import signature

@@ -44,6 +44,10 @@ A_MINUTE = 1.5
 
 CHUNKS = 25
 DOCUMENTS = 3
+CHOSEN: dict[str, Any] = {
+    "chunking": {"strategy": "CHUNKING_STRATEGY_SENTENCES", "chunkSize": 40, "chunkOverlap": 0},
+    "contextualization": {"mode": "CONTEXTUALIZATION_MODE_LLM"},
+}
 PROMPT, CACHED, OUTPUT = 90, 60, 7
 """Tokens of each call that the provider answers."""
 
@@ -121,12 +125,8 @@ async def test_a_provider_that_refuses_every_third_call_slows_a_job_and_does_not
     embedder = FakeEmbedder()
     settings = IngestorSettings(database_url=SecretStr(database_url))
     name = "busy-" + type(wire).__name__.lower()
-    chosen: dict[str, Any] = {
-        "chunking": {"strategy": "CHUNKING_STRATEGY_SENTENCES", "chunkSize": 40, "chunkOverlap": 0},
-        "contextualization": {"mode": "CONTEXTUALIZATION_MODE_LLM"},
-    }
     collection = await stores.collections.create(
-        a_collection(name, model=embedder.model, dimensions=embedder.dimensions, **chosen), "", ""
+        a_collection(name, model=embedder.model, dimensions=embedder.dimensions, **CHOSEN), "", ""
     )
     async with (
         ProviderServer() as server,

@@ -4,7 +4,6 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from groundline_database import Pool, acquire
 from groundline_tests.ingestor.messages import EVERYONES_ACCESS, settings_of
 from groundline_tests.ingestor.replica import collector, replica
 from groundline_tests.ingestor.site import Site, serving
+from groundline_tests.ingestor.workers import WORKER_PROCESS
 from groundline_tests.runtime import refusal
 
 
@@ -217,7 +217,7 @@ async def test_retrying_looks_again_for_the_pages_that_could_not_be_had(
 
 async def killed_while_it_crawls(database_url: str, handbook: Site) -> None:
     """Have a worker process crawl up to /travel, which the site holds, and kill it."""
-    script = str(Path(__file__).with_name("worker_process.py"))
+    script = str(WORKER_PROCESS)
     async with collector() as target:
         process = await asyncio.create_subprocess_exec(
             sys.executable, script, database_url, "crawling", target

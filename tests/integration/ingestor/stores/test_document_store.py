@@ -22,12 +22,7 @@ from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_ingestor.domain.documents import DocumentKey, DocumentOrder
 from groundline_ingestor.domain.times import moment
 from groundline_ingestor.domain.work import NewVersion
-from groundline_runtime.errors import (
-    AbortedError,
-    NotFoundError,
-    PermissionDeniedError,
-    UnavailableError,
-)
+from groundline_runtime.errors import AbortedError, NotFoundError, PermissionDeniedError, UnavailableError
 from groundline_tests.ingestor.messages import a_version
 from groundline_tests.ingestor.stores import (
     CRAWL,

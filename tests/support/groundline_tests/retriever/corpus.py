@@ -45,7 +45,6 @@ class Corpus:
 
         A shared one goes to the partition that all of its model and language share.
         """
-        dimensions = self.embedder.dimensions
         async with self.connection.transaction():
             partition_id = await self.connection.fetchval(
                 """
@@ -55,7 +54,7 @@ class Corpus:
                 """,
                 None if is_shared else collection_id,
                 model or self.embedder.model,
-                dimensions,
+                self.embedder.dimensions,
                 language,
                 lexical_backend or self.lexical.name,
             )
@@ -81,17 +80,21 @@ class Corpus:
                 partition_id,
             )
             if is_new:
-                table = f"chunks_p{partition_id}"
-                await self.connection.execute(
-                    f"""
-                    CREATE TABLE {table} PARTITION OF chunks FOR VALUES IN ({partition_id});
-                    CREATE INDEX {table}_hnsw ON {table}
-                        USING hnsw ((embedding::halfvec({dimensions})) halfvec_cosine_ops);
-                    CREATE INDEX {table}_collection ON {table} (collection_id)
-                    """
+                await self._create_table(f"chunks_p{partition_id}", partition_id)
+                await self.lexical.create_index(
+                    self.connection, f"chunks_p{partition_id}", language, is_shared=is_shared
                 )
-                await self.lexical.create_index(self.connection, table, language, is_shared=is_shared)
         return await self.add(collection_id, texts)
+
+    async def _create_table(self, table: str, partition_id: int) -> None:
+        await self.connection.execute(
+            f"""
+            CREATE TABLE {table} PARTITION OF chunks FOR VALUES IN ({partition_id});
+            CREATE INDEX {table}_hnsw ON {table}
+                USING hnsw ((embedding::halfvec({self.embedder.dimensions})) halfvec_cosine_ops);
+            CREATE INDEX {table}_collection ON {table} (collection_id)
+            """
+        )
 
     async def add(
         self,

@@ -23,7 +23,7 @@ from groundline_lexical import detect_lexical_index
 from groundline_runtime.paging import PageTokens
 from pydantic import SecretStr
 
-sys.path.insert(0, str(Path(__file__).parents[3] / "support"))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 from groundline_tests.embedding import FakeEmbedder
 
 

@@ -1,0 +1,175 @@
+"""The page in a browser: conversations, and what goes wrong in them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+from google.protobuf import any_pb2
+from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
+from groundline.v1 import chat_pb2, coordinator_service_pb2, error_pb2, thread_pb2
+from groundline_tests.browser import CHROMIUM, Tab
+from groundline_tests.gateway.page import MARKUP, full_answer, response
+from groundline_tests.programs import needs_program
+from grpc_status import rpc_status
+
+pytestmark = needs_program("chromium", found=CHROMIUM is not None)
+
+
+async def test_a_conversation_keeps_its_thread_until_a_new_one_begins(upstream: Any, tab: Tab) -> None:
+    upstream.on("Chat", full_answer)
+    for count in (1, 2):
+        await tab.ask(f"question {count}")
+        await tab.until(f"document.querySelectorAll('article .note').length === {3 * count}")
+    await tab.js("document.querySelector('#new-chat').click()")
+    await tab.ask("question 3")
+    await tab.until("document.querySelectorAll('article .note').length === 3")
+
+    assert [call.request.thread_id for call in upstream.calls] == ["", "thread-1", ""]
+
+
+async def test_stop_cancels_the_services_work_and_keeps_what_came(upstream: Any, tab: Tab) -> None:
+    async def endless(_request: Any, _context: Any) -> AsyncIterator[Any]:
+        yield response(delta=chat_pb2.ChatDelta(text="so far"))
+        await asyncio.Event().wait()
+
+    upstream.on("Chat", endless)
+    await tab.ask("x")
+    await tab.until("document.querySelector('.answer')?.textContent === 'so far'")
+    await tab.js("document.querySelector('#stop').click()")
+    async with asyncio.timeout(10):
+        await upstream.calls[0].ended.wait()
+    await tab.until("document.querySelector('.status').textContent === 'Stopped'")
+
+    assert await tab.text(".answer") == "so far"
+    assert await tab.js("document.querySelector('#stop').hidden")
+
+
+async def test_a_failure_can_be_tried_again(upstream: Any, tab: Tab) -> None:
+    async def down(_request: Any, context: Any) -> AsyncIterator[Any]:
+        yield response(started=chat_pb2.ChatStarted(thread_id="t"))
+        error = chat_pb2.ChatError(
+            code=14, reason=error_pb2.UNAVAILABLE, message="the retriever is down", retryable=True
+        )
+        yield response(error=error)
+        await context.abort(grpc.StatusCode.UNAVAILABLE, "down")
+
+    upstream.on("Chat", down)
+    await tab.ask("x")
+    await tab.until("document.querySelector('article .note.bad button')")
+    assert "the retriever is down" in await tab.text("article .note.bad")
+
+    upstream.on("Chat", full_answer)
+    await tab.js("document.querySelector('article .note.bad button').click()")
+    await tab.until("document.querySelectorAll('article .note').length === 3")
+    assert await tab.js("document.querySelectorAll('article').length") == 1
+    first, second = [call.request for call in upstream.calls]
+    assert first.request_id == second.request_id != ""
+    # The same request, of which the coordinator knows the thread.
+    assert second.thread_id == ""
+    await tab.ask("y")
+    await tab.until("document.querySelectorAll('article .note').length === 6")
+    third = upstream.calls[2].request
+    assert third.request_id not in ("", first.request_id)
+    assert third.thread_id == "thread-1"
+
+
+async def test_conversations_are_listed_reopened_and_deleted(upstream: Any, tab: Tab) -> None:
+    threads = [thread_pb2.Thread(thread_id=f"t{n}", title=f"{MARKUP} {n}") for n in (1, 2)]
+
+    async def listed(_request: Any, _context: Any) -> Any:
+        return coordinator_service_pb2.ListThreadsResponse(threads=threads)
+
+    async def kept(request: Any, _context: Any) -> Any:
+        source = chat_pb2.Source(number=1, title="Keys", snippet="Keys are secret.")
+        messages = [
+            thread_pb2.Message(role=chat_pb2.ChatMessage.USER, content="How do keys work?"),
+            thread_pb2.Message(
+                role=chat_pb2.ChatMessage.ASSISTANT,
+                content="Secretly [1]",
+                sources=[source],
+                citations=[chat_pb2.Citation(source_number=1, supporting_text="Keys are secret.")],
+                finish_reason=chat_pb2.FINISH_REASON_CANCELLED,
+            ),
+        ]
+        # One message a page.
+        number = int(request.page_token or 0)
+        token = "1" if number == 0 else ""
+        return coordinator_service_pb2.GetThreadResponse(messages=[messages[number]], next_page_token=token)
+
+    async def deleted(_request: Any, _context: Any) -> Any:
+        return coordinator_service_pb2.DeleteThreadResponse()
+
+    upstream.on("ListThreads", listed)
+    upstream.on("GetThread", kept)
+    upstream.on("DeleteThread", deleted)
+    await tab.js("document.querySelector('#history-toggle').click()")
+    await tab.until("document.querySelectorAll('#threads li').length === 2")
+    assert await tab.text("#threads .open") == f"{MARKUP} 1|{MARKUP} 2"
+
+    await tab.js("document.querySelector('#threads .open').click()")
+    await tab.until("document.querySelector('article .sources mark')")
+    assert await tab.text(".question") == "How do keys work?"
+    assert await tab.text(".cite") == "1"
+    assert "stopped before its end" in await tab.text("article .note")
+    assert await tab.js("document.querySelector('#history').hidden")
+    upstream.on("Chat", full_answer)
+    await tab.ask("And then?")
+    await tab.until("document.querySelectorAll('article').length === 2")
+    await tab.until("document.querySelectorAll('article .note').length === 4")
+    assert upstream.calls[-1].request.thread_id == "t1"
+
+    await tab.js("window.confirm = () => true; document.querySelector('#history-toggle').click()")
+    await tab.until(
+        "!document.querySelector('#history').hidden && document.querySelectorAll('#threads li').length"
+    )
+    await tab.js("document.querySelector('#threads .delete').click()")
+    await tab.until("document.querySelectorAll('#threads li').length === 1")
+    assert upstream.calls[-1].request.thread_id == "t1"
+    assert await tab.js("document.title") == "Groundline"
+    assert tab.complaints == []
+
+
+async def test_a_stream_cut_short_is_a_failure_whose_thread_goes_on(upstream: Any, tab: Tab) -> None:
+    async def cut(_request: Any, _context: Any) -> AsyncIterator[Any]:
+        yield response(started=chat_pb2.ChatStarted(thread_id="t"))
+        yield response(delta=chat_pb2.ChatDelta(text="half"))
+
+    upstream.on("Chat", cut)
+    await tab.ask("x")
+    await tab.until("document.querySelector('article .note.bad')")
+
+    assert "before the answer was complete" in await tab.text("article .note.bad")
+    upstream.on("Chat", full_answer)
+    await tab.ask("y")
+    await tab.until("document.querySelectorAll('article .note').length === 4")
+    assert upstream.calls[1].request.thread_id == "t"
+
+
+async def test_wrong_fields_are_named(upstream: Any, tab: Tab) -> None:
+    async def refuse(_request: Any, context: Any) -> AsyncIterator[Any]:
+        wrong = error_details_pb2.BadRequest()
+        wrong.field_violations.add(field="query", description="must not be empty")
+        status = status_pb2.Status(code=3, message="wrong", details=[any_pb2.Any()])
+        status.details[0].Pack(wrong)
+        await context.abort_with_status(rpc_status.to_status(status))
+        yield
+
+    upstream.on("Chat", refuse)
+    await tab.ask("x")
+    await tab.until("document.querySelector('article .note.bad')")
+
+    assert await tab.text("article .note.bad") == "query: must not be empty"
+
+
+async def test_a_wrong_key_asks_again_and_keeps_the_question(upstream: Any, tab: Tab) -> None:
+    await tab.js("document.querySelector('#sign-out').click()")
+    await tab.js("document.querySelector('#key').value = 'wrong-key-0123456789'")
+    await tab.js("document.querySelector('#sign-in .primary').click()")
+    await tab.ask("still here")
+    await tab.until("!document.querySelector('#sign-in').hidden")
+
+    assert await tab.text("#key-error") == "This key is not valid."
+    assert await tab.js("sessionStorage.getItem('groundline.key')") is None
+    assert await tab.js("document.querySelector('#query').value") == "still here"
+    assert upstream.calls == []

@@ -1,0 +1,180 @@
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Mapping
+from email.message import EmailMessage
+from functools import partial
+from typing import Any
+
+import pytest
+from groundline.v1 import document_pb2, error_pb2, job_pb2, quota_pb2
+from groundline.v1 import ingestor_service_pb2 as pb
+from groundline_extraction.documents import GivenDocument
+from groundline_indexing import preparation
+from groundline_runtime.errors import ResourceExhaustedError, UnavailableError
+from groundline_tests.ingestor.services import (
+    ANN,
+    ANYBODY,
+    BOB,
+    STAFF,
+    FakeCollector,
+    Services,
+    Start,
+    new,
+    page,
+)
+
+# --- faults of our own ---
+
+
+async def test_an_unforeseen_error_ends_neither_the_worker_nor_a_job(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease, failed = services.stores.queue.lease, False
+
+    async def stumble(*arguments: Any, **named: Any) -> Any:
+        nonlocal failed
+        if not failed:
+            failed = True
+            raise RuntimeError("nobody foresaw this")
+        return await lease(*arguments, **named)
+
+    monkeypatch.setattr(services.stores.queue, "lease", stumble)
+    await services.collections.create(ANYBODY, new())
+    [item] = await services.ingest(GivenDocument("text", uri="a"))
+    assert failed
+    assert item.outcome == job_pb2.INGESTION_OUTCOME_CREATED
+
+
+# --- uploads ---
+
+
+async def test_an_upload_that_the_disk_has_no_room_for_can_be_tried_again_and_leaves_nothing(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full_disk = partial(open, "/dev/full", "w+b", buffering=0)
+    monkeypatch.setattr(preparation, "open_spool_file", lambda _: full_disk())
+    await services.collections.create(ANYBODY, new())
+
+    async def parts() -> AsyncGenerator[bytes]:
+        yield b"A long text."
+
+    described = GivenDocument("", uri="large.md")
+    with pytest.raises(UnavailableError) as raised:
+        await services.ingestion.upload(ANYBODY, "docs", described, parts(), "")
+    assert raised.value.reason == "DISK_FULL"
+    assert raised.value.retry_after_seconds
+    assert not (await services.jobs.list(ANYBODY, pb.ListJobsRequest(collection_id="docs"))).jobs
+
+
+# --- quotas ---
+
+
+async def exhausted(call: Awaitable[Any]) -> Mapping[str, str]:
+    with pytest.raises(ResourceExhaustedError) as raised:
+        await call
+    assert raised.value.reason == "QUOTA_EXHAUSTED"
+    assert raised.value.metadata["quota"] in raised.value.message
+    frees_itself = raised.value.metadata["quota"] == "jobs"
+    assert (raised.value.wait_seconds is not None) == frees_itself
+    return raised.value.metadata
+
+
+async def test_what_is_within_a_document_counts(start: Start) -> None:
+    services = start(max_documents_per_collection=2)
+    await services.collections.create(ANYBODY, new())
+    mail = EmailMessage()
+    mail["Subject"], mail["From"] = "Hello", "ann@example.org"
+    mail.set_content("Please see what is attached.\n")
+    mail.add_attachment("one", filename="a.txt")
+    fits = GivenDocument(mail.as_bytes(), uri="m.eml")
+    mail.add_attachment("two", filename="b.txt")
+    [item] = await services.ingest(GivenDocument(mail.as_bytes(), uri="m.eml"))
+    assert item.failure.reason == error_pb2.QUOTA_EXHAUSTED
+    items = await services.ingest(fits)
+    assert [(one.uri, one.state) for one in items] == [
+        ("m.eml", document_pb2.INGESTION_STATE_DONE),
+        ("m.eml!/a.txt", document_pb2.INGESTION_STATE_DONE),
+    ]
+
+
+async def test_a_caller_creates_only_so_many_collections(start: Start) -> None:
+    services = start(max_collections_per_caller=1)
+    first = await services.collections.create(ANN, new("first", request_id="one"))
+    assert await exhausted(services.collections.create(ANN, new("second"))) == {
+        "quota": "collections",
+        "used": "1",
+        "limit": "1",
+    }
+    await services.collections.create(BOB, new("third"))
+    # A retry makes none.
+    assert await services.collections.create(ANN, new("first", request_id="one")) == first
+    await services.collections.delete(ANN, "first")
+    await services.collections.create(ANN, new("second"))
+    await exhausted(services.collections.create(ANN, new("fourth")))
+
+
+async def test_requests_at_once_create_no_more_collections_than_a_caller_may_have(start: Start) -> None:
+    services = start(max_collections_per_caller=3)
+    wanted = [services.collections.create(ANN, new(f"one-{number}")) for number in range(10)]
+    answered = await asyncio.gather(*wanted, return_exceptions=True)
+    refused = [one for one in answered if isinstance(one, ResourceExhaustedError)]
+    assert (len(answered) - len(refused), len(refused)) == (3, 7)
+
+
+async def test_a_caller_has_only_so_many_jobs_at_work(start: Start) -> None:
+    services = start(max_jobs_per_caller=1)
+    await services.collections.create(ANYBODY, new())
+    taken = await services.ingestion.ingest(ANN, "docs", [GivenDocument("text", uri="a")], "one")
+    hand_in = services.ingestion.ingest
+    assert (await exhausted(hand_in(ANN, "docs", [GivenDocument("text", uri="b")], "")))["quota"] == "jobs"
+    assert await hand_in(ANN, "docs", [GivenDocument("text", uri="a")], "one") == taken
+    await hand_in(BOB, "docs", [GivenDocument("text", uri="b")], "")
+    await services.ended(taken.job, ANN)
+    await hand_in(ANN, "docs", [GivenDocument("text", uri="c")], "")
+
+
+async def test_a_collection_holds_only_so_many_documents(start: Start) -> None:
+    services = start(max_documents_per_collection=2)
+    await services.collections.create(ANYBODY, new())
+    await services.ingest(GivenDocument("one", uri="a"), GivenDocument("two", uri="b"))
+    more = services.ingestion.ingest(ANYBODY, "docs", [GivenDocument("three", uri="c")], "")
+    assert await exhausted(more) == {"quota": "documents", "used": "2", "limit": "2"}
+    [replaced] = await services.ingest(GivenDocument("other", uri="a"))
+    assert replaced.outcome == job_pb2.INGESTION_OUTCOME_UPDATED
+
+
+async def test_a_collection_holds_only_so_many_bytes(start: Start) -> None:
+    services = start(max_bytes_per_collection=10)
+    await services.collections.create(ANYBODY, new())
+    await services.ingest(GivenDocument("12345678", uri="a"))
+    more = services.ingestion.ingest(ANYBODY, "docs", [GivenDocument("123", uri="b")], "")
+    assert await exhausted(more) == {"quota": "bytes", "used": "8", "limit": "10"}
+    await services.ingest(GivenDocument("1234567890", uri="a"))
+
+
+async def test_a_crawl_ends_where_its_collection_is_full(start: Start) -> None:
+    services = start(FakeCollector(page("/a", "One."), page("/b", "Two.")), max_documents_per_collection=1)
+    await services.collections.create(ANYBODY, new())
+    _, items = await services.crawl(pb.WebCrawl(start_url="https://example.com/"))
+    reasons = [item.failure.reason for item in items if item.HasField("failure")]
+    assert reasons == [error_pb2.QUOTA_EXHAUSTED]
+    assert (await services.documents.stats(ANYBODY, "docs")).quotas[2].used == 1
+
+
+async def test_stats_show_a_writer_its_own_quotas_and_an_administrator_the_collections(start: Start) -> None:
+    services = start(max_documents_per_collection=3)
+    request = new(readers=["user:ann", "user:bob", "user:carl"], writers=["user:ann"])
+    request.settings.access.admins[:] = ["user:bob"]
+    await services.collections.create(BOB, request)
+    await services.ingest(GivenDocument("text", uri="a"), caller=ANN)
+    assert not (await services.documents.stats(STAFF, "docs")).quotas
+    assert [each.quota for each in (await services.documents.stats(ANN, "docs")).quotas] == [
+        quota_pb2.QUOTA_COLLECTIONS,
+        quota_pb2.QUOTA_JOBS,
+    ]
+    shown = {
+        each.quota: (each.used, each.limit) for each in (await services.documents.stats(BOB, "docs")).quotas
+    }
+    assert shown[quota_pb2.QUOTA_DOCUMENTS] == (1, 3)
+    assert shown[quota_pb2.QUOTA_COLLECTIONS] == (1, 1000)
+    assert shown[quota_pb2.QUOTA_BYTES] == (4, 100 * 1024**3)
+    assert shown[quota_pb2.QUOTA_JOBS] == (0, 1000)
