@@ -17,7 +17,7 @@ from groundline_extraction.ocr import find_ocr_data
 from groundline_extraction.readers.common import ReaderLimits
 from groundline_extraction.sandbox import Sandbox
 from groundline_extraction.segments import kept_segments
-from groundline_extraction.spooling import open_spool_file
+from groundline_extraction.spooling import Spool, open_spool_file
 from groundline_extraction.texts import (
     MEMBER_MARK,
     PAGE_BREAK,
@@ -36,7 +36,6 @@ from groundline_indexing.hashes import content_hash, ingestion_hash, input_hash
 from groundline_indexing.settings import IndexingSettings
 from groundline_indexing.splitting import DocumentSplitter
 from groundline_indexing.texts import (
-    KeptSeries,
     PreparedChunk,
     Section,
     Series,
@@ -200,7 +199,7 @@ class Preparation:
         *,
         client: str = "",
         members: MemberSpool | None = None,
-    ) -> tuple[KeptSeries[TextSegment], DocumentVersion]:
+    ) -> tuple[Spool[TextSegment], DocumentVersion]:
         """Return the document's text and its version with title and type. With `members` the files within it
         are put there. Raises IngestionError."""
         if version.size_bytes > self.max_document_bytes:

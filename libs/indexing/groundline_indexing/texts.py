@@ -10,7 +10,6 @@ from groundline_extraction.texts import PAGE_BREAK, Heading, last_part
 from numpy.typing import NDArray
 
 __all__ = [
-    "KeptSeries",
     "PreparedChunk",
     "Section",
     "Series",
@@ -58,12 +57,6 @@ class Series[T](Protocol):
     def __iter__(self) -> Iterator[T]: ...
 
     def __len__(self) -> int: ...
-
-
-class KeptSeries[T](Series[T], Protocol):
-    """A Series that may take up disk until it is closed."""
-
-    def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

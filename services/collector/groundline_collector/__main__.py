@@ -14,7 +14,7 @@ from groundline_runtime.serving.server import Application, run
 
 from groundline_collector.adapters.registry import SourceRegistry
 from groundline_collector.adapters.secrets import Secrets
-from groundline_collector.adapters.webhooks import HttpWebhookSender
+from groundline_collector.adapters.webhooks import WebhookSender
 from groundline_collector.service import Collecting
 from groundline_collector.servicer import SERVICE, CollectorServicer
 from groundline_collector.settings import CollectorSettings
@@ -39,7 +39,7 @@ async def wire(settings: CollectorSettings) -> AsyncIterator[Application]:
         servicer = CollectorServicer(
             Collecting(sources, max_runs=settings.max_runs),
             sources,
-            HttpWebhookSender(secrets, private_addresses=settings.private_addresses),
+            WebhookSender(secrets, private_addresses=settings.private_addresses),
         )
         yield Application(
             services={

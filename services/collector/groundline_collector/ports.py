@@ -8,7 +8,7 @@ from groundline.v1 import source_pb2
 
 from groundline_collector.changes import Change
 
-__all__ = ["RunThread", "SeenPages", "Sources", "UndeliveredError", "WebhookSender"]
+__all__ = ["RunThread", "SeenPages", "Sources", "UndeliveredError"]
 
 
 class SeenPages(Protocol):
@@ -48,10 +48,3 @@ class Sources(Protocol):
 
 class UndeliveredError(Exception):
     """A notice did not arrive; its text says why, without URL and secret."""
-
-
-class WebhookSender(Protocol):
-    """Sender of notices."""
-
-    async def send(self, notice: pb.SendNoticeRequest) -> None:
-        """Send a notice once. Raises UndeliveredError."""

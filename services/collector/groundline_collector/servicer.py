@@ -12,7 +12,8 @@ from groundline_runtime.context import give_place_back
 from groundline_runtime.serving.interceptors import write_response
 from groundline_validation import validate
 
-from groundline_collector.ports import Sources, UndeliveredError, WebhookSender
+from groundline_collector.adapters.webhooks import WebhookSender
+from groundline_collector.ports import Sources, UndeliveredError
 from groundline_collector.service import Collecting, Turns
 
 __all__ = ["SERVICE", "CollectorServicer"]

@@ -9,7 +9,7 @@ from groundline.v1 import collector_service_pb2 as pb
 from groundline.v1 import source_pb2
 from groundline_collector.adapters.registry import kind_of
 from groundline_collector.adapters.secrets import Secrets
-from groundline_collector.adapters.webhooks import HttpWebhookSender
+from groundline_collector.adapters.webhooks import WebhookSender
 from groundline_collector.ports import UndeliveredError
 from groundline_runtime.errors import FailedPreconditionError
 
@@ -59,7 +59,7 @@ def test_the_host_is_the_one_that_the_source_connects_to(kind: dict[str, Any], s
 
 
 async def test_a_webhook_elsewhere_is_signed_with_no_bound_secret(secrets: Secrets) -> None:
-    sender = HttpWebhookSender(secrets, private_addresses=False)
+    sender = WebhookSender(secrets, private_addresses=False)
     notice = pb.SendNoticeRequest(collection_id="support", secret="token", url="https://evil.example/hook")
     with pytest.raises(UndeliveredError, match=re.escape(ELSEWHERE)):
         await sender.send(notice)

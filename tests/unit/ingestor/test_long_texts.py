@@ -22,7 +22,7 @@ from groundline_extraction.texts import Heading, TextSegment
 from groundline_indexing.collections import StoredCollection
 from groundline_indexing.preparation import Preparation, identify
 from groundline_indexing.splitting import DocumentSplitter
-from groundline_indexing.texts import KeptSeries, PreparedChunk
+from groundline_indexing.texts import PreparedChunk
 from groundline_tests.embedding import FakeEmbedder
 from groundline_tests.ingestor.messages import stored_collection
 
@@ -62,7 +62,7 @@ def read(extractor: DocumentExtractor, given: GivenDocument) -> list[TextSegment
 
 def chunks_of(
     extractor: DocumentExtractor, given: GivenDocument, into: StoredCollection, max_chunks: int = 400_000
-) -> tuple[KeptSeries[TextSegment], list[list[PreparedChunk]]]:
+) -> tuple[Spool[TextSegment], list[list[PreparedChunk]]]:
     splitter = DocumentSplitter(FakeEmbedder().count_tokens)
     preparation = Preparation(extractor, splitter, max_chunks=max_chunks)
     handed_in = identify(given, into)

@@ -16,7 +16,7 @@ from groundline_collector.adapters.addresses import AddressNotAllowedError, is_p
 from groundline_collector.adapters.secrets import Secrets
 from groundline_collector.ports import UndeliveredError
 
-__all__ = ["HttpWebhookSender", "signature_of", "signing_key"]
+__all__ = ["WebhookSender", "signature_of", "signing_key"]
 
 ATTEMPT_SECONDS: Final = 15.0
 KEY_PREFIX: Final = "whsec_"
@@ -24,8 +24,8 @@ MIN_KEY_BYTES: Final = 24
 MAX_KEY_BYTES: Final = 64
 
 
-class HttpWebhookSender:
-    """A WebhookSender over HTTP. It follows no redirect, and reads only the status of the response."""
+class WebhookSender:
+    """Sender of notices over HTTP. It follows no redirect, and reads only the status of the response."""
 
     def __init__(self, secrets: Secrets, *, private_addresses: bool) -> None:
         """Take the secrets. `private_addresses`: whether collections may allow them."""
@@ -33,6 +33,7 @@ class HttpWebhookSender:
         self._private_addresses = private_addresses
 
     async def send(self, notice: pb.SendNoticeRequest) -> None:
+        """Send a notice once. Raises UndeliveredError."""
         # Loaded only if used: an HTTP client takes some 15 MiB.
         import httpx
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from typing import Final, Literal, Self, cast
 
 from groundline.v1 import document_pb2
+from groundline_extraction.spooling import Spool
 from groundline_extraction.texts import TextSegment
 from groundline_indexing.documents import DocumentVersion
-from groundline_indexing.texts import KeptSeries
 
 from groundline_ingestor.domain.times import moment
 
@@ -118,4 +118,4 @@ class StoredText:
 
     version: DocumentVersion
     version_number: int
-    segments: KeptSeries[TextSegment]
+    segments: Spool[TextSegment]
