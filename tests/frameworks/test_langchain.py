@@ -1,18 +1,26 @@
 """LangChain's own interfaces over the running suite."""
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from groundline_client import ApiError
 from groundline_client.langchain import ChatGroundline, GroundlineRetriever
 from groundline_tests.suite import Stack
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.output_parsers import StrOutputParser
-from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import RunnablePassthrough
+from langchain_core.tools import tool
 from pydantic import SecretStr
 
 QUESTION = "How many days of annual leave do full-time employees have?"
+
+
+@tool
+def lookup(name: str) -> str:
+    """Look a name up."""
+    return name
 
 
 @pytest.fixture
@@ -98,11 +106,39 @@ def test_stop_sequences_are_refused(model: ChatGroundline) -> None:
         model.invoke(QUESTION, stop=["\n"])
 
 
-def test_tools_to_call_are_refused_with_a_way_to_use_the_documents_as_one(model: ChatGroundline) -> None:
+@pytest.mark.parametrize("choice", ["any", "required", "lookup", True, {"type": "function"}])
+def test_a_choice_that_demands_a_call_is_refused_with_a_way_to_use_the_documents_as_a_tool(
+    model: ChatGroundline, choice: Any
+) -> None:
     with pytest.raises(NotImplementedError, match="create_retriever_tool"):
-        model.bind_tools([{"name": "f"}])
-    assert model.bind_tools([{"name": "f"}], tool_choice="none") is model
-    assert model.bind_tools([]) is model
+        model.bind_tools([lookup], tool_choice=choice)
+
+
+def test_structured_output_is_refused_since_it_demands_a_call(model: ChatGroundline) -> None:
+    with pytest.raises(NotImplementedError, match="calls no tool"):
+        model.with_structured_output({"title": "Days", "type": "object", "properties": {}})
+
+
+@pytest.mark.parametrize("choice", [None, "auto", "none", False])
+async def test_a_model_with_tools_bound_answers_from_documents_and_calls_none(
+    model: ChatGroundline, choice: Any
+) -> None:
+    bound = model.bind_tools([lookup, {"name": "other", "description": "Do."}], tool_choice=choice)
+    answer = bound.invoke(QUESTION)
+    assert "27 working days" in str(answer.text)
+    assert answer.tool_calls == []
+    streamed = [chunk async for chunk in bound.astream(QUESTION)]
+    assert "27 working days" in "".join(str(chunk.text) for chunk in streamed)
+
+
+def test_an_agent_loop_ends_with_the_first_answer(model: ChatGroundline) -> None:
+    """The loop of agents: bind, ask, run the calls, ask again until there is none."""
+    messages: list[BaseMessage] = [SystemMessage("Be brief."), HumanMessage(QUESTION)]
+    agent = ChatPromptTemplate.from_messages([MessagesPlaceholder("said")]) | model.bind_tools([lookup])
+    answer = agent.invoke({"said": messages})
+    assert not answer.tool_calls
+    again = agent.invoke({"said": [*messages, answer, HumanMessage("How tall is the tower?")]})
+    assert "93 metres" in str(again.text)
 
 
 async def test_an_answer_has_citations_and_sources_as_metadata(model: ChatGroundline) -> None:

@@ -144,17 +144,20 @@ class ChatGroundline(_Connected, BaseChatModel):
         self,
         tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
         *,
-        tool_choice: str | None = None,
+        tool_choice: dict[str, Any] | str | bool | None = None,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        """Return the model itself, if it may leave all tools alone.
+        """Return the model itself, which leaves tools alone: the gateway finds its sources without them, and
+        front ends and agents that always bind some get an answer at once.
 
-        Raises NotImplementedError for tools to call: the gateway finds sources and answers by itself.
+        Raises NotImplementedError for a `tool_choice` that demands a call: anything but None, False, "auto"
+        and "none".
         """
-        if tools and tool_choice != "none":
+        if tool_choice not in (None, False, "auto", "none"):
             raise NotImplementedError(
-                "ChatGroundline answers from documents and calls no tools: give the agent a model that does, "
-                "and Groundline as one of its tools, by create_retriever_tool(GroundlineRetriever(…), …)"
+                "ChatGroundline answers from documents and calls no tool, whatever tool_choice demands: send "
+                '"auto", or give the agent a model that calls tools, and Groundline as one of them, by '
+                "create_retriever_tool(GroundlineRetriever(…), …)"
             )
         return self
 
