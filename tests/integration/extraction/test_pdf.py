@@ -339,6 +339,40 @@ def test_each_line_and_each_cell_tells_where_it_is(read: Any) -> None:
     assert field.bottom == pytest.approx((1 - 300 / A4[1]) * LINE_UNITS, abs=2)
 
 
+def test_letters_beyond_the_basic_plane_count_once_in_the_places_of_lines(sandbox: Sandbox) -> None:
+    found = sandbox.read("pdf.reader", pdf_of(["V is the voltage of V and V,", "and is released.", "V"]))
+    assert found.text == "𝑉 is the voltage of 𝑉 and 𝑉, and is released.\n𝑉"
+    assert [line.start for line in found.lines] == [0, 29, 46]
+
+
+def pdf_of(texts: Sequence[str]) -> bytes:
+    """Return a page in whose font V stands for an italic V of mathematics, as Word writes formulas."""
+    shown = "".join(f"({text}) Tj 0 -14 Td " for text in texts)
+    streams = ["1 beginbfchar <56> <D835DC49> endbfchar", f"BT /F 11 Tf 60 700 Td {shown} ET"]
+    objects = [
+        "<< /Type /Catalog /Pages 2 0 R >>",
+        "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 6 0 R"
+        " /Resources << /Font << /F 4 0 R >> >> >>",
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Times-Roman /ToUnicode 5 0 R >>",
+        *(f"<< /Length {len(stream)} >> stream\n{stream}\nendstream" for stream in streams),
+    ]
+    body = "".join(f"{number} 0 obj {text} endobj\n" for number, text in enumerate(objects, 1))
+    return f"%PDF-1.7\n{body}trailer << /Root 1 0 R >>\n%%EOF".encode()
+
+
+def test_letters_far_off_the_page_are_left_out_and_hold_nothing_up(read: Any) -> None:
+    def draw(canvas: Canvas) -> None:
+        lines(canvas, wrapped(PROSE * 3, 80))
+        canvas.drawString(3e6, 400, "Astray")
+        canvas.drawString(60, -3e6, "Lost")
+
+    found = read(draw)
+    assert "The relief valve opens" in found.text
+    assert "Astray" not in found.text
+    assert "Lost" not in found.text
+
+
 def test_a_watermark_at_an_angle_is_left_out(read: Any) -> None:
     def draw(canvas: Canvas) -> None:
         lines(canvas, wrapped(PROSE, 90))

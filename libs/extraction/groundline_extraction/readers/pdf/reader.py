@@ -15,6 +15,7 @@ from groundline_extraction.readers.common import (
     Read,
     ReaderLimits,
     ReadError,
+    clean,
     one_line,
 )
 from groundline_extraction.readers.images import image
@@ -186,7 +187,12 @@ def _page(document: pypdfium2.PdfDocument, number: int) -> Page:
     turn = _turned(page.get_rotation(), page.get_bbox(), width, height)
     text = page.get_textpage()
     try:
-        words = list(_words(text, turn))
+        # Broken files have letters far off the page, and places that are no numbers.
+        words = [
+            word
+            for word in _words(text, turn)
+            if -width <= word.x0 <= word.x1 <= 2 * width and -height <= word.y0 <= word.y1 <= 2 * height
+        ]
         rules = [Rule(*turn(*rule)) for rule in _rules(page)] if words else []
         return Page(width, height, words, rules, turn)
     finally:
@@ -215,7 +221,10 @@ def _turned(rotation: int, shown: Box, width: float, height: float) -> Turn:
 
 
 def _words(text: pypdfium2.PdfTextPage, turn: Turn) -> Iterator[Word]:
-    """Return runs of letters without a space between them, in the order of the file."""
+    """Return runs of letters without a space between them, in the order of the file.
+
+    Halves of surrogate pairs, as which PDFium gives some letters, are joined before places in the text count.
+    """
     handle = text.raw
     count = min(pdfium.FPDFText_CountChars(handle), MAX_CHARACTERS)
     box = pdfium.FS_RECTF()
@@ -234,7 +243,7 @@ def _words(text: pypdfium2.PdfTextPage, turn: Turn) -> Iterator[Word]:
             is_space or left - x1 > 0.2 * (y1 - y0) or left < x0 or not bottom <= (y0 + y1) / 2 <= top
         ):
             if not style[2]:
-                yield Word("".join(letters), x0, y0, x1, y1, style[0], style[1])
+                yield Word(clean("".join(letters)), x0, y0, x1, y1, style[0], style[1])
             letters.clear()
         if is_space:
             continue
@@ -244,7 +253,7 @@ def _words(text: pypdfium2.PdfTextPage, turn: Turn) -> Iterator[Word]:
         letters.append("-" if code in (2, 0xFFFE) else chr(code))
         x1 = max(x1, right)
     if letters and not style[2]:
-        yield Word("".join(letters), x0, y0, x1, y1, style[0], style[1])
+        yield Word(clean("".join(letters)), x0, y0, x1, y1, style[0], style[1])
 
 
 def _codes(handle: Any, count: int) -> Sequence[int]:
