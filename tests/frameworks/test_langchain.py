@@ -132,7 +132,7 @@ async def test_a_model_with_tools_bound_answers_from_documents_and_calls_none(
 
 
 def test_an_agent_loop_ends_with_the_first_answer(model: ChatGroundline) -> None:
-    """The loop of agents: bind, ask, run the calls, ask again until there is none."""
+    """The loop of agents: bind, ask, run the calls, ask again until no call is left."""
     messages: list[BaseMessage] = [SystemMessage("Be brief."), HumanMessage(QUESTION)]
     agent = ChatPromptTemplate.from_messages([MessagesPlaceholder("said")]) | model.bind_tools([lookup])
     answer = agent.invoke({"said": messages})

@@ -11,7 +11,7 @@ import numpy as np
 
 from groundline_benchmarks.extract.documents import Document, Heading, Part
 
-__all__ = ["Reading", "Scores", "score", "tables_of"]
+__all__ = ["Reading", "Scores", "markdown_tables", "score", "tables_of"]
 
 _WORD: Final = re.compile(r"\w+(?:[.,]\w+)*")
 _RECORD_NAMES: Final = re.compile(r"^(?:Region|Q\d): ", re.MULTILINE)
@@ -69,6 +69,11 @@ def tables_of(document: Document, text: str) -> list[list[list[str]]]:
     """Return the tables of a text: those of Markdown, or its records."""
     if document.format in {"csv", "xlsx"}:
         return list(_record_tables(text))
+    return markdown_tables(text)
+
+
+def markdown_tables(text: str) -> list[list[list[str]]]:
+    """Return the tables of a text in Markdown, cell by cell."""
     tables = []
     for block in re.findall(r"(?:^\|.*\n?)+", text, re.MULTILINE):
         lines = [line for line in block.splitlines() if not re.fullmatch(r"\|(?:[ :]*-+[ :]*\|)+", line)]
