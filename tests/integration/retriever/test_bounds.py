@@ -16,6 +16,8 @@ from groundline.v1 import options_pb2, retriever_service_pb2_grpc
 from groundline.v1 import retriever_service_pb2 as pb
 from groundline_database import DatabaseSettings, migrate, register_vectors
 from groundline_lexical.detection import BACKENDS
+from groundline_lexical.pg_textsearch import PgTextsearchIndex
+from groundline_retriever.adapters.postgres import keyword, terms
 from groundline_runtime.context import PRINCIPALS_KEY
 from groundline_tests.lexical import allow_lossy, lexical_server_settings, offered_index
 from groundline_tests.postgres import PostgresServer
@@ -66,6 +68,9 @@ async def target(
         await admin.execute(f"CREATE DATABASE {request.param}_bounds")
         await admin.close()
         dsn = server.dsn_of(f"{request.param}_bounds")
+        if request.param == PgTextsearchIndex.name:
+            # An operator's choice, as low as it goes for a search of WANTED chunks to pass it.
+            await server_setting(dsn, "pg_textsearch.default_limit", "10")
         connection = await asyncpg.connect(dsn)
         await lexical.create_extension(connection)
         await migrate(DatabaseSettings(database_url=SecretStr(dsn)), "ingestor")
@@ -102,7 +107,15 @@ async def target(
             yield target
 
 
-@pytest.mark.parametrize(
+async def server_setting(dsn: str, name: str, value: str) -> None:
+    """Set a setting for what connects to the database from now on."""
+    connection = await asyncpg.connect(dsn)
+    database = await connection.fetchval("SELECT quote_ident(current_database())")
+    await connection.execute(f"ALTER DATABASE {database} SET {name} = {value}")
+    await connection.close()
+
+
+CASES = pytest.mark.parametrize(
     ("collection", "principals", "condition"),
     [
         ("guides", "group:board", {"kind": "rare"}),
@@ -113,7 +126,26 @@ async def target(
     ],
     ids=["a filter", "readable by few", "both", "a small collection", "a filter of it"],
 )
-async def test_what_lies_behind_a_bound_is_found_or_said_to_be_missing(
+
+
+@CASES
+async def test_what_lies_behind_a_bound_of_the_engine_is_found_or_said_to_be_missing(
+    target: str, collection: str, principals: str, condition: dict[str, str]
+) -> None:
+    await is_whole_or_says_so(target, collection, principals, condition)
+
+
+@CASES
+async def test_what_lies_behind_the_bounds_of_the_search_too_is_found_or_said_to_be_missing(
+    target: str, collection: str, principals: str, condition: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(terms, "FEW_CHUNKS", FEW // 2)
+    monkeypatch.setattr(keyword, "FEW_SELECTED", FEW // 4)
+    monkeypatch.setattr(keyword, "MOST_SELECTED", FEW // 2)
+    await is_whole_or_says_so(target, collection, principals, condition)
+
+
+async def is_whole_or_says_so(
     target: str, collection: str, principals: str, condition: dict[str, str]
 ) -> None:
     request = pb.SearchRequest(
