@@ -89,3 +89,43 @@ async def test_a_file_too_large_for_a_message_is_sent_as_a_stream(stack: Stack, 
         found = await stack.command("search", word, "--collection", "large", "--json")
         assert word in json.dumps(json.loads(found.out)["passages"][0]).lower()
     assert (await stack.command("delete", "large", "--yes")).code == 0
+
+
+def write_set(directory: Path) -> None:
+    """Write the paragraphs of the examples, and their questions, as an evaluation set."""
+    questions = json.loads((EXAMPLES / "questions.json").read_text())["questions"]
+    rows, judged = [], []
+    for file in sorted(EXAMPLES.glob("*/*.md")):
+        for number, text in enumerate(file.read_text().split("\n\n")):
+            uri = file.relative_to(EXAMPLES).as_posix()
+            rows.append({"id": f"{uri}-{number}", "title": "", "text": text})
+            judged += [
+                f"{of}\t{uri}-{number}\t1"
+                for of, one in enumerate(questions)
+                if one["uri"] == uri and one["fragment"] in text
+            ]
+    queries = [{"id": str(number), "text": one["question"]} for number, one in enumerate(questions)]
+    for name, found in (("corpus", rows), ("queries", queries)):
+        (directory / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in found))
+    (directory / "qrels.tsv").write_text("\n".join(["query_id\tdoc_id\trelevance", *judged]))
+
+
+async def test_an_evaluation_measures_its_set_and_not_what_is_stored_beside_it(
+    stack: Stack, tmp_path: Path
+) -> None:
+    write_set(tmp_path)
+    figures = []
+    for name in ("neighbour-1", "neighbour-2", ""):
+        done = await stack.command("eval", str(tmp_path), "--modes", "keyword,semantic,hybrid", "--json")
+        assert done.code == 0, done.err
+        figures.append(json.loads(done.out))
+        if name:
+            beside = await stack.command(
+                "ingest", str(EXAMPLES), "--collection", name, "--exclude", "questions.json"
+            )
+            assert beside.code == 0, beside.err
+
+    assert figures[1] == figures[0]
+    assert figures[2] == figures[0]
+    for name in ("neighbour-1", "neighbour-2"):
+        assert (await stack.command("delete", name, "--yes")).code == 0
