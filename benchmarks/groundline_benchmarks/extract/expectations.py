@@ -20,7 +20,7 @@ _FIELD: Final = re.compile(r"^([^\n:]+(?::[^\n:]+)*?): (.*)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was read of a file: text with form feeds between pages, titles of headings, texts of the files
+    """Result of reading a file: text with form feeds between pages, titles of headings, texts of the files
     within by their paths; or the reason for which it was refused."""
 
     text: str = ""

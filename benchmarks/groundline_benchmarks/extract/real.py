@@ -41,7 +41,7 @@ class Package(_Strict):
 
 
 class Expected(_Strict):
-    """What reading a file must give.
+    """Expectations of a file.
 
     phrases: in this order, other words between them. absent: found nowhere. headings: titles. rows: cells
     that follow each other in one row. cells: a cell of a row, the name of a column, and the value where they
@@ -66,8 +66,8 @@ class Expected(_Strict):
 
 
 class RealFile(_Strict):
-    """A file within a package. name: as it is handed in, else that of its path. gunzip: the package holds it
-    compressed. mime_type: given with it."""
+    """A file within a package. name: as it is handed in, if not by the last part of its path. gunzip: the
+    package holds it compressed. mime_type: given with it."""
 
     package: str
     path: Text

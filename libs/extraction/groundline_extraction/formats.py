@@ -5,6 +5,8 @@ Files are neither unpacked nor parsed here, and only a bounded part is read: the
 
 import re
 import struct
+import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import BinaryIO, Final, Literal
@@ -393,15 +395,23 @@ def _zip_type(start: bytes, file: BinaryIO) -> str:
         declared = start[begin : begin + min(size, 200)].decode("latin-1").removesuffix("-template")
         if declared in _READERS:
             return declared
-    has_directory = False
-    for name in zip_names(file):
-        has_directory = True
-        if name in _ZIP_PARTS:
-            return _ZIP_PARTS[name]
-    if has_directory:
+    names = list(zip_names(file))
+    if found := next((_ZIP_PARTS[name] for name in names if name in _ZIP_PARTS), None):
+        return found
+    if "mimetype" in names and (declared := _declared_type(file)) in _READERS:
+        return declared  # packed again by a program that knows no order of parts
+    if names:
         return ZIP  # may hold an uncompressed document
     # A truncated file has none.
     return next((kind for name, kind in _ZIP_PARTS.items() if name.encode() in start), ZIP)
+
+
+def _declared_type(file: BinaryIO) -> str:
+    try:
+        with zipfile.ZipFile(file) as archive, archive.open("mimetype") as part:
+            return part.read(200).decode("latin-1").strip().removesuffix("-template")
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError):
+        return ""
 
 
 def _is_html(text: str, hint: str) -> bool:

@@ -117,6 +117,10 @@ def page(main: str) -> bytes:
         ("<p><img src='a.png' alt='A cut through the valve'></p>", "A cut through the valve"),
         ("<dl><dt>DN</dt><dd>width</dd></dl>", "DN\n- width"),
         ("<div>loose <b>bold</b><p>own</p>after</div>", "loose bold\n\nown\n\nafter"),
+        (
+            "<h2>Widths<a class='headerlink' href='#w'>\u00b6</a></h2><p>2<a href='#p'>\u00b6</a></p>",
+            "## Widths\n\n2",
+        ),
         ("<p hidden>no</p><p style='display: none'>no</p><p># no heading</p>", "\\# no heading"),
     ],
 )

@@ -9,6 +9,8 @@ import docx
 import openpyxl
 import pptx
 import pytest
+from docx.oxml import parse_xml
+from docx.shared import Inches
 from groundline_extraction.formats import DOCX, PPTX, XLSX
 from groundline_tests.extraction.files import ODF, opendocument, presentation, saved, titles, workbook, zip_of
 from openpyxl.chart import BarChart, Reference
@@ -329,6 +331,48 @@ def test_a_docx_is_read_with_its_comments_headers_and_footers(extract: Any) -> N
     assert extract(saved(document)).text == (
         "Opens at 41 degrees.[1]\n\n[1] Comment by Ada: Fahrenheit?\n\nConfidential"
     )
+
+
+def test_tables_and_boxes_in_the_header_of_a_docx_are_read(extract: Any) -> None:
+    document = docx.Document()
+    document.add_paragraph("Dear Ada,")
+    header = document.sections[0].header
+    cells = header.add_table(1, 2, Inches(6)).rows[0].cells
+    cells[0].text, cells[1].text = "Valves Ltd", "Oslo"
+    box = "<w:txbxContent><w:p><w:r><w:t>Boxed</w:t></w:r></w:p></w:txbxContent>"
+    drawn = (
+        f"<mc:Choice><w:drawing>{box}</w:drawing></mc:Choice>"
+        f"<mc:Fallback><w:pict>{box}</w:pict></mc:Fallback>"
+    )
+    names = (
+        'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main" '
+        'xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"'
+    )
+    header.paragraphs[0]._p.append(
+        parse_xml(f"<w:r {names}><mc:AlternateContent>{drawn}</mc:AlternateContent></w:r>")
+    )
+    assert extract(saved(document)).text == "Dear Ada,\n\nBoxed\nValves Ltd\nOslo"
+
+
+def test_an_opendocument_whose_parts_were_packed_in_another_order_is_told(extract: Any) -> None:
+    with zipfile.ZipFile(io.BytesIO(opendocument("text", "<text:p>Opens.</text:p>"))) as archive:
+        parts = {name: archive.read(name) for name in reversed(archive.namelist())}
+    assert extract(zip_of(parts)).text == "Opens."
+
+
+@pytest.mark.parametrize(
+    ("number_format", "value", "shown"),
+    [("0%", 0.025, "3%"), ("0.0", 0.25, "0.3"), ("0.00", -1.005, "-1.01"), ("0", 10**20, "1" + "0" * 20)],
+)
+def test_halves_are_rounded_up_as_the_sheet_shows_them(
+    extract: Any, number_format: str, value: float, shown: str
+) -> None:
+    book = openpyxl.Workbook()
+    sheet = book.worksheets[0]
+    sheet.append(["Part", "Share"])
+    sheet.append(["Valve", value])
+    sheet["B2"].number_format = number_format
+    assert extract(saved(book)).text.endswith(f"Share: {shown}")
 
 
 def test_footnotes_and_deletions_of_a_docx_are_what_they_are(extract: Any) -> None:

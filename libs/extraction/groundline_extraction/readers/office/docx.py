@@ -241,8 +241,10 @@ class _Writer:
             if _name(reference) not in {"headerReference", "footerReference"}:
                 continue
             around = self._package.related(reference.get(f"{{{_NAMES['r']}}}id") or "")
-            paragraphs = () if around is None else around.iterchildren(_w("p"))
-            text = "\n".join(filter(None, map(self._text, paragraphs)))
+            # Also those in tables and boxes, but not what older programs show in place of a box.
+            paragraphs = () if around is None else around.iter(_w("p"))
+            shown = (one for one in paragraphs if "Fallback" not in map(_name, one.iterancestors()))
+            text = "\n".join(filter(None, map(self._text, shown)))
             if text and not _ONLY_NUMBER.fullmatch(text):
                 self._around[text] = None
 

@@ -4,6 +4,7 @@ import datetime
 import io
 import re
 import zipfile
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final
 
 import openpyxl
@@ -135,6 +136,9 @@ def _shown(value: Any, number_format: str) -> str:
 
 
 _LITERAL: Final = re.compile(r'"([^"]*)"|\\(.)')
+_MOST_EXACT: Final = 10**15
+"""Limit of the numbers whose digits are all known."""
+_MOST_DECIMALS: Final = 12
 _CURRENCY: Final = re.compile(r"\[\$([^\]-]*)[^\]]*\]")
 _DIGITS: Final = re.compile(r"[#0?][#0?,.]*")
 
@@ -160,7 +164,10 @@ def _number(value: float, number_format: str) -> str:
         value *= 100
     decimals = len(pattern.rpartition(".")[2]) if "." in pattern else 0
     whole = pattern.partition(".")[0]
-    digits = f"{abs(value):{',' if ',' in whole.rstrip(',') else ''}.{decimals}f}"
+    rounded: float | Decimal = abs(value)
+    if rounded < _MOST_EXACT and decimals <= _MOST_DECIMALS:  # halves are rounded up, as Excel does
+        rounded = Decimal(repr(rounded)).quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP)
+    digits = f"{rounded:{',' if ',' in whole.rstrip(',') else ''}.{decimals}f}"
     if "." in digits and pattern.endswith("#"):
         digits = digits.rstrip("0").rstrip(".")
     padded = digits.zfill(whole.replace(",", "").count("0") + (len(digits) - len(digits.partition(".")[0])))

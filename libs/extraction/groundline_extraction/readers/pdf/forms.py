@@ -4,6 +4,7 @@ import ctypes
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 import pypdfium2
@@ -66,8 +67,8 @@ def fields_of(
 def _field(
     form: Any, annotation: Any, seen: set[str]
 ) -> Iterator[tuple[str, tuple[float, float, float, float]]]:
-    name = _text(pdfium.FPDFAnnot_GetFormFieldName, form, annotation)
-    label = one_line(_text(pdfium.FPDFAnnot_GetFormFieldAlternateName, form, annotation))
+    name = _text(partial(pdfium.FPDFAnnot_GetFormFieldName, form, annotation))
+    label = one_line(_text(partial(pdfium.FPDFAnnot_GetFormFieldAlternateName, form, annotation)))
     label = label or _INDEX.sub("", one_line(name).rpartition(".")[2])
     is_hidden = pdfium.FPDFAnnot_GetFlags(annotation) & pdfium.FPDF_ANNOT_FLAG_HIDDEN
     if is_hidden or not label or name in seen:
@@ -75,11 +76,14 @@ def _field(
     kind = pdfium.FPDFAnnot_GetFormFieldType(form, annotation)
     value = ""
     if kind in _VALUED and not pdfium.FPDFAnnot_GetFormFieldFlags(form, annotation) & _PASSWORD:
-        value = _text(pdfium.FPDFAnnot_GetFormFieldValue, form, annotation).strip()
+        value = (
+            _chosen(form, annotation)
+            or _text(partial(pdfium.FPDFAnnot_GetFormFieldValue, form, annotation)).strip()
+        )
     elif kind == pdfium.FPDF_FORMFIELD_CHECKBOX:
         value = _CHECKED if pdfium.FPDFAnnot_IsChecked(form, annotation) else _UNCHECKED
     elif kind == pdfium.FPDF_FORMFIELD_RADIOBUTTON and pdfium.FPDFAnnot_IsChecked(form, annotation):
-        value = one_line(_text(pdfium.FPDFAnnot_GetFormFieldExportValue, form, annotation))
+        value = one_line(_text(partial(pdfium.FPDFAnnot_GetFormFieldExportValue, form, annotation)))
     if value:
         seen.add(name)
         box = pdfium.FS_RECTF()
@@ -93,9 +97,19 @@ def _field(
         yield f"{label}: {value}", edges
 
 
-def _text(get: Callable[..., int], form: Any, annotation: Any) -> str:
-    size = min(get(form, annotation, None, 0), MAX_VALUE)
+def _chosen(form: Any, annotation: Any) -> str:
+    """Return the options that are chosen in a list, as it shows them; its value may name them otherwise."""
+    count = min(pdfium.FPDFAnnot_GetOptionCount(form, annotation), MAX_FIELDS)
+    return ", ".join(
+        one_line(_text(partial(pdfium.FPDFAnnot_GetOptionLabel, form, annotation, index)))
+        for index in range(count)
+        if pdfium.FPDFAnnot_IsOptionSelected(form, annotation, index)
+    )
+
+
+def _text(get: Callable[..., int]) -> str:
+    size = min(get(None, 0), MAX_VALUE)
     buffer = (ctypes.c_ushort * (size // 2 + 1))()
-    if size < 2 or get(form, annotation, buffer, size) > size:
+    if size < 2 or get(buffer, size) > size:
         return ""
     return bytes(buffer)[: size - 2].decode("utf-16-le", "replace").replace("\r\n", "\n").replace("\r", "\n")

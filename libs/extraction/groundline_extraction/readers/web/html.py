@@ -41,6 +41,10 @@ _AROUND: Final = (
     "//nav | //aside | //footer | //header[not(ancestor::main or ancestor::article)] | //form | "
     "//*[@role='navigation' or @role='banner' or @role='contentinfo' or @role='complementary']"
 )
+# Marks with which Sphinx, MkDocs and the like link to a heading.
+_PERMALINKS: Final = (
+    "//a[normalize-space()='\u00b6' or contains(concat(' ', normalize-space(@class), ' '), ' headerlink ')]"
+)
 # A page made of tables of data, or a letter: all of it is content.
 _IS_PAGE: Final = (
     "//nav | //header | //footer | //aside | //script[@src] | //link[@rel='stylesheet'] | //form"
@@ -95,9 +99,12 @@ def _tree(text: str) -> Any:
     # A declaration in a text whose encoding is known is an error to lxml.
     text = _XML_DECLARATION.sub("", text)
     try:
-        return html.document_fromstring(text, parser=html.HTMLParser(huge_tree=True))
+        tree: Any = html.document_fromstring(text, parser=html.HTMLParser(huge_tree=True))
     except (etree.ParserError, ValueError):
         raise ReadError("CORRUPT_DOCUMENT", "no HTML could be read") from None
+    for permalink in tree.xpath(_PERMALINKS):
+        _drop(permalink)
+    return tree
 
 
 def _main_content(tree: Any) -> Any:
