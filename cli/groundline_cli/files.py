@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 __all__ = [
+    "HANDED_IN_TYPES",
     "PLAIN",
     "SIDECAR_SUFFIX",
     "Description",
@@ -86,6 +87,8 @@ _BINARIES: Final = {
     ".bmp": "image/bmp",
     ".webp": "image/webp",
 }
+HANDED_IN_TYPES: Final = frozenset(_BINARIES.values())
+"""Types as which files are handed in by their suffix."""
 _SIGNATURES: Final = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*")
 _ZIP: Final = b"PK\x03\x04"
 _SNIFFED_BYTES: Final = 8192

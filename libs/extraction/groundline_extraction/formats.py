@@ -38,6 +38,7 @@ __all__ = [
     "PLAIN",
     "PPT",
     "PPTX",
+    "READ_TYPES",
     "RTF",
     "SVG",
     "TAR",
@@ -146,6 +147,8 @@ _READERS: Final[Mapping[str, ReaderName]] = {
         ("image/png", "image/jpeg", "image/gif", "image/tiff", "image/bmp", "image/webp"), "images.image"
     ),
 }
+READ_TYPES: Final = frozenset(_READERS)
+"""Types that have a reader; text, Markdown and source code are taken as they are."""
 _PIECEWISE: Final[frozenset[ReaderName]] = frozenset(
     {"containers.archive", "containers.tar", "office.docx", "web.html", "data.records", "data.table"}
 )
