@@ -7,6 +7,7 @@ from typing import Final
 import httpx
 from groundline_tests.ingestor.site import Site, serving
 from groundline_tests.runtime import OtlpCollector, Span
+from groundline_tests.suite import Stack
 
 GATEWAY: Final = "groundline-gateway"
 # Without a model that reranks, the coordinator ranks itself.
@@ -89,6 +90,43 @@ async def test_an_ingestion_is_one_trace_and_looking_for_work_is_none(
         span for span in received if span.service == "groundline-ingestor" and span.kind == "CLIENT"
     ]
     assert [span for span in statements if not span.parent_span_id] == []
+
+
+async def test_a_crawl_is_one_trace_with_all_of_its_pages(
+    client: httpx.AsyncClient, collector: OtlpCollector
+) -> None:
+    trace_id = "2af7651916cd43dd8448eb211c80319d"
+    collection = {"collectionId": "crawled", "settings": {"crawl": {"allowPrivateAddresses": True}}}
+    (await client.post("/api/collections", json=collection)).raise_for_status()
+    site = Site()
+    with serving(site):
+        site.put("/", "<a href='/towers'>Towers</a> Leave is 27 days a year.")
+        site.put("/towers", "The tower is 93 metres high.")
+        response = await client.post(
+            "/api/collections/crawled/documents",
+            json={"crawl": {"startUrl": site.url, "delaySeconds": 0}},
+            headers={"traceparent": f"00-{trace_id}-b7ad6b7169203331-01"},
+        )
+        response.raise_for_status()
+
+        def names(received: tuple[Span, ...]) -> list[str]:
+            return [span.name for span in received if span.trace_id == trace_id]
+
+        received = await collector.wait_for(
+            # The crawl itself is an item, too.
+            lambda spans: names(spans).count("ingest_item") >= 3 and "store_items" in names(spans),
+            timeout_seconds=60,
+        )
+    of_the_crawl = {span.service for span in received if span.trace_id == trace_id}
+    assert of_the_crawl >= {GATEWAY, "groundline-ingestor", "groundline-collector"}
+    fetching = [span for span in received if span.service == "groundline-collector" and span.kind == "SERVER"]
+    assert any(span.trace_id == trace_id for span in fetching)
+
+
+async def test_a_suite_with_a_collector_counts_the_queue_by_itself(
+    stack: Stack, collector: OtlpCollector
+) -> None:
+    await collector.wait_for_metric("groundline.ingestion.items", timeout_seconds=150)
 
 
 async def test_a_run_that_no_request_began_and_a_reindex_are_one_trace_each(

@@ -107,6 +107,11 @@ class OtlpCollector:
             ) from None
         return self.spans()
 
+    async def wait_for_metric(self, name: str, timeout_seconds: float) -> None:
+        """Wait until a metric of this name arrives; raise TimeoutError otherwise."""
+        async with asyncio.timeout(timeout_seconds), self._arrived:
+            await self._arrived.wait_for(lambda: name in self._metrics)
+
     def children(self, parent: Span) -> tuple[Span, ...]:
         return tuple(span for span in self._spans if span.parent_span_id == parent.span_id)
 
@@ -122,6 +127,8 @@ class OtlpCollector:
         for resource in request.resource_metrics:
             for scope in resource.scope_metrics:
                 self._metrics.update(metric.name for metric in scope.metrics)
+        async with self._arrived:
+            self._arrived.notify_all()
 
 
 class _Traces(trace_service_pb2_grpc.TraceServiceServicer):
