@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from groundline_tests.extraction.files import titles
@@ -128,5 +128,42 @@ def test_html_keeps_numbers_spans_code_notes_and_descriptions(extract: Any, main
     assert extract(page(main)).text == text
 
 
+UNMARKED: Final = (
+    "<html><head><title>Pumps</title><script src='x.js'></script></head><body><div class='menu'>"
+    "<a href='/'>Home</a> <a href='/shop'>Shop</a> <a href='/news'>News</a></div>"
+    "<h1><a name='pumps'>Pumps</a></h1><p>A pump moves water from a well to a tank, by day and by night.</p>"
+    "<div><h2><a name='care'></a>Care of the pump</h2><p>Clean the filter of the pump in each week of the "
+    "year, and keep the tank closed.</p><table><tr><th>Part</th><th>Weeks</th></tr>"
+    "<tr><td>filter</td><td>1</td></tr><tr><td>seal of the lid</td><td>26</td></tr></table></div>{}"
+    "<div class='footer'>Copyright 2026 <a href='/law'>Imprint</a></div></body></html>"
+)
+
+
+def test_a_page_that_marks_no_content_keeps_its_headings_and_tables(extract: Any) -> None:
+    read = extract(UNMARKED.format("").encode())
+    assert read.text == (
+        "# Pumps\n\nA pump moves water from a well to a tank, by day and by night.\n\n## Care of the pump\n\n"
+        "Clean the filter of the pump in each week of the year, and keep the tank closed.\n\n"
+        "| Part | Weeks |\n|---|---|\n| filter | 1 |\n| seal of the lid | 26 |"
+    )
+
+
+@pytest.mark.parametrize(
+    ("main", "text"),
+    [
+        ("<ul><li><h3>Methods</h3><p>open</p></li></ul>", "### Methods\n\nopen"),
+        ("<table><tr><td>Menu</td><td><p>One.</p><p>Two.</p></td></tr></table>", "Menu\n\nOne.\n\nTwo."),
+        ("<table><tr><td><h2>Left</h2>a</td><td>b</td></tr></table>", "## Left\n\na\n\nb"),
+    ],
+)
+def test_lists_and_tables_that_only_lay_out_are_read_as_what_they_hold(
+    extract: Any, main: str, text: str
+) -> None:
+    assert extract(page(main)).text == text
+
+
 def test_html_that_is_nested_without_end_is_read(extract: Any) -> None:
     assert "deep" in extract(page("<div>" * 1500 + "deep")).text
+    assert (
+        "deep in a well" in extract(UNMARKED.format("<div>" * 1500 + "deep in a well of water").encode()).text
+    )

@@ -10,7 +10,6 @@ from lxml import etree, html
 from trafilatura.settings import DEFAULT_CONFIG
 
 from groundline_extraction.encoding import decoded_file
-from groundline_extraction.headings import read_headings
 from groundline_extraction.readers.building import MarkdownBuilder
 from groundline_extraction.readers.common import (
     Give,
@@ -22,6 +21,7 @@ from groundline_extraction.readers.common import (
     one_line,
     whole,
 )
+from groundline_extraction.readers.web.content import without_surroundings
 from groundline_extraction.readers.web.long_html import read_long
 from groundline_extraction.readers.web.markup import add_markup
 
@@ -69,17 +69,17 @@ def read_pieces(file: BinaryIO, hints: Hints, limits: ReaderLimits, give: Give) 
 def _read(text: str, limits: ReaderLimits) -> Read:
     tree = _tree(text)
     title = one_line(tree.findtext(".//title") or "")
-    if (main := _main_content(tree)) is not None:
+    if (main := _main_content(tree)) is None:
+        found = trafilatura.extract(tree, include_comments=False, favor_recall=True, config=_CONFIG)
+        if found and (main := tree.find(".//body")) is not None:
+            without_surroundings(main, found)
+    if main is not None:
         builder = MarkdownBuilder(limits)
         add_markup(builder, main)
         read = builder.read(title=title)
         if read.text:
             return read
-    found = trafilatura.extract(
-        tree, output_format="markdown", include_comments=False, favor_recall=True, config=_CONFIG
-    )
-    text = clean(found or trafilatura.html2txt(tree) or "")
-    return Read(text, markdown=bool(found), title=title, headings=read_headings(text) if found else ())
+    return Read(clean(trafilatura.html2txt(tree) or ""), title=title)
 
 
 def _charset(file: BinaryIO, charset: str) -> str:

@@ -37,6 +37,7 @@ INLINE: Final = frozenset(
         *("small", "span", "strike", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr", "br"),
     )
 )
+_HEADING: Final = re.compile("h[1-6]")
 _SPACE: Final = re.compile(r"[ \t\r\n\f\xa0]+")
 
 
@@ -102,9 +103,9 @@ class _Writer:
             return
         if depth > MAX_DEPTH:
             self._builder.paragraph(_words(element))
-        elif re.fullmatch("h[1-6]", tag):
+        elif _HEADING.fullmatch(tag):
             self._builder.heading(int(tag[1]), self._inline(element))
-        elif tag in {"ul", "ol", "dl"}:
+        elif tag in {"ul", "ol", "dl"} and not _holds_headings(element):
             self._builder.add("\n".join(self._items(element, 0)))
         elif tag == "table":
             self._table(element, depth)
@@ -184,8 +185,8 @@ class _Writer:
 
     def _table(self, element: Element, depth: int) -> None:
         rows = [row for row in element.iter("tr") if next(row.iterancestors("table"), None) is element]
-        if any(cell.find(".//table") is not None for row in rows for cell in row):
-            for row in rows:  # it only lays out other tables
+        if _holds_headings(element) or any(_is_laid_out(cell, len(rows)) for row in rows for cell in row):
+            for row in rows:
                 for cell in row:
                     self._flow(cell, depth + 1)
             return
@@ -220,6 +221,15 @@ def _is_left_out(element: Element) -> bool:
 
 def _holds_blocks(element: Element) -> bool:
     return any(_tag(inner) not in INLINE for inner in element.iterdescendants() if isinstance(inner.tag, str))
+
+
+def _holds_headings(element: Element) -> bool:
+    return any(_HEADING.fullmatch(_tag(inner)) for inner in element.iterdescendants())
+
+
+def _is_laid_out(cell: Element, rows: int) -> bool:
+    """Tell whether a cell holds a table, or several paragraphs in the only row: a layout, not data."""
+    return cell.find(".//table") is not None or (rows == 1 and len(cell.findall(".//p")) > 1)
 
 
 def _words(element: Element) -> str:
