@@ -58,6 +58,25 @@ def test_a_notebook_is_its_text_its_code_and_what_it_printed_without_pictures(ex
     assert titles(extraction) == [(1, "Valves")]
 
 
+def test_a_notebook_of_an_earlier_version_has_worksheets_and_cells_of_other_fields(extract: Any) -> None:
+    cells = [
+        {"cell_type": "heading", "level": 2, "source": ["Valves"]},
+        {"cell_type": "markdown", "source": ["Some text.", "", "More."]},
+        {
+            "cell_type": "code",
+            "input": ["a = 41", "a"],
+            "outputs": [{"output_type": "pyout", "text": ["41"]}],
+        },
+        {"cell_type": "of the future", "content": "x"},
+    ]
+    notebook = {"nbformat": 2, "metadata": {}, "worksheets": [{"cells": cells}]}
+    extraction = extract(json.dumps(notebook).encode(), "analysis.ipynb")
+    assert extraction.text == (
+        "## Valves\n\nSome text.\n\nMore.\n\n```python\na = 41\na\n```\n\n```\n41\n```"
+    )
+    assert titles(extraction) == [(2, "Valves")]
+
+
 def test_xml_is_read_field_by_field_and_its_entities_reach_nothing(extract: Any) -> None:
     source = (
         b'<?xml version="1.0"?><!DOCTYPE f [<!ENTITY x SYSTEM "file:///etc/hostname">]><feed>'

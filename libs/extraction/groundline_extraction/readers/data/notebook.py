@@ -24,16 +24,18 @@ def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     try:
         return _read(notebook, limits)
     except (KeyError, TypeError, AttributeError):
-        raise ReadError("CORRUPT_DOCUMENT", "not a notebook of version 4") from None
+        raise ReadError("CORRUPT_DOCUMENT", "not a notebook of versions 2 to 4") from None
 
 
 def _read(notebook: dict[str, Any], limits: ReaderLimits) -> Read:
     builder = MarkdownBuilder(limits)
     metadata = notebook.get("metadata") or {}
     language = (metadata.get("language_info") or {}).get("name") or "python"
-    for cell in notebook["cells"]:
-        source = _joined(cell["source"])
+    for cell in _cells(notebook):
+        source = _joined(cell.get("source") or cell.get("input") or "")
         match cell["cell_type"]:
+            case "heading":
+                builder.heading(int(cell.get("level") or 1), source)
             case "markdown":
                 builder.include(Read(source, markdown=True, headings=read_headings(source)))
             case "code":
@@ -45,6 +47,13 @@ def _read(notebook: dict[str, Any], limits: ReaderLimits) -> Read:
     return builder.read(title=str(metadata.get("title") or ""))
 
 
+def _cells(notebook: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the cells of all worksheets, which notebooks before version 4 have."""
+    if "cells" in notebook:
+        return list(notebook["cells"])
+    return [cell for sheet in notebook["worksheets"] for cell in sheet["cells"]]
+
+
 def _printed(output: dict[str, Any]) -> str:
     if "text" in output:
         return _joined(output["text"])
@@ -54,4 +63,7 @@ def _printed(output: dict[str, Any]) -> str:
 
 
 def _joined(lines: str | list[str]) -> str:
-    return lines if isinstance(lines, str) else "".join(lines)
+    """Return lines as one text; those of version 2 have no line ends."""
+    if isinstance(lines, str):
+        return lines
+    return ("" if any(line.endswith("\n") for line in lines) else "\n").join(lines)
