@@ -15,6 +15,8 @@ from groundline_extraction.formats import DOCX, PPTX, XLSX
 from groundline_tests.extraction.files import ODF, opendocument, presentation, saved, titles, workbook, zip_of
 from openpyxl.chart import BarChart, Reference
 from openpyxl.comments import Comment
+from pptx.opc.package import Part
+from pptx.opc.packuri import PackURI
 
 
 def test_a_row_of_a_sheet_stands_under_its_names_as_the_sheet_shows_it(extract: Any) -> None:
@@ -170,6 +172,52 @@ def test_a_chart_of_any_kind_is_read_with_its_title(extract: Any) -> None:
     first = plot.find(".//{*}val//{*}pt")
     first.getparent().remove(first)
     assert extract(saved(deck)).text.endswith("Sales\n\n|  | Q1 | Q2 |\n|---|---|---|\n| North |  | 2 |")
+
+
+@pytest.mark.parametrize(
+    "comments",
+    [
+        "<p:cmLst xmlns:p='urn:p'><p:cm><p:text>Too dark.</p:text></p:cm>"
+        "<p:cm><p:text>Agreed.</p:text></p:cm></p:cmLst>",
+        "<n:cmLst xmlns:n='urn:n' xmlns:a='urn:a'><n:cm><n:replyLst><n:reply><n:txBody><a:t>Agreed.</a:t>"
+        "</n:txBody></n:reply></n:replyLst><n:txBody><a:t>Too </a:t><a:t>dark.</a:t></n:txBody></n:cm>"
+        "</n:cmLst>",
+    ],
+    ids=["old", "new"],
+)
+def test_comments_on_a_slide_are_read_behind_it(extract: Any, comments: str) -> None:
+    deck = pptx.Presentation(io.BytesIO(presented()))
+    attach(deck.slides[0].part, "comments", comments)
+    assert extract(saved(deck)).text == "## Mounting\n\n### Comments\n\n- Too dark.\n- Agreed."
+
+
+def test_the_texts_of_a_diagram_are_read_as_a_list(extract: Any) -> None:
+    deck = pptx.Presentation(io.BytesIO(presented()))
+    slide = deck.slides[0]
+    points = "".join(f"<d:pt><d:t><a:t>{text}</a:t></d:t></d:pt>" for text in ("plan", "", "build"))
+    drawing = "http://schemas.openxmlformats.org/drawingml/2006"
+    relation = attach(
+        slide.part,
+        "diagramData",
+        f"<d:dataModel xmlns:d='{drawing}/diagram' xmlns:a='{drawing}/main'>{points}</d:dataModel>",
+    )
+    frame = slide.shapes.add_table(1, 1, 0, 0, 9, 9)._element
+    data = frame.find(".//{*}graphicData")
+    data.set("uri", f"{drawing}/diagram")
+    data.remove(data[0])
+    ids = data.makeelement(f"{{{drawing}/diagram}}relIds")
+    ids.set("{http://schemas.openxmlformats.org/officeDocument/2006/relationships}dm", relation)
+    data.append(ids)
+    assert extract(saved(deck)).text == "## Mounting\n\n- plan\n- build"
+
+
+def attach(part: Any, kind: str, content: str) -> str:
+    """Attach an XML part to another, and return the id of the relation."""
+    name = PackURI(f"/ppt/{kind}/{kind}1.xml")
+    xml = Part(name, "application/xml", part.package, content.encode())
+    return str(
+        part.relate_to(xml, f"http://schemas.openxmlformats.org/officeDocument/2006/relationships/{kind}")
+    )
 
 
 def test_an_odt_keeps_headings_lists_tables_notes_and_comments(extract: Any) -> None:

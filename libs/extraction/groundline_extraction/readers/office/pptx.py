@@ -1,4 +1,5 @@
-"""PPTX by python-pptx: slides in their order, each with its title, its shapes as they are read, and notes."""
+"""PPTX by python-pptx: slides in their order, each with its title, its shapes as they are read, its notes and
+comments."""
 
 import io
 from collections.abc import Iterable, Iterator
@@ -19,8 +20,11 @@ __all__ = ["read"]
 MAX_POINTS: Final = 10_000
 """Maximum points of a chart's series."""
 
-_DRAWING: Final = "http://schemas.openxmlformats.org/drawingml/2006"
-_NAMES: Final = {"a": f"{_DRAWING}/main", "c": f"{_DRAWING}/chart"}
+_FORMATS: Final = "http://schemas.openxmlformats.org"
+_DRAWING: Final = f"{_FORMATS}/drawingml/2006"
+_DIAGRAM: Final = f"{_DRAWING}/diagram"
+_NAMES: Final = {"a": f"{_DRAWING}/main", "c": f"{_DRAWING}/chart", "dgm": _DIAGRAM}
+_DIAGRAM_DATA: Final = f"{{{_FORMATS}/officeDocument/2006/relationships}}dm"
 
 
 def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
@@ -43,6 +47,9 @@ def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
             if notes is not None and notes.text.strip():
                 builder.heading(3, "Notes")
                 builder.paragraph(notes.text)
+            if comments := list(_comments(slide.part)):
+                builder.heading(3, "Comments")
+                builder.paragraph("\n".join(comments))
         return builder.read(title=presentation.core_properties.title or "")
     except (ReadError, MemoryError):
         raise
@@ -67,6 +74,10 @@ def _add(builder: MarkdownBuilder, shape: Any, limits: ReaderLimits) -> None:
         for title in _find(space, ".//c:title"):
             builder.paragraph("".join(_find(title, ".//a:t/text()")))
         builder.table(list(_chart_rows(space)))
+    elif (diagram := next(shape._element.iter(f"{{{_DIAGRAM}}}relIds"), None)) is not None:
+        points = _find(parsed(shape.part.related_part(diagram.get(_DIAGRAM_DATA)).blob), ".//dgm:pt/dgm:t")
+        texts = ("".join(_find(point, ".//a:t/text()")).strip() for point in points)
+        builder.paragraph("\n".join(f"- {text}" for text in texts if text))
     elif shape.has_text_frame:
         paragraphs = [one for one in shape.text_frame.paragraphs if one.text.strip()]
         mark = "- " if len(paragraphs) > 1 else ""
@@ -74,6 +85,16 @@ def _add(builder: MarkdownBuilder, shape: Any, limits: ReaderLimits) -> None:
         builder.paragraph("\n".join(lines))
     elif shape.shape_type == MSO_SHAPE_TYPE.PICTURE:
         builder.paragraph(picture_text(shape.image.blob, limits))
+
+
+def _comments(slide: Any) -> Iterator[str]:
+    """Yield the comments on a slide and the replies to them; newer files have them as text bodies."""
+    for relation in slide.rels.values():
+        if not relation.is_external and relation.reltype.endswith("/comments"):
+            for comment in parsed(relation.target_part.blob).iter("{*}cm", "{*}reply"):
+                texts = comment.findall("{*}text") or comment.findall("{*}txBody//{*}t")
+                if text := " ".join("".join(one.text or "" for one in texts).split()):
+                    yield f"- {text}"
 
 
 def _grid(table: Any) -> list[list[str]]:
