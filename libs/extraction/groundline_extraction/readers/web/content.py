@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from groundline_extraction.readers.web.markup import INLINE
+from groundline_extraction.readers.web.markup import HEADINGS, INLINE
 
 __all__ = ["without_surroundings"]
 
@@ -17,8 +17,7 @@ type Element = Any
 """lxml's elements, whose stubs do not tell them from comments."""
 
 _WORD: Final = re.compile(r"\w+")
-_HEADINGS: Final = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
-_WHOLE: Final = _HEADINGS | {"p", "pre", "dt"}
+_WHOLE: Final = HEADINGS | {"p", "pre", "dt"}
 """Elements that are kept or left out as a whole, whatever they hold."""
 _CELLS: Final = frozenset(("td", "th"))
 """Elements that are emptied, not removed: those behind them would move to another column."""
@@ -34,7 +33,7 @@ def without_surroundings(body: Element, found: str) -> None:
     is_kept = False
     for block in reversed(_blocks(body)):
         told = _WORD.findall(block.text_content().lower())
-        if block.tag not in _HEADINGS and told:
+        if block.tag not in HEADINGS and told:
             is_kept = _share(told, single, pairs) >= _KEPT_SHARE
         if told and not is_kept:
             block.clear(keep_tail=True) if block.tag in _CELLS else block.drop_tree()

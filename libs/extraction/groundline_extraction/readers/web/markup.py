@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from groundline_extraction.readers.building import MarkdownBuilder, TablePart
 
-__all__ = ["BLOCKS", "INLINE", "MAX_DEPTH", "add_markup", "is_left_out", "span", "spread"]
+__all__ = ["BLOCKS", "HEADINGS", "INLINE", "MAX_DEPTH", "add_markup", "is_left_out", "span", "spread"]
 
 type Element = Any
 """lxml's elements, whose stubs do not tell them from comments."""
@@ -26,9 +26,8 @@ _LEFT_OUT: Final = frozenset(
         *("map", "nav"),
     )
 )
-BLOCKS: Final = frozenset(
-    ("h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "dl", "table", "pre", "img", "blockquote")
-)
+HEADINGS: Final = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
+BLOCKS: Final = frozenset((*HEADINGS, "ul", "ol", "dl", "table", "pre", "img", "blockquote"))
 """Elements that are written as a whole; the contents of others are written block by block."""
 INLINE: Final = frozenset(
     (
@@ -37,7 +36,6 @@ INLINE: Final = frozenset(
         *("small", "span", "strike", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr", "br"),
     )
 )
-_HEADING: Final = re.compile("h[1-6]")
 _SPACE: Final = re.compile(r"[ \t\r\n\f\xa0]+")
 
 
@@ -103,7 +101,7 @@ class _Writer:
             return
         if depth > MAX_DEPTH:
             self._builder.paragraph(_words(element))
-        elif _HEADING.fullmatch(tag):
+        elif tag in HEADINGS:
             self._builder.heading(int(tag[1]), self._inline(element))
         elif tag in {"ul", "ol", "dl"} and not _holds_headings(element):
             self._builder.add("\n".join(self._items(element, 0)))
@@ -224,7 +222,7 @@ def _holds_blocks(element: Element) -> bool:
 
 
 def _holds_headings(element: Element) -> bool:
-    return any(_HEADING.fullmatch(_tag(inner)) for inner in element.iterdescendants())
+    return any(_tag(inner) in HEADINGS for inner in element.iterdescendants())
 
 
 def _is_laid_out(cell: Element, rows: int) -> bool:
