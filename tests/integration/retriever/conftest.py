@@ -21,6 +21,7 @@ from groundline_retriever.servicer import SERVICE, RetrieverServicer
 from groundline_runtime.serving.server import Application
 from groundline_runtime.settings import ServiceSettings
 from groundline_tests.retriever.corpus import Corpus
+from groundline_tests.retriever.library import BREAD, LEADER, LEASES, SECRET, Client
 from groundline_tests.runtime import serve
 from pydantic import SecretStr
 
@@ -37,6 +38,21 @@ async def corpus(database_url: str) -> AsyncIterator[Corpus]:
     await register_vectors(connection)
     yield Corpus(connection, await detect_lexical_index(connection))
     await connection.close()
+
+
+@pytest.fixture(scope="module")
+async def library(corpus: Any) -> None:
+    """Collections for all (one with a hidden document), and one for group:board that user:clerk writes."""
+    await corpus.collection("guides", [LEASES, LEADER, BREAD])
+    await corpus.collection("board", [SECRET], readers=["group:board"], writers=["user:clerk"])
+    await corpus.collection("drafts", [LEASES])
+    await corpus.add("drafts", [SECRET], allowed_principals=["group:board"])
+    await corpus.collection("empty")
+
+
+@pytest.fixture
+def retrieve(stub: Any, library: None) -> Client:
+    return Client(stub)
 
 
 class WordCounter:

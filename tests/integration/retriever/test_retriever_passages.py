@@ -30,21 +30,6 @@ from groundline_tests.retriever.library import (
 from pydantic import SecretStr
 
 
-@pytest.fixture(scope="module")
-async def library(corpus: Any) -> None:
-    """Collections for all (one with a hidden document), and one for group:board that user:clerk writes."""
-    await corpus.collection("guides", [LEASES, LEADER, BREAD])
-    await corpus.collection("board", [SECRET], readers=["group:board"], writers=["user:clerk"])
-    await corpus.collection("drafts", [LEASES])
-    await corpus.add("drafts", [SECRET], allowed_principals=["group:board"])
-    await corpus.collection("empty")
-
-
-@pytest.fixture
-def retrieve(stub: Any, library: None) -> Client:
-    return Client(stub)
-
-
 async def test_a_chunk_carries_what_its_document_says(corpus: Any, retrieve: Client) -> None:
     await corpus.collection("atlas", readers=["user:archivist"])
     [chunk_id] = await corpus.add(

@@ -23,22 +23,6 @@ from groundline_tests.retriever.library import (
     texts,
 )
 
-
-@pytest.fixture(scope="module")
-async def library(corpus: Any) -> None:
-    """Collections for all (one with a hidden document), and one for group:board that user:clerk writes."""
-    await corpus.collection("guides", [LEASES, LEADER, BREAD])
-    await corpus.collection("board", [SECRET], readers=["group:board"], writers=["user:clerk"])
-    await corpus.collection("drafts", [LEASES])
-    await corpus.add("drafts", [SECRET], allowed_principals=["group:board"])
-    await corpus.collection("empty")
-
-
-@pytest.fixture
-def retrieve(stub: Any, library: None) -> Client:
-    return Client(stub)
-
-
 # Bad input
 
 
