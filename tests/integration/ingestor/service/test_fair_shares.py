@@ -61,17 +61,22 @@ async def test_slow_documents_hold_up_none_of_the_others(
         assert states[-1].done_count == len(slow)
 
 
-async def test_a_client_has_a_share_of_what_is_prepared_and_one_of_what_is_held(services: Services) -> None:
-    await services.collections.create(ANYBODY, new())
-    freed: list[int] = []
-    leases = Leases(
+def leases_of(services: Services, shares: Shares, freed: list[int]) -> Leases:
+    """Return leases that note in `freed` when a client may have more."""
+    return Leases(
         services.stores.queue,
         model=FakeEmbedder().model,
         lease_seconds=30,
         maximum_attempts=5,
-        shares=Shares(prepared=2, ready_chunks=3, held=4, searches=1),
+        shares=shares,
         on_free=lambda: freed.append(1),
     )
+
+
+async def test_a_client_has_a_share_of_what_is_prepared_and_one_of_what_is_held(services: Services) -> None:
+    await services.collections.create(ANYBODY, new())
+    freed: list[int] = []
+    leases = leases_of(services, Shares(prepared=2, ready_chunks=3, held=4, searches=1), freed)
     await services.ingestion.ingest(ANYBODY, "docs", slow_documents(10), "")
     preparing = await leases.lease(10)
     assert len(preparing) == 2
@@ -101,14 +106,7 @@ async def test_a_client_whose_chunks_wait_to_be_embedded_prepares_no_more_and_ot
 ) -> None:
     await services.collections.create(ANYBODY, new())
     freed: list[int] = []
-    leases = Leases(
-        services.stores.queue,
-        model=FakeEmbedder().model,
-        lease_seconds=30,
-        maximum_attempts=5,
-        shares=Shares(prepared=2, ready_chunks=100, held=20, searches=1),
-        on_free=lambda: freed.append(1),
-    )
+    leases = leases_of(services, Shares(prepared=2, ready_chunks=100, held=20, searches=1), freed)
     await services.ingestion.ingest(ANYBODY, "docs", slow_documents(10), "")
     first, second = await leases.lease(10)
     leases.prepared(first.claim, 60)
