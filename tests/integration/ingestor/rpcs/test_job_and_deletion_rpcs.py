@@ -159,7 +159,7 @@ async def test_neither_arm_finds_what_was_deleted_by_a_filter(
     by_words, by_vector = await search(pool, lexical, collection_id, "the ancient aqueduct")
     assert "the ancient aqueduct" not in by_words | by_vector
     assert by_vector == {"the modern pipeline", "the hidden spring"}
-    # What comes between a deletion and its retry stays.
+    # A document that is stored between a deletion and its retry is kept.
     await ingest(stub, collection_id, document("old.md", "the ancient aqueduct", metadata={"year": 1999}))
     assert (await stub.DeleteDocuments(request)).deleted_count == 1
     by_words, _ = await search(pool, lexical, collection_id, "aqueduct")

@@ -61,7 +61,7 @@ async def test_pages_of_a_site_that_have_not_changed_are_not_sent_again(
         pages = {path: status for path, status in site.answered if path in site.pages}
         assert pages == {"/": 304, "/leave": 200, "/travel": 304}
 
-        # What was deleted by hand comes again, and a full run asks for all of it.
+        # A page that was deleted by hand is brought again, and a full run asks for every page.
         document = (await documents(stub, collection_id))[f"{site.url}/travel"]
         await stub.DeleteDocument(
             pb.DeleteDocumentRequest(collection_id=collection_id, document_id=document.document_id),
@@ -72,7 +72,7 @@ async def test_pages_of_a_site_that_have_not_changed_are_not_sent_again(
         assert set((await run(stub, collection_id, source_id, full=True)).values()) == {"UNCHANGED"}
         assert 304 not in dict(site.answered).values()
 
-        # What fails for now stays, and so do the pages to which it led.
+        # A page that fails for a while is kept, as are the pages that it linked to.
         site.put("/", "Welcome to the new handbook.", "/leave")
         del site.pages["/travel"]
         site.statuses["/"] = 503
