@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from typing import Final
 
 from groundline_runtime.turns.queue import ClientQueue
@@ -37,13 +37,17 @@ class ClientTurns:
             self._leave(client, self._clock() - begun)
 
     @asynccontextmanager
-    async def turn(self, client: str) -> AsyncIterator[None]:
-        """Hold a turn for the block."""
+    async def turn(
+        self, client: str, waiting: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
+    ) -> AsyncIterator[None]:
+        """Hold a turn for the block. If it must be waited for, that is done within `waiting`, whose failure
+        gives the turn up."""
         granted = self._ask(client)
         try:
             if not granted.done():  # otherwise the loop would have to be woken
-                await asyncio.wrap_future(granted)
-        except asyncio.CancelledError:
+                async with waiting():
+                    await asyncio.wrap_future(granted)
+        except BaseException:
             if not granted.cancel():  # it was granted at the same moment
                 self._leave(client, 0.0)
             raise

@@ -1,14 +1,16 @@
-"""Limits of one process's use of a provider: requests and tokens per minute, first come, first served."""
+"""Limits of one process's use of a provider: calls at a time, at which clients take turns, and requests and
+tokens per minute, first come, first served."""
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from groundline_runtime.context import remaining_seconds
+from groundline_runtime.context import current_caller, remaining_seconds
 from groundline_runtime.errors import ResourceExhaustedError
+from groundline_runtime.turns import ClientTurns
 
 __all__ = ["QUOTA_EXHAUSTED", "Limiter", "QuotaExhaustedError", "Reservation"]
 
@@ -107,9 +109,9 @@ class Limiter:
     ) -> None:
         self._requests = _Window(requests_per_minute) if requests_per_minute else None
         self._tokens = _Window(tokens_per_minute) if tokens_per_minute else None
-        self._calls = asyncio.Semaphore(max_concurrent)
+        self._calls = ClientTurns(max_concurrent)
         self._max_waiting = max_waiting
-        self._waiting = 0
+        self._waiting = Counter[str]()
         self._clock = clock or (lambda: asyncio.get_running_loop().time())
         self._sleep = sleep
 
@@ -117,24 +119,20 @@ class Limiter:
     async def place(self, on_wait: Callable[[str], Awaitable[None]] | None = None) -> AsyncIterator[None]:
         """Hold one of the concurrent calls for the block; `on_wait` is told why it waits.
 
-        Raises QuotaExhaustedError if too many wait already.
+        Clients take turns, and one of them has all calls but one. Raises QuotaExhaustedError if too many wait
+        already.
         """
-        if self._calls.locked():
-            if self._waiting >= self._max_waiting:
-                raise QuotaExhaustedError(_PLACE_RETRY_SECONDS)
-            self._waiting += 1
-            try:
+        client = current_caller().owner
+
+        @asynccontextmanager
+        async def waiting() -> AsyncIterator[None]:
+            with self._queued(client, _PLACE_RETRY_SECONDS):
                 if on_wait is not None:
                     await on_wait(QUOTA_EXHAUSTED)
-                await self._calls.acquire()
-            finally:
-                self._waiting -= 1
-        else:
-            await self._calls.acquire()
-        try:
+                yield
+
+        async with self._calls.turn(client, waiting):
             yield
-        finally:
-            self._calls.release()
 
     async def reserve(
         self, tokens: int, on_wait: Callable[[str, float], Awaitable[None]] | None = None
@@ -151,22 +149,33 @@ class Limiter:
         )
         if wait > 0:
             left = remaining_seconds()
-            if self._waiting >= self._max_waiting or (left is not None and wait >= left):
+            if left is not None and wait >= left:
                 raise QuotaExhaustedError(wait)
         request = self._requests.take(1, now + wait) if self._requests else None
         taken = self._tokens.take(tokens, now + wait) if self._tokens else None
         if wait > 0:
-            self._waiting += 1
             try:
-                if on_wait is not None:
-                    await on_wait(QUOTA_EXHAUSTED, wait)
-                await self._sleep(wait)
+                with self._queued(current_caller().owner, wait):
+                    if on_wait is not None:
+                        await on_wait(QUOTA_EXHAUSTED, wait)
+                    await self._sleep(wait)
             except BaseException:
                 if self._requests and request:
                     self._requests.give_back(request)
                 if self._tokens and taken:
                     self._tokens.give_back(taken)
                 raise
-            finally:
-                self._waiting -= 1
         return Reservation(self._tokens, taken)
+
+    @contextmanager
+    def _queued(self, client: str, wait_seconds: float) -> Iterator[None]:
+        """Count a call as waiting. Raises QuotaExhaustedError if too many wait already and one of them is the
+        client's."""
+        if self._waiting.total() >= self._max_waiting and (self._waiting[client] or not self._max_waiting):
+            raise QuotaExhaustedError(wait_seconds)
+        self._waiting[client] += 1
+        try:
+            yield
+        finally:
+            self._waiting[client] -= 1
+            self._waiting += Counter()  # drops clients of whom nothing waits

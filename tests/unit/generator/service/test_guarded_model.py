@@ -9,7 +9,7 @@ from groundline_generator.domain.calls import ModelCall, ModelFinished
 from groundline_generator.service.breaker import Breaker
 from groundline_generator.service.guarded_model import GuardedModel
 from groundline_generator.service.quota import Limiter
-from groundline_runtime.context import deadline_at
+from groundline_runtime.context import Caller, acting_as, deadline_at
 from groundline_runtime.errors import (
     FailedPreconditionError,
     GroundlineError,
@@ -113,6 +113,28 @@ async def test_no_more_calls_than_the_maximum_are_under_way_and_wait() -> None:
     cancelled = model.stream(CALL)
     assert await anext(cancelled) == "three"
     await cancelled.aclose()
+
+
+async def test_a_client_whose_calls_fill_the_queue_does_not_keep_another_from_its_turn() -> None:
+    limiter = Limiter(max_concurrent=2, max_waiting=2)
+    ended: list[str] = []
+    may_end = asyncio.Event()
+
+    async def call(client: str) -> None:
+        with acting_as(Caller((f"key:{client}",))):
+            async with limiter.place():
+                await may_end.wait()
+                ended.append(client)
+
+    many = [asyncio.create_task(call("a")) for _ in range(3)]
+    await asyncio.sleep(0)
+    with pytest.raises(ResourceExhaustedError):
+        await call("a")
+    others = [asyncio.create_task(call("b")) for _ in range(2)]
+    await asyncio.sleep(0)
+    may_end.set()
+    await asyncio.gather(*many, *others)
+    assert ended == ["a", "b", "a", "b", "a"]
 
 
 async def test_what_would_come_after_the_deadline_is_not_waited_for() -> None:
