@@ -90,7 +90,11 @@ OTHER_BODIES: Final[Mapping[str, Mapping[str, Any]]] = {
         "method": "tools/call",
         "params": {
             "name": "search_documents",
-            "arguments": {"query": "How many screws?", "top_k": 3, "filter": {"page": 1}},
+            "arguments": {
+                "query": "How many screws?",
+                "top_k": 3,
+                "filter": {"page": 1, "team": {"$not": {"$regex": "^[a-z]{2,9}$"}}},
+            },
         },
     },
 }

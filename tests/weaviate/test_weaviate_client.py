@@ -144,6 +144,8 @@ async def test_only_what_is_in_scope_and_may_be_read_is_proposed(weaviate: Weavi
         ({"number": {"$in": [1, 2, 3]}}, [1, 2]),
         ({"number": {"$ne": 2}}, [0, 1, 4, 5, 6, 7, 8, 9]),
         ({"tags": {"$contains": "t5"}}, [5]),
+        ({"tags": {"$in": ["t5", "t6"]}}, [5, 6]),
+        ({"tags": {"$not": {"$eq": "all"}}}, []),
         ({"number": {"$exists": False}}, []),
         ({"$source_type": "web"}, [4]),
         ({"$document_id": str(UUID(int=8))}, [8]),

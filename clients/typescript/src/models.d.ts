@@ -580,13 +580,16 @@ export interface ChatRequest {
    * Condition on documents, as a JSON object whose members must all hold. Empty: no condition. A member is - a
    * metadata path with its conditions, as "year": {"$gte": 2024, "$lt": 2026} or "owner.team": "red", which is
    * short for {"$eq": "red"}; "a.b" is the member b of the object a. Operators: $eq $ne $in $nin (a string,
-   * number, boolean or null, equal in type too), $gt $gte $lt $lte (numbers by size, strings by code points),
-   * $exists (true or false), $contains (a list with an element equal to the operand). - "$document_id" ($eq $ne
-   * $in $nin with UUIDs), "$source_type" (the same with file, object, web), "$uri", "$title", "$mime_type" or
-   * "$container_uri" (the same with texts, and $prefix: it begins with the operand), "$update_time" or
-   * "$create_time" ($gt $gte $lt $lte with an RFC 3339 time, or a date: its first moment in UTC). - "$and" or
-   * "$or" with a list of such objects, "$not" with one. A value that is missing, or of another type, satisfies
-   * only $ne, $nin, {"$exists": false} and $not. At most 100 conditions, 8 levels, 1000 values in a list.
+   * number, boolean or null, equal in type too; a list equals what one of its elements equals), $gt $gte $lt $lte
+   * (numbers by size, strings by code points), $exists (true or false), $contains (a list with an element equal to
+   * the operand), $prefix (a string, or one in a list, that begins with the operand), $regex (one of which a part
+   * matches an expression: RE2's syntax without \b and \p, flags but a leading (?i), and names; 256 characters,
+   * 512 steps with repetitions counted), $not (an object of operators that do not all hold). - "$document_id" ($eq
+   * $ne $in $nin with UUIDs), "$source_type" (the same with file, object, web), "$uri", "$title", "$mime_type" or
+   * "$container_uri" (the same with texts, and $prefix and $regex), "$update_time" or "$create_time" ($gt $gte $lt
+   * $lte with an RFC 3339 time, or a date: its first moment in UTC); $not with each. - "$and" or "$or" with a list
+   * of such objects, "$not" with one. A value that is missing, or of another type, satisfies only $ne, $nin,
+   * {"$exists": false} and $not. At most 100 conditions, 8 levels, 1000 values in a list.
    */
   filter?: JsonObject;
   /** Parameters. */

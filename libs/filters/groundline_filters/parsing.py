@@ -10,6 +10,7 @@ from uuid import UUID
 
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
 
+from groundline_filters.patterns import PatternError, sql_pattern
 from groundline_filters.tree import (
     All,
     AnyOf,
@@ -20,6 +21,7 @@ from groundline_filters.tree import (
     Exists,
     Filter,
     Inequality,
+    Matches,
     Named,
     NamingField,
     Negation,
@@ -50,7 +52,7 @@ _ORDERS: Final[Mapping[str, Inequality]] = {
 _SOURCE_TYPES: Final = ("file", "object", "web")
 _NAMED: Final = ("$eq", "$ne", "$in", "$nin")
 _TEXTS: Final[Mapping[str, NamingField]] = {f"${text.value}": text for text in NamingField}
-_PREFIX: Final = "$prefix"
+_NOT: Final = "$not"
 
 # Metadata of a chunk whose text continues on another page: its first page, its last, and the list of all.
 _PAGE: Final = ("page",)
@@ -143,17 +145,26 @@ class _Parser:
                 return [Negation(self.document(value, path, depth + 1))]
             case "$document_id":
                 return self._operators(
-                    value, path, _NAMED, lambda operator, operand: _named(operator, operand, _document_ids)
+                    value,
+                    path,
+                    depth,
+                    _NAMED,
+                    lambda operator, operand: _named(operator, operand, _document_ids),
                 )
             case "$source_type":
                 return self._operators(
-                    value, path, _NAMED, lambda operator, operand: _named(operator, operand, _source_types)
+                    value,
+                    path,
+                    depth,
+                    _NAMED,
+                    lambda operator, operand: _named(operator, operand, _source_types),
                 )
             case "$update_time" | "$create_time":
                 of = _TIMES[name]
                 return self._operators(
                     value,
                     path,
+                    depth,
                     tuple(_ORDERS),
                     lambda operator, operand: of(_ORDERS[operator], _time(operand)),
                 )
@@ -162,7 +173,8 @@ class _Parser:
                 return self._operators(
                     value,
                     path,
-                    (*_NAMED, _PREFIX),
+                    depth,
+                    (*_NAMED, *_STRINGS),
                     lambda operator, operand: _text_of(text, operator, operand),
                 )
         if name.startswith("$"):
@@ -173,7 +185,11 @@ class _Parser:
             self._problem(path, f"must be 1 to {MAX_PATH_NAMES} names with dots between")
             return []
         return self._operators(
-            value, path, tuple(_METADATA), lambda operator, operand: _METADATA[operator](names, operand)
+            value,
+            path,
+            depth,
+            tuple(_METADATA),
+            lambda operator, operand: _METADATA[operator](names, operand),
         )
 
     def _documents(self, value: Json, path: str, depth: int) -> tuple[Filter, ...]:
@@ -189,10 +205,14 @@ class _Parser:
         self,
         value: Json,
         path: str,
+        depth: int,
         known: Sequence[str],
         leaf: Callable[[str, Json], Filter],
     ) -> list[Filter]:
         """Parse the conditions on one field."""
+        if depth > MAX_DEPTH:
+            self._problem(path, f"is nested deeper than {MAX_DEPTH} levels")
+            return []
         if not isinstance(value, Mapping):
             value = {"$eq": value}
         if not value:
@@ -200,13 +220,20 @@ class _Parser:
         parts: list[Filter] = []
         for operator, operand in value.items():
             at = f"{path}.{operator}"
+            if operator == _NOT:
+                if isinstance(operand, Mapping):
+                    inner = self._operators(operand, at, depth + 1, known, leaf)
+                    parts.append(Negation(All(tuple(inner))))
+                else:
+                    self._problem(at, "must be an object of operators")
+                continue
             self._conditions += 1
             if self._conditions == MAX_CONDITIONS + 1:
                 self._problem(at, f"is more than {MAX_CONDITIONS} conditions")
             if self._conditions > MAX_CONDITIONS:
                 break
             if operator not in known:
-                self._problem(at, f"unknown operator; there are {', '.join(known)}")
+                self._problem(at, f"unknown operator; there are {', '.join((*known, _NOT))}")
                 continue
             try:
                 parts.append(leaf(operator, operand))
@@ -263,10 +290,28 @@ def _exists(path: Path, operand: Json) -> Filter:
     return Exists(path, operand)
 
 
+def _begins_with(at: NamingField | Path, operand: Json) -> Filter:
+    prefix = _string(operand)
+    if not prefix:
+        raise _UnusableError("must not be empty")
+    return BeginsWith(at, prefix)
+
+
+def _matches(at: NamingField | Path, operand: Json) -> Filter:
+    try:
+        return Matches(at, sql_pattern(_string(operand)))
+    except PatternError as error:
+        raise _UnusableError(str(error)) from None
+
+
 def _contains(path: Path, operand: Json) -> Filter:
     return Contains(path, _scalar(operand))
 
 
+_STRINGS: Final[Mapping[str, Callable[[NamingField | Path, Json], Filter]]] = {
+    "$prefix": _begins_with,
+    "$regex": _matches,
+}
 _METADATA: Final[Mapping[str, Callable[[Path, Json], Filter]]] = {
     "$eq": _equal,
     "$ne": _not_equal,
@@ -275,6 +320,7 @@ _METADATA: Final[Mapping[str, Callable[[Path, Json], Filter]]] = {
     "$nin": _none_of,
     "$exists": _exists,
     "$contains": _contains,
+    **_STRINGS,
 }
 
 
@@ -284,11 +330,8 @@ def _named(operator: str, operand: Json, leaf: Callable[[Sequence[Json]], Filter
 
 
 def _text_of(text: NamingField, operator: str, operand: Json) -> Filter:
-    if operator == _PREFIX:
-        prefix = _string(operand)
-        if not prefix:
-            raise _UnusableError("must not be empty")
-        return BeginsWith(text, prefix)
+    if operator in _STRINGS:
+        return _STRINGS[operator](text, operand)
     return _named(operator, operand, lambda values: Named(text, tuple(_string(value) for value in values)))
 
 

@@ -2,7 +2,7 @@
 value is a parameter."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +15,9 @@ from groundline_filters.tree import (
     DocumentIds,
     Exists,
     Filter,
+    Matches,
     Named,
+    NamingField,
     Negation,
     OneOf,
     Ordered,
@@ -84,12 +86,11 @@ class _Compiler:
             # By containment, which an index on the metadata answers; a few values are looked up one by one,
             # as it does not support a list of them.
             case OneOf(path, values) if 0 < len(values) <= INDEXED_VALUES:
-                held = (self._holding(path, value) for value in values)
+                held = (self._holding(path, each) for value in values for each in (value, [value]))
                 return f"({' OR '.join(held)})"
-            # Not coalesce: the planner knows that IS TRUE selects as few rows as the comparison does.
             case OneOf(path, values):
                 encoded = self._parameter([_encoded(value) for value in values], "text[]::jsonb[]")
-                return f"(({self._value(path)} = ANY ({encoded})) IS TRUE)"
+                return self._of_any(self._value(path), lambda value: f"{value} = ANY ({encoded})")
             case Ordered(path, order, str() as operand):
                 # In jsonb's own order strings follow the database's collation.
                 at, text = self._value(path), self._parameter(operand, "text")
@@ -116,7 +117,9 @@ class _Compiler:
             case Named(text, values):
                 return self._of_document(f"{text.value} = ANY ({self._parameter(values, 'text[]')})")
             case BeginsWith(text, prefix):
-                return self._of_document(f"starts_with({text.value}, {self._parameter(prefix, 'text')})")
+                return self._of_string(text, f"^@ {self._parameter(prefix, 'text')}")
+            case Matches(text, pattern):
+                return self._of_string(text, f"""COLLATE "C" ~ {self._parameter(pattern, "text")}""")
 
     def _joined(self, parts: Sequence[Filter], operator: str, empty: str) -> str:
         return f"({operator.join(map(self.expression, parts))})" if parts else empty
@@ -128,6 +131,24 @@ class _Compiler:
         # IS TRUE keeps it from becoming a join: the documents are found once, and looked up for each row.
         found = f"SELECT document_id FROM {self._columns.documents} WHERE {condition}"  # noqa: S608 - no value
         return f"(({self._columns.document_id} IN ({found})) IS TRUE)"
+
+    def _of_string(self, text: NamingField | Path, condition: str) -> str:
+        """Return a condition on a text of documents, or on strings in metadata."""
+        if isinstance(text, NamingField):
+            return self._of_document(f"{text.value} {condition}")
+        return self._of_any(
+            self._value(text),
+            lambda value: f"jsonb_typeof({value}) = 'string' AND ({value} #>> '{{}}') {condition}",
+        )
+
+    def _of_any(self, value: str, condition: Callable[[str], str]) -> str:
+        """Return a condition on a value of metadata, or on any element where it is a list."""
+        # IS TRUE, not coalesce: the planner knows that it selects as few rows as the comparison does. Not one
+        # EXISTS for both, of which it would guess that half of the rows have it.
+        return f"""((({condition(value)}) IS TRUE) OR (jsonb_typeof({value}) = 'array') IS TRUE AND EXISTS (
+            SELECT FROM jsonb_array_elements(
+                CASE WHEN jsonb_typeof({value}) = 'array' THEN {value} ELSE '[]' END
+            ) AS element WHERE {condition("element")}))"""
 
     def _value(self, path: Path) -> str:
         """Return the metadata value at a path, as jsonb; NULL if it is missing. Only objects are entered."""

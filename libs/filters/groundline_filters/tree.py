@@ -15,6 +15,7 @@ __all__ = [
     "Exists",
     "Filter",
     "Inequality",
+    "Matches",
     "Named",
     "NamingField",
     "Negation",
@@ -59,7 +60,7 @@ class Negation:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """The value equals one of these, in type too."""
+    """The value equals one of these, in type too, or is a list with an element that does."""
 
     path: Path
     values: tuple[Scalar, ...]
@@ -133,10 +134,20 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class BeginsWith:
-    """The document's text begins with this."""
+    """The document's text, or the metadata value at a path or an element of that, is a string that begins
+    with this."""
 
-    text: NamingField
+    text: NamingField | Path
     prefix: str
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """The same string has a part that matches."""
+
+    text: NamingField | Path
+    pattern: str
+    """Regular expression of PostgreSQL, for the collation "C", from `patterns.sql_pattern`."""
 
 
 type Filter = (
@@ -153,4 +164,5 @@ type Filter = (
     | Created
     | Named
     | BeginsWith
+    | Matches
 )

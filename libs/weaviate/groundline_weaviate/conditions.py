@@ -1,10 +1,10 @@
-"""Weaviate's filters, from a extent, principals and a Filter.
+"""Weaviate's filters, from an extent, principals and a Filter.
 
 Weaviate cannot express every Filter. The rest is left out, so that more objects take part, never fewer:
 PostgreSQL decides about proposals.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,6 +18,7 @@ from groundline_filters.tree import (
     Exists,
     Filter,
     Inequality,
+    Matches,
     Named,
     Negation,
     OneOf,
@@ -127,7 +128,8 @@ def _compiled(tree: Filter) -> _Compiled:
                 return None, False
             return (_NOWHERE if inner is None else _not(inner)), True
         case OneOf(path, values):
-            return _one_of((holding(path, value) for value in values), values)
+            tokens = [token(path, value) for value in values for token in (holding, listing)]
+            return _one_of(tokens, values)
         case Contains(path, operand):
             return _one_of([listing(path, operand)], [operand])
         case Exists(path, exists):
@@ -140,13 +142,13 @@ def _compiled(tree: Filter) -> _Compiled:
         case Updated(order, time):
             target = FilterTarget(property="update_microseconds")
             return Filters(operator=_ORDERS[order], target=target, value_int=microseconds(time)), True
-        case Ordered() | Created() | Named() | BeginsWith():
+        case Ordered() | Created() | Named() | BeginsWith() | Matches():
             return None, False
 
 
-def _one_of(tokens: Iterable[str], values: Sequence[Scalar]) -> _Compiled:
+def _one_of(tokens: Sequence[str], values: Sequence[Scalar]) -> _Compiled:
     exact = all(not isinstance(value, int | float) or abs(value) < _EXACT_NUMBERS for value in values)
-    return _among("metadata", list(tokens)), exact
+    return _among("metadata", tokens), exact
 
 
 def _among(name: str, values: Sequence[str]) -> Filters:

@@ -40,9 +40,10 @@ _COLLECTIONS: Final = (
 )
 _FILTER: Final = (
     'Condition on document metadata, as a JSON object whose members must all hold, such as {"year": '
-    '{"$gte": 2024}, "team": "red"}. Operators: $eq $ne $in $nin $gt $gte $lt $lte $exists $contains; '
-    '"$document_id", "$source_type" and "$update_time" stand for the document\'s own properties; "$and", '
-    '"$or" and "$not" combine conditions. Leave it out unless the user restricts the documents.'
+    '{"$gte": 2024}, "team": "red"}. Operators: $eq $ne $in $nin $gt $gte $lt $lte $exists $contains $prefix '
+    '$regex $not; "$document_id", "$source_type" and "$update_time" stand for the document\'s own '
+    'properties; "$and", "$or" and "$not" combine conditions. Leave it out unless the user restricts the '
+    "documents."
 )
 
 _Query = Annotated[str, Field(min_length=1, max_length=_MAX_QUERY)]

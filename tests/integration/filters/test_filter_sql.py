@@ -1,6 +1,7 @@
 """Compiled filters select on real PostgreSQL what a plain reading of them in Python selects."""
 
 import json
+import re
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -8,8 +9,8 @@ from uuid import UUID
 
 import asyncpg
 import pytest
-from groundline_filters import Columns, compile_sql, parse
-from hypothesis import HealthCheck, given, settings
+from groundline_filters import Columns, FilterError, compile_sql, parse
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 MISSING = object()
@@ -38,11 +39,20 @@ documents = st.fixed_dictionaries(
 
 paths = st.sampled_from(["a", "b", "c", "0", "a.b", "a.0", "a.a.a", "missing", "é"])
 ordered_operands = scalars.filter(lambda value: value is not None and not isinstance(value, bool))
-conditions = st.one_of(
+plain_conditions = st.one_of(
     st.tuples(st.sampled_from(["$eq", "$ne", "$contains"]), scalars),
-    st.tuples(st.sampled_from(["$in", "$nin"]), st.lists(scalars, max_size=3)),
+    # More than are looked up one by one, too.
+    st.tuples(
+        st.sampled_from(["$in", "$nin"]), st.lists(scalars, max_size=3) | st.lists(scalars, min_size=9)
+    ),
     st.tuples(st.sampled_from(["$gt", "$gte", "$lt", "$lte"]), ordered_operands),
     st.tuples(st.just("$exists"), st.booleans()),
+    st.tuples(st.just("$prefix"), st.sampled_from(["a", "1", "t", "é"])),
+    st.tuples(st.just("$regex"), st.sampled_from(["^[a-z1]$", "(?i)^b", "é|'", "r.e"])),
+)
+conditions = st.one_of(
+    plain_conditions,
+    st.lists(plain_conditions, min_size=1, max_size=2).map(lambda inner: ("$not", dict(inner))),
 )
 named = st.one_of(
     st.tuples(
@@ -105,13 +115,19 @@ def at_path(value: Any, names: list[str]) -> Any:
 def operator_holds(operator: str, operand: Any, found: Any) -> bool:
     match operator:
         case "$eq":
-            return same(found, operand)
+            return any(same(each, operand) for each in elements(found))
         case "$ne":
-            return not same(found, operand)
+            return not operator_holds("$eq", operand, found)
         case "$in":
-            return any(same(found, value) for value in operand)
+            return any(operator_holds("$eq", value, found) for value in operand)
         case "$nin":
-            return not any(same(found, value) for value in operand)
+            return not operator_holds("$in", operand, found)
+        case "$not":
+            return not all(operator_holds(inner, value, found) for inner, value in operand.items())
+        case "$prefix":
+            return any(isinstance(each, str) and each.startswith(operand) for each in elements(found))
+        case "$regex":
+            return any(isinstance(each, str) and re.search(operand, each) for each in elements(found))
         case "$exists":
             return (found is not MISSING) is operand
         case "$contains":
@@ -122,6 +138,10 @@ def operator_holds(operator: str, operand: Any, found: Any) -> bool:
         "$gt": found > operand, "$gte": found >= operand, "$lt": found < operand, "$lte": found <= operand
     }  # fmt: skip
     return bool(comparisons[operator])
+
+
+def elements(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def kind(value: Any) -> type:
@@ -176,3 +196,75 @@ async def test_the_same_documents_are_selected(
 async def test_an_empty_filter_selects_everything(connection: "asyncpg.Connection[Any]") -> None:
     condition = compile_sql(parse({}), Columns(), first_parameter=1)
     assert await connection.fetchval(f"SELECT {condition.text}", *condition.arguments)
+
+
+# Pieces that meet each other, so that expressions of them often match.
+atoms = st.sampled_from(
+    [
+        "a",
+        "b",
+        "ä",
+        "Ä",
+        "7",
+        "-",
+        " ",
+        ".",
+        r"\d",
+        r"\w",
+        r"\S",
+        r"\.",
+        r"\n",
+        "[ab]",
+        "[^a7]",
+        r"[\w.-]",
+        "[x-ä]",
+    ]
+)
+quantifiers = st.sampled_from(["", "", "", "*", "+?", "?", "{2}", "{1,}", "{0,2}"])
+expressions = st.recursive(
+    st.tuples(atoms, quantifiers).map("".join),
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=1, max_size=3).map("".join),
+        st.tuples(inner, inner, quantifiers).map(lambda three: f"(?:{three[0]}|{three[1]}){three[2]}"),
+    ),
+    max_leaves=6,
+)
+patterns = st.tuples(
+    st.sampled_from(["", "(?i)"]), st.sampled_from(["", "^"]), expressions, st.sampled_from(["", "$"])
+)
+texts = st.text(st.sampled_from("abAäÄ7-. \n"), max_size=8)
+
+
+MATCHING = """
+    SELECT array_agg({condition} ORDER BY number)
+    FROM unnest($1::text[]::jsonb[]) WITH ORDINALITY AS d (metadata, number)
+"""
+
+
+@settings(
+    max_examples=200,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    derandomize=True,
+)
+@given(pattern=patterns.map("".join), library=st.lists(texts, min_size=1, max_size=12))
+async def test_an_expression_matches_what_it_says_everywhere(
+    connection: "asyncpg.Connection[Any]", pattern: str, library: list[str]
+) -> None:
+    # Of Python's modes, none has the case of all letters and words of ASCII's.
+    assume(not ("(?i)" in pattern and r"\w" in pattern))
+    try:
+        condition = compile_sql(parse({"a": {"$regex": pattern}}), Columns(), first_parameter=2)
+    except FilterError:
+        # Every text would match.
+        assume(False)
+    found = await connection.fetchval(
+        MATCHING.format(condition=condition.text),
+        [json.dumps({"a": text}) for text in library],
+        *condition.arguments,
+    )
+    # Python's $ also holds before a line feed at the end.
+    meant = re.compile(
+        pattern.removesuffix("$") + r"\Z" * pattern.endswith("$"), re.ASCII if r"\w" in pattern else 0
+    )
+    assert found == [meant.search(text) is not None for text in library]

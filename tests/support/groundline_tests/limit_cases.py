@@ -86,11 +86,16 @@ _WRONG_STRUCTS: Final[Mapping[int, tuple[Mapping[str, Any], ...]]] = {
         {"year": {"$near": 1}},
         {"$document_id": "x"},
         {"year": {"$in": list(range(1001))}},
+        {"team": {"$regex": "a" * 257}},
+        {"team": {"$not": {"$regex": r"(a)\1"}}},
     ),
     limits_pb2.STRUCT_FORMAT_JSON: ({"a": "\0"}, {"a": {"b\0": 1}}),
 }
 _RIGHT_STRUCTS: Final[Mapping[int, tuple[Mapping[str, Any], ...]]] = {
-    limits_pb2.STRUCT_FORMAT_FILTER: ({"year": {"$in": list(range(1000))}},),
+    limits_pb2.STRUCT_FORMAT_FILTER: (
+        {"year": {"$in": list(range(1000))}},
+        {"team": {"$not": {"$regex": "a" * 256}}},
+    ),
     limits_pb2.STRUCT_FORMAT_JSON: ({"a": [1, {"b": None}]},),
 }
 

@@ -10,10 +10,13 @@ from groundline_filters import Columns, FilterError, compile_sql, holds_always, 
 from groundline_filters.tree import (
     All,
     AnyOf,
+    BeginsWith,
     Contains,
     DocumentIds,
     Exists,
     Inequality,
+    Matches,
+    NamingField,
     Negation,
     OneOf,
     Ordered,
@@ -51,6 +54,14 @@ def paths(filter: Any) -> list[str]:  # noqa: A002
         ({"year": {"$nin": [0] * 1001}}, "filter.year.$nin"),
         ({"year": {"$exists": 1}}, "filter.year.$exists"),
         ({"tags": {"$contains": ["a"]}}, "filter.tags.$contains"),
+        ({"team": {"$prefix": ""}}, "filter.team.$prefix"),
+        ({"team": {"$prefix": 3}}, "filter.team.$prefix"),
+        ({"team": {"$regex": ["a"]}}, "filter.team.$regex"),
+        ({"$title": {"$regex": "("}}, "filter.$title.$regex"),
+        ({"team": {"$not": "red"}}, "filter.team.$not"),
+        ({"team": {"$not": {}}}, "filter.team.$not"),
+        ({"team": {"$not": {"$eq": "a", "$above": 3}}}, "filter.team.$not.$above"),
+        ({"$uri": {"$not": {"$gt": "a"}}}, "filter.$uri.$not.$gt"),
         ({"team": "a\0b"}, "filter.team.$eq"),
         ({"team": "\ud83d"}, "filter.team.$eq"),
         ({"team": "x" * 4097}, "filter.team.$eq"),
@@ -90,6 +101,14 @@ def test_conditions_and_levels_are_bounded() -> None:
         nested = {"$not": nested}
     parse(nested)
     assert paths({"$not": nested}) == ["filter" + ".$not" * 8]
+    operators: dict[str, Any] = {"$eq": 1}
+    for _ in range(7):
+        operators = {"$not": operators}
+    parse({"a": operators})
+    assert paths({"a": {"$not": operators}}) == ["filter.a" + ".$not" * 8]
+    assert paths({"a": {"$not": {"$eq": 1}}, **{f"b{number}": 1 for number in range(100)}}) == [
+        "filter.b99.$eq"
+    ]
 
 
 def test_what_clients_write_becomes_a_tree() -> None:
@@ -105,6 +124,60 @@ def test_what_clients_write_becomes_a_tree() -> None:
         (AnyOf((All((Contains(("t",), "a"),)), All((Negation(DocumentIds((UUID(ID),))),)))),)
     )
     assert parse({"$source_type": {"$in": ["file", "web"]}}) == All((SourceTypes(("file", "web")),))
+    assert parse({"a": {"$prefix": "x", "$not": {"$gte": 1}}, "$title": {"$regex": "^x.y"}}) == All(
+        (
+            BeginsWith(("a",), "x"),
+            Negation(All((Ordered(("a",), Inequality.GTE, 1),))),
+            Matches(NamingField.TITLE, r"^x[^\n]y"),
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("pattern", "problem"),
+    [
+        (r"(a)\1", r"has \1;"),
+        (r"\ba", r"has \b;"),
+        (r"\p{L}", r"has \p;"),
+        (r"[a\D]", r"has \D in a class"),
+        ("(?=a)b", "groups as ( and (?: only"),
+        ("(?<name>a)", "groups as ( and (?: only"),
+        ("a(?i)b", "groups as ( and (?: only"),
+        ("***=a", "has a * that repeats nothing"),
+        ("a|+b", "has a + that repeats nothing"),
+        ("a**", "repeats a repetition"),
+        ("a++", "repeats a repetition"),
+        ("^*a", "repeats ^"),
+        ("a{,3}", "{n}, {n,} or {n,m}"),
+        ("a{3", "{n}, {n,} or {n,m}"),
+        ("a{101}", "up to 100"),
+        ("a{3,2}", "from n to m"),
+        ("(a", "without its )"),
+        ("a)", "without its ("),
+        ("[a", "ends too early"),
+        ("a\\", "ends too early"),
+        ("[z-a]", "ends before it begins"),
+        ("[[:alpha:]]", "has a [ in a class"),
+        ("(?i)[a-\U0010ffff]", "more than 1000 characters"),
+        ("(" * 9 + "a" + ")" * 9, "deeper than 8"),
+        ("((a{9}){9}){9}", "more than 512 steps"),
+        ("a" * 257, "more than 256 characters"),
+        ("", "matches every text"),
+        (".*", "matches every text"),
+        ("^", "matches every text"),
+        ("a|b*$", "matches every text"),
+    ],
+)
+def test_an_expression_beyond_the_subset_is_refused_with_the_reason(pattern: str, problem: str) -> None:
+    with pytest.raises(FilterError) as caught:
+        parse({"a": {"$regex": pattern}})
+    (found,) = caught.value.problems
+    assert problem in found.description
+
+
+def test_no_part_of_an_expression_reaches_the_database_unread() -> None:
+    tree = parse({"a": {"$regex": r"(?i)k-9[.\]é](x|\.)??"}})
+    assert tree == All((Matches(("a",), r"[Kk]\-9[\.\]éÉ](?:[Xx]|\.)?"),))
 
 
 def test_a_chunk_is_on_each_page_that_its_text_touches() -> None:
@@ -142,7 +215,7 @@ def test_values_are_parameters_and_equal_shapes_give_equal_statements() -> None:
     assert "red" not in one.text
     assert "team" not in one.text
     assert "$4::text" in one.text
-    assert list(other.arguments) == ['{"team\'; --": "\'; DROP"}']
+    assert list(other.arguments) == ['{"team\'; --": "\'; DROP"}', '{"team\'; --": ["\'; DROP"]}']
 
 
 @pytest.mark.parametrize(
