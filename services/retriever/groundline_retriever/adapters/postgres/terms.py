@@ -112,13 +112,12 @@ _STATISTICS: Final = """
     ) AS sampled
 """
 
+# EXCEPT compares thousands of collections by a hash; a list, in a plan for any values, one by one.
 _WHOLE: Final = f"""
     SELECT NOT EXISTS (
-        SELECT FROM (
-            SELECT collection_id FROM collections WHERE partition_id = $1
-            UNION ALL SELECT collection_id FROM left_partitions WHERE partition_id = $1
-        ) AS stored
-        WHERE NOT collection_id = ANY ($2::text[])
+        SELECT collection_id FROM collections WHERE partition_id = $1
+        UNION ALL SELECT collection_id FROM left_partitions WHERE partition_id = $1
+        EXCEPT SELECT unnest($2::text[])
     ) AND NOT EXISTS (
         SELECT FROM documents
         WHERE collection_id = ANY ($2::text[]) AND allowed_principals <> '{{}}'
