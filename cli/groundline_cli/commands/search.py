@@ -1,5 +1,6 @@
 """groundline search"""
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ __all__ = ["search"]
 _TITLE_LENGTH: Final = 120
 _SNIPPET_LENGTH: Final = 400
 _PLACE_LENGTH: Final = 60
+_ELLIPSIS: Final = "\N{HORIZONTAL ELLIPSIS}"
 
 _STRATEGIES: Final = ("none", "weighted", "cross_encoder", "api", "llm")
 _WEIGHTS: Final = ("semantic", "vector", "position", "recency", "type", "keyword", "proximity")
@@ -163,7 +165,13 @@ def search(
     options = {name: part for name, part in parts.items() if part}
     response = run(
         connection,
-        lambda client: client.search(query, collection_ids=collections, filter=condition, options=options),
+        lambda client: client.search(
+            query,
+            collection_ids=collections,
+            filter=condition,
+            options=options,
+            include_highlights=not explain,
+        ),
     )
     if as_json:
         print_json(to_json(response))
@@ -196,8 +204,29 @@ def _print_passage(rank: int, passage: Passage) -> None:
     click.echo(f"{rank:>3}. {passage.score:.4f}  {title} — {printable(chunk.uri)}")
     before = [each.text for each in passage.adjacent_chunks if each.chunk_index <= chunk.chunk_index]
     after = [each.text for each in passage.adjacent_chunks if each.chunk_index > chunk.chunk_index]
-    for text in [*before, chunk.text, *after]:
-        click.echo(f"     {summary(text, length=_SNIPPET_LENGTH)}")
+    around = [[summary(text, length=_SNIPPET_LENGTH) for text in texts] for texts in (before, after)]
+    for line in [*around[0], _found_part(passage), *around[1]]:
+        click.echo(f"     {line}")
+
+
+def _found_part(passage: Passage) -> str:
+    """Return the part of a passage's text with the words of the query, which a terminal shows in bold."""
+    text, found = (passage.chunk or Chunk()).text, passage.highlights
+    if found is None or found.snippet is None:  # from a gateway of an earlier release
+        return summary(text, length=_SNIPPET_LENGTH)
+    at, end = found.snippet.start_offset, found.snippet.end_offset
+    pieces = [_ELLIPSIS] if text[:at].strip() else []
+    for word in found.words:
+        if at <= word.start_offset < word.end_offset <= end:
+            pieces += [_one_line(text[at : word.start_offset])]
+            pieces += [click.style(_one_line(text[word.start_offset : word.end_offset]), bold=True)]
+            at = word.end_offset
+    pieces += [_one_line(text[at:end]), _ELLIPSIS if text[end:].strip() else ""]
+    return "".join(pieces)
+
+
+def _one_line(text: str) -> str:
+    return printable(re.sub(r"\s+", " ", text))
 
 
 def _print_explanations(response: SearchResponse) -> None:

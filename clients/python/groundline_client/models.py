@@ -1982,6 +1982,29 @@ class Alternative:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TextSpan:
+    """Part of a text, in Unicode code points from its beginning."""
+
+    start_offset: int = 0
+    """Start, inclusive."""
+    end_offset: int = 0
+    """End, exclusive."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Highlights:
+    """Where the text of a passage's chunk has words of the query."""
+
+    words: Sequence[TextSpan] = ()
+    """The first 200 words that match, in their order: those with the stem of a word of the query, by the
+    collection's language and without its stop words. Empty for a passage that was found by its meaning alone,
+    or by its title."""
+    snippet: TextSpan | None = None
+    """The part of the text with most of them, 400 characters at most, from the beginning of a sentence or
+    word to the end of a word. Without any the beginning of the text."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Passage:
     """A chunk in its final place."""
 
@@ -1997,6 +2020,8 @@ class Passage:
     """Chunks next to it in its document, in document order, where they were asked for."""
     vector: Sequence[float] = ()
     """The chunk's vector by the collection's embedding model, in half precision, where it was asked for."""
+    highlights: Highlights | None = None
+    """Where the chunk's text has words of the query, where it was asked for."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

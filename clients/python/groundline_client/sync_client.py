@@ -217,6 +217,7 @@ class Client:
         additional_queries: Sequence[str] = (),
         weak_similarity: float | None = None,
         include_vectors: bool = False,
+        include_highlights: bool = False,
         timeout_seconds: float | None = None,
     ) -> SearchResponse:
         """Return passages for a query, best first, without an answer."""
@@ -229,6 +230,7 @@ class Client:
             additional_queries=additional_queries,
             weak_similarity=weak_similarity,
             include_vectors=include_vectors,
+            include_highlights=include_highlights,
         )
         return self._call(rpcs.SEARCH, request, timeout_seconds)
 

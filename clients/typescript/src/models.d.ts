@@ -2526,6 +2526,8 @@ export interface SearchRequest {
    * dimensions is 4 KB of JSON. Vectors of different models cannot be compared.
    */
   includeVectors: boolean;
+  /** Whether each passage comes with where its text has words of the queries, and with the part of it to show. */
+  includeHighlights: boolean;
 }
 
 /** A near-duplicate of a passage. */
@@ -2534,6 +2536,29 @@ export interface Alternative {
   chunk?: Chunk;
   /** Its similarity to the passage, 0 to 1. */
   similarity: number;
+}
+
+/** Part of a text, in Unicode code points from its beginning. */
+export interface TextSpan {
+  /** Start, inclusive. */
+  startOffset: number;
+  /** End, exclusive. */
+  endOffset: number;
+}
+
+/** Where the text of a passage's chunk has words of the query. */
+export interface Highlights {
+  /**
+   * The first 200 words that match, in their order: those with the stem of a word of the query, by the
+   * collection's language and without its stop words. Empty for a passage that was found by its meaning alone, or
+   * by its title.
+   */
+  words: TextSpan[];
+  /**
+   * The part of the text with most of them, 400 characters at most, from the beginning of a sentence or word to
+   * the end of a word. Without any the beginning of the text.
+   */
+  snippet?: TextSpan;
 }
 
 /** A chunk in its final place. */
@@ -2550,6 +2575,8 @@ export interface Passage {
   adjacentChunks: Chunk[];
   /** The chunk's vector by the collection's embedding model, in half precision, where it was asked for. */
   vector: number[];
+  /** Where the chunk's text has words of the query, where it was asked for. */
+  highlights?: Highlights;
 }
 
 /** Which rule removed a candidate. */

@@ -2,6 +2,7 @@
 
 from groundline_lexical.detection import detect_lexical_index
 from groundline_lexical.errors import LexicalIndexError
+from groundline_lexical.highlights import Match, matches, snippet_span
 from groundline_lexical.languages import SIMPLE, STEMMED, languages, without_stop_words
 from groundline_lexical.ports import Capabilities, Connection, LexicalIndex
 from groundline_lexical.recovery import LAST_RECOVERY
@@ -27,13 +28,16 @@ __all__ = [
     "Connection",
     "LexicalIndex",
     "LexicalIndexError",
+    "Match",
     "detect_lexical_index",
     "has_index",
     "languages",
     "lexical_text",
+    "matches",
     "searched_terms",
     "searched_text",
     "searched_words",
+    "snippet_span",
     "stored_terms",
     "stored_words",
     "without_stop_words",

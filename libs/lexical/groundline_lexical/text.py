@@ -19,7 +19,7 @@ from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["TEXT_VERSION", "lexical_text", "searched_text"]
+__all__ = ["TEXT_VERSION", "UNSPACED", "lexical_text", "marked_word", "searched_text"]
 
 TEXT_VERSION: Final = 3
 """Version of the stored text; raised when `lexical_text` makes another text of the same chunk, which must
@@ -60,7 +60,7 @@ _HAVE_PARTS: Final = (b"_", b"aA", b"a0", b"AAa", b"A0", b"0a", b"0A")
 """Patterns, by the kinds of characters, of which every ASCII word with parts has one."""
 
 # Han, kana and Hangul, as NFKC leaves them.
-_UNSPACED: Final = re.compile(
+UNSPACED: Final = re.compile(
     r"[\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
     r"\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
@@ -112,7 +112,7 @@ def _words(text: str) -> list[str]:
     lowered = _lower(text)
     if lowered.isascii():
         return _ascii_words(lowered).split()
-    return _marked_word().findall(lowered.replace("_", " "))
+    return marked_word().findall(lowered.replace("_", " "))
 
 
 def _ascii_words(text: str) -> str:
@@ -126,15 +126,15 @@ def _lower(text: str) -> str:
 
 
 @cache
-def _marked_word() -> re.Pattern[str]:
+def marked_word() -> re.Pattern[str]:
     r"""Compile the pattern of a letter or digit, then any of them and of their marks, such as the vowel signs
-    of Tamil.
+    of Tamil, with characters that do not show between them.
 
     The marks, which \w leaves out, are all below U+1F000.
     """
     marks = (chr(code) for code in range(0x300, 0x1F000))
     return re.compile(
-        rf"\w[\w{''.join(mark for mark in marks if unicodedata.category(mark) in ('Mn', 'Mc'))}]*"
+        rf"\w[\w\xad\u200d{''.join(mark for mark in marks if unicodedata.category(mark) in ('Mn', 'Mc'))}]*"
     )
 
 
@@ -149,9 +149,9 @@ def _sub_tokens(text: str) -> Iterator[str]:
             continue
         if len(word) > _MAX_IDENTIFIER_CHARACTERS:
             continue
-        if not word.isascii() and _UNSPACED.search(word):
+        if not word.isascii() and UNSPACED.search(word):
             # The letters and figures beside such characters are words of their own.
-            for segment in _UNSPACED.sub(" ", word.replace("_", " ")).split():
+            for segment in UNSPACED.sub(" ", word.replace("_", " ")).split():
                 yield _lower(segment)
                 yield from _parts(segment)
             continue
@@ -173,7 +173,7 @@ def _pairs(words: str, *, singles: bool) -> Iterator[str]:
     alone and, for the words of one character among those searched for, `singles` all of them."""
     if words.isascii():
         return
-    for match in _UNSPACED.finditer(words):
+    for match in UNSPACED.finditer(words):
         run = match[0]
         if singles or len(run) == 1:
             yield from run

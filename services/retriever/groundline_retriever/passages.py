@@ -2,11 +2,15 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from groundline.v1 import passage_pb2, retriever_service_pb2
+from groundline_lexical import matches, snippet_span
 from groundline_ranking import Ranked
 
-__all__ = ["FetchedChunk", "Wanted", "add_passages", "wanted_for", "with_adjacent"]
+__all__ = ["FetchedChunk", "Wanted", "add_passages", "highlights_of", "wanted_for", "with_adjacent"]
+
+SNIPPET_CHARACTERS: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,16 @@ def add_passages(
             adjacent_chunks=adjacent,
             vector=found.vector,
         )
+
+
+def highlights_of(text: str, queries: Sequence[str], language: str) -> passage_pb2.Highlights:
+    """Return where a text has words of the queries, and the part of it to show."""
+    found = matches(text, queries, language)
+    start, end = snippet_span(text, found, SNIPPET_CHARACTERS)
+    return passage_pb2.Highlights(
+        words=[passage_pb2.TextSpan(start_offset=each.start, end_offset=each.end) for each in found],
+        snippet=passage_pb2.TextSpan(start_offset=start, end_offset=end),
+    )
 
 
 def with_adjacent(

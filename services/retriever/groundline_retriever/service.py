@@ -16,7 +16,7 @@ from opentelemetry import trace
 
 from groundline_retriever.arms import Arms, Groups, Stopwatch
 from groundline_retriever.domain import IndexedCollection, Selection
-from groundline_retriever.passages import FetchedChunk, Wanted, add_passages, wanted_for
+from groundline_retriever.passages import FetchedChunk, Wanted, add_passages, highlights_of, wanted_for
 from groundline_retriever.ports import ChunkStore
 from groundline_retriever.scoring import ModelScores
 from groundline_retriever.telemetry import retrieval_attributes
@@ -154,6 +154,9 @@ class SearchService:
                 found.response.is_weak = is_weak(lists, request.weak_similarity)
             if not found.response.is_weak:
                 await self._keep(caller, request, rerank, groups, sets, watch, found)
+            if request.include_highlights:
+                languages = {each.collection_id: each.language for each in collections}
+                await asyncio.to_thread(_highlight, found.response.passages, _queries(request), languages)
         found.response.timings.extend(watch.timings())
         return found
 
@@ -170,8 +173,7 @@ class SearchService:
         # An empty filter does not count.
         condition = parse(plain(request.filter)) if request.filter.fields else None
         selection = Selection(caller.principals, condition, request.min_position)
-        queries = dict.fromkeys(each.strip() for each in (request.query, *request.additional_queries))
-        searches = [self._arms.search(query, groups, selection, watch) for query in queries]
+        searches = [self._arms.search(query, groups, selection, watch) for query in _queries(request)]
         if len(searches) == 1:  # which is usual, and needs no task
             found, degraded = await searches[0]
             response.degraded.extend(degraded)
@@ -235,3 +237,15 @@ class SearchService:
 
 def _versions(collections: _Collections) -> Mapping[str, int]:
     return {each.collection_id: each.version for each in collections}
+
+
+def _queries(request: pb.SearchRequest) -> Sequence[str]:
+    return list(dict.fromkeys(each.strip() for each in (request.query, *request.additional_queries)))
+
+
+def _highlight(
+    passages: Sequence[passage_pb2.Passage], queries: Sequence[str], languages: Mapping[str, str]
+) -> None:
+    for passage in passages:
+        language = languages[passage.chunk.collection_id]
+        passage.highlights.CopyFrom(highlights_of(passage.chunk.text, queries, language))

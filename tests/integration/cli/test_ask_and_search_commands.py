@@ -250,6 +250,23 @@ def test_adjacent_chunks_stand_around_the_passage(groundline: Run, gateway: Fake
     assert [line.strip() for line in lines[1:]] == ["one", "two", "three"]
 
 
+def test_the_part_with_the_words_of_the_query_is_shown_in_bold(groundline: Run, gateway: FakeGateway) -> None:
+    text = "Before it.\nThe \x1b[2J lease\nis renewed.  After it."
+    at, end = text.index("The"), text.index("  After")
+    found = {"startOffset": text.index("lease"), "endOffset": text.index("\nis")}
+    gateway.passages = [
+        {
+            "chunk": {"uri": "a.md", "text": text},
+            "highlights": {"words": [found], "snippet": {"startOffset": at, "endOffset": end}},
+        }
+    ]
+    [_, plain] = groundline("search", "x").stdout.splitlines()
+    assert plain == "     …The �[2J lease is renewed.…"
+    [_, styled] = groundline("search", "x", color=True).stdout.splitlines()
+    assert styled == "     …The �[2J \x1b[1mlease\x1b[0m is renewed.…"
+    assert gateway.requests[-1][2]["includeHighlights"] is True
+
+
 def test_a_search_as_json_is_the_response(groundline: Run, gateway: FakeGateway) -> None:
     gateway.passages = [{"score": 0.5, "chunk": {"uri": "a"}}]
     gateway.degraded = [{"component": "COMPONENT_SEMANTIC_ARM", "reason": "LATE"}]

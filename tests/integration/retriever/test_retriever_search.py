@@ -262,6 +262,25 @@ async def test_vectors_come_where_they_are_asked_for_and_with_the_passages_alone
         assert list(passage.vector) == pytest.approx(list(map(float, vector)), abs=2e-3)
 
 
+async def test_words_of_the_queries_are_shown_where_they_are_asked_for(retrieve: Client) -> None:
+    plain = await retrieve("leases", ["guides"])
+    assert not any(each.HasField("highlights") for each in plain.passages)
+    found = await retrieve("lease", ["guides"], additional_queries=["bread"], include_highlights=True)
+    shown = {
+        each.chunk.text: [
+            each.chunk.text[one.start_offset : one.end_offset].lower() for one in each.highlights.words
+        ]
+        for each in found.passages
+    }
+    assert shown.keys() == {LEASES, LEADER, BREAD}
+    assert set(shown[LEASES]) <= {"lease", "leases"}
+    assert shown[LEASES]
+    assert shown[BREAD] == ["bread"]
+    for each in found.passages:
+        snippet = each.highlights.snippet
+        assert each.chunk.text[snippet.start_offset : snippet.end_offset] == each.chunk.text.strip()
+
+
 async def test_keyword_mode_does_not_embed(retrieve: Client) -> None:
     found = await retrieve(collections=["guides"], options=Options(mode=options_pb2.RETRIEVAL_MODE_KEYWORD))
     assert texts(found) == {LEASES, LEADER}

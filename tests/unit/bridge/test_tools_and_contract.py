@@ -65,7 +65,13 @@ SEARCH_FIELDS = {
 LEFT_TO_COLLECTIONS = ("options.retrieval.", "options.rerank.")
 # An agent has written nothing that it would have to find.
 # An agent searches again itself, in other words.
-FOR_PROGRAMS_ONLY = {"min_position", "additional_queries", "weak_similarity", "include_vectors"}
+FOR_PROGRAMS_ONLY = {
+    "min_position",
+    "additional_queries",
+    "weak_similarity",
+    "include_vectors",
+    "include_highlights",
+}
 
 
 def fields(message: Any, prefix: str = "") -> Iterator[str]:

@@ -75,6 +75,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
         additional_queries=["how?"],
         weak_similarity=0.5,
         include_vectors=True,
+        include_highlights=True,
     ),
     "GetThread": lambda c: c.list_messages(UUID),
     "ListThreads": lambda c: c.list_threads(),

@@ -27,21 +27,21 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from groundline.v1 import error_pb2 as groundline_dot_v1_dot_error__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bgroundline/v1/passage.proto\x12\rgroundline.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19groundline/v1/error.proto\"\xf4\x02\n\x05\x43hunk\x12\x10\n\x08\x63hunk_id\x18\x01 \x01(\t\x12\x13\n\x0b\x64ocument_id\x18\x02 \x01(\t\x12\x15\n\rcollection_id\x18\x03 \x01(\t\x12\x13\n\x0b\x63hunk_index\x18\x04 \x01(\x05\x12\x0c\n\x04text\x18\x05 \x01(\t\x12\x0f\n\x07\x63ontext\x18\x06 \x01(\t\x12\r\n\x05title\x18\x07 \x01(\t\x12\x0b\n\x03uri\x18\x08 \x01(\t\x12.\n\x0bsource_type\x18\t \x01(\x0e\x32\x19.groundline.v1.SourceType\x12\x11\n\tmime_type\x18\n \x01(\t\x12\x14\n\x0cstart_offset\x18\x0b \x01(\x05\x12\x12\n\nend_offset\x18\x0c \x01(\x05\x12)\n\x08metadata\x18\r \x01(\x0b\x32\x17.google.protobuf.Struct\x12/\n\x0bupdate_time\x18\x0e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0chas_original\x18\x0f \x01(\x08\"g\n\tPageLines\x12\x0c\n\x04page\x18\x01 \x01(\x05\x12\x0e\n\x06starts\x18\x02 \x03(\r\x12\r\n\x05lefts\x18\x03 \x03(\x11\x12\x0e\n\x06rights\x18\x04 \x03(\x11\x12\x0c\n\x04tops\x18\x05 \x03(\x11\x12\x0f\n\x07heights\x18\x06 \x03(\r\"\'\n\x08\x41rmScore\x12\x0c\n\x04rank\x18\x01 \x01(\x05\x12\r\n\x05score\x18\x02 \x01(\x02\"=\n\x0eScoreComponent\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x02\x12\x0e\n\x06weight\x18\x03 \x01(\x02\"\xd8\x01\n\x10ScoreExplanation\x12(\n\x07keyword\x18\x01 \x01(\x0b\x32\x17.groundline.v1.ArmScore\x12)\n\x08semantic\x18\x02 \x01(\x0b\x32\x17.groundline.v1.ArmScore\x12\x13\n\x0b\x66used_score\x18\x03 \x01(\x02\x12\x12\n\nfused_rank\x18\x04 \x01(\x05\x12\x31\n\ncomponents\x18\x05 \x03(\x0b\x32\x1d.groundline.v1.ScoreComponent\x12\x13\n\x0b\x66inal_score\x18\x06 \x01(\x02\"F\n\x0b\x41lternative\x12#\n\x05\x63hunk\x18\x01 \x01(\x0b\x32\x14.groundline.v1.Chunk\x12\x12\n\nsimilarity\x18\x02 \x01(\x02\"\xe4\x01\n\x07Passage\x12#\n\x05\x63hunk\x18\x01 \x01(\x0b\x32\x14.groundline.v1.Chunk\x12\r\n\x05score\x18\x02 \x01(\x02\x12\x34\n\x0b\x65xplanation\x18\x03 \x01(\x0b\x32\x1f.groundline.v1.ScoreExplanation\x12\x30\n\x0c\x61lternatives\x18\x04 \x03(\x0b\x32\x1a.groundline.v1.Alternative\x12-\n\x0f\x61\x64jacent_chunks\x18\x05 \x03(\x0b\x32\x14.groundline.v1.Chunk\x12\x0e\n\x06vector\x18\x06 \x03(\x02\"z\n\nCutPassage\x12\x10\n\x08\x63hunk_id\x18\x01 \x01(\t\x12$\n\x04rule\x18\x02 \x01(\x0e\x32\x16.groundline.v1.CutRule\x12\x34\n\x0b\x65xplanation\x18\x03 \x01(\x0b\x32\x1f.groundline.v1.ScoreExplanation\"w\n\x0b\x44\x65gradation\x12+\n\tcomponent\x18\x01 \x01(\x0e\x32\x18.groundline.v1.Component\x12*\n\x06reason\x18\x02 \x01(\x0e\x32\x1a.groundline.v1.ErrorReason\x12\x0f\n\x07message\x18\x03 \x01(\t\"G\n\x0bStageTiming\x12#\n\x05stage\x18\x01 \x01(\x0e\x32\x14.groundline.v1.Stage\x12\x13\n\x0b\x64uration_ms\x18\x02 \x01(\x02*l\n\nSourceType\x12\x1b\n\x17SOURCE_TYPE_UNSPECIFIED\x10\x00\x12\x14\n\x10SOURCE_TYPE_FILE\x10\x01\x12\x16\n\x12SOURCE_TYPE_OBJECT\x10\x02\x12\x13\n\x0fSOURCE_TYPE_WEB\x10\x03*\x7f\n\x07\x43utRule\x12\x18\n\x14\x43UT_RULE_UNSPECIFIED\x10\x00\x12\x12\n\x0e\x43UT_RULE_TOP_K\x10\x01\x12\x16\n\x12\x43UT_RULE_DUPLICATE\x10\x02\x12\x16\n\x12\x43UT_RULE_MIN_SCORE\x10\x03\x12\x16\n\x12\x43UT_RULE_DIVERSITY\x10\x04*\xf6\x01\n\tComponent\x12\x19\n\x15\x43OMPONENT_UNSPECIFIED\x10\x00\x12\x19\n\x15\x43OMPONENT_KEYWORD_ARM\x10\x01\x12\x1a\n\x16\x43OMPONENT_SEMANTIC_ARM\x10\x02\x12\x17\n\x13\x43OMPONENT_RETRIEVAL\x10\x03\x12\x16\n\x12\x43OMPONENT_RERANKER\x10\x04\x12\x17\n\x13\x43OMPONENT_REWRITING\x10\x05\x12\x18\n\x14\x43OMPONENT_VALIDATION\x10\x06\x12\x15\n\x11\x43OMPONENT_HISTORY\x10\x07\x12\x1c\n\x18\x43OMPONENT_CITATION_BOXES\x10\x08*\xe9\x01\n\x05Stage\x12\x15\n\x11STAGE_UNSPECIFIED\x10\x00\x12\x13\n\x0fSTAGE_REWRITING\x10\x01\x12\x14\n\x10STAGE_RETRIEVING\x10\x02\x12\x13\n\x0fSTAGE_RERANKING\x10\x03\x12\x14\n\x10STAGE_GENERATING\x10\x04\x12\x12\n\x0eSTAGE_FETCHING\x10\x05\x12\x13\n\x0fSTAGE_EMBEDDING\x10\x06\x12\x18\n\x14STAGE_KEYWORD_SEARCH\x10\x07\x12\x19\n\x15STAGE_SEMANTIC_SEARCH\x10\x08\x12\x15\n\x11STAGE_FIRST_TOKEN\x10\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bgroundline/v1/passage.proto\x12\rgroundline.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19groundline/v1/error.proto\"\xf4\x02\n\x05\x43hunk\x12\x10\n\x08\x63hunk_id\x18\x01 \x01(\t\x12\x13\n\x0b\x64ocument_id\x18\x02 \x01(\t\x12\x15\n\rcollection_id\x18\x03 \x01(\t\x12\x13\n\x0b\x63hunk_index\x18\x04 \x01(\x05\x12\x0c\n\x04text\x18\x05 \x01(\t\x12\x0f\n\x07\x63ontext\x18\x06 \x01(\t\x12\r\n\x05title\x18\x07 \x01(\t\x12\x0b\n\x03uri\x18\x08 \x01(\t\x12.\n\x0bsource_type\x18\t \x01(\x0e\x32\x19.groundline.v1.SourceType\x12\x11\n\tmime_type\x18\n \x01(\t\x12\x14\n\x0cstart_offset\x18\x0b \x01(\x05\x12\x12\n\nend_offset\x18\x0c \x01(\x05\x12)\n\x08metadata\x18\r \x01(\x0b\x32\x17.google.protobuf.Struct\x12/\n\x0bupdate_time\x18\x0e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0chas_original\x18\x0f \x01(\x08\"g\n\tPageLines\x12\x0c\n\x04page\x18\x01 \x01(\x05\x12\x0e\n\x06starts\x18\x02 \x03(\r\x12\r\n\x05lefts\x18\x03 \x03(\x11\x12\x0e\n\x06rights\x18\x04 \x03(\x11\x12\x0c\n\x04tops\x18\x05 \x03(\x11\x12\x0f\n\x07heights\x18\x06 \x03(\r\"\'\n\x08\x41rmScore\x12\x0c\n\x04rank\x18\x01 \x01(\x05\x12\r\n\x05score\x18\x02 \x01(\x02\"=\n\x0eScoreComponent\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x02\x12\x0e\n\x06weight\x18\x03 \x01(\x02\"\xd8\x01\n\x10ScoreExplanation\x12(\n\x07keyword\x18\x01 \x01(\x0b\x32\x17.groundline.v1.ArmScore\x12)\n\x08semantic\x18\x02 \x01(\x0b\x32\x17.groundline.v1.ArmScore\x12\x13\n\x0b\x66used_score\x18\x03 \x01(\x02\x12\x12\n\nfused_rank\x18\x04 \x01(\x05\x12\x31\n\ncomponents\x18\x05 \x03(\x0b\x32\x1d.groundline.v1.ScoreComponent\x12\x13\n\x0b\x66inal_score\x18\x06 \x01(\x02\"F\n\x0b\x41lternative\x12#\n\x05\x63hunk\x18\x01 \x01(\x0b\x32\x14.groundline.v1.Chunk\x12\x12\n\nsimilarity\x18\x02 \x01(\x02\"4\n\x08TextSpan\x12\x14\n\x0cstart_offset\x18\x01 \x01(\x05\x12\x12\n\nend_offset\x18\x02 \x01(\x05\"^\n\nHighlights\x12&\n\x05words\x18\x01 \x03(\x0b\x32\x17.groundline.v1.TextSpan\x12(\n\x07snippet\x18\x02 \x01(\x0b\x32\x17.groundline.v1.TextSpan\"\x93\x02\n\x07Passage\x12#\n\x05\x63hunk\x18\x01 \x01(\x0b\x32\x14.groundline.v1.Chunk\x12\r\n\x05score\x18\x02 \x01(\x02\x12\x34\n\x0b\x65xplanation\x18\x03 \x01(\x0b\x32\x1f.groundline.v1.ScoreExplanation\x12\x30\n\x0c\x61lternatives\x18\x04 \x03(\x0b\x32\x1a.groundline.v1.Alternative\x12-\n\x0f\x61\x64jacent_chunks\x18\x05 \x03(\x0b\x32\x14.groundline.v1.Chunk\x12\x0e\n\x06vector\x18\x06 \x03(\x02\x12-\n\nhighlights\x18\x07 \x01(\x0b\x32\x19.groundline.v1.Highlights\"z\n\nCutPassage\x12\x10\n\x08\x63hunk_id\x18\x01 \x01(\t\x12$\n\x04rule\x18\x02 \x01(\x0e\x32\x16.groundline.v1.CutRule\x12\x34\n\x0b\x65xplanation\x18\x03 \x01(\x0b\x32\x1f.groundline.v1.ScoreExplanation\"w\n\x0b\x44\x65gradation\x12+\n\tcomponent\x18\x01 \x01(\x0e\x32\x18.groundline.v1.Component\x12*\n\x06reason\x18\x02 \x01(\x0e\x32\x1a.groundline.v1.ErrorReason\x12\x0f\n\x07message\x18\x03 \x01(\t\"G\n\x0bStageTiming\x12#\n\x05stage\x18\x01 \x01(\x0e\x32\x14.groundline.v1.Stage\x12\x13\n\x0b\x64uration_ms\x18\x02 \x01(\x02*l\n\nSourceType\x12\x1b\n\x17SOURCE_TYPE_UNSPECIFIED\x10\x00\x12\x14\n\x10SOURCE_TYPE_FILE\x10\x01\x12\x16\n\x12SOURCE_TYPE_OBJECT\x10\x02\x12\x13\n\x0fSOURCE_TYPE_WEB\x10\x03*\x7f\n\x07\x43utRule\x12\x18\n\x14\x43UT_RULE_UNSPECIFIED\x10\x00\x12\x12\n\x0e\x43UT_RULE_TOP_K\x10\x01\x12\x16\n\x12\x43UT_RULE_DUPLICATE\x10\x02\x12\x16\n\x12\x43UT_RULE_MIN_SCORE\x10\x03\x12\x16\n\x12\x43UT_RULE_DIVERSITY\x10\x04*\xf6\x01\n\tComponent\x12\x19\n\x15\x43OMPONENT_UNSPECIFIED\x10\x00\x12\x19\n\x15\x43OMPONENT_KEYWORD_ARM\x10\x01\x12\x1a\n\x16\x43OMPONENT_SEMANTIC_ARM\x10\x02\x12\x17\n\x13\x43OMPONENT_RETRIEVAL\x10\x03\x12\x16\n\x12\x43OMPONENT_RERANKER\x10\x04\x12\x17\n\x13\x43OMPONENT_REWRITING\x10\x05\x12\x18\n\x14\x43OMPONENT_VALIDATION\x10\x06\x12\x15\n\x11\x43OMPONENT_HISTORY\x10\x07\x12\x1c\n\x18\x43OMPONENT_CITATION_BOXES\x10\x08*\xe9\x01\n\x05Stage\x12\x15\n\x11STAGE_UNSPECIFIED\x10\x00\x12\x13\n\x0fSTAGE_REWRITING\x10\x01\x12\x14\n\x10STAGE_RETRIEVING\x10\x02\x12\x13\n\x0fSTAGE_RERANKING\x10\x03\x12\x14\n\x10STAGE_GENERATING\x10\x04\x12\x12\n\x0eSTAGE_FETCHING\x10\x05\x12\x13\n\x0fSTAGE_EMBEDDING\x10\x06\x12\x18\n\x14STAGE_KEYWORD_SEARCH\x10\x07\x12\x19\n\x15STAGE_SEMANTIC_SEARCH\x10\x08\x12\x15\n\x11STAGE_FIRST_TOKEN\x10\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'groundline.v1.passage_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_SOURCETYPE']._serialized_start=1560
-  _globals['_SOURCETYPE']._serialized_end=1668
-  _globals['_CUTRULE']._serialized_start=1670
-  _globals['_CUTRULE']._serialized_end=1797
-  _globals['_COMPONENT']._serialized_start=1800
-  _globals['_COMPONENT']._serialized_end=2046
-  _globals['_STAGE']._serialized_start=2049
-  _globals['_STAGE']._serialized_end=2282
+  _globals['_SOURCETYPE']._serialized_start=1757
+  _globals['_SOURCETYPE']._serialized_end=1865
+  _globals['_CUTRULE']._serialized_start=1867
+  _globals['_CUTRULE']._serialized_end=1994
+  _globals['_COMPONENT']._serialized_start=1997
+  _globals['_COMPONENT']._serialized_end=2243
+  _globals['_STAGE']._serialized_start=2246
+  _globals['_STAGE']._serialized_end=2479
   _globals['_CHUNK']._serialized_start=137
   _globals['_CHUNK']._serialized_end=509
   _globals['_PAGELINES']._serialized_start=511
@@ -54,12 +54,16 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SCOREEXPLANATION']._serialized_end=937
   _globals['_ALTERNATIVE']._serialized_start=939
   _globals['_ALTERNATIVE']._serialized_end=1009
-  _globals['_PASSAGE']._serialized_start=1012
-  _globals['_PASSAGE']._serialized_end=1240
-  _globals['_CUTPASSAGE']._serialized_start=1242
-  _globals['_CUTPASSAGE']._serialized_end=1364
-  _globals['_DEGRADATION']._serialized_start=1366
-  _globals['_DEGRADATION']._serialized_end=1485
-  _globals['_STAGETIMING']._serialized_start=1487
-  _globals['_STAGETIMING']._serialized_end=1558
+  _globals['_TEXTSPAN']._serialized_start=1011
+  _globals['_TEXTSPAN']._serialized_end=1063
+  _globals['_HIGHLIGHTS']._serialized_start=1065
+  _globals['_HIGHLIGHTS']._serialized_end=1159
+  _globals['_PASSAGE']._serialized_start=1162
+  _globals['_PASSAGE']._serialized_end=1437
+  _globals['_CUTPASSAGE']._serialized_start=1439
+  _globals['_CUTPASSAGE']._serialized_end=1561
+  _globals['_DEGRADATION']._serialized_start=1563
+  _globals['_DEGRADATION']._serialized_end=1682
+  _globals['_STAGETIMING']._serialized_start=1684
+  _globals['_STAGETIMING']._serialized_end=1755
 # @@protoc_insertion_point(module_scope)

@@ -458,6 +458,66 @@ class Alternative(_message.Message):
 Global___Alternative: _TypeAlias = Alternative  # noqa: Y015
 
 @_typing.final
+class TextSpan(_message.Message):
+    """Part of a text, in Unicode code points from its beginning."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    START_OFFSET_FIELD_NUMBER: _builtins.int
+    END_OFFSET_FIELD_NUMBER: _builtins.int
+    start_offset: _builtins.int
+    """Start, inclusive."""
+    end_offset: _builtins.int
+    """End, exclusive."""
+    def __init__(
+        self,
+        *,
+        start_offset: _builtins.int = ...,
+        end_offset: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_offset", b"end_offset", "start_offset", b"start_offset"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TextSpan: _TypeAlias = TextSpan  # noqa: Y015
+
+@_typing.final
+class Highlights(_message.Message):
+    """Where the text of a passage's chunk has words of the query."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WORDS_FIELD_NUMBER: _builtins.int
+    SNIPPET_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def words(self) -> _containers.RepeatedCompositeFieldContainer[Global___TextSpan]:
+        """The first 200 words that match, in their order: those with the stem of a word of the query, by the collection's
+        language and without its stop words. Empty for a passage that was found by its meaning alone, or by its title.
+        """
+
+    @_builtins.property
+    def snippet(self) -> Global___TextSpan:
+        """The part of the text with most of them, 400 characters at most, from the beginning of a sentence or word to the end of
+        a word. Without any the beginning of the text.
+        """
+
+    def __init__(
+        self,
+        *,
+        words: _abc.Iterable[Global___TextSpan] | None = ...,
+        snippet: Global___TextSpan | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["snippet", b"snippet"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["snippet", b"snippet", "words", b"words"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Highlights: _TypeAlias = Highlights  # noqa: Y015
+
+@_typing.final
 class Passage(_message.Message):
     """A chunk in its final place."""
 
@@ -469,6 +529,7 @@ class Passage(_message.Message):
     ALTERNATIVES_FIELD_NUMBER: _builtins.int
     ADJACENT_CHUNKS_FIELD_NUMBER: _builtins.int
     VECTOR_FIELD_NUMBER: _builtins.int
+    HIGHLIGHTS_FIELD_NUMBER: _builtins.int
     score: _builtins.float
     """Final score; higher is better, comparable within one response only."""
     @_builtins.property
@@ -491,6 +552,10 @@ class Passage(_message.Message):
     def vector(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
         """The chunk's vector by the collection's embedding model, in half precision, where it was asked for."""
 
+    @_builtins.property
+    def highlights(self) -> Global___Highlights:
+        """Where the chunk's text has words of the query, where it was asked for."""
+
     def __init__(
         self,
         *,
@@ -500,10 +565,11 @@ class Passage(_message.Message):
         alternatives: _abc.Iterable[Global___Alternative] | None = ...,
         adjacent_chunks: _abc.Iterable[Global___Chunk] | None = ...,
         vector: _abc.Iterable[_builtins.float] | None = ...,
+        highlights: Global___Highlights | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "explanation", b"explanation"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "explanation", b"explanation", "highlights", b"highlights"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjacent_chunks", b"adjacent_chunks", "alternatives", b"alternatives", "chunk", b"chunk", "explanation", b"explanation", "score", b"score", "vector", b"vector"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjacent_chunks", b"adjacent_chunks", "alternatives", b"alternatives", "chunk", b"chunk", "explanation", b"explanation", "highlights", b"highlights", "score", b"score", "vector", b"vector"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -35,6 +35,7 @@ class SearchRequest(_message.Message):
     ADDITIONAL_QUERIES_FIELD_NUMBER: _builtins.int
     WEAK_SIMILARITY_FIELD_NUMBER: _builtins.int
     INCLUDE_VECTORS_FIELD_NUMBER: _builtins.int
+    INCLUDE_HIGHLIGHTS_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """Query, 1 to 8000 characters after trimming white space."""
     min_position: _builtins.str
@@ -47,6 +48,8 @@ class SearchRequest(_message.Message):
     """Whether each passage comes with its chunk's vector, read from the database beside the text. A vector of 384
     dimensions is 4 KB of JSON. Vectors of different models cannot be compared.
     """
+    include_highlights: _builtins.bool
+    """Whether each passage comes with where its text has words of the queries, and with the part of it to show."""
     @_builtins.property
     def collection_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Collections to search, 100 at most. Empty: every collection that the caller may read."""
@@ -76,10 +79,11 @@ class SearchRequest(_message.Message):
         additional_queries: _abc.Iterable[_builtins.str] | None = ...,
         weak_similarity: _builtins.float | None = ...,
         include_vectors: _builtins.bool = ...,
+        include_highlights: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_weak_similarity", b"_weak_similarity", "filter", b"filter", "options", b"options", "weak_similarity", b"weak_similarity"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_weak_similarity", b"_weak_similarity", "additional_queries", b"additional_queries", "collection_ids", b"collection_ids", "filter", b"filter", "include_vectors", b"include_vectors", "min_position", b"min_position", "options", b"options", "query", b"query", "weak_similarity", b"weak_similarity"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_weak_similarity", b"_weak_similarity", "additional_queries", b"additional_queries", "collection_ids", b"collection_ids", "filter", b"filter", "include_highlights", b"include_highlights", "include_vectors", b"include_vectors", "min_position", b"min_position", "options", b"options", "query", b"query", "weak_similarity", b"weak_similarity"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__weak_similarity: _TypeAlias = _typing.Literal["weak_similarity"]  # noqa: Y015
     _WhichOneofArgType__weak_similarity: _TypeAlias = _typing.Literal["_weak_similarity", b"_weak_similarity"]  # noqa: Y015
