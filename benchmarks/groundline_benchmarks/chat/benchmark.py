@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from groundline_cli.evaluation import EvaluationSet
+from groundline_cli.evaluation.sets import EvaluationSet, Query
 from groundline_client import AsyncClient, JsonObject
 
 from groundline_benchmarks.chat.cancellation import Cancellation, measure_cancellation
@@ -17,7 +17,6 @@ from groundline_benchmarks.chat.memory import MemoryGrowth, measure_memory
 from groundline_benchmarks.chat.provider import Provider, serving_provider
 from groundline_benchmarks.chat.quality import (
     AnswerQuality,
-    KnownAnswer,
     known_answers,
     load_collection,
     measure_quality,
@@ -101,7 +100,7 @@ class ChatBench:
         """Measure. Raises DatasetError, GatewayError, SuiteFailedError."""
         loaded = [(one, EvaluationSet.load(one.directory)) for one in self.sets]
         asked = {
-            one.directory.resolve().name: spread(known_answers(dataset, one.directory), self.questions)
+            one.directory.resolve().name: spread(known_answers(dataset), self.questions)
             for one, dataset in loaded
         }
         figures = ChatFigures()
@@ -151,7 +150,7 @@ class ChatBench:
         name: str,
         suite: Suite,
         client: AsyncClient,
-        questions: Sequence[KnownAnswer],
+        questions: Sequence[Query],
         provider: Provider | None,
         figures: ChatFigures,
     ) -> None:
@@ -207,9 +206,9 @@ class ChatBench:
         return count
 
 
-def _request(question: KnownAnswer) -> JsonObject:
+def _request(question: Query) -> JsonObject:
     return {
-        "query": question.query,
+        "query": question.text,
         "collectionIds": [_LATENCY_COLLECTION],
         # Whether a question is rewritten depends on its words, and would mix two distributions.
         "options": {"rewriting": "REWRITING_MODE_OFF"},

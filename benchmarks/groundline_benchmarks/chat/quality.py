@@ -1,35 +1,17 @@
 """Quality of answers to questions with known answers: whether they hold it, cite it, and refuse without
 it."""
 
-import asyncio
-import json
-import re
-import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final
 
-from groundline_cli.evaluation import DatasetError, EvaluationSet
-from groundline_cli.ingestion import ensure_collection, ingest_documents
+from groundline_cli.evaluation.answers import Outcome, contains
+from groundline_cli.evaluation.asking import Journal, ask_all
+from groundline_cli.evaluation.loading import load_documents, set_settings
+from groundline_cli.evaluation.sets import DatasetError, EvaluationSet, Query
+from groundline_cli.ingestion import ensure_collection
 from groundline_client import AsyncClient
-from groundline_client.models import AnswerResponse, FinishReason
 
-__all__ = ["AnswerQuality", "KnownAnswer", "known_answers", "load_collection", "measure_quality", "spread"]
-
-# The maximum: a row is one chunk unless it is longer.
-_CHUNK_SIZE: Final = 20_000
-_BATCH_DOCUMENTS: Final = 64
-_WORD: Final = re.compile(r"\w+")
-
-
-@dataclass(frozen=True, slots=True)
-class KnownAnswer:
-    """A question, its answer in the words of the corpus, and the documents that hold it."""
-
-    query: str
-    answer: str
-    documents: frozenset[str]
+__all__ = ["AnswerQuality", "known_answers", "load_collection", "measure_quality", "spread"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,24 +32,16 @@ class AnswerQuality:
     """Share of questions that were refused with the gold documents removed."""
 
 
-def known_answers(dataset: EvaluationSet, path: Path) -> list[KnownAnswer]:
-    """Return the set's queries that name their `answer`. Raises DatasetError if no query does."""
-    answers: dict[str, str] = {}
-    for line in (path / "queries.jsonl").read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
-        if row.get("answerable", True) and row.get("answer"):
-            answers[row["id"]] = row["answer"]
-    found = [
-        KnownAnswer(query.text, answers[query.query_id], frozenset(query.relevance))
-        for query in dataset.queries
-        if query.query_id in answers
-    ]
+def known_answers(dataset: EvaluationSet) -> list[Query]:
+    """Return the set's queries that name their answers and a document that holds them. Raises DatasetError if
+    no query does."""
+    found = [query for query in dataset.judged if query.answerable and query.answers]
     if not found:
-        raise DatasetError(f"{path / 'queries.jsonl'}: no query names its answer")
+        raise DatasetError(f"{dataset.directory / 'queries.jsonl'}: no query names its answer")
     return found
 
 
-def spread(questions: Sequence[KnownAnswer], most: int) -> list[KnownAnswer]:
+def spread(questions: Sequence[Query], most: int) -> list[Query]:
     """Choose `most` of the questions, evenly over the set."""
     count = min(most, len(questions))
     return [questions[number * len(questions) // count] for number in range(count)]
@@ -85,26 +59,14 @@ async def load_collection(
 
     Raises DatasetError, GatewayError.
     """
-    settings = {"chunking": {"chunkSize": _CHUNK_SIZE, "chunkOverlap": 0}, "lexical": {"language": language}}
-    await ensure_collection(client, collection, settings=settings)
-    documents = [
-        {"uri": document_id, "title": title, "text": text, "mimeType": "text/plain"}
-        for document_id, title, text in dataset.documents()
-        if document_id not in without
-    ]
-    if not documents:
-        raise DatasetError(f"{dataset.directory}: no document is left")
-    report = await ingest_documents(
-        client, documents, collection, total=len(documents), batch_documents=_BATCH_DOCUMENTS
-    )
-    if report.failures:
-        raise DatasetError(f"{len(report.failures)} documents of {dataset.directory} could not be ingested")
+    await ensure_collection(client, collection, settings=set_settings(language))
+    await load_documents(client, dataset, collection, without=without)
 
 
 async def measure_quality(
     client: AsyncClient,
     dataset: EvaluationSet,
-    questions: Sequence[KnownAnswer],
+    questions: Sequence[Query],
     language: str,
     *,
     name: str,
@@ -115,66 +77,39 @@ async def measure_quality(
 
     The other paragraphs of the same articles stay, so that a refusal is not for want of passages.
     """
-    gold = frozenset[str]().union(*(question.documents for question in questions))
+    gold = frozenset[str]().union(*(question.relevance for question in questions))
+
+    async def ask(collection: str) -> list[Outcome]:
+        outcomes = await ask_all(
+            client,
+            questions,
+            collection,
+            concurrency=concurrency,
+            journal=Journal(None, ""),
+            on_answer=on_answer,
+        )
+        return [outcomes[question.query_id] for question in questions]
+
     await load_collection(client, dataset, name, language)
-    whole = await _ask(client, questions, name, concurrency, on_answer)
+    whole = list(zip(questions, await ask(name), strict=True))
+    without: list[Outcome] = []
     if len(gold) < len(dataset.contents):
         rest = f"{name}-rest"
         await load_collection(client, dataset, rest, language, without=gold)
-        without = await _ask(client, questions, rest, concurrency, on_answer)
-    else:
-        without = []
-    cited = [(_cited_documents(answer), question) for answer, question in zip(whole, questions, strict=True)]
-    citations = [document in question.documents for documents, question in cited for document in documents]
+        without = await ask(rest)
     return AnswerQuality(
         questions=len(questions),
         removed_documents=len(gold),
-        contains_answer=_share(
-            _normalized(question.answer) in _normalized(answer.answer)
-            for answer, question in zip(whole, questions, strict=True)
-        ),
+        contains_answer=_share(contains(outcome.answer, question.answers) for question, outcome in whole),
         sources_contain_gold=_share(
-            any(source.uri in question.documents for source in answer.sources)
-            for answer, question in zip(whole, questions, strict=True)
+            any(source in question.relevance for source in outcome.sources) for question, outcome in whole
         ),
-        citations_gold=_share(citations),
-        refused=_share(map(_is_refusal, whole)),
-        refused_without_gold=_share(map(_is_refusal, without)),
+        citations_gold=_share(
+            document in question.relevance for question, outcome in whole for document in outcome.citations
+        ),
+        refused=_share(outcome.refused for _, outcome in whole),
+        refused_without_gold=_share(outcome.refused for outcome in without),
     )
-
-
-async def _ask(
-    client: AsyncClient,
-    questions: Sequence[KnownAnswer],
-    collection: str,
-    concurrency: int,
-    on_answer: Callable[[], None],
-) -> list[AnswerResponse]:
-    free = asyncio.Semaphore(concurrency)
-
-    async def one(question: KnownAnswer) -> AnswerResponse:
-        async with free:
-            answer = await client.answer(question.query, collection_ids=[collection])
-            on_answer()
-            return answer
-
-    return await asyncio.gather(*map(one, questions))
-
-
-def _cited_documents(answer: AnswerResponse) -> list[str]:
-    """Return the uri of each citation's source: the id of the document in the set."""
-    uris = {source.number: source.uri for source in answer.sources}
-    citations = answer.completed.citations if answer.completed else ()
-    return [uris.get(citation.source_number, "") for citation in citations]
-
-
-def _is_refusal(answer: AnswerResponse) -> bool:
-    return answer.completed is not None and answer.completed.finish_reason == FinishReason.NO_ANSWER
-
-
-def _normalized(text: str) -> str:
-    """Return the words in one case, between spaces, so that an answer is found as whole words."""
-    return f" {' '.join(_WORD.findall(unicodedata.normalize('NFKC', text).casefold()))} "
 
 
 def _share(outcomes: Iterable[bool]) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 from groundline_cli.commands.gateway import CommandFailedError
-from groundline_cli.evaluation import DatasetError
+from groundline_cli.evaluation.sets import DatasetError
 from groundline_client import GatewayError
 
 from groundline_benchmarks.measuring.suite import SuiteFailedError

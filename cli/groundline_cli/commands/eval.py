@@ -1,33 +1,38 @@
 """groundline eval"""
 
-import asyncio
-import re
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+import hashlib
+import json
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 from groundline_client import AsyncClient, JsonObject
-from groundline_client.models import VectorIndexState
 from rich.console import Console
-from rich.progress import Progress as Bars
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from groundline_cli.commands.gateway import CommandFailedError, json_option, run, with_gateway
+from groundline_cli.commands.gateway import (
+    CommandFailedError,
+    all_of,
+    json_object,
+    json_option,
+    run,
+    with_gateway,
+)
 from groundline_cli.commands.ingest import progress_bar
 from groundline_cli.connection import Connection
-from groundline_cli.evaluation import (
-    DEPTHS,
-    RANK_DEPTH,
-    DatasetError,
-    EvaluationSet,
-    Query,
-    Scores,
-    score,
-    unique,
+from groundline_cli.evaluation.asking import Journal, ask_all, search_all
+from groundline_cli.evaluation.figures import ANSWERS, measures_of
+from groundline_cli.evaluation.loading import (
+    collection_name,
+    load_documents,
+    own_collection,
+    set_settings,
 )
-from groundline_cli.ingestion import ensure_collection, ingest_documents
+from groundline_cli.evaluation.results import Estimate, Evaluation
+from groundline_cli.evaluation.sets import DatasetError, EvaluationSet
 from groundline_cli.terminal import print_columns, print_json
 
 __all__ = ["evaluate"]
@@ -35,21 +40,23 @@ __all__ = ["evaluate"]
 _MODES: Final = ("keyword", "semantic", "hybrid")
 _STRATEGIES: Final = ("none", "weighted", "cross_encoder", "api", "llm")
 _DEFAULT_MODES: Final = "keyword,semantic,hybrid,hybrid+weighted"
-# More than the deepest rank that is measured, for rows that make several chunks: a document counts once.
-_TOP_K: Final = 50
-# The largest there is: a row is one chunk unless it is longer.
-_CHUNK_SIZE: Final = 20_000
-_BATCH_DOCUMENTS: Final = 64
-_COLLECTION_LENGTH: Final = 63
-_POLL_SECONDS: Final = 0.25
+_NO_MODES: Final = "none"
+_INTERRUPTED_EXIT_CODE: Final = 130
 
 
 @dataclass(frozen=True, slots=True)
-class _Result:
-    mode: str
-    scores: Scores
-    degraded: int
-    """Number of degraded searches; their ranks say little about the mode."""
+class _Wanted:
+    """Extent of a measurement."""
+
+    directory: Path
+    modes: tuple[str, ...]
+    answers: bool
+    collection: str | None
+    settings: JsonObject
+    keep: bool
+    limit: int | None
+    concurrency: int
+    output: Path | None
 
 
 @click.command("eval")
@@ -59,177 +66,224 @@ class _Result:
     default=_DEFAULT_MODES,
     show_default=True,
     callback=lambda _context, _option, value: _modes(value),
-    help="Retrieval modes to measure, with commas between; a strategy that reranks follows a plus.",
+    help="Retrieval modes to measure, with commas between; a strategy that reranks follows a plus; none for "
+    "answers alone.",
 )
-@click.option("--collection", metavar="NAME", help="Collection to load the set into. Default: eval-<folder>.")
+@click.option("--answers", is_flag=True, help="Ask each question, and measure the answers, too.")
+@click.option(
+    "--collection",
+    metavar="NAME",
+    help="Collection to load the set into. Default: eval-<folder>. Without corpus.jsonl: the collection to "
+    "measure, which stays as it is.",
+)
 @click.option("--language", default="english", show_default=True, help="Lexical language of the collection.")
+@click.option(
+    "--settings",
+    metavar="JSON",
+    callback=json_object,
+    help="Further settings of the collection, as in CollectionSettings. Default: a row is one chunk.",
+)
 @click.option("--keep", is_flag=True, help="Keep the collection, so that the next run need not load it.")
-@click.option("--limit", type=click.IntRange(min=1), help="Measure only the first queries of the set.")
+@click.option("--limit", type=click.IntRange(min=1), help="Measure only the first questions of the set.")
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1, 64),
+    default=4,
+    show_default=True,
+    help="Questions that are answered at a time.",
+)
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write all figures, those of each question too, as JSON. Beside it FILE.part keeps the answers "
+    "until then: a run that was stopped goes on from it.",
+)
 @json_option
 @with_gateway
 def evaluate(
-    connection: Connection,
-    directory: Path,
-    modes: tuple[str, ...],
-    collection: str | None,
-    language: str,
-    keep: bool,
-    limit: int | None,
-    as_json: bool,
+    connection: Connection, /, language: str, settings: JsonObject | None, as_json: bool, **options: Any
 ) -> None:
-    """Measure retrieval on an evaluation set.
+    """Measure retrieval and answers on an evaluation set.
 
     DIRECTORY holds corpus.jsonl (id, title, text), queries.jsonl (id, text) and qrels.tsv (a heading, then
     query_id, doc_id, relevance). Where there is a documents.jsonl (id, title), a row without a title that
     names its document_id has the title of that document. Each row of the corpus becomes one document of a
-    collection of its own, by the ordinary ingestion, and each query is searched for in each mode.
+    collection of its own, by the ordinary ingestion, and each query is searched for in each mode. Without
+    corpus.jsonl the documents of --collection are measured; doc_id is then the uri of one of them.
 
     R@k is the share of relevant documents among the first k; C@k the share of relevant texts, for which a
-    duplicate is as good as the document judged.
+    duplicate is as good as the document judged. Behind each figure stands its interval at 95 %.
+
+    With --answers each question is asked as well. A query may hold accepted `answers`, a list of texts, of
+    which a right answer contains one. What has neither a relevant document nor accepted answers, or says
+    `"answerable": false`, is to be refused.
     """
+    wanted = _Wanted(settings=set_settings(language, settings), **options)
+    measured = _Measurement(wanted)
     try:
-        dataset = EvaluationSet.load(directory)
+        run(connection, measured.work)
     except DatasetError as error:
         raise CommandFailedError(str(error)) from error
-    name = collection or _default_collection(directory)
-    queries = dataset.queries[:limit]
-
-    async def work(client: AsyncClient) -> list[_Result]:
-        async with _own_collection(client, dataset, name, language, keep=keep):
-            await _load(client, dataset, name)
-            with _query_bar(len(queries) * len(modes)) as advance:
-                return [await _measure(client, dataset, name, mode, queries, advance) for mode in modes]
-
-    results = run(connection, work)
+    except KeyboardInterrupt:
+        _print_interrupted(measured, wanted)
+        raise SystemExit(_INTERRUPTED_EXIT_CODE) from None
+    result = measured.result
+    if wanted.output is not None:
+        _write(wanted.output, {**result.as_json(), "records": result.records_as_json()})
+        measured.journal.remove()
     if as_json:
-        print_json(_as_json(directory, len(dataset.contents), len(queries), results))
+        print_json(result.as_json())
     else:
-        click.echo(f"{directory.resolve().name}: {len(dataset.contents)} documents, {len(queries)} queries")
-        _print_table(results)
+        _print_run(result)
+
+
+class _Measurement:
+    """A measurement under way; what it has found so far can be read when it is stopped."""
+
+    def __init__(self, wanted: _Wanted) -> None:
+        self._wanted = wanted
+        self.journal = Journal(None, "")
+        self.asked = 0
+        self._result: Evaluation | None = None
+
+    @property
+    def result(self) -> Evaluation:
+        """The run, once it has begun."""
+        if self._result is None:
+            raise CommandFailedError("nothing was measured")
+        return self._result
+
+    async def work(self, client: AsyncClient) -> None:
+        """Measure. Raises DatasetError, GatewayError."""
+        wanted = self._wanted
+        if not wanted.modes and not wanted.answers:
+            raise click.UsageError("with --modes none there is only --answers to measure")
+        async with _measured_collection(client, wanted) as (dataset, collection):
+            queries = dataset.queries[: wanted.limit]
+            judged = [query for query in queries if query.relevance]
+            if wanted.modes and not judged:
+                raise DatasetError(
+                    f"{wanted.directory}: no question has a relevant document: measure --answers "
+                    "with --modes none"
+                )
+            result = self._result = Evaluation.of(dataset, queries if wanted.answers else judged)
+            for mode in wanted.modes:
+                with _bar(f"searching ({mode})", len(judged)) as advance:
+                    rankings = await search_all(
+                        client, judged, collection, _search_options(mode), on_search=advance
+                    )
+                result.add_rankings(mode, rankings, dataset)
+            if not wanted.answers:
+                return
+            self.asked = len(queries)
+            part = wanted.output and wanted.output.with_name(f"{wanted.output.name}.part")
+            self.journal = Journal(part, _key(dataset, collection, wanted.settings))
+            try:
+                with _bar("asking", len(queries), done=len(self.journal.outcomes)) as advance:
+                    await ask_all(
+                        client,
+                        queries,
+                        collection,
+                        concurrency=wanted.concurrency,
+                        journal=self.journal,
+                        on_answer=advance,
+                    )
+            finally:
+                result.add_outcomes(self.journal.outcomes, dataset)
 
 
 @asynccontextmanager
-async def _own_collection(
-    client: AsyncClient, dataset: EvaluationSet, collection: str, language: str, *, keep: bool
-) -> AsyncIterator[None]:
-    """Provide the set's collection for the body; delete it afterwards unless it existed before or is to be
-    kept."""
-    name = f"Evaluation of {dataset.directory.resolve().name} ({language})"
-    settings = {
-        "chunking": {"chunkSize": _CHUNK_SIZE, "chunkOverlap": 0},
-        "lexical": {"language": language},
-    }
-    created = await ensure_collection(client, collection, name=name, settings=settings)
-    if not created and (await client.get_collection(collection)).name != name:
-        raise CommandFailedError(
-            f"the collection {collection} is there already, and not from an earlier `eval` of this set in "
-            "this language: choose another with --collection"
-        )
-    try:
-        yield
-    finally:
-        if created and not keep:
-            await client.delete_collection(collection)
+async def _measured_collection(
+    client: AsyncClient, wanted: _Wanted
+) -> AsyncIterator[tuple[EvaluationSet, str]]:
+    """Provide the set and the collection that holds its documents."""
+    if not (wanted.directory / "corpus.jsonl").exists() and wanted.collection is not None:
+        documents = await all_of(client.list_documents(wanted.collection))
+        yield EvaluationSet.load(wanted.directory, stored=[one.uri for one in documents]), wanted.collection
+        return
+    dataset = EvaluationSet.load(wanted.directory)
+    collection = wanted.collection or collection_name(dataset)
+    async with own_collection(client, dataset, collection, wanted.settings, keep=wanted.keep):
+        with progress_bar() as on_progress:
+            await load_documents(client, dataset, collection, on_progress=on_progress)
+        yield dataset, collection
 
 
-async def _load(client: AsyncClient, dataset: EvaluationSet, collection: str) -> None:
-    documents = (
-        {"uri": document_id, "title": title, "text": text, "mimeType": "text/plain"}
-        for document_id, title, text in dataset.documents()
-    )
-    with progress_bar() as on_progress:
-        report = await ingest_documents(
-            client,
-            documents,
-            collection,
-            total=len(dataset.contents),
-            on_progress=on_progress,
-            batch_documents=_BATCH_DOCUMENTS,
-        )
-    if report.failures:
-        first = report.failures[0]
-        raise CommandFailedError(
-            f"{len(report.failures)} documents could not be ingested, first {first.name}: {first.reason}"
-        )
-    # Before it has its index, vectors are searched without: not what is measured.
-    while (await client.get_collection_stats(collection)).vector_index == VectorIndexState.PENDING:  # noqa: ASYNC110
-        await asyncio.sleep(_POLL_SECONDS)
-
-
-async def _measure(
-    client: AsyncClient,
-    dataset: EvaluationSet,
-    collection: str,
-    mode: str,
-    queries: Sequence[Query],
-    advance: Callable[[], None],
-) -> _Result:
+def _search_options(mode: str) -> JsonObject:
     searched, _, strategy = mode.partition("+")
-    options: JsonObject = {
+    return {
         "retrieval": {"mode": f"RETRIEVAL_MODE_{searched.upper()}"},
-        "rerank": {"topK": _TOP_K, "strategy": f"RERANK_STRATEGY_{(strategy or 'none').upper()}"},
+        "rerank": {"strategy": f"RERANK_STRATEGY_{(strategy or 'none').upper()}"},
     }
-    rankings = []
-    degraded = 0
-    for query in queries:
-        response = await client.search(query.text, collection_ids=[collection], options=options)
-        ranking = unique(passage.chunk.uri for passage in response.passages if passage.chunk)
-        rankings.append((query, ranking))
-        degraded += bool(response.degraded)
-        advance()
-    return _Result(mode, score(rankings, dataset.contents), degraded)
+
+
+def _key(dataset: EvaluationSet, collection: str, settings: JsonObject) -> str:
+    """Return what tells the answers of one run from those of another."""
+    questions = [(query.query_id, query.text) for query in dataset.queries]
+    documents = [(name, digest and digest.hex()) for name, digest in dataset.contents.items()]
+    described = json.dumps([collection, settings, questions, documents], sort_keys=True)
+    return hashlib.sha256(described.encode()).hexdigest()
 
 
 @contextmanager
-def _query_bar(total: int) -> Iterator[Callable[[], None]]:
+def _bar(doing: str, total: int, *, done: int = 0) -> Iterator[Callable[[], None]]:
     console = Console(stderr=True)
-    with Bars(console=console, transient=True, disable=not console.is_terminal) as bars:
-        task = bars.add_task("searching", total=total)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+        task = bars.add_task(doing, total=total, completed=done)
         yield lambda: bars.advance(task)
 
 
-def _as_json(directory: Path, documents: int, queries: int, results: list[_Result]) -> JsonObject:
-    return {
-        "set": directory.resolve().name,
-        "documents": documents,
-        "queries": queries,
-        "modes": {
-            result.mode: {
-                "recall": {str(k): value for k, value in result.scores.recall.items()},
-                "contentShare": {str(k): value for k, value in result.scores.content_share.items()},
-                f"mrr@{RANK_DEPTH}": result.scores.mrr,
-                f"ndcg@{RANK_DEPTH}": result.scores.ndcg,
-                "degraded": result.degraded,
-            }
-            for result in results
-        },
-    }
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _print_table(results: list[_Result]) -> None:
-    headings = [
-        "MODE",
-        *(f"R@{k}" for k in DEPTHS),
-        f"MRR@{RANK_DEPTH}",
-        f"NDCG@{RANK_DEPTH}",
-        *(f"C@{k}" for k in DEPTHS),
-        "DEGRADED",
-    ]
+def _print_interrupted(measured: _Measurement, wanted: _Wanted) -> None:
+    if outcomes := measured.journal.outcomes:
+        _print_run(measured.result)
+        click.echo(f"stopped after {len(outcomes)} of {measured.asked} answers", err=True)
+        if wanted.output is not None:
+            click.echo("the same command goes on from there", err=True)
+
+
+def _print_run(result: Evaluation) -> None:
+    click.echo(f"{result.name}: {result.documents} documents, {len(result.questions)} questions")
+    for what, number in result.skipped.items():
+        click.echo(f"passed over: {number} {what}", err=True)
+    if result.failed:
+        click.echo(f"without an answer: {result.failed} questions that the gateway refused", err=True)
+    estimates = result.estimates()
+    modes = [group for group in estimates if group != ANSWERS]
+    if modes:
+        _print_modes(modes, estimates)
+    if answers := estimates.get(ANSWERS):
+        titles = {measure.name: measure.title for measure in measures_of(ANSWERS)}
+        rows = [(titles[name], _shown(one), one.questions) for name, one in answers.items()]
+        click.echo()
+        print_columns(("ANSWERS", "VALUE", "QUESTIONS"), rows)
+    for group, number in result.degraded.items():
+        if number:
+            click.echo(f"degraded: {number} of {group}; their figures say little", err=True)
+
+
+def _print_modes(modes: Sequence[str], estimates: Mapping[str, Mapping[str, Estimate]]) -> None:
+    titles = {measure.name: measure.title for measure in measures_of(modes[0])}
     rows = [
-        [
-            result.mode,
-            *result.scores.recall.values(),
-            result.scores.mrr,
-            result.scores.ndcg,
-            *result.scores.content_share.values(),
-            result.degraded,
-        ]
-        for result in results
+        (title, *(_shown(estimates[mode][name]) for mode in modes))
+        for name, title in titles.items()
+        if all(name in estimates[mode] for mode in modes)
     ]
-    print_columns(headings, rows)
+    print_columns(("", *(mode.upper() for mode in modes)), rows)
+
+
+def _shown(estimate: Estimate) -> str:
+    return f"{estimate.value:.3f} ({estimate.low:.3f}–{estimate.high:.3f})"
 
 
 def _modes(value: str) -> tuple[str, ...]:
+    if value.strip() == _NO_MODES:
+        return ()
     modes = tuple(dict.fromkeys(mode.strip() for mode in value.split(",")))
     for mode in modes:
         searched, plus, strategy = mode.partition("+")
@@ -238,8 +292,3 @@ def _modes(value: str) -> tuple[str, ...]:
                 f"{mode!r}: known are {', '.join(_MODES)}, each with + and one of {', '.join(_STRATEGIES)}"
             )
     return modes
-
-
-def _default_collection(directory: Path) -> str:
-    slug = re.sub(r"[^a-z0-9_-]+", "-", directory.resolve().name.lower())
-    return f"eval-{slug}"[:_COLLECTION_LENGTH]

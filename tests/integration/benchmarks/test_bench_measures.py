@@ -11,11 +11,11 @@ from groundline_benchmarks.chat.chats import timed_chat
 from groundline_benchmarks.chat.latency import measure_latency
 from groundline_benchmarks.chat.memory import measure_memory
 from groundline_benchmarks.chat.provider import Provider, serving_provider
-from groundline_benchmarks.chat.quality import KnownAnswer, measure_quality
+from groundline_benchmarks.chat.quality import measure_quality
 from groundline_benchmarks.chat.streams import measure_streams
 from groundline_benchmarks.command import bench
 from groundline_benchmarks.measuring.suite import SuiteFailedError, started_suite
-from groundline_cli.evaluation import EvaluationSet
+from groundline_cli.evaluation.sets import EvaluationSet, Query
 from groundline_client import ApiError, JsonObject
 from groundline_tests.gateway.running import FakeGateway
 
@@ -121,8 +121,8 @@ async def test_answers_are_held_against_what_is_known(gateway: FakeGateway, tmp_
         },
     }
     questions = [
-        KnownAnswer("How high?", "308 m", frozenset({"gold"})),
-        KnownAnswer("How wide?", "30", frozenset({"gold"})),
+        Query("high", "How high?", {"gold": 1}, ["308 m"]),
+        Query("wide", "How wide?", {"gold": 1}, ["30"]),
     ]
     async with gateway.connection.client() as client:
         quality = await measure_quality(

@@ -1,10 +1,13 @@
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import Result
-from groundline_tests.gateway.running import FakeGateway
+from groundline_tests.gateway.running import FakeGateway, Reply, status
 
 type Run = Callable[..., Result]
 
@@ -64,12 +67,13 @@ def test_measures_are_printed_for_each_mode(
     result = groundline("eval", str(evaluation_set), "--modes", "keyword,hybrid", "--json")
     assert result.exit_code == 0, result.stderr
     measured = json.loads(result.stdout)
-    assert (measured["documents"], measured["queries"]) == (3, 2)
-    assert set(measured["modes"]) == {"keyword", "hybrid"}
-    keyword = measured["modes"]["keyword"]
-    assert keyword["recall"] == {"5": 1, "10": 1, "20": 1}
-    assert keyword["mrr@10"] == 0.75  # d1, an equal text, stands before d2
-    assert keyword["degraded"] == 0
+    assert (measured["documents"], measured["questions"]) == (3, 2)
+    assert set(measured["measures"]) == {"keyword", "hybrid"}
+    keyword = measured["measures"]["keyword"]
+    assert [keyword[f"recall@{k}"]["value"] for k in (5, 10, 20)] == [1, 1, 1]
+    # d1, an equal text, stands before d2.
+    assert keyword["mrr@10"] == {"value": 0.75, "low": 0.5, "high": 1, "questions": 2}
+    assert measured["degraded"] == {"keyword": 0, "hybrid": 0}
     assert not gateway.collections
     created = next(
         body for method, path, body in gateway.requests if (method, path) == ("POST", "/api/collections")
@@ -83,7 +87,7 @@ def test_a_strategy_is_measured_beside_its_mode(
     groundline: Run, gateway: FakeGateway, evaluation_set: Path
 ) -> None:
     result = groundline("eval", str(evaluation_set), "--modes", "hybrid,hybrid+weighted", "--json")
-    assert set(json.loads(result.stdout)["modes"]) == {"hybrid", "hybrid+weighted"}
+    assert set(json.loads(result.stdout)["measures"]) == {"hybrid", "hybrid+weighted"}
     strategies = [
         body["options"]["rerank"]["strategy"] for _, path, body in gateway.requests if path == "/api/search"
     ]
@@ -115,5 +119,170 @@ def test_a_kept_collection_serves_the_next_run(
     assert len(gateway.paths("POST")) == 1 + 2 * (1 + 4)
     assert set(gateway.collections) == {"eval-small-set"}
     lines = result.stdout.splitlines()
-    assert lines[0] == "Small Set: 3 documents, 1 queries"
-    assert lines[2].split() == ["keyword", *["1.000"] * 3, "0.500", "0.631", *["1.000"] * 3, "1"]
+    assert lines[0] == "Small Set: 3 documents, 1 questions"
+    assert lines[1].split() == ["KEYWORD", "SEMANTIC", "HYBRID", "HYBRID+WEIGHTED"]
+    assert lines[2].split() == ["R@5", *["1.000", "(1.000–1.000)"] * 4]
+    assert "degraded: 1 of keyword; their figures say little" in result.stderr
+
+
+# Answers
+
+
+ANSWERED = {
+    "answer": "Apples [1].",
+    "sources": [{"number": 1, "uri": "d2"}],
+    "completed": {
+        "finishReason": "FINISH_REASON_STOP",
+        "citations": [{"sourceNumber": 1}],
+        "validation": {"grounded": True, "confidence": 0.75},
+    },
+}
+REFUSED = {"answer": "Not said.", "completed": {"finishReason": "FINISH_REASON_NO_ANSWER"}}
+
+
+@pytest.fixture
+def asked_set(evaluation_set: Path, gateway: FakeGateway) -> Path:
+    """Return a set of three questions, of which one is not answered by the documents."""
+    queries = [
+        {"id": "q1", "text": "what is green?", "answers": ["apples", "an apple"]},
+        {"id": "q2", "text": "which are soft?", "answer": "pears"},
+        {"id": "q3", "text": "which are blue?"},
+    ]
+    (evaluation_set / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in queries))
+    gateway.answer = ANSWERED
+    gateway.answers["which are blue?"] = REFUSED
+    return evaluation_set
+
+
+def test_without_modes_and_answers_nothing_is_measured(groundline: Run, evaluation_set: Path) -> None:
+    result = groundline("eval", str(evaluation_set), "--modes", "none")
+    assert result.exit_code == 2
+    assert "only --answers to measure" in result.stderr
+
+
+def test_answers_are_measured_beside_retrieval(
+    groundline: Run, gateway: FakeGateway, asked_set: Path
+) -> None:
+    result = groundline("eval", str(asked_set), "--answers", "--modes", "keyword", "--json")
+    assert result.exit_code == 0, result.stderr
+    measures = json.loads(result.stdout)["measures"]
+    assert measures["keyword"]["recall@5"]["questions"] == 2
+    values = {name: (one["value"], one["questions"]) for name, one in measures["answers"].items()}
+    assert values == {
+        "contains": (0.5, 2),
+        "answered": (1, 2),
+        "refused": (1, 1),
+        "cited_precision": (0.5, 2),
+        "cited_recall": (0.5, 2),
+        "cited_mrr": (0.5, 2),
+        "right": (0.5, 2),
+        "grounded": (1, 2),
+        "grounded_though_wrong": (1, 1),
+        "calibration_error": (0.25, 2),
+        "brier": ((0.25**2 + 0.75**2) / 2, 2),
+        "risk_coverage_area": (0.5, 2),
+    }
+    asked = [body for _, path, body in gateway.requests if path == "/api/answer"]
+    assert {body["query"] for body in asked} == {"what is green?", "which are soft?", "which are blue?"}
+    assert all(body["store"] is False and body["collectionIds"] == ["eval-small-set"] for body in asked)
+
+
+def test_what_was_passed_over_and_refused_is_told(
+    groundline: Run, gateway: FakeGateway, asked_set: Path
+) -> None:
+    with (asked_set / "corpus.jsonl").open("a") as corpus:
+        corpus.write('{"id": "d4", "text": ""}\n')
+    result = groundline("eval", str(asked_set), "--answers", "--modes", "none", "--keep")
+    assert result.exit_code == 0, result.stderr
+    assert "refused, of the unanswerable  1.000 (1.000–1.000)          1" in result.stdout
+    assert "passed over: 1 documents without text" in result.stderr
+
+
+def test_a_question_that_is_refused_for_good_is_counted_and_the_others_go_on(
+    groundline: Run, gateway: FakeGateway, asked_set: Path
+) -> None:
+    too_long = Reply(400, status(3, "the question is too long", "INVALID_FIELDS"))
+    gateway.before_answer = lambda question: too_long if question == "which are soft?" else None
+    result = groundline("eval", str(asked_set), "--answers", "--modes", "none")
+    assert result.exit_code == 0, result.stderr
+    assert "without an answer: 1 questions that the gateway refused" in result.stderr
+    assert "answered, of the answerable   1.000 (1.000–1.000)          1" in result.stdout
+
+
+def test_a_run_that_failed_goes_on_with_what_was_not_asked(
+    groundline: Run, gateway: FakeGateway, asked_set: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "figures.json"
+    command = ("eval", str(asked_set), "--answers", "--modes", "none", "--concurrency", "1")
+    broken = Reply(500, status(13, "internal error", "INTERNAL"))
+    gateway.before_answer = lambda question: broken if question == "which are blue?" else None
+    stopped = groundline(*command, "--output", str(output))
+    assert stopped.exit_code == 1
+    assert not output.exists()
+    # As if it had been killed while it wrote.
+    with (tmp_path / "figures.json.part").open("a") as part:
+        part.write('{"id": "q3", "outc')
+
+    gateway.before_answer = lambda _question: None
+    before = len(gateway.requests)
+    resumed = groundline(*command, "--output", str(output))
+    assert resumed.exit_code == 0, resumed.stderr
+    asked = [body["query"] for _, path, body in gateway.requests[before:] if path == "/api/answer"]
+    assert asked == ["which are blue?"]
+    written = json.loads(output.read_text())
+    assert [record["outcome"]["answer"] for record in written["records"]] == [
+        "Apples [1].",
+        "Apples [1].",
+        "Not said.",
+    ]
+    assert written["measures"]["answers"]["refused"]["value"] == 1
+    assert not (tmp_path / "figures.json.part").exists()
+
+    # Other questions are another run.
+    (tmp_path / "figures.json.part").write_text('{"key": "of another"}\n')
+    before = len(gateway.requests)
+    assert groundline(*command, "--output", str(output)).exit_code == 0
+    assert len([path for _, path, _ in gateway.requests[before:] if path == "/api/answer"]) == 3
+
+
+def test_ctrl_c_prints_what_was_measured_and_deletes_the_collection(
+    gateway: FakeGateway, groundline: Run, asked_set: Path, tmp_path: Path
+) -> None:
+    program = [sys.executable, "-m", "groundline_cli", "eval", str(asked_set), "--answers", "--modes", "none"]
+    with subprocess.Popen(
+        [*program, "--concurrency", "1", "--output", str(tmp_path / "figures.json")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+
+        def interrupt(question: str) -> None:
+            if question == "which are blue?":
+                process.send_signal(signal.SIGINT)
+                # It has no answer: the reply goes where nobody is any more.
+                process.wait(timeout=60)
+
+        gateway.before_answer = interrupt
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "contains an accepted answer" in out
+    assert "stopped after 2 of 3 answers" in err
+    assert "the same command goes on from there" in err
+    assert (tmp_path / "figures.json.part").exists()
+    assert not gateway.collections
+
+
+def test_without_a_corpus_the_documents_of_a_collection_are_measured(
+    groundline: Run, gateway: FakeGateway, asked_set: Path
+) -> None:
+    assert groundline("eval", str(asked_set), "--keep").exit_code == 0
+    (asked_set / "corpus.jsonl").unlink()
+    result = groundline(
+        "eval", str(asked_set), "--collection", "eval-small-set", "--modes", "keyword", "--json"
+    )
+    assert result.exit_code == 0, result.stderr
+    measured = json.loads(result.stdout)
+    assert measured["documents"] == 3
+    assert measured["measures"]["keyword"]["recall@5"]["value"] == 1
+    assert "content@5" not in measured["measures"]["keyword"]
+    assert set(gateway.collections) == {"eval-small-set"}

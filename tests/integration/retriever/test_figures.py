@@ -3,12 +3,13 @@
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Final
 
 import grpc
 from groundline.v1 import options_pb2, retriever_service_pb2_grpc
 from groundline.v1 import retriever_service_pb2 as pb
-from groundline_cli.evaluation import Query, score
+from groundline_cli.evaluation.measures import RANK_DEPTH, ndcg
 from groundline_retriever.adapters.postgres.terms import FEW_CHUNKS
 from groundline_runtime.context import PRINCIPALS_KEY
 
@@ -55,9 +56,8 @@ async def test_figures_order_and_scores_are_the_same_alone_and_among_others(
     assert 200 < len(texts) <= FEW_CHUNKS, "as many as a collection may have that shares a partition"
     ids = map(str, await corpus.collection("mine", texts, readers=["user:me"], is_shared=True))
     documents = dict(zip(ids, texts, strict=True))
-    contents = {chunk_id: text.encode() for chunk_id, text in documents.items()}
     queries = [
-        Query(heading, heading, {chunk_id: 1 for chunk_id, text in documents.items() if text in paragraphs})
+        (heading, {chunk_id: 1 for chunk_id, text in documents.items() if text in paragraphs})
         for heading, paragraphs in own.items()
     ][::4]
 
@@ -68,13 +68,15 @@ async def test_figures_order_and_scores_are_the_same_alone_and_among_others(
         ):
             stub = retriever_service_pb2_grpc.RetrieverServiceStub(channel)
             passages = {
-                mode: [await found(stub, "mine", query.text, mode) for query in queries] for mode in MODES
+                mode: [await found(stub, "mine", query, mode) for query, _ in queries] for mode in MODES
             }
-        rankings = {
-            mode: zip(queries, ([chunk_id for chunk_id, _ in each] for each in of_mode), strict=True)
+        return passages, {
+            mode: fmean(
+                ndcg([chunk_id for chunk_id, _ in each], relevance, RANK_DEPTH)
+                for (_, relevance), each in zip(queries, of_mode, strict=True)
+            )
             for mode, of_mode in passages.items()
         }
-        return passages, {mode: score(ranked, contents).ndcg for mode, ranked in rankings.items()}
 
     alone, ndcg_alone = await figures()
     assert 0.05 < min(ndcg_alone.values()) < 0.95, "the set can tell"

@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 from groundline_benchmarks.chat.latency import work_seconds
-from groundline_benchmarks.chat.quality import KnownAnswer, known_answers, spread
+from groundline_benchmarks.chat.quality import known_answers, spread
 from groundline_benchmarks.chat.streams import StreamStep, sustained
 from groundline_benchmarks.measuring.statistics import percentile
-from groundline_cli.evaluation import DatasetError, EvaluationSet
+from groundline_cli.evaluation.sets import DatasetError, EvaluationSet, Query
 
 
 @pytest.mark.parametrize(
@@ -41,8 +41,8 @@ def test_streams_hold_while_gaps_stay_below_twice_the_providers() -> None:
 
 
 def test_questions_are_taken_from_the_whole_set() -> None:
-    questions = [KnownAnswer(str(number), "a", frozenset({"d"})) for number in range(10)]
-    assert [question.query for question in spread(questions, 4)] == ["0", "2", "5", "7"]
+    questions = [Query(str(number), str(number), {"d": 1}, ["a"]) for number in range(10)]
+    assert [question.text for question in spread(questions, 4)] == ["0", "2", "5", "7"]
     assert spread(questions, 99) == questions
 
 
@@ -51,4 +51,4 @@ def test_a_set_that_names_no_answer_cannot_be_measured(tmp_path: Path) -> None:
     (tmp_path / "queries.jsonl").write_text('{"id": "q", "text": "why?"}\n')
     (tmp_path / "qrels.tsv").write_text("query_id\tdoc_id\trelevance\nq\td\t1\n")
     with pytest.raises(DatasetError, match=r"queries\.jsonl: no query names its answer"):
-        known_answers(EvaluationSet.load(tmp_path), tmp_path)
+        known_answers(EvaluationSet.load(tmp_path))

@@ -5,7 +5,7 @@ import hashlib
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -55,9 +55,13 @@ class FakeGateway:
     """Messages by thread id."""
     chat_events: list[Json] = field(default_factory=list)
     answer: Json = field(default_factory=dict)
+    answers: dict[str, Json] = field(default_factory=dict)
+    """Answers to certain questions; the others have `answer`."""
     passages: list[Json] | None = None
     """Passages that every search finds; None: documents by how many of the query's words they hold."""
     stats: Json = field(default_factory=dict)
+    before_answer: Callable[[str], Reply | None] = lambda _question: None
+    """Called with each question; what it returns is the reply."""
     degraded: list[Json] = field(default_factory=list)
     site: list[Json] = field(default_factory=list)
     """Items of every crawl, the crawl itself among them."""
@@ -149,7 +153,7 @@ class FakeGateway:
             case "POST", ["api", "search"]:
                 return Reply(200, {"passages": self._search(body), "degraded": self.degraded})
             case "POST", ["api", "answer"]:
-                return Reply(200, self.answer)
+                return self._answer(body["query"])
             case "POST", ["api", "chat"]:
                 return Reply(200, self.chat_events)
         return Reply(404, status(5, f"nothing at {path}", "NOT_FOUND"))
@@ -220,6 +224,9 @@ class FakeGateway:
         if self.jobs_take_time:
             return Reply(200, {"job": _job(job_id, "RUNNING", []), "items": []})
         return Reply(200, {"job": _job(job_id, "DONE", items), "items": items})
+
+    def _answer(self, question: str) -> Reply:
+        return self.before_answer(question) or Reply(200, self.answers.get(question, self.answer))
 
     def _delete(self, name: str, body: Json) -> Reply:
         """Delete documents by their ids."""

@@ -1,0 +1,152 @@
+"""Questions to a gateway: searches and answers of a whole set, side by side."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from groundline_client import ApiError, AsyncClient, JsonObject
+
+from groundline_cli.evaluation.answers import Outcome
+from groundline_cli.evaluation.measures import unique
+from groundline_cli.evaluation.sets import Query
+
+__all__ = ["Journal", "RankedDocuments", "ask_all", "search_all"]
+
+# More than the deepest rank that is measured, for rows that make several chunks: a document counts once.
+_TOP_K: Final = 50
+_ATTEMPTS: Final = 6
+_PAUSE_SECONDS: Final = 1.0
+_LONGEST_PAUSE_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class RankedDocuments:
+    """Documents that a search found, best first."""
+
+    documents: Sequence[str]
+    degraded: bool
+    """Whether an arm or a strategy was skipped, failed or came late; the ranks say little about it then."""
+
+
+@dataclass(slots=True)
+class Journal:
+    """Answers that were measured, in a file that grows with each: a run goes on where it was stopped.
+    A file of another run (`key`) begins anew."""
+
+    path: Path | None
+    """None: they are kept in memory alone."""
+    key: str
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    """By id of the question."""
+
+    def __post_init__(self) -> None:
+        if self.path is None:
+            return
+        head = json.dumps({"key": self.key})
+        lines = self.path.read_text(encoding="utf-8").splitlines() if self.path.exists() else []
+        earlier = lines[1:] if lines and lines[0] == head else []
+        self.path.write_text(f"{head}\n", encoding="utf-8")
+        for line in earlier:
+            # The last one may have been cut off.
+            with suppress(ValueError, TypeError, KeyError):
+                row = json.loads(line)
+                self.add(row["id"], Outcome(**row["outcome"]))
+
+    def add(self, query_id: str, outcome: Outcome) -> None:
+        """Keep an outcome."""
+        self.outcomes[query_id] = outcome
+        if self.path is not None:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(f"{json.dumps({'id': query_id, 'outcome': outcome.as_json()})}\n")
+
+    def remove(self) -> None:
+        """Delete the file."""
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
+
+
+async def ask_all(
+    client: AsyncClient,
+    queries: Sequence[Query],
+    collection: str,
+    *,
+    concurrency: int,
+    journal: Journal,
+    options: JsonObject | None = None,
+    on_answer: Callable[[], None] = lambda: None,
+) -> Mapping[str, Outcome]:
+    """Ask each question that the journal does not hold, without keeping threads, and return all outcomes.
+
+    A question that the gateway refuses for good is an outcome with its error. Raises GatewayError if it
+    cannot be reached or stays busy.
+    """
+    waiting = [query for query in queries if query.query_id not in journal.outcomes]
+
+    async def one(query: Query) -> None:
+        journal.add(query.query_id, await _ask(client, query, collection, options))
+        on_answer()
+
+    await _side_by_side(one, waiting, concurrency)
+    return {query.query_id: journal.outcomes[query.query_id] for query in queries}
+
+
+async def search_all(
+    client: AsyncClient,
+    queries: Sequence[Query],
+    collection: str,
+    options: JsonObject,
+    *,
+    concurrency: int = 1,
+    on_search: Callable[[], None] = lambda: None,
+) -> Mapping[str, RankedDocuments]:
+    """Search for each question; return the rankings by its id. Raises GatewayError."""
+    found: dict[str, RankedDocuments] = {}
+    options = {**options, "rerank": {**options.get("rerank", {}), "topK": _TOP_K}}
+
+    async def one(query: Query) -> None:
+        response = await client.search(query.text, collection_ids=[collection], options=options)
+        documents = unique(passage.chunk.uri for passage in response.passages if passage.chunk)
+        found[query.query_id] = RankedDocuments(documents, bool(response.degraded))
+        on_search()
+
+    await _side_by_side(one, queries, concurrency)
+    return found
+
+
+async def _ask(client: AsyncClient, query: Query, collection: str, options: JsonObject | None) -> Outcome:
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            return Outcome.of(
+                await client.answer(query.text, collection_ids=[collection], options=options, store=False)
+            )
+        except ApiError as error:
+            if not error.retryable and error.http_status == 400:
+                return Outcome.failed(str(error))
+            if not error.retryable or attempt == _ATTEMPTS:
+                raise
+            pause = error.retry_after_seconds or _PAUSE_SECONDS
+        await asyncio.sleep(min(pause, _LONGEST_PAUSE_SECONDS))
+    raise AssertionError("the last attempt returns or raises")
+
+
+async def _side_by_side[T](
+    work: Callable[[T], Awaitable[None]], items: Sequence[T], concurrency: int
+) -> None:
+    """Do the work for each item, at most `concurrency` at a time; the first error stops all and is raised."""
+    free = asyncio.Semaphore(concurrency)
+
+    async def one(item: T) -> None:
+        async with free:
+            await work(item)
+
+    tasks = [asyncio.ensure_future(one(item)) for item in items]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,128 @@
+"""Results: what was measured of each question of a set, and the figures of all of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from groundline_cli.evaluation.answers import Outcome, answer_figures
+from groundline_cli.evaluation.asking import RankedDocuments
+from groundline_cli.evaluation.figures import ANSWERS, measures_of
+from groundline_cli.evaluation.measures import DEPTHS, ranking_measures
+from groundline_cli.evaluation.sets import EvaluationSet, Query
+from groundline_cli.evaluation.statistics import bootstrap_interval
+
+__all__ = ["Estimate", "Evaluation", "QuestionRecord"]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A figure with the interval that it lies in at 95 %, over a number of questions."""
+
+    value: float
+    low: float
+    high: float
+    questions: int
+
+
+@dataclass(slots=True)
+class QuestionRecord:
+    """What was measured of a question."""
+
+    id: str
+    text: str
+    answerable: bool
+    answers: Sequence[str] = ()
+    relevant: Sequence[str] = ()
+    figures: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Figures by group (a retrieval mode, or answers) and name."""
+    rankings: dict[str, Sequence[str]] = field(default_factory=dict)
+    """Documents found by each retrieval mode, as far as they are measured."""
+    outcome: Outcome | None = None
+
+
+@dataclass(slots=True)
+class Evaluation:
+    """Measurement of a set."""
+
+    name: str
+    documents: int
+    skipped: Mapping[str, int]
+    """Numbers of what was passed over, by kind."""
+    questions: list[QuestionRecord]
+    degraded: dict[str, int] = field(default_factory=dict)
+    """Number of degraded searches or answers, by group; they say little about it."""
+    failed: int = 0
+    """Number of questions that got no answer, but an error."""
+
+    @classmethod
+    def of(cls, dataset: EvaluationSet, queries: Sequence[Query]) -> "Evaluation":
+        """Begin the measurement of these queries of a set."""
+        records = [
+            QuestionRecord(
+                query.query_id, query.text, query.answerable, list(query.answers), list(query.relevance)
+            )
+            for query in queries
+        ]
+        return cls(dataset.name, len(dataset.contents), dict(dataset.skipped), records)
+
+    def add_rankings(
+        self, mode: str, rankings: Mapping[str, RankedDocuments], dataset: EvaluationSet
+    ) -> None:
+        """Enter what a retrieval mode found."""
+        queries = {query.query_id: query for query in dataset.queries}
+        self.degraded[mode] = sum(ranking.degraded for ranking in rankings.values())
+        for record in self.questions:
+            if ranking := rankings.get(record.id):
+                record.rankings[mode] = ranking.documents[: max(DEPTHS)]
+                record.figures[mode] = ranking_measures(
+                    queries[record.id], ranking.documents, dataset.contents
+                )
+
+    def add_outcomes(self, outcomes: Mapping[str, Outcome], dataset: EvaluationSet) -> None:
+        """Enter the answers."""
+        queries = {query.query_id: query for query in dataset.queries}
+        self.degraded[ANSWERS] = sum(outcome.degraded for outcome in outcomes.values())
+        self.failed = sum(bool(outcome.error) for outcome in outcomes.values())
+        for record in self.questions:
+            if outcome := outcomes.get(record.id):
+                record.outcome = outcome
+                record.figures[ANSWERS] = answer_figures(queries[record.id], outcome)
+
+    def groups(self) -> list[str]:
+        """Return the groups of figures, in the order they were measured."""
+        return list(dict.fromkeys(group for record in self.questions for group in record.figures))
+
+    def figures(self, group: str) -> list[dict[str, float]]:
+        """Return the figures of each question of a group."""
+        return [record.figures[group] for record in self.questions if group in record.figures]
+
+    def estimates(self) -> dict[str, dict[str, Estimate]]:
+        """Return each measure that some question has figures for, by group and name."""
+        found: dict[str, dict[str, Estimate]] = {}
+        for group in self.groups():
+            figures = self.figures(group)
+            for measure in measures_of(group):
+                if items := measure.items(figures):
+                    low, high = bootstrap_interval(items, measure.statistic)
+                    estimate = Estimate(measure.statistic(items), low, high, len(items))
+                    found.setdefault(group, {})[measure.name] = estimate
+        return found
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures of the whole set for programs."""
+        return {
+            "set": self.name,
+            "documents": self.documents,
+            "questions": len(self.questions),
+            "skipped": dict(self.skipped),
+            "degraded": self.degraded,
+            "failed": self.failed,
+            "measures": {
+                group: {name: asdict(estimate) for name, estimate in measures.items()}
+                for group, measures in self.estimates().items()
+            },
+        }
+
+    def records_as_json(self) -> list[dict[str, Any]]:
+        """Return what was measured of each question for programs."""
+        return [asdict(record) for record in self.questions]
