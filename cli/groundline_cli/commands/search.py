@@ -80,6 +80,7 @@ _RERANK: Final = {
     "deduplication_threshold": "deduplicationThreshold",
     "mmr_lambda": "mmrLambda",
     "min_score": "minScore",
+    "max_per_document": "maxPerDocument",
     "explain": "includeCut",
 }
 _ENUMS: Final = {
@@ -142,6 +143,7 @@ _ENUMS: Final = {
 @click.option("--deduplication-threshold", type=_SHARE, help="Similarity of near-duplicates; 0: keep them.")
 @click.option("--mmr-lambda", type=_SHARE, help="Diversify: 1 is relevance only, 0 diversity only.")
 @click.option("--min-score", type=float, help="Drop passages that score less.")
+@click.option("--max-per-document", type=click.IntRange(1, 100), help="Maximum passages of one document.")
 @click.option("--explain", is_flag=True, default=None, help="Print why each passage stands where it does.")
 @json_option
 @with_gateway

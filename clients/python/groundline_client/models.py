@@ -670,6 +670,8 @@ class CutRule(OpenEnum):
     """Its final score was below min_score."""
     DIVERSITY = "CUT_RULE_DIVERSITY"
     """Maximal marginal relevance preferred others."""
+    DOCUMENT = "CUT_RULE_DOCUMENT"
+    """Better passages of its document were as many as max_per_document."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -768,6 +770,10 @@ class RerankOptions:
     """Whether the response also lists what was cut, and by which rule."""
     min_score: float | None = None
     """Passages whose score, before diversity, is below this are dropped. Not set: none is dropped."""
+    max_per_document: int | None = None
+    """Maximum number of passages of one document, the best of it, before diversity and top_k. Candidates of
+    few documents may leave fewer than top_k passages; keyword_limit and semantic_limit then bring more. Not
+    set: any number."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -519,6 +519,12 @@ export interface RerankOptions {
   includeCut?: boolean;
   /** Passages whose score, before diversity, is below this are dropped. Not set: none is dropped. */
   minScore?: number;
+  /**
+   * Maximum number of passages of one document, the best of it, before diversity and top_k. Candidates of few
+   * documents may leave fewer than top_k passages; keyword_limit and semantic_limit then bring more. Not set: any
+   * number.
+   */
+  maxPerDocument?: number;
 }
 
 /**
@@ -2590,7 +2596,9 @@ export type CutRule =
   /** Its final score was below min_score. */
   | "CUT_RULE_MIN_SCORE"
   /** Maximal marginal relevance preferred others. */
-  | "CUT_RULE_DIVERSITY";
+  | "CUT_RULE_DIVERSITY"
+  /** Better passages of its document were as many as max_per_document. */
+  | "CUT_RULE_DOCUMENT";
 
 /** A candidate that was not returned. */
 export interface CutPassage {

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from groundline_ranking.candidates import Candidates
 
-__all__ = ["Choice", "diversified", "near_duplicates"]
+__all__ = ["DIVERSITY_WINDOW", "Choice", "diversified", "near_duplicates"]
 
 _THRESHOLD: Final[float] = default_of(options_pb2.RerankOptions, "deduplication_threshold")
 

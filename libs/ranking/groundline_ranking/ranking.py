@@ -8,7 +8,8 @@ model.
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,7 +17,7 @@ from groundline.v1 import options_pb2, passage_pb2
 from groundline_contracts import default_of
 
 from groundline_ranking.candidates import Candidates
-from groundline_ranking.duplicates import diversified, near_duplicates
+from groundline_ranking.duplicates import DIVERSITY_WINDOW, diversified, near_duplicates
 from groundline_ranking.fusion import ArmPlaces, Fused, fuse
 from groundline_ranking.weighted import reads_words, weighted_components
 
@@ -41,6 +42,9 @@ thread."""
 READ_CANDIDATES: Final = 50
 """Number of the best fused candidates that a strategy reads, or top_k if that is more."""
 
+DOCUMENTS_AT_ONCE: Final = 100
+"""Number of candidates, in their order, whose documents are asked for at once."""
+
 MODELS: Final[Mapping[options_pb2.RerankStrategy.ValueType, str]] = {
     options_pb2.RERANK_STRATEGY_CROSS_ENCODER: "cross_encoder",
     options_pb2.RERANK_STRATEGY_API: "api",
@@ -51,6 +55,8 @@ MODELS: Final[Mapping[options_pb2.RerankStrategy.ValueType, str]] = {
 type Read = Callable[[Mapping[str, Sequence[int]]], Awaitable[Mapping[int, passage_pb2.Chunk]]]
 """Reads chunks, given by collection: by id those that exist, that the caller may read, and that have a
 text."""
+type Documents = Callable[[Mapping[str, Sequence[int]]], Awaitable[Mapping[int, str]]]
+"""Tells the documents of chunks, given by collection: by id those that exist and that the caller may read."""
 type Score = Callable[[Sequence[passage_pb2.Chunk]], Awaitable[Sequence[float] | passage_pb2.Degradation]]
 """Asks the strategy's model how relevant chunks are: a score for each, higher is better, or why there are
 no scores."""
@@ -94,9 +100,12 @@ async def rank(
     *,
     read: Read,
     score: Score,
+    documents: Documents,
     window: int = READ_CANDIDATES,
 ) -> Ranking:
     """Put candidates in order by the strategy, drop what scores too low, and keep the first top_k.
+
+    The documents of candidates are asked for only if `max_per_document` is set.
 
     A strategy that reads texts gets those of the best `window` candidates, or of the best top_k where that
     is more. What it does not see is cut, and so is what `read` does not find. Where a model gives no
@@ -105,9 +114,9 @@ async def rank(
     size = len(candidates)
     shortlist = await _off_loop(size > INLINE_CANDIDATES, lambda: _shortlist_of(candidates, options))
     if not (options.strategy in MODELS or reads_words(options)):
-        return await _off_loop(
-            size > INLINE_CANDIDATES, lambda: _finish(shortlist, _without_texts(shortlist, options), options)
-        )
+        order = await _off_loop(size > INLINE_CANDIDATES, lambda: _without_texts(shortlist, options))
+        crowded = await _crowded(candidates, order, options, documents)
+        return await _off_loop(size > INLINE_CANDIDATES, lambda: _finish(shortlist, order, options, crowded))
     count = max(_top_k_of(options), window)
     seen, unseen = shortlist.rows[:count], shortlist.rows[count:]
     chunks = await read(_by_collection(candidates, seen)) if seen else {}
@@ -124,13 +133,39 @@ async def rank(
     else:
         ordered = await asyncio.to_thread(_by_weights, shortlist, rows, texts, query, options)
         order = replace(ordered, unseen=unseen)
-    ranking = await _off_loop(size > INLINE_CANDIDATES, lambda: _finish(shortlist, order, options))
+    crowded = await _crowded(candidates, order, options, documents)
+    ranking = await _off_loop(size > INLINE_CANDIDATES, lambda: _finish(shortlist, order, options, crowded))
     return replace(ranking, degraded=degraded)
 
 
 async def _off_loop[Result](is_long: bool, work: Callable[[], Result]) -> Result:
     """Return the result of `work`; run it in a thread if it would hold the event loop up."""
     return await asyncio.to_thread(work) if is_long else work()
+
+
+async def _crowded(
+    candidates: Candidates, order: "_Order", options: options_pb2.RerankOptions, documents: Documents
+) -> Set[int]:
+    """Return the indexes of those whose document has `max_per_document` better ones, as far down the order as
+    cutting and diversity look."""
+    if not options.max_per_document:
+        return frozenset()
+    wanted = _top_k_of(options) * (DIVERSITY_WINDOW if options.HasField("mmr_lambda") else 1)
+    counts: Counter[str] = Counter()
+    crowded: set[int] = set()
+    for begin in range(0, len(order.rows), DOCUMENTS_AT_ONCE):
+        rows = order.rows[begin : begin + DOCUMENTS_AT_ONCE]
+        known = await documents(_by_collection(candidates, rows))
+        for index, row in enumerate(rows, begin):
+            document_id = known.get(candidates.hits[row].chunk_id)
+            if document_id is None:  # it is gone, and will not be a passage
+                continue
+            counts[document_id] += 1
+            if counts[document_id] > options.max_per_document:
+                crowded.add(index)
+        if counts.total() - len(crowded) >= wanted:
+            break
+    return crowded
 
 
 def _top_k_of(options: options_pb2.RerankOptions) -> int:
@@ -227,11 +262,14 @@ def _by_weights(
     return _Order(rows, scores, components).at(by_id).sorted()
 
 
-def _finish(shortlist: _Shortlist, order: _Order, options: options_pb2.RerankOptions) -> Ranking:
-    """Diversify, cut, and explain."""
+def _finish(
+    shortlist: _Shortlist, order: _Order, options: options_pb2.RerankOptions, crowded: Set[int]
+) -> Ranking:
+    """Diversify, cut, and explain. `crowded`: indexes that the better ones of their documents leave no
+    place."""
     top_k = _top_k_of(options)
     minimum = options.min_score if options.HasField("min_score") else -math.inf
-    enough = [index for index, score in enumerate(order.scores) if score >= minimum]
+    enough = [index for index, score in enumerate(order.scores) if score >= minimum and index not in crowded]
     if options.HasField("mmr_lambda"):
         kept = order.at(enough)
         choices = diversified(shortlist.candidates, kept.rows, kept.scores, top_k, options.mmr_lambda)
@@ -252,7 +290,7 @@ def _finish(shortlist: _Shortlist, order: _Order, options: options_pb2.RerankOpt
         ranked = [_ranked(shortlist, order, index) for index in indexes]
     if not options.include_cut:
         return Ranking(ranked)
-    return Ranking(ranked, _cut(shortlist, order, set(indexes), enough, top_k))
+    return Ranking(ranked, _cut(shortlist, order, set(indexes), enough, crowded, top_k))
 
 
 def _ranked(shortlist: _Shortlist, order: _Order, index: int) -> Ranked:
@@ -295,7 +333,12 @@ def _arm_score(places: ArmPlaces, row: int) -> passage_pb2.ArmScore | None:
 
 
 def _cut(
-    shortlist: _Shortlist, order: _Order, returned: set[int], enough: Sequence[int], top_k: int
+    shortlist: _Shortlist,
+    order: _Order,
+    returned: set[int],
+    enough: Sequence[int],
+    crowded: Set[int],
+    top_k: int,
 ) -> list[passage_pb2.CutPassage]:
     """Return the passages that are cut, in the fused order."""
     rules: dict[int, tuple[passage_pb2.CutRule.ValueType, int | None]] = {}
@@ -303,7 +346,9 @@ def _cut(
         rules[row] = passage_pb2.CUT_RULE_DUPLICATE, None
     is_enough = set(enough)
     for index, row in enumerate(order.rows):
-        if index not in is_enough:
+        if index in crowded:
+            rules[row] = passage_pb2.CUT_RULE_DOCUMENT, index
+        elif index not in is_enough:
             rules[row] = passage_pb2.CUT_RULE_MIN_SCORE, index
     for position, index in enumerate(enough):
         if index not in returned:

@@ -52,6 +52,10 @@ class RankingService:
             rows = (row for rows in wanted.values() for row in rows)
             return {row: chunks[row] for row in rows if chunks[row].text}
 
+        async def documents(wanted: Mapping[str, Sequence[int]]) -> Mapping[int, str]:
+            rows = (row for rows in wanted.values() for row in rows)
+            return {row: chunks[row].document_id for row in rows if chunks[row].document_id}
+
         async def score(seen: Sequence[passage_pb2.Chunk]) -> Sequence[float] | passage_pb2.Degradation:
             try:
                 return await self._scores(request, seen)
@@ -61,7 +65,13 @@ class RankingService:
         candidates = await asyncio.to_thread(lambda: Candidates.of([list(_found(request))]))
         query = request.query.strip()
         ranking = await rank(
-            candidates, query, request.options, read=read, score=score, window=len(candidates)
+            candidates,
+            query,
+            request.options,
+            read=read,
+            score=score,
+            documents=documents,
+            window=len(candidates),
         )
         return _response(ranking, chunks)
 

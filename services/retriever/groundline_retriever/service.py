@@ -217,13 +217,22 @@ class SearchService:
             chunks = await fetched([Wanted(name, chunk_ids) for name, chunk_ids in wanted.items()])
             return {each.chunk_id: each.chunk for each in chunks}
 
+        async def documents(wanted: Mapping[str, Sequence[int]]) -> Mapping[int, str]:
+            return {chunk_id: chunk.document_id for chunk_id, chunk in (await read(wanted)).items()}
+
         async def score(chunks: Sequence[passage_pb2.Chunk]) -> Sequence[float] | passage_pb2.Degradation:
             return await self._scores.of(query, chunks, options)
 
         query, candidates = request.query.strip(), Candidates.of(sets)
         with watch.part(passage_pb2.STAGE_RERANKING):
             ranking = await rank(
-                candidates, query, options, read=read, score=score, window=self._scored_candidates
+                candidates,
+                query,
+                options,
+                read=read,
+                score=score,
+                documents=documents,
+                window=self._scored_candidates,
             )
         found.response.degraded.extend(ranking.degraded)
         found.response.cut.extend(ranking.cut)

@@ -180,7 +180,7 @@ def test_every_option_of_a_search_reaches_the_gateway(groundline: Run, gateway: 
         "--keyword-weight", "0",
         "--semantic-weight", "2", "--strategy", "weighted", "--weight", "recency=0.5", "--weight", "vector=1",
         "--type-priority", "web=0.2", "--model", "m", "--deduplication-threshold", "0", "--mmr-lambda", "0.7",
-        "--min-score", "-1", "--explain",
+        "--min-score", "-1", "--max-per-document", "3", "--explain",
     )  # fmt: skip
     assert groundline("search", "x", *options).exit_code == 0
     ((_, _, body),) = gateway.requests
@@ -194,7 +194,7 @@ def test_every_option_of_a_search_reaches_the_gateway(groundline: Run, gateway: 
             "fusion": "FUSION_METHOD_RRF", "rrfK": 10, "keywordWeight": 0, "semanticWeight": 2,
             "strategy": "RERANK_STRATEGY_WEIGHTED", "weights": {"recency": 0.5, "vector": 1},
             "typePriorities": {"web": 0.2}, "model": "m", "deduplicationThreshold": 0, "mmrLambda": 0.7,
-            "minScore": -1, "includeCut": True,
+            "minScore": -1, "maxPerDocument": 3, "includeCut": True,
         },
     }  # fmt: skip
 

@@ -262,6 +262,18 @@ async def test_vectors_come_where_they_are_asked_for_and_with_the_passages_alone
         assert list(passage.vector) == pytest.approx(list(map(float, vector)), abs=2e-3)
 
 
+async def test_a_document_gives_no_more_passages_than_it_may(corpus: Any, retrieve: Client) -> None:
+    await corpus.collection("long")
+    text = "A lease of one. A lease of two. A lease of three."
+    await corpus.document("long", [(text[:15], 0), (text[16:31], 16), (text[32:], 32)])
+    await corpus.add("long", ["A lease of another."])
+    everything = await retrieve("lease", ["long"])
+    found = await retrieve("lease", ["long"], rerank=options_pb2.RerankOptions(max_per_document=1))
+    documents = [each.chunk.document_id for each in everything.passages]
+    assert len(documents) == 4
+    assert [each.chunk.document_id for each in found.passages] == list(dict.fromkeys(documents))
+
+
 async def test_words_of_the_queries_are_shown_where_they_are_asked_for(retrieve: Client) -> None:
     plain = await retrieve("leases", ["guides"])
     assert not any(each.HasField("highlights") for each in plain.passages)

@@ -69,6 +69,7 @@ def candidate_sets(draw: st.DrawFn) -> list[list[Found]]:
                 draw(scores),
                 text=" ".join(prose(chunk_id // 3, 12)),
                 collection=f"collection{chunk_id % 2}",
+                document=f"document{chunk_id % 4}",
             )
             for chunk_id in chunk_ids
         ]
@@ -93,6 +94,8 @@ def options(draw: st.DrawFn) -> Options:
     if draw(st.booleans()):
         chosen.mmr_lambda = draw(st.sampled_from([0.0, 0.5, 1.0]))
     if draw(st.booleans()):
+        chosen.max_per_document = draw(st.integers(1, 5))
+    if draw(st.booleans()):
         chosen.min_score = draw(st.floats(0, 0.0625, width=32))
     return chosen
 
@@ -108,6 +111,34 @@ def test_nothing_in_gives_nothing_out() -> None:
 def test_ties_go_to_the_smaller_id() -> None:
     found = [at(12, keyword=1), at(9, semantic=1), at(100, keyword=1, collection="b")]
     assert list(fused([found], fusion=RRF)) == [9, 12, 100]
+
+
+# Documents
+
+
+def test_a_document_has_its_best_passages_and_leaves_the_rest_to_others() -> None:
+    long = [at(chunk_id, keyword=chunk_id, document="long") for chunk_id in range(1, 6)]
+    found = [[*long, at(9, keyword=9), at(10, keyword=10)]]
+    assert ids(rank(found, Options(top_k=3))) == [1, 2, 3]
+    response = rank(found, Options(top_k=3, max_per_document=2, include_cut=True))
+    assert ids(response) == [1, 2, 9]
+    document = passage_pb2.CUT_RULE_DOCUMENT
+    assert cuts(response) == [(3, document), (4, document), (5, document), (10, TOP_K)]
+
+
+def test_as_many_candidates_are_looked_at_as_it_takes() -> None:
+    long = [at(chunk_id, keyword=chunk_id, document="long") for chunk_id in range(1, 301)]
+    found = [[*long, at(301, keyword=301)]]
+    options = Options(top_k=2, max_per_document=1, deduplication_threshold=0)
+    assert ids(rank(found, options)) == [1, 301]
+
+
+def test_diversity_chooses_among_what_documents_are_left() -> None:
+    long = [at(chunk_id, keyword=chunk_id, document="long") for chunk_id in range(1, 51)]
+    found = [[*long, *(at(chunk_id, keyword=chunk_id) for chunk_id in range(51, 54))]]
+    response = rank(found, Options(top_k=3, max_per_document=1, mmr_lambda=0.9))
+    assert ids(response)[0] == 1
+    assert set(ids(response)[1:]) <= {51, 52, 53}
 
 
 # Properties
@@ -284,7 +315,9 @@ def test_chunks_without_a_signature_are_nobodys_duplicates() -> None:
         raise AssertionError("no text is read")
 
     candidates = Candidates.of([[unsigned]])
-    ranking = asyncio.run(rank_candidates(candidates, "lease", Options(), read=nothing, score=nothing))
+    ranking = asyncio.run(
+        rank_candidates(candidates, "lease", Options(), read=nothing, score=nothing, documents=nothing)
+    )
     assert len(ranking.ranked) == 2
 
 

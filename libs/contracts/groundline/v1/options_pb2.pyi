@@ -366,6 +366,7 @@ class RerankOptions(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     INCLUDE_CUT_FIELD_NUMBER: _builtins.int
     MIN_SCORE_FIELD_NUMBER: _builtins.int
+    MAX_PER_DOCUMENT_FIELD_NUMBER: _builtins.int
     top_k: _builtins.int
     """Maximum number of passages returned."""
     fusion: Global___FusionMethod.ValueType
@@ -397,6 +398,10 @@ class RerankOptions(_message.Message):
     """Whether the response also lists what was cut, and by which rule."""
     min_score: _builtins.float
     """Passages whose score, before diversity, is below this are dropped. Not set: none is dropped."""
+    max_per_document: _builtins.int
+    """Maximum number of passages of one document, the best of it, before diversity and top_k. Candidates of few documents
+    may leave fewer than top_k passages; keyword_limit and semantic_limit then bring more. Not set: any number.
+    """
     @_builtins.property
     def weights(self) -> Global___RerankWeights:
         """Components of the weighted strategy."""
@@ -421,10 +426,11 @@ class RerankOptions(_message.Message):
         model: _builtins.str | None = ...,
         include_cut: _builtins.bool | None = ...,
         min_score: _builtins.float | None = ...,
+        max_per_document: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_deduplication_threshold", b"_deduplication_threshold", "_include_cut", b"_include_cut", "_keyword_weight", b"_keyword_weight", "_min_score", b"_min_score", "_mmr_lambda", b"_mmr_lambda", "_model", b"_model", "_rrf_k", b"_rrf_k", "_semantic_weight", b"_semantic_weight", "_top_k", b"_top_k", "deduplication_threshold", b"deduplication_threshold", "include_cut", b"include_cut", "keyword_weight", b"keyword_weight", "min_score", b"min_score", "mmr_lambda", b"mmr_lambda", "model", b"model", "rrf_k", b"rrf_k", "semantic_weight", b"semantic_weight", "top_k", b"top_k", "weights", b"weights"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_deduplication_threshold", b"_deduplication_threshold", "_include_cut", b"_include_cut", "_keyword_weight", b"_keyword_weight", "_max_per_document", b"_max_per_document", "_min_score", b"_min_score", "_mmr_lambda", b"_mmr_lambda", "_model", b"_model", "_rrf_k", b"_rrf_k", "_semantic_weight", b"_semantic_weight", "_top_k", b"_top_k", "deduplication_threshold", b"deduplication_threshold", "include_cut", b"include_cut", "keyword_weight", b"keyword_weight", "max_per_document", b"max_per_document", "min_score", b"min_score", "mmr_lambda", b"mmr_lambda", "model", b"model", "rrf_k", b"rrf_k", "semantic_weight", b"semantic_weight", "top_k", b"top_k", "weights", b"weights"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deduplication_threshold", b"_deduplication_threshold", "_include_cut", b"_include_cut", "_keyword_weight", b"_keyword_weight", "_min_score", b"_min_score", "_mmr_lambda", b"_mmr_lambda", "_model", b"_model", "_rrf_k", b"_rrf_k", "_semantic_weight", b"_semantic_weight", "_top_k", b"_top_k", "deduplication_threshold", b"deduplication_threshold", "fusion", b"fusion", "include_cut", b"include_cut", "keyword_weight", b"keyword_weight", "min_score", b"min_score", "mmr_lambda", b"mmr_lambda", "model", b"model", "rrf_k", b"rrf_k", "semantic_weight", b"semantic_weight", "strategy", b"strategy", "top_k", b"top_k", "type_priorities", b"type_priorities", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deduplication_threshold", b"_deduplication_threshold", "_include_cut", b"_include_cut", "_keyword_weight", b"_keyword_weight", "_max_per_document", b"_max_per_document", "_min_score", b"_min_score", "_mmr_lambda", b"_mmr_lambda", "_model", b"_model", "_rrf_k", b"_rrf_k", "_semantic_weight", b"_semantic_weight", "_top_k", b"_top_k", "deduplication_threshold", b"deduplication_threshold", "fusion", b"fusion", "include_cut", b"include_cut", "keyword_weight", b"keyword_weight", "max_per_document", b"max_per_document", "min_score", b"min_score", "mmr_lambda", b"mmr_lambda", "model", b"model", "rrf_k", b"rrf_k", "semantic_weight", b"semantic_weight", "strategy", b"strategy", "top_k", b"top_k", "type_priorities", b"type_priorities", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__deduplication_threshold: _TypeAlias = _typing.Literal["deduplication_threshold"]  # noqa: Y015
     _WhichOneofArgType__deduplication_threshold: _TypeAlias = _typing.Literal["_deduplication_threshold", b"_deduplication_threshold"]  # noqa: Y015
@@ -432,6 +438,8 @@ class RerankOptions(_message.Message):
     _WhichOneofArgType__include_cut: _TypeAlias = _typing.Literal["_include_cut", b"_include_cut"]  # noqa: Y015
     _WhichOneofReturnType__keyword_weight: _TypeAlias = _typing.Literal["keyword_weight"]  # noqa: Y015
     _WhichOneofArgType__keyword_weight: _TypeAlias = _typing.Literal["_keyword_weight", b"_keyword_weight"]  # noqa: Y015
+    _WhichOneofReturnType__max_per_document: _TypeAlias = _typing.Literal["max_per_document"]  # noqa: Y015
+    _WhichOneofArgType__max_per_document: _TypeAlias = _typing.Literal["_max_per_document", b"_max_per_document"]  # noqa: Y015
     _WhichOneofReturnType__min_score: _TypeAlias = _typing.Literal["min_score"]  # noqa: Y015
     _WhichOneofArgType__min_score: _TypeAlias = _typing.Literal["_min_score", b"_min_score"]  # noqa: Y015
     _WhichOneofReturnType__mmr_lambda: _TypeAlias = _typing.Literal["mmr_lambda"]  # noqa: Y015
@@ -450,6 +458,8 @@ class RerankOptions(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__include_cut) -> _WhichOneofReturnType__include_cut | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__keyword_weight) -> _WhichOneofReturnType__keyword_weight | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_per_document) -> _WhichOneofReturnType__max_per_document | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__min_score) -> _WhichOneofReturnType__min_score | None: ...
     @_typing.overload

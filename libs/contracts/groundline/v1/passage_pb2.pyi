@@ -66,6 +66,8 @@ class _CutRuleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CutRule.Value
     """Its final score was below min_score."""
     CUT_RULE_DIVERSITY: _CutRule.ValueType  # 4
     """Maximal marginal relevance preferred others."""
+    CUT_RULE_DOCUMENT: _CutRule.ValueType  # 5
+    """Better passages of its document were as many as max_per_document."""
 
 class CutRule(_CutRule, metaclass=_CutRuleEnumTypeWrapper):
     """Which rule removed a candidate."""
@@ -80,6 +82,8 @@ CUT_RULE_MIN_SCORE: CutRule.ValueType  # 3
 """Its final score was below min_score."""
 CUT_RULE_DIVERSITY: CutRule.ValueType  # 4
 """Maximal marginal relevance preferred others."""
+CUT_RULE_DOCUMENT: CutRule.ValueType  # 5
+"""Better passages of its document were as many as max_per_document."""
 Global___CutRule: _TypeAlias = CutRule  # noqa: Y015
 
 class _Component:

@@ -60,8 +60,8 @@ class RerankRequest(_message.Message):
     @_builtins.property
     def candidates(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Chunk]:
         """Candidates to put in order, each once. A chunk needs a chunk_id, any text that names it; models and words
-        are compared with text, title and context, and the weighted strategy reads chunk_index, update_time and
-        source_type.
+        are compared with text, title and context, the weighted strategy reads chunk_index, update_time and
+        source_type, and max_per_document counts those with a document_id.
         """
 
     @_builtins.property

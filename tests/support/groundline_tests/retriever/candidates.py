@@ -25,6 +25,8 @@ class Found:
     chunk_index: int = 0
     source_type: passage_pb2.SourceType.ValueType = passage_pb2.SOURCE_TYPE_UNSPECIFIED
     update_seconds: int = 0
+    document: str = ""
+    """Its document; without one, a document of its own."""
 
     @property
     def own_text(self) -> str:
@@ -36,6 +38,7 @@ def chunk_of(found: Found) -> passage_pb2.Chunk:
     return passage_pb2.Chunk(
         chunk_id=str(found.chunk_id),
         collection_id=found.collection,
+        document_id=found.document or f"of {found.chunk_id}",
         text=found.own_text,
         chunk_index=found.chunk_index,
         source_type=found.source_type,
@@ -98,8 +101,12 @@ async def ranked(
     async def read(wanted: Mapping[str, Sequence[int]]) -> Mapping[int, passage_pb2.Chunk]:
         return {chunk_id: chunks[chunk_id] for chunk_ids in wanted.values() for chunk_id in chunk_ids}
 
+    async def documents(wanted: Mapping[str, Sequence[int]]) -> Mapping[int, str]:
+        assert options.max_per_document, "documents are looked up for this option alone"
+        return {chunk_id: chunk.document_id for chunk_id, chunk in (await read(wanted)).items()}
+
     async def score(texts: Sequence[passage_pb2.Chunk]) -> Sequence[float]:
         raise AssertionError("no model is asked")
 
     candidates = Candidates.of([hits_of(found) for found in sets])
-    return await rank(candidates, query, options, read=read, score=score)
+    return await rank(candidates, query, options, read=read, score=score, documents=documents)
