@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,11 @@ from groundline_client import AsyncClient, JsonObject
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from groundline_cli.commands.evaluation_tables import (
+    print_comparison,
+    print_evaluation,
+    print_losses,
+)
 from groundline_cli.commands.gateway import (
     CommandFailedError,
     all_of,
@@ -24,16 +29,16 @@ from groundline_cli.commands.gateway import (
 from groundline_cli.commands.ingest import progress_bar
 from groundline_cli.connection import Connection
 from groundline_cli.evaluation.asking import Journal, ask_all, search_all
-from groundline_cli.evaluation.figures import ANSWERS, measures_of
+from groundline_cli.evaluation.comparing import Baseline, BaselineComparison
 from groundline_cli.evaluation.loading import (
     collection_name,
     load_documents,
     own_collection,
     set_settings,
 )
-from groundline_cli.evaluation.results import Estimate, Evaluation
+from groundline_cli.evaluation.results import Evaluation
 from groundline_cli.evaluation.sets import DatasetError, EvaluationSet
-from groundline_cli.terminal import print_columns, print_json
+from groundline_cli.terminal import print_json
 
 __all__ = ["evaluate"]
 
@@ -41,6 +46,7 @@ _MODES: Final = ("keyword", "semantic", "hybrid")
 _STRATEGIES: Final = ("none", "weighted", "cross_encoder", "api", "llm")
 _DEFAULT_MODES: Final = "keyword,semantic,hybrid,hybrid+weighted"
 _NO_MODES: Final = "none"
+_WORSE_EXIT_CODE: Final = 5
 _INTERRUPTED_EXIT_CODE: Final = 130
 
 
@@ -57,6 +63,8 @@ class _Wanted:
     limit: int | None
     concurrency: int
     output: Path | None
+    baseline: Path | None
+    max_drop: float | None
 
 
 @click.command("eval")
@@ -99,6 +107,19 @@ class _Wanted:
     help="Write all figures, those of each question too, as JSON. Beside it FILE.part keeps the answers "
     "until then: a run that was stopped goes on from it.",
 )
+@click.option(
+    "--baseline",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Compare with an earlier --output, question by question.",
+)
+@click.option(
+    "--max-drop",
+    type=click.FloatRange(min=0),
+    metavar="X",
+    help="Exit with 5 if a measure is worse than in the baseline by more than this and p is below .05, and "
+    "name the questions that became worse.",
+)
 @json_option
 @with_gateway
 def evaluate(
@@ -118,11 +139,19 @@ def evaluate(
     With --answers each question is asked as well. A query may hold accepted `answers`, a list of texts, of
     which a right answer contains one. What has neither a relevant document nor accepted answers, or says
     `"answerable": false`, is to be refused.
+
+    Exit codes: 0 measured, 1 failed, 2 wrong usage, 5 significantly worse than the baseline, 130 stopped.
     """
     wanted = _Wanted(settings=set_settings(language, settings), **options)
+    if wanted.max_drop is not None and wanted.baseline is None:
+        raise click.UsageError("--max-drop needs a --baseline")
     measured = _Measurement(wanted)
+    comparison: BaselineComparison | None = None
     try:
+        baseline = Baseline.read(wanted.baseline) if wanted.baseline else None
         run(connection, measured.work)
+        if baseline is not None:
+            comparison = BaselineComparison.of(baseline, measured.result)
     except DatasetError as error:
         raise CommandFailedError(str(error)) from error
     except KeyboardInterrupt:
@@ -132,10 +161,11 @@ def evaluate(
     if wanted.output is not None:
         _write(wanted.output, {**result.as_json(), "records": result.records_as_json()})
         measured.journal.remove()
-    if as_json:
-        print_json(result.as_json())
-    else:
-        _print_run(result)
+    _print(result, comparison, as_json=as_json)
+    losses = comparison.losses(wanted.max_drop) if comparison and wanted.max_drop is not None else []
+    if losses:
+        print_losses(losses)
+        raise SystemExit(_WORSE_EXIT_CODE)
 
 
 class _Measurement:
@@ -239,46 +269,21 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
+def _print(result: Evaluation, comparison: BaselineComparison | None, *, as_json: bool) -> None:
+    if as_json:
+        print_json({**result.as_json(), **({"comparison": comparison.as_json()} if comparison else {})})
+        return
+    print_evaluation(result)
+    if comparison is not None:
+        print_comparison(comparison)
+
+
 def _print_interrupted(measured: _Measurement, wanted: _Wanted) -> None:
     if outcomes := measured.journal.outcomes:
-        _print_run(measured.result)
+        print_evaluation(measured.result)
         click.echo(f"stopped after {len(outcomes)} of {measured.asked} answers", err=True)
         if wanted.output is not None:
             click.echo("the same command goes on from there", err=True)
-
-
-def _print_run(result: Evaluation) -> None:
-    click.echo(f"{result.name}: {result.documents} documents, {len(result.questions)} questions")
-    for what, number in result.skipped.items():
-        click.echo(f"passed over: {number} {what}", err=True)
-    if result.failed:
-        click.echo(f"without an answer: {result.failed} questions that the gateway refused", err=True)
-    estimates = result.estimates()
-    modes = [group for group in estimates if group != ANSWERS]
-    if modes:
-        _print_modes(modes, estimates)
-    if answers := estimates.get(ANSWERS):
-        titles = {measure.name: measure.title for measure in measures_of(ANSWERS)}
-        rows = [(titles[name], _shown(one), one.questions) for name, one in answers.items()]
-        click.echo()
-        print_columns(("ANSWERS", "VALUE", "QUESTIONS"), rows)
-    for group, number in result.degraded.items():
-        if number:
-            click.echo(f"degraded: {number} of {group}; their figures say little", err=True)
-
-
-def _print_modes(modes: Sequence[str], estimates: Mapping[str, Mapping[str, Estimate]]) -> None:
-    titles = {measure.name: measure.title for measure in measures_of(modes[0])}
-    rows = [
-        (title, *(_shown(estimates[mode][name]) for mode in modes))
-        for name, title in titles.items()
-        if all(name in estimates[mode] for mode in modes)
-    ]
-    print_columns(("", *(mode.upper() for mode in modes)), rows)
-
-
-def _shown(estimate: Estimate) -> str:
-    return f"{estimate.value:.3f} ({estimate.low:.3f}–{estimate.high:.3f})"
 
 
 def _modes(value: str) -> tuple[str, ...]:

@@ -1,5 +1,5 @@
-"""What an answer is worth: whether it holds what was asked for, cites what it should, and is refused when it
-should be."""
+"""Worth of an answer: whether it holds what was asked for, cites what it should, and is refused when it must
+be."""
 
 import re
 import unicodedata

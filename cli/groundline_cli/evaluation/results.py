@@ -26,7 +26,7 @@ class Estimate:
 
 @dataclass(slots=True)
 class QuestionRecord:
-    """What was measured of a question."""
+    """Figures of a question, and what they were taken of."""
 
     id: str
     text: str

@@ -286,3 +286,45 @@ def test_without_a_corpus_the_documents_of_a_collection_are_measured(
     assert measured["measures"]["keyword"]["recall@5"]["value"] == 1
     assert "content@5" not in measured["measures"]["keyword"]
     assert set(gateway.collections) == {"eval-small-set"}
+
+
+# Baselines
+
+
+def test_a_maximum_needs_a_baseline(groundline: Run, evaluation_set: Path) -> None:
+    result = groundline("eval", str(evaluation_set), "--max-drop", "0.1")
+    assert result.exit_code == 2
+    assert "--max-drop needs a --baseline" in result.stderr
+
+
+def test_a_significant_loss_has_an_exit_code_and_names_the_questions(
+    groundline: Run, gateway: FakeGateway, asked_set: Path, tmp_path: Path
+) -> None:
+    queries = [
+        {"id": f"q{number}", "text": f"what is {number}?", "answers": ["apples"]} for number in range(20)
+    ]
+    (asked_set / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in queries))
+    baseline = str(tmp_path / "baseline.json")
+    command = ("eval", str(asked_set), "--answers", "--modes", "none")
+    assert groundline(*command, "--output", baseline).exit_code == 0
+    compared = (*command, "--baseline", baseline, "--max-drop", "0.1")
+    same = groundline(*compared)
+    assert same.exit_code == 0, same.stderr
+    assert "answers: contains an accepted answer   1.000  1.000" in same.stdout
+
+    gateway.answers |= {f"what is {number}?": REFUSED for number in range(8)}
+    worse = groundline(*compared, "--json")
+    assert worse.exit_code == 5
+    assert "worse: answers: contains an accepted answer, 1.000 to 0.600 (p = 0.0" in worse.stderr
+    assert "  q7  what is 7?" in worse.stderr
+    assert "q8" not in worse.stderr
+    differences = json.loads(worse.stdout)["comparison"]["differences"]
+    assert next(one for one in differences if one["name"] == "answered")["drop"] == pytest.approx(0.4)
+    assert groundline(*compared, "--max-drop", "0.5").exit_code == 0
+
+
+def test_a_baseline_of_another_kind_is_named(groundline: Run, evaluation_set: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes.json").write_text("[]")
+    result = groundline("eval", str(evaluation_set), "--baseline", str(tmp_path / "notes.json"))
+    assert result.exit_code == 1
+    assert "notes.json: not what --output writes" in result.stderr
