@@ -36,6 +36,7 @@ from groundline_cli.evaluation.loading import (
     own_collection,
     set_settings,
 )
+from groundline_cli.evaluation.report import report
 from groundline_cli.evaluation.results import Evaluation
 from groundline_cli.evaluation.sets import DatasetError, EvaluationSet
 from groundline_cli.terminal import print_json
@@ -65,6 +66,7 @@ class _Wanted:
     output: Path | None
     baseline: Path | None
     max_drop: float | None
+    html: Path | None
 
 
 @click.command("eval")
@@ -120,6 +122,12 @@ class _Wanted:
     help="Exit with 5 if a measure is worse than in the baseline by more than this and p is below .05, and "
     "name the questions that became worse.",
 )
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a page with plots, and the questions that went wrong.",
+)
 @json_option
 @with_gateway
 def evaluate(
@@ -161,6 +169,8 @@ def evaluate(
     if wanted.output is not None:
         _write(wanted.output, {**result.as_json(), "records": result.records_as_json()})
         measured.journal.remove()
+    if wanted.html is not None:
+        wanted.html.write_text(report(result, comparison), encoding="utf-8")
     _print(result, comparison, as_json=as_json)
     losses = comparison.losses(wanted.max_drop) if comparison and wanted.max_drop is not None else []
     if losses:

@@ -328,3 +328,13 @@ def test_a_baseline_of_another_kind_is_named(groundline: Run, evaluation_set: Pa
     result = groundline("eval", str(evaluation_set), "--baseline", str(tmp_path / "notes.json"))
     assert result.exit_code == 1
     assert "notes.json: not what --output writes" in result.stderr
+
+
+def test_a_page_is_written_beside_the_figures(groundline: Run, asked_set: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    result = groundline("eval", str(asked_set), "--answers", "--modes", "keyword", "--html", str(page))
+    assert result.exit_code == 0, result.stderr
+    text = page.read_text()
+    assert "<h1>Evaluation of Small Set</h1>" in text
+    assert '<td dir="auto">which are soft?</td>' in text
+    assert "what is green?" not in text

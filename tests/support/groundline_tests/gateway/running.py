@@ -6,7 +6,7 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
@@ -305,7 +305,9 @@ def fake_gateway(api_key: str = "a-key-for-tests-only") -> Iterator[FakeGateway]
             self.send_header("content-type", content_type)
             self.send_header("content-length", str(len(content)))
             self.end_headers()
-            self.wfile.write(content)
+            # Whoever asked may be gone.
+            with suppress(BrokenPipeError, ConnectionResetError):
+                self.wfile.write(content)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is http.server's
             """Log nothing: the gateway keeps its requests."""
