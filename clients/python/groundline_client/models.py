@@ -237,6 +237,9 @@ class ErrorReason(OpenEnum):
     not name."""
     CONTRADICTED_SENTENCE = "CONTRADICTED_SENTENCE"
     """A sentence denies what the passages that it cites say, or says what they deny."""
+    SOURCES_DISAGREE = "SOURCES_DISAGREE"
+    """Two documents answer the question differently: with another number, or with a negation. The message
+    names both."""
     UNKNOWN_CITATION = "UNKNOWN_CITATION"
     """The answer cites a number that no passage has."""
     PASSAGES_OMITTED = "PASSAGES_OMITTED"

@@ -230,6 +230,11 @@ export type ErrorReason =
   | "NAME_NOT_SUPPORTED"
   /** A sentence denies what the passages that it cites say, or says what they deny. */
   | "CONTRADICTED_SENTENCE"
+  /**
+   * Two documents answer the question differently: with another number, or with a negation. The message names
+   * both.
+   */
+  | "SOURCES_DISAGREE"
   /** The answer cites a number that no passage has. */
   | "UNKNOWN_CITATION"
   /** Some passages did not fit into the prompt. */

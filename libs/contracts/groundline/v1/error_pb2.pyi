@@ -240,6 +240,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """A sentence names something, such as a person, a place or a model, that the passages that it cites do not name."""
     CONTRADICTED_SENTENCE: _ErrorReason.ValueType  # 163
     """A sentence denies what the passages that it cites say, or says what they deny."""
+    SOURCES_DISAGREE: _ErrorReason.ValueType  # 170
+    """Two documents answer the question differently: with another number, or with a negation. The message names both."""
     UNKNOWN_CITATION: _ErrorReason.ValueType  # 107
     """The answer cites a number that no passage has."""
     PASSAGES_OMITTED: _ErrorReason.ValueType  # 108
@@ -581,6 +583,8 @@ NAME_NOT_SUPPORTED: ErrorReason.ValueType  # 162
 """A sentence names something, such as a person, a place or a model, that the passages that it cites do not name."""
 CONTRADICTED_SENTENCE: ErrorReason.ValueType  # 163
 """A sentence denies what the passages that it cites say, or says what they deny."""
+SOURCES_DISAGREE: ErrorReason.ValueType  # 170
+"""Two documents answer the question differently: with another number, or with a negation. The message names both."""
 UNKNOWN_CITATION: ErrorReason.ValueType  # 107
 """The answer cites a number that no passage has."""
 PASSAGES_OMITTED: ErrorReason.ValueType  # 108

@@ -4,18 +4,20 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from itertools import product
+from typing import Final, NamedTuple
 
 from groundline.v1 import chat_pb2
 from groundline.v1 import generator_service_pb2 as pb
 
 from groundline_generator.domain.checking.contradictions import Contradiction, Said, Statement, contradiction
+from groundline_generator.domain.checking.disagreement import Asked, disagreement, document_of
 from groundline_generator.domain.language import content_terms, guess_language
 from groundline_generator.domain.markers import masked
 from groundline_generator.domain.reading import Reading, read
 from groundline_generator.domain.segments import Kind, Segment, segments
 
-__all__ = ["CitedAnswer", "Claim"]
+__all__ = ["CitedAnswer", "Claim", "Disagreement"]
 
 _MARKER: Final = re.compile(r"\[(\d{1,4})\]")
 _SPACE: Final = re.compile(r"[ \t]{2,}")
@@ -47,6 +49,15 @@ class Claim:
     @property
     def numbers(self) -> tuple[int, ...]:
         return tuple(dict.fromkeys(number for each in self.references for number in each.numbers))
+
+
+class Disagreement(NamedTuple):
+    """Two passages that answer the question differently, and what each says."""
+
+    number: int
+    words: str
+    other_number: int
+    other_words: str
 
 
 class CitedAnswer:
@@ -100,6 +111,34 @@ class CitedAnswer:
             found = (self._evidence[number].statements(language) for number in cited)
             self._said[cited, language] = Said([statement for each in found for statement in each])
         return contradiction(claim.text, self._said[cited, language], language)
+
+    def disagreements(self, query: str, claims: Sequence[Claim]) -> list[Disagreement]:
+        """Return what passages of other documents say otherwise than those that some of the claims cite, once
+        for each two documents."""
+        found: dict[frozenset[str], Disagreement] = {}
+        for claim in claims:
+            cited = [number for number in claim.numbers if number in self._evidence]
+            for number, other in product(cited, self._evidence):
+                documents = frozenset(document_of(self.passages[each]) for each in (number, other))
+                if len(documents) == 2 and documents not in found:
+                    said = self._otherwise(query, claim, number, other)
+                    if said is not None:
+                        found[documents] = Disagreement(number, said[0], other, said[1])
+        return list(found.values())
+
+    def _otherwise(self, query: str, claim: Claim, number: int, other: int) -> tuple[str, str] | None:
+        """Return what a claim of one passage says, and another passage otherwise; None if it does not."""
+        language = guess_language(claim.text) or self._evidence[number].language
+        asked = Asked.of(query, language)
+        terms = content_terms(claim.text, language)
+        if asked.terms.isdisjoint(terms):
+            return None
+        about = self._evidence[number].about(claim.text, language)
+        ours = Statement(claim.text, terms, about)
+        differing = (
+            disagreement(asked, ours, theirs) for theirs in self._evidence[other].statements(language)
+        )
+        return next((each for each in differing if each is not None), None)
 
     def _cited(self, claim: Claim) -> tuple[int, ...]:
         return tuple(number for number in claim.numbers if number in self._evidence) or tuple(self._evidence)
@@ -182,6 +221,13 @@ class _Evidence:
         for sentence in self._reading.sentences(language):
             yield Statement(sentence.text, sentence.terms, f"{above} {sentence.segment.heading} {before}")
             before = sentence.text
+
+    def about(self, claim: str, language: str | None) -> str:
+        """Return what says of which thing the sentence speaks that shares the most terms with a claim."""
+        wanted = frozenset(content_terms(claim, language))
+        statements = self.statements(language)
+        best = max(statements, key=lambda each: len(wanted.intersection(each.terms)), default=None)
+        return best.about if best else ""
 
     def terms(self, language: str | None) -> frozenset[str]:
         """Return the terms of title, context and text, read as one language."""

@@ -23,7 +23,7 @@ from groundline_generator.domain.signs import (
     words,
 )
 
-__all__ = ["Contradiction", "Said", "Statement", "contradiction"]
+__all__ = ["Contradiction", "Said", "Statement", "contradiction", "denied"]
 
 
 class Statement(NamedTuple):
@@ -193,13 +193,13 @@ def _negated(claim: str, nearest: Sequence[Statement], language: str | None) -> 
     """Find a claim that denies what each of the nearest sentences says, or says what each of them denies."""
     found = ""
     for statement in nearest:
-        found = _denied(claim, statement.text, language) or _denied(statement.text, claim, language)
+        found = denied(claim, statement.text, language) or denied(statement.text, claim, language)
         if not found:
             return None
     return Contradiction(error_pb2.CONTRADICTED_SENTENCE, found)
 
 
-def _denied(denying: str, saying: str, language: str | None) -> str:
+def denied(denying: str, saying: str, language: str | None) -> str:
     """Return the word by which a sentence denies what the other says, in which nothing is denied; else ""."""
     plain = _NO_DENIAL.sub(" ", denying)
     if _NEGATION.search(_NO_DENIAL.sub(" ", saying)):

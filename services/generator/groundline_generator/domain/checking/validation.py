@@ -1,11 +1,11 @@
 """Validation of a finished answer."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from groundline.v1 import chat_pb2, error_pb2
 
-from groundline_generator.domain.checking.citations import CitedAnswer
+from groundline_generator.domain.checking.citations import CitedAnswer, Claim
 from groundline_generator.domain.language import content_terms, guess_language
 
 __all__ = ["validate"]
@@ -53,22 +53,10 @@ def validate(
         return chat_pb2.Validation(
             issues=[*issues, _issue(error_pb2.EMPTY_ANSWER, "the answer has no content")]
         )
-    cited = supported = 0
-    for index, claim in enumerate(claims):
-        if not answer.cites(claim):
-            issues.append(
-                _issue(error_pb2.UNCITED_SENTENCE, f"no source is cited for: {_shortened(claim.text)}")
-            )
-            continue
-        cited += 1
-        if not (answer.supports(claim) if verdicts is None else verdicts[index]):
-            message = f"its sources do not support: {_shortened(claim.text)}"
-            issues.append(_issue(error_pb2.UNSUPPORTED_SENTENCE, message))
-        elif verdicts is None and (found := answer.contradiction(claim)) is not None:
-            message = f'its sources do not bear out "{found.words}": {_shortened(claim.text)}'
-            issues.append(_issue(found.reason, message))
-        else:
-            supported += 1
+    borne_out = _borne_out(answer, verdicts, issues)
+    cited = sum(map(answer.cites, claims))
+    supported = len(borne_out)
+    issues.extend(_disagreements(query, answer, borne_out))
     relevance = _query_relevance(query, answer)
     if relevance < _LOW_RELEVANCE:
         issues.append(_issue(error_pb2.LOW_RELEVANCE, "the answer says little of what was asked for"))
@@ -81,6 +69,38 @@ def validate(
         query_relevance=relevance,
         issues=issues,
     )
+
+
+def _borne_out(
+    answer: CitedAnswer, verdicts: Sequence[bool] | None, issues: list[chat_pb2.ValidationIssue]
+) -> Sequence[Claim]:
+    """Return the claims that their passages bear out; append to `issues` what is wrong with the others."""
+    borne_out = []
+    for index, claim in enumerate(answer.claims):
+        if not answer.cites(claim):
+            issues.append(
+                _issue(error_pb2.UNCITED_SENTENCE, f"no source is cited for: {_shortened(claim.text)}")
+            )
+        elif not (answer.supports(claim) if verdicts is None else verdicts[index]):
+            message = f"its sources do not support: {_shortened(claim.text)}"
+            issues.append(_issue(error_pb2.UNSUPPORTED_SENTENCE, message))
+        elif verdicts is None and (found := answer.contradiction(claim)) is not None:
+            message = f'its sources do not bear out "{found.words}": {_shortened(claim.text)}'
+            issues.append(_issue(found.reason, message))
+        else:
+            borne_out.append(claim)
+    return borne_out
+
+
+def _disagreements(
+    query: str, answer: CitedAnswer, claims: Sequence[Claim]
+) -> Iterator[chat_pb2.ValidationIssue]:
+    for found in answer.disagreements(query, claims):
+        message = (
+            f'[{found.number}] says "{_shortened(found.words)}", '
+            f'[{found.other_number}] "{_shortened(found.other_words)}"'
+        )
+        yield _issue(error_pb2.SOURCES_DISAGREE, message)
 
 
 def _query_relevance(query: str, answer: CitedAnswer) -> float:

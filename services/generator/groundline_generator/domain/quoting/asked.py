@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-__all__ = ["NUMBER", "asked_for", "asks_for_steps"]
+__all__ = ["DATE", "NUMBER", "asked_for", "asks_for_steps"]
 
 _QUANTITY: Final = re.compile(
     r"\bhow (?:many|much|long|old|far|often|large|big|high|tall|deep|fast)\b|\bwhat (?:percent|number|share)"
@@ -23,7 +23,7 @@ NUMBER: Final = re.compile(
     r"|half|twice|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|elf|zwölf|hundert|tausend|millionen?|halb|doppelt)\b",
     re.IGNORECASE,
 )
-_DATE: Final = re.compile(
+DATE: Final = re.compile(
     r"\b\d{3,4}\b|\b\d{1,2}[./]\d{1,2}\b|\b\d{1,2}(?:st|nd|rd|th)\b"
     r"|\b(?:January|February|March|April|May|June|July|August|September|October|November|December"
     r"|Januar|Februar|März|Mai|Juni|Juli|Oktober|Dezember|century|Jahrhundert)\b"
@@ -41,7 +41,7 @@ _STEPS: Final = re.compile(
 
 def asked_for(query: str) -> re.Pattern[str] | None:
     """Return what the kind of answer that a question asks for looks like: a number, a date or a name."""
-    for question, answer in ((_QUANTITY, NUMBER), (_TIME, _DATE), (_PERSON, _NAME)):
+    for question, answer in ((_QUANTITY, NUMBER), (_TIME, DATE), (_PERSON, _NAME)):
         if question.search(query):
             return answer
     return None

@@ -12,6 +12,8 @@ from typing import Final
 
 from groundline.v1 import generator_service_pb2 as pb
 
+from groundline_generator.domain.checking.contradictions import Statement
+from groundline_generator.domain.checking.disagreement import Asked, disagreement, document_of
 from groundline_generator.domain.comparing import compared
 from groundline_generator.domain.language import guess_language
 from groundline_generator.domain.quoting.quotation import quotation
@@ -42,6 +44,9 @@ _FURTHER_SHARE: Final = 0.7
 _SAYS_LITTLE: Final = 0.7
 """Weighted share of the question's terms in the best sentence and its headings, below which it is quoted with
 a neighbour."""
+
+_RIVAL_SHARE: Final = 0.5
+"""Minimum score of a sentence that is quoted since it says otherwise, as a share of the best."""
 
 _DUPLICATE_OVERLAP: Final = 0.7
 """Jaccard overlap of terms from which a sentence repeats a quoted one."""
@@ -108,7 +113,10 @@ def extract(
     relevance = work.relevance(question, ranked, min_relevance)
     if not ranked or relevance < min_relevance:
         return Extraction((), relevance)
-    return Extraction(work.extracts(_choose(ranked, max_sentences)), relevance, _lead(ranked))
+    chosen = _choose(ranked, max_sentences)
+    if chosen and max_sentences > 1 and (other := work.saying_otherwise(question, ranked, chosen)):
+        chosen = [*chosen[: max_sentences - 1], other]
+    return Extraction(work.extracts(chosen), relevance, _lead(ranked))
 
 
 class _Work:
@@ -140,6 +148,32 @@ class _Work:
         if relevance >= min_relevance and _is_of_others(question.text, question.language, self._passages):
             relevance *= _OTHER_SUBJECT
         return relevance
+
+    def saying_otherwise(
+        self, question: Question, ranked: Sequence[Candidate], chosen: Sequence[Candidate]
+    ) -> Candidate | None:
+        """Return the best sentence of another document that answers differently than the first one chosen."""
+        best = chosen[0]
+        asked = Asked.of(question.text, best.language)
+        ours = self._statement(best)
+        for candidate in ranked:
+            if candidate.score < _RIVAL_SHARE * best.score:
+                return None
+            if (
+                candidate.language == best.language
+                and not self._is_same_document(candidate, best)
+                and disagreement(asked, ours, self._statement(candidate)) is not None
+            ):
+                return None if candidate in chosen else candidate
+        return None
+
+    def _statement(self, candidate: Candidate) -> Statement:
+        passage = self._passages[candidate.passage]
+        about = f"{passage.title} {passage.context} {candidate.sentence.segment.heading}"
+        return Statement(candidate.sentence.text, candidate.sentence.terms, about)
+
+    def _is_same_document(self, first: Candidate, second: Candidate) -> bool:
+        return document_of(self._passages[first.passage]) == document_of(self._passages[second.passage])
 
     def extracts(self, chosen: Sequence[Candidate]) -> Sequence[Extract]:
         return tuple(
