@@ -39,6 +39,7 @@ _SCALARS: Final = {
 # Messages whose JSON is not an object of their fields.
 _WELL_KNOWN: Final = {
     "google.protobuf.Struct": "dict[str, Any]",
+    "google.protobuf.Value": "Any",
     "google.protobuf.Timestamp": "datetime",
     "google.protobuf.FieldMask": "str",
 }
@@ -304,7 +305,7 @@ def _typescript_single(field: FieldDescriptor) -> str:
     if kind is None:
         return _TYPESCRIPT_SCALARS[field.type]
     if kind.full_name in _WELL_KNOWN:
-        return "JsonObject" if kind.name == "Struct" else "string"
+        return {"Struct": "JsonObject", "Value": "unknown"}.get(kind.name, "string")
     return kind.name
 
 

@@ -1,5 +1,6 @@
 """groundline search"""
 
+import json
 import re
 from collections.abc import Sequence
 from typing import Any, Final
@@ -144,6 +145,13 @@ _ENUMS: Final = {
 @click.option("--mmr-lambda", type=_SHARE, help="Diversify: 1 is relevance only, 0 diversity only.")
 @click.option("--min-score", type=float, help="Drop passages that score less.")
 @click.option("--max-per-document", type=click.IntRange(1, 100), help="Maximum passages of one document.")
+@click.option(
+    "--facet",
+    "facets",
+    multiple=True,
+    metavar="FIELD",
+    help="Count the documents by their values of a field, such as team or $mime_type; may be repeated.",
+)
 @click.option("--explain", is_flag=True, default=None, help="Print why each passage stands where it does.")
 @json_option
 @with_gateway
@@ -153,6 +161,7 @@ def search(
     query: str,
     collections: tuple[str, ...],
     condition: JsonObject | None,
+    facets: tuple[str, ...],
     explain: bool | None,
     as_json: bool,
     **given: Any,
@@ -173,6 +182,7 @@ def search(
             filter=condition,
             options=options,
             include_highlights=not explain,
+            facets=facets,
         ),
     )
     if as_json:
@@ -185,6 +195,11 @@ def search(
     else:
         for rank, passage in enumerate(response.passages, start=1):
             _print_passage(rank, passage)
+    for facet in response.facets:
+        rows = [[json.dumps(each.value, ensure_ascii=False), each.document_count] for each in facet.values]
+        _print_table(printable(facet.field), ["VALUE", "DOCUMENTS"], rows)
+        if facet.has_more:
+            click.echo("and more")
     print_degraded(response.degraded)
 
 

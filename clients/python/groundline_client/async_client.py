@@ -218,6 +218,8 @@ class AsyncClient:
         weak_similarity: float | None = None,
         include_vectors: bool = False,
         include_highlights: bool = False,
+        facets: Sequence[str] = (),
+        max_facet_values: int | None = None,
         timeout_seconds: float | None = None,
     ) -> SearchResponse:
         """Return passages for a query, best first, without an answer."""
@@ -231,6 +233,8 @@ class AsyncClient:
             weak_similarity=weak_similarity,
             include_vectors=include_vectors,
             include_highlights=include_highlights,
+            facets=facets,
+            max_facet_values=max_facet_values,
         )
         return await self._call(rpcs.SEARCH, request, timeout_seconds)
 

@@ -142,4 +142,5 @@ _CONVERTED: Final[dict[Any, _Parse]] = {
     # Not numbers alone: proto3 writes NaN and the infinities as texts.
     float: float,
     int: int,
+    Any: lambda value: value,
 }

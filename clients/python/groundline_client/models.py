@@ -518,6 +518,8 @@ class Component(OpenEnum):
     """Storing of the conversation."""
     CITATION_BOXES = "COMPONENT_CITATION_BOXES"
     """Finding the places of citations on their pages."""
+    FACETS = "COMPONENT_FACETS"
+    """Counting the values of facets."""
 
 
 class Quota(OpenEnum):
@@ -2046,6 +2048,29 @@ class CutPassage:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class FacetValue:
+    """A value of a field, and how many documents have it."""
+
+    value: Any | None = None
+    """A string of 256 characters at most as JSON writes it (longer ones are not counted), a number, a boolean
+    or null. Of a list each element is one."""
+    document_count: int = 0
+    """Number of documents."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Facet:
+    """Values of a field of documents."""
+
+    field: str = ""
+    """The field, as the request names it."""
+    values: Sequence[FacetValue] = ()
+    """Its values, those of most documents first."""
+    has_more: bool = False
+    """Whether there are more."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SearchResponse:
     """Response of Search."""
 
@@ -2061,3 +2086,6 @@ class SearchResponse:
     """Passages that were cut and why, if requested."""
     is_weak: bool | None = None
     """Whether no hit reaches weak_similarity. Not set without weak_similarity."""
+    facets: Sequence[Facet] = ()
+    """Counts for each of the request's facets, in their order; empty if they could not be made in time, which
+    degraded says."""

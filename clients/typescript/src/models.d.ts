@@ -888,7 +888,9 @@ export type Component =
   /** Storing of the conversation. */
   | "COMPONENT_HISTORY"
   /** Finding the places of citations on their pages. */
-  | "COMPONENT_CITATION_BOXES";
+  | "COMPONENT_CITATION_BOXES"
+  /** Counting the values of facets. */
+  | "COMPONENT_FACETS";
 
 /** Something that was skipped, failed or came late, without failing the request. */
 export interface Degradation {
@@ -2539,6 +2541,15 @@ export interface SearchRequest {
   includeVectors: boolean;
   /** Whether each passage comes with where its text has words of the queries, and with the part of it to show. */
   includeHighlights: boolean;
+  /**
+   * Fields whose values are counted, 10 at most: paths of metadata as in the filter, "$collection_id",
+   * "$source_type", "$mime_type". Counted are the documents of the collections that the caller may read and that
+   * the filter leaves, whatever the query, so that the counts tell what narrower filters would leave. A condition
+   * on "page" leaves none.
+   */
+  facets: string[];
+  /** Maximum number of values of each facet. */
+  maxFacetValues?: number;
 }
 
 /** A near-duplicate of a passage. */
@@ -2615,6 +2626,27 @@ export interface CutPassage {
   explanation?: ScoreExplanation;
 }
 
+/** A value of a field, and how many documents have it. */
+export interface FacetValue {
+  /**
+   * A string of 256 characters at most as JSON writes it (longer ones are not counted), a number, a boolean or
+   * null. Of a list each element is one.
+   */
+  value?: unknown;
+  /** Number of documents. */
+  documentCount: number;
+}
+
+/** Values of a field of documents. */
+export interface Facet {
+  /** The field, as the request names it. */
+  field: string;
+  /** Its values, those of most documents first. */
+  values: FacetValue[];
+  /** Whether there are more. */
+  hasMore: boolean;
+}
+
 /** Response of Search. */
 export interface SearchResponse {
   /** Best first. */
@@ -2629,4 +2661,9 @@ export interface SearchResponse {
   cut: CutPassage[];
   /** Whether no hit reaches weak_similarity. Not set without weak_similarity. */
   isWeak?: boolean;
+  /**
+   * Counts for each of the request's facets, in their order; empty if they could not be made in time, which
+   * degraded says.
+   */
+  facets: Facet[];
 }

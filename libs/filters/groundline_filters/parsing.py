@@ -19,6 +19,7 @@ from groundline_filters.tree import (
     Created,
     DocumentIds,
     Exists,
+    FacetField,
     Filter,
     Inequality,
     Matches,
@@ -33,7 +34,7 @@ from groundline_filters.tree import (
     Updated,
 )
 
-__all__ = ["FilterError", "Problem", "parse", "parse_json", "plain"]
+__all__ = ["FilterError", "Problem", "parse", "parse_facet", "parse_json", "plain"]
 
 type Json = Mapping[str, "Json"] | Sequence["Json"] | str | float | bool | None
 
@@ -49,6 +50,8 @@ _ORDERS: Final[Mapping[str, Inequality]] = {
     "$lt": Inequality.LT,
     "$lte": Inequality.LTE,
 }
+_PATH_PROBLEM: Final = f"must be 1 to {MAX_PATH_NAMES} names with dots between"
+_FACETS: Final[Mapping[str, FacetField]] = {f"${field.value}": field for field in FacetField}
 _SOURCE_TYPES: Final = ("file", "object", "web")
 _NAMED: Final = ("$eq", "$ne", "$in", "$nin")
 _TEXTS: Final[Mapping[str, NamingField]] = {f"${text.value}": text for text in NamingField}
@@ -118,6 +121,21 @@ def parse_json(text: str, *, path: str = "filter") -> Filter:
     return parse(filter, path=path)
 
 
+def parse_facet(field: str) -> Path | FacetField:
+    """Parse the name of a field whose values are counted. Raises FilterError."""
+    if field in _FACETS:
+        return _FACETS[field]
+    names = None if field.startswith("$") else _path(field)
+    if names is None:
+        raise FilterError([Problem(field, f"{_PATH_PROBLEM}, or one of {', '.join(_FACETS)}")])
+    return names
+
+
+def _path(name: str) -> Path | None:
+    names = tuple(name.split("."))
+    return None if not all(names) or len(names) > MAX_PATH_NAMES or _text_problem(name) else names
+
+
 class _Parser:
     def __init__(self) -> None:
         self.problems: list[Problem] = []
@@ -180,9 +198,9 @@ class _Parser:
         if name.startswith("$"):
             self._problem(path, f"unknown; there are {', '.join(_DOCUMENT_MEMBERS)}")
             return []
-        names = tuple(name.split("."))
-        if not all(names) or len(names) > MAX_PATH_NAMES or _text_problem(name):
-            self._problem(path, f"must be 1 to {MAX_PATH_NAMES} names with dots between")
+        names = _path(name)
+        if names is None:
+            self._problem(path, _PATH_PROBLEM)
             return []
         return self._operators(
             value,

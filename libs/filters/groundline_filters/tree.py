@@ -13,6 +13,7 @@ __all__ = [
     "Created",
     "DocumentIds",
     "Exists",
+    "FacetField",
     "Filter",
     "Inequality",
     "Matches",
@@ -113,6 +114,14 @@ class Created:
 
     order: Inequality
     time: datetime
+
+
+class FacetField(enum.Enum):
+    """Properties of a document, outside its metadata, whose values are counted."""
+
+    COLLECTION_ID = "collection_id"
+    SOURCE_TYPE = "source_type"
+    MIME_TYPE = "mime_type"
 
 
 class NamingField(enum.Enum):

@@ -21,9 +21,11 @@ from groundline.v1 import (
     ingestor_service_pb2,
     options_pb2,
     reranker_service_pb2,
+    retriever_service_pb2,
     source_pb2,
 )
 from groundline_contracts import default_of
+from groundline_filters import FilterError, parse_facet
 
 from groundline_validation.addresses import page_address
 
@@ -65,6 +67,16 @@ def _an_arm_counts(options: options_pb2.RerankOptions) -> Iterable[tuple[str, st
     weights = ("keyword_weight", "semantic_weight")
     if all(options.HasField(name) and getattr(options, name) == 0 for name in weights):  # type: ignore[arg-type]
         yield "semantic_weight", "must not be 0 together with keyword_weight"
+
+
+@rule(retriever_service_pb2.SearchRequest)
+def _facets_are_fields(request: retriever_service_pb2.SearchRequest) -> Iterable[tuple[str, str]]:
+    """facets must be paths of metadata, "$collection_id", "$source_type" or "$mime_type"."""
+    for index, field in enumerate(request.facets):
+        try:
+            parse_facet(field)
+        except FilterError as error:
+            yield f"facets[{index}]", error.problems[0].description
 
 
 @rule(ingestor_service_pb2.RunSourceRequest)

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from groundline.v1 import options_pb2, reranker_service_pb2
+from groundline.v1 import options_pb2, reranker_service_pb2, retriever_service_pb2
 from groundline_embedding.ports import Vectors
+from groundline_filters import FacetField, Path
 
 from groundline_retriever.domain import Hits, IndexedCollection, Selection
 from groundline_retriever.passages import FetchedChunk, Wanted
@@ -40,6 +41,17 @@ class ChunkStore(Protocol):
         """Return the chunks that exist in collections that the principals may read, in any order, each
         with the adjacent chunks that are wanted.
         """
+
+    async def facets(
+        self,
+        collection_ids: Sequence[str],
+        fields: Sequence[Path | FacetField],
+        selection: Selection,
+        *,
+        limit: int,
+    ) -> Sequence[retriever_service_pb2.Facet]:
+        """Return for each field, in their order, how many documents of the collections have each value, of
+        those that are selected and may be read; the `limit` most frequent values."""
 
 
 class Reranker(Protocol):

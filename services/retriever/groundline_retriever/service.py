@@ -15,6 +15,7 @@ from groundline_runtime.errors import GroundlineError, InvalidArgumentError, Not
 from opentelemetry import trace
 
 from groundline_retriever.arms import Arms, Groups, Stopwatch
+from groundline_retriever.counting import facets_beside
 from groundline_retriever.domain import IndexedCollection, Selection
 from groundline_retriever.passages import FetchedChunk, Wanted, add_passages, highlights_of, wanted_for
 from groundline_retriever.ports import ChunkStore
@@ -148,31 +149,32 @@ class SearchService:
         found = _Found(pb.SearchResponse(trace_id=current_trace_id() or ""))
         with watch.part(passage_pb2.STAGE_RETRIEVING):
             groups = self._arms.grouped(collections, request.options.retrieval)
-            sets = await self._found(caller, request, groups, watch, found.response)
-            if request.HasField("weak_similarity"):
-                lists = [each for lists in sets for each in lists]
-                found.response.is_weak = is_weak(lists, request.weak_similarity)
-            if not found.response.is_weak:
-                await self._keep(caller, request, rerank, groups, sets, watch, found)
-            if request.include_highlights:
-                languages = {each.collection_id: each.language for each in collections}
-                await asyncio.to_thread(_highlight, found.response.passages, _queries(request), languages)
+            selection = _selection(caller, request)
+            async with facets_beside(self._store, request, list(settings), selection) as facets:
+                sets = await self._found(request, selection, groups, watch, found.response)
+                if request.HasField("weak_similarity"):
+                    lists = [each for lists in sets for each in lists]
+                    found.response.is_weak = is_weak(lists, request.weak_similarity)
+                if not found.response.is_weak:
+                    await self._keep(caller, request, rerank, groups, sets, watch, found)
+                if request.include_highlights:
+                    languages = {each.collection_id: each.language for each in collections}
+                    passages = found.response.passages
+                    await asyncio.to_thread(_highlight, passages, _queries(request), languages)
+                await facets.add_to(found.response)
         found.response.timings.extend(watch.timings())
         return found
 
     async def _found(
         self,
-        caller: Caller,
         request: pb.SearchRequest,
+        selection: Selection,
         groups: Groups,
         watch: Stopwatch,
         response: pb.SearchResponse,
     ) -> list[list[ArmHits]]:
         """Return what the arms find for each query. A query that fails is declared; the first error is
         raised where all do."""
-        # An empty filter does not count.
-        condition = parse(plain(request.filter)) if request.filter.fields else None
-        selection = Selection(caller.principals, condition, request.min_position)
         searches = [self._arms.search(query, groups, selection, watch) for query in _queries(request)]
         if len(searches) == 1:  # which is usual, and needs no task
             found, degraded = await searches[0]
@@ -246,6 +248,12 @@ class SearchService:
 
 def _versions(collections: _Collections) -> Mapping[str, int]:
     return {each.collection_id: each.version for each in collections}
+
+
+def _selection(caller: Caller, request: pb.SearchRequest) -> Selection:
+    # An empty filter does not count.
+    condition = parse(plain(request.filter)) if request.filter.fields else None
+    return Selection(caller.principals, condition, request.min_position)
 
 
 def _queries(request: pb.SearchRequest) -> Sequence[str]:

@@ -267,6 +267,22 @@ def test_the_part_with_the_words_of_the_query_is_shown_in_bold(groundline: Run, 
     assert gateway.requests[-1][2]["includeHighlights"] is True
 
 
+def test_facets_are_tables_of_values(groundline: Run, gateway: FakeGateway) -> None:
+    values = [{"value": "rot\x1b", "documentCount": 12}, {"value": None, "documentCount": 3}]
+    facet = {"field": "team", "values": values, "hasMore": True}
+    gateway.next_replies = [Reply(200, {"passages": [{"chunk": {"uri": "a.md"}}], "facets": [facet]})]
+    result = groundline("search", "x", "--facet", "team", "--facet", "$mime_type")
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert lines[-5:] == [
+        ["team"],
+        ["VALUE", "DOCUMENTS"],
+        ['"rot\\u001b"', "12"],
+        ["null", "3"],
+        ["and", "more"],
+    ]
+    assert gateway.requests[-1][2]["facets"] == ["team", "$mime_type"]
+
+
 def test_a_search_as_json_is_the_response(groundline: Run, gateway: FakeGateway) -> None:
     gateway.passages = [{"score": 0.5, "chunk": {"uri": "a"}}]
     gateway.degraded = [{"component": "COMPONENT_SEMANTIC_ARM", "reason": "LATE"}]

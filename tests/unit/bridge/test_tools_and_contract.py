@@ -71,6 +71,8 @@ FOR_PROGRAMS_ONLY = {
     "weak_similarity",
     "include_vectors",
     "include_highlights",
+    "facets",
+    "max_facet_values",
 }
 
 

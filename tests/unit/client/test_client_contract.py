@@ -76,6 +76,8 @@ CALLS: dict[str, Callable[[Any], Any]] = {
         weak_similarity=0.5,
         include_vectors=True,
         include_highlights=True,
+        facets=["team"],
+        max_facet_values=5,
     ),
     "GetThread": lambda c: c.list_messages(UUID),
     "ListThreads": lambda c: c.list_threads(),
@@ -171,6 +173,8 @@ def known(descriptor: Descriptor) -> Message | None:
         struct = struct_pb2.Struct()
         struct.update({"year": 2024, "tags": ["a", None, True], "owner": {"team": "red"}})
         return struct
+    if descriptor.full_name == "google.protobuf.Value":
+        return struct_pb2.Value(string_value="red")
     if descriptor.full_name == "google.protobuf.Timestamp":
         return timestamp_pb2.Timestamp(seconds=1_700_000_000, nanos=120_456_000)
     return None

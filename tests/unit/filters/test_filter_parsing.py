@@ -6,7 +6,16 @@ from uuid import UUID
 
 import pytest
 from google.protobuf.struct_pb2 import Struct
-from groundline_filters import Columns, FilterError, compile_sql, holds_always, parse, plain
+from groundline_filters import (
+    Columns,
+    FacetField,
+    FilterError,
+    compile_sql,
+    holds_always,
+    parse,
+    parse_facet,
+    plain,
+)
 from groundline_filters.tree import (
     All,
     AnyOf,
@@ -239,3 +248,14 @@ def test_a_filter_that_selects_everything_by_its_form_is_known(
     expected: bool,
 ) -> None:
     assert holds_always(parse(filter)) is expected
+
+
+@pytest.mark.parametrize("field", ["", "a..b", "$uri", "$update_time", ".".join("a" * 17), "a\0"])
+def test_a_field_whose_values_cannot_be_counted_is_refused(field: str) -> None:
+    with pytest.raises(FilterError, match="1 to 16 names"):
+        parse_facet(field)
+
+
+def test_fields_whose_values_are_counted_are_paths_or_properties() -> None:
+    assert parse_facet("owner.team") == ("owner", "team")
+    assert parse_facet("$mime_type") is FacetField.MIME_TYPE

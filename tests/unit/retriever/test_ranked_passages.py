@@ -1,3 +1,4 @@
+import asyncio
 import time
 from typing import Any
 
@@ -197,3 +198,33 @@ def test_a_list_is_by_falling_score_and_ties_go_to_the_smaller_id() -> None:
         for chunk_id, score in ((2, 0.5), (3, 0.9), (1, 0.5), (4, 0.1))
     ]
     assert [one.chunk_id for one in ranked(SEMANTIC, hits, 0.3).hits] == [3, 1, 2]
+
+
+# Facets
+
+
+async def test_a_count_that_fails_unexpectedly_leaves_the_passages_and_shows_nothing_of_itself() -> None:
+    async def fail() -> None:
+        raise RuntimeError("postgresql://groundline:secret@db")
+
+    response = await several(FakeStore({"guides": []}, counting=fail), "lease", facets=["team"])
+    assert ids(response) == [1, 2]
+    [degraded] = response.degraded
+    assert (degraded.component, degraded.reason) == (passage_pb2.COMPONENT_FACETS, error_pb2.INTERNAL)
+    assert "secret" not in degraded.message
+
+
+async def test_counting_ends_with_a_search_that_fails() -> None:
+    ended = asyncio.Event()
+
+    async def count() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    store = FakeStore({"guides": []}, counting=count, failing={*ARMS})
+    with pytest.raises(UnavailableError):
+        await several(store, "lease", facets=["team"])
+    await asyncio.sleep(0)
+    assert ended.is_set()

@@ -110,6 +110,8 @@ class _ComponentEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Component.V
     """Storing of the conversation."""
     COMPONENT_CITATION_BOXES: _Component.ValueType  # 8
     """Finding the places of citations on their pages."""
+    COMPONENT_FACETS: _Component.ValueType  # 9
+    """Counting the values of facets."""
 
 class Component(_Component, metaclass=_ComponentEnumTypeWrapper):
     """A part of the work that can be skipped, fail or come late without failing the request."""
@@ -132,6 +134,8 @@ COMPONENT_HISTORY: Component.ValueType  # 7
 """Storing of the conversation."""
 COMPONENT_CITATION_BOXES: Component.ValueType  # 8
 """Finding the places of citations on their pages."""
+COMPONENT_FACETS: Component.ValueType  # 9
+"""Counting the values of facets."""
 Global___Component: _TypeAlias = Component  # noqa: Y015
 
 class _Stage:

@@ -36,6 +36,8 @@ class SearchRequest(_message.Message):
     WEAK_SIMILARITY_FIELD_NUMBER: _builtins.int
     INCLUDE_VECTORS_FIELD_NUMBER: _builtins.int
     INCLUDE_HIGHLIGHTS_FIELD_NUMBER: _builtins.int
+    FACETS_FIELD_NUMBER: _builtins.int
+    MAX_FACET_VALUES_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """Query, 1 to 8000 characters after trimming white space."""
     min_position: _builtins.str
@@ -50,6 +52,8 @@ class SearchRequest(_message.Message):
     """
     include_highlights: _builtins.bool
     """Whether each passage comes with where its text has words of the queries, and with the part of it to show."""
+    max_facet_values: _builtins.int
+    """Maximum number of values of each facet."""
     @_builtins.property
     def collection_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Collections to search, 100 at most. Empty: every collection that the caller may read."""
@@ -68,6 +72,13 @@ class SearchRequest(_message.Message):
         fused with what `query` finds, and ordered by `query`.
         """
 
+    @_builtins.property
+    def facets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Fields whose values are counted, 10 at most: paths of metadata as in the filter, "$collection_id", "$source_type",
+        "$mime_type". Counted are the documents of the collections that the caller may read and that the filter leaves,
+        whatever the query, so that the counts tell what narrower filters would leave. A condition on "page" leaves none.
+        """
+
     def __init__(
         self,
         *,
@@ -80,13 +91,20 @@ class SearchRequest(_message.Message):
         weak_similarity: _builtins.float | None = ...,
         include_vectors: _builtins.bool = ...,
         include_highlights: _builtins.bool = ...,
+        facets: _abc.Iterable[_builtins.str] | None = ...,
+        max_facet_values: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_weak_similarity", b"_weak_similarity", "filter", b"filter", "options", b"options", "weak_similarity", b"weak_similarity"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_facet_values", b"_max_facet_values", "_weak_similarity", b"_weak_similarity", "filter", b"filter", "max_facet_values", b"max_facet_values", "options", b"options", "weak_similarity", b"weak_similarity"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_weak_similarity", b"_weak_similarity", "additional_queries", b"additional_queries", "collection_ids", b"collection_ids", "filter", b"filter", "include_highlights", b"include_highlights", "include_vectors", b"include_vectors", "min_position", b"min_position", "options", b"options", "query", b"query", "weak_similarity", b"weak_similarity"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_facet_values", b"_max_facet_values", "_weak_similarity", b"_weak_similarity", "additional_queries", b"additional_queries", "collection_ids", b"collection_ids", "facets", b"facets", "filter", b"filter", "include_highlights", b"include_highlights", "include_vectors", b"include_vectors", "max_facet_values", b"max_facet_values", "min_position", b"min_position", "options", b"options", "query", b"query", "weak_similarity", b"weak_similarity"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__max_facet_values: _TypeAlias = _typing.Literal["max_facet_values"]  # noqa: Y015
+    _WhichOneofArgType__max_facet_values: _TypeAlias = _typing.Literal["_max_facet_values", b"_max_facet_values"]  # noqa: Y015
     _WhichOneofReturnType__weak_similarity: _TypeAlias = _typing.Literal["weak_similarity"]  # noqa: Y015
     _WhichOneofArgType__weak_similarity: _TypeAlias = _typing.Literal["_weak_similarity", b"_weak_similarity"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_facet_values) -> _WhichOneofReturnType__max_facet_values | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__weak_similarity) -> _WhichOneofReturnType__weak_similarity | None: ...
 
 Global___SearchRequest: _TypeAlias = SearchRequest  # noqa: Y015
@@ -103,6 +121,7 @@ class SearchResponse(_message.Message):
     TRACE_ID_FIELD_NUMBER: _builtins.int
     CUT_FIELD_NUMBER: _builtins.int
     IS_WEAK_FIELD_NUMBER: _builtins.int
+    FACETS_FIELD_NUMBER: _builtins.int
     trace_id: _builtins.str
     """W3C trace id of this request; empty where the request is not traced."""
     is_weak: _builtins.bool
@@ -123,6 +142,10 @@ class SearchResponse(_message.Message):
     def cut(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.CutPassage]:
         """Passages that were cut and why, if requested."""
 
+    @_builtins.property
+    def facets(self) -> _containers.RepeatedCompositeFieldContainer[Global___Facet]:
+        """Counts for each of the request's facets, in their order; empty if they could not be made in time, which degraded says."""
+
     def __init__(
         self,
         *,
@@ -132,16 +155,77 @@ class SearchResponse(_message.Message):
         trace_id: _builtins.str = ...,
         cut: _abc.Iterable[_passage_pb2.CutPassage] | None = ...,
         is_weak: _builtins.bool | None = ...,
+        facets: _abc.Iterable[Global___Facet] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_is_weak", b"_is_weak", "is_weak", b"is_weak"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_is_weak", b"_is_weak", "cut", b"cut", "degraded", b"degraded", "is_weak", b"is_weak", "passages", b"passages", "timings", b"timings", "trace_id", b"trace_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_is_weak", b"_is_weak", "cut", b"cut", "degraded", b"degraded", "facets", b"facets", "is_weak", b"is_weak", "passages", b"passages", "timings", b"timings", "trace_id", b"trace_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__is_weak: _TypeAlias = _typing.Literal["is_weak"]  # noqa: Y015
     _WhichOneofArgType__is_weak: _TypeAlias = _typing.Literal["_is_weak", b"_is_weak"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__is_weak) -> _WhichOneofReturnType__is_weak | None: ...
 
 Global___SearchResponse: _TypeAlias = SearchResponse  # noqa: Y015
+
+@_typing.final
+class Facet(_message.Message):
+    """Values of a field of documents."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FIELD_FIELD_NUMBER: _builtins.int
+    VALUES_FIELD_NUMBER: _builtins.int
+    HAS_MORE_FIELD_NUMBER: _builtins.int
+    field: _builtins.str
+    """The field, as the request names it."""
+    has_more: _builtins.bool
+    """Whether there are more."""
+    @_builtins.property
+    def values(self) -> _containers.RepeatedCompositeFieldContainer[Global___FacetValue]:
+        """Its values, those of most documents first."""
+
+    def __init__(
+        self,
+        *,
+        field: _builtins.str = ...,
+        values: _abc.Iterable[Global___FacetValue] | None = ...,
+        has_more: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["field", b"field", "has_more", b"has_more", "values", b"values"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Facet: _TypeAlias = Facet  # noqa: Y015
+
+@_typing.final
+class FacetValue(_message.Message):
+    """A value of a field, and how many documents have it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VALUE_FIELD_NUMBER: _builtins.int
+    DOCUMENT_COUNT_FIELD_NUMBER: _builtins.int
+    document_count: _builtins.int
+    """Number of documents."""
+    @_builtins.property
+    def value(self) -> _struct_pb2.Value:
+        """A string of 256 characters at most as JSON writes it (longer ones are not counted), a number, a boolean or null. Of a list each element is one."""
+
+    def __init__(
+        self,
+        *,
+        value: _struct_pb2.Value | None = ...,
+        document_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["document_count", b"document_count", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FacetValue: _TypeAlias = FacetValue  # noqa: Y015
 
 @_typing.final
 class FetchChunksRequest(_message.Message):

@@ -45,8 +45,8 @@ class RetrieverServiceStub:
 
     A search arm that fails or is late is named in degraded, and so are collections that the keyword arm left out because
     their index awaits a rebuild (LEXICAL_INDEX_UNSOUND), or of which the distributed index lacks recent writes
-    (SEARCH_INDEX_BEHIND), one of several queries that could not be searched for (SEARCH_INCOMPLETE), and a strategy that
-    fails or is late, in whose place the fused order stands.
+    (SEARCH_INDEX_BEHIND), one of several queries that could not be searched for (SEARCH_INCOMPLETE), facets that
+    fail or are late, and a strategy that fails or is late, in whose place the fused order stands.
 
     INVALID_ARGUMENT: a field is wrong, or beyond what a collection allows; every wrong field is named. NOT_FOUND: a
     collection does not exist. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): a collection was embedded with another
@@ -79,8 +79,8 @@ class RetrieverServiceAsyncStub(RetrieverServiceStub):
 
     A search arm that fails or is late is named in degraded, and so are collections that the keyword arm left out because
     their index awaits a rebuild (LEXICAL_INDEX_UNSOUND), or of which the distributed index lacks recent writes
-    (SEARCH_INDEX_BEHIND), one of several queries that could not be searched for (SEARCH_INCOMPLETE), and a strategy that
-    fails or is late, in whose place the fused order stands.
+    (SEARCH_INDEX_BEHIND), one of several queries that could not be searched for (SEARCH_INCOMPLETE), facets that
+    fail or are late, and a strategy that fails or is late, in whose place the fused order stands.
 
     INVALID_ARGUMENT: a field is wrong, or beyond what a collection allows; every wrong field is named. NOT_FOUND: a
     collection does not exist. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): a collection was embedded with another
@@ -116,8 +116,8 @@ class RetrieverServiceServicer(metaclass=_abc_1.ABCMeta):
 
         A search arm that fails or is late is named in degraded, and so are collections that the keyword arm left out because
         their index awaits a rebuild (LEXICAL_INDEX_UNSOUND), or of which the distributed index lacks recent writes
-        (SEARCH_INDEX_BEHIND), one of several queries that could not be searched for (SEARCH_INCOMPLETE), and a strategy that
-        fails or is late, in whose place the fused order stands.
+        (SEARCH_INDEX_BEHIND), one of several queries that could not be searched for (SEARCH_INCOMPLETE), facets that
+        fail or are late, and a strategy that fails or is late, in whose place the fused order stands.
 
         INVALID_ARGUMENT: a field is wrong, or beyond what a collection allows; every wrong field is named. NOT_FOUND: a
         collection does not exist. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): a collection was embedded with another

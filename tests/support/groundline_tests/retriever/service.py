@@ -8,6 +8,7 @@ from typing import Any
 from groundline.v1 import collection_pb2, options_pb2, passage_pb2, reranker_service_pb2
 from groundline.v1 import retriever_service_pb2 as pb
 from groundline_embedding.ports import Vectors
+from groundline_filters import FacetField, Path
 from groundline_ranking import Hit
 from groundline_retriever.arms import Arms
 from groundline_retriever.domain import Hits, IndexedCollection, Selection
@@ -68,6 +69,8 @@ class FakeStore:
     gone: set[int] = field(default_factory=set)
     fetching: Exception | None = None
     fetched: list[dict[str, tuple[list[int], int]]] = field(default_factory=list)
+    counting: Callable[[], object] | None = None
+    """Awaited before facets are told."""
 
     async def collections(
         self, collection_ids: Sequence[str], principals: Sequence[str]
@@ -132,6 +135,20 @@ class FakeStore:
             if chunk_id not in self.gone
             and (not self.readers[one.collection_id] or {*self.readers[one.collection_id]} & {*principals})
         ]
+
+    async def facets(
+        self,
+        collection_ids: Sequence[str],
+        fields: Sequence[Path | FacetField],
+        selection: Selection,
+        *,
+        limit: int,
+    ) -> Sequence[pb.Facet]:
+        assert fields, "nothing is counted unless it is asked for"
+        wait = (self.counting or nothing)()
+        assert asyncio.iscoroutine(wait)
+        await wait
+        return [pb.Facet() for _ in fields]
 
     async def _search(
         self, arm: int, collections: Sequence[IndexedCollection], limit: int

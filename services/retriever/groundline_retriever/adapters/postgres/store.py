@@ -28,6 +28,7 @@ from pydantic import SecretStr
 from groundline_retriever.adapters.postgres.checks import IndexChecks
 from groundline_retriever.adapters.postgres.chunks import ReadableChunks
 from groundline_retriever.adapters.postgres.collections import ReadableCollections
+from groundline_retriever.adapters.postgres.facets import Facets
 from groundline_retriever.adapters.postgres.keyword import KeywordArm, answers_on_standbys
 from groundline_retriever.adapters.postgres.proposals import Proposals
 from groundline_retriever.adapters.postgres.reads import Reads
@@ -131,6 +132,7 @@ class PostgresChunkStore:
         self.keyword = KeywordArm(reads, lexical, sound).search
         self.semantic = SemanticArm(reads).search
         self.fetch = ReadableChunks(reads).fetch
+        self.facets = Facets(reads).count
         self.proposals = Proposals(reads)
         self.require_keyword_search = IndexChecks(reads, lexical, sound).require_keyword_search
 
