@@ -6,7 +6,7 @@ rules know no grammar: added words stand beside the question, not in it.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,14 +30,16 @@ _ELLIPSIS: Final = re.compile(
 # Words that point back whatever stands around them.
 _POINTERS: Final = re.compile(
     r"\b(?:its|their|them|they|theirs|those|these|his|hers?|him|she|he|the (?:former|latter)"
-    r"|that one|this one"
+    r"|that one|this one|the ones?"
     r"|deren|dessen|davon|dafür|damit|daran|darin|darauf|dazu|dort|dabei|diese[rnms]?"
     r"|ihn|ihm|ihre?[nmrs]?)\b",
     re.IGNORECASE,
 )
 # Words that often point back and often do not ("it is possible", "that the", "es gibt", "das Haus").
 _WEAK_POINTERS: Final = re.compile(
-    r"\b(?:it|this|that|there|one|er|sie|es|das|sein(?:e[nmrs]?)?)\b", re.IGNORECASE
+    r"\b(?:it|this|that|there|one|before|after|afterwards|earlier|later|er|sie|es|das|sein(?:e[nmrs]?)?"
+    r"|vorher|nachher|davor|danach|zuvor)\b",
+    re.IGNORECASE,
 )
 _MAX_TERMS_POINTED: Final = 6
 _MAX_TERMS_WEAKLY_POINTED: Final = 2
@@ -55,7 +57,20 @@ _QUESTION_WORD: Final = (
 _NEXT_QUESTION: Final = re.compile(
     rf"(?<=\?)\s+|,?\s+(?:and|und|sowie)\s+(?=(?:also\s+|auch\s+)?{_QUESTION_WORD}\b)", re.IGNORECASE
 )
+_ASKS: Final = re.compile(rf"\b{_QUESTION_WORD}\b", re.IGNORECASE)
 _OPENS_LIKE_QUESTION: Final = re.compile(rf"^\s*(?:\w+\s+)?{_QUESTION_WORD}\b", re.IGNORECASE)
+
+# "And in Kiel?", "And the lifetime of the broker's?": what it replaces stood behind such a word, too.
+_PREPOSITION: Final = (
+    r"(?:of|for|in|on|at|to|from|by|with|über|für|von|vom|in|im|am|an|auf|bei|beim|nach|zu|zum|zur|mit|aus)"
+)
+_PHRASE: Final = re.compile(
+    rf"\b(?i:(?P<by>{_PREPOSITION}))\s+(?P<words>(?:(?!{_PREPOSITION}\b)[a-zäöüß'’-]+\b\s*){{0,4}}(?:[A-ZÄÖÜ\d][\w./#-]*)?)"
+)
+_OTHER: Final = re.compile(r"\b(?:other|andere[rnms]?)\s+(?P<what>[\w-]+)", re.IGNORECASE)
+
+_INFLECTED: Final = 1
+"""Maximum difference in length of two forms of a word."""
 
 _TOPIC_TERMS: Final = 6
 
@@ -69,12 +84,14 @@ def standalone(query: str, history: Sequence[chat_pb2.ChatMessage]) -> str:
     bare = _LEAD.sub("", query).strip()
     own = _Topic.of(query)
     carried = topic.words
-    if _ELLIPSIS.search(query) and own.entities:
+    if _ELLIPSIS.search(query):
         # "And for Austria?": the new thing takes the place of the old one.
-        carried = [word for word in carried if word not in topic.entities] or carried
-    known = set(content_terms(query, guess_language(query)))
+        replaced = topic.entities if own.entities else frozenset[str]()
+        replaced = replaced or _replaced(bare, topic.question)
+        carried = [word for word in carried if word not in replaced] or carried
     language = guess_language(" ".join(asked)) or guess_language(query)
-    added = [word for word in carried if not set(content_terms(word, language)) & known]
+    known = {term: word for word in query.split() for term in content_terms(word, language)}
+    added = [word for word in carried if not _is_form_of(word, known, language)]
     if not added:
         return query
     return f"{(bare or query).rstrip(' ?')} ({' '.join(added)})?"
@@ -103,6 +120,27 @@ def translation(query: str) -> tuple[str, ...]:
     return (words,) if words else ()
 
 
+def _is_form_of(word: str, known: Mapping[str, str], language: str | None) -> bool:
+    """Tell whether one of the known words, by their terms, is the same; "parental" is not "parent"."""
+    return any(
+        abs(len(word) - len(known[term].strip("?.,!"))) <= _INFLECTED
+        for term in content_terms(word, language)
+        if term in known
+    )
+
+
+def _replaced(query: str, earlier: str) -> frozenset[str]:
+    """Return the words of an earlier question in whose place a follow-up has others: the last phrase with the
+    same preposition, or what told one from "the other"."""
+    if (other := _OTHER.search(query)) and (same := re.search(rf"\b{other['what']}\b", earlier)):
+        return frozenset(_WORD.findall(earlier[same.end() :]))
+    if _ASKS.search(query):
+        return frozenset()
+    asked = [phrase["by"].casefold() for phrase in _PHRASE.finditer(query)]
+    phrases = [each for each in _PHRASE.finditer(earlier) if each["by"].casefold() in asked]
+    return frozenset(_WORD.findall(phrases[-1]["words"])) if phrases else frozenset()
+
+
 def _is_question(part: str) -> bool:
     return bool(_OPENS_LIKE_QUESTION.search(part)) and bool(content_terms(part, guess_language(part)))
 
@@ -123,6 +161,7 @@ class _Topic:
 
     words: list[str]
     entities: frozenset[str]
+    question: str = ""
 
     @classmethod
     def of(cls, question: str) -> "_Topic":
@@ -142,7 +181,7 @@ class _Topic:
             words.append(word)
             if _names(word, first=opens and not question[: found.start()].strip(), language=language):
                 entities.add(word)
-        return cls(list(dict.fromkeys(words))[: _TOPIC_TERMS * 2], frozenset(entities))
+        return cls(list(dict.fromkeys(words))[: _TOPIC_TERMS * 2], frozenset(entities), question)
 
 
 def _names(word: str, *, first: bool, language: str | None) -> bool:
@@ -157,13 +196,14 @@ def _topic(asked: Sequence[str]) -> _Topic:
     """Return the topic of the last question that stood alone, with the names of the follow-ups since then."""
     later: list[str] = []
     named: set[str] = set()
-    for question in reversed(asked):
+    for question, is_first in zip(reversed(asked), [*[False] * (len(asked) - 1), True], strict=True):
         topic = _Topic.of(question)
-        if not _points_back(question) and topic.words:
+        # Before the first question there is nothing to point back to.
+        if topic.words and (is_first or not _points_back(question)):
             words = topic.words[:_TOPIC_TERMS]
             if named:
                 words = [word for word in words if word not in topic.entities] + later
-            return _Topic(words, frozenset(named) or topic.entities)
+            return _Topic(words, frozenset(named) or topic.entities, topic.question)
         if not later:
             later, named = [word for word in topic.words if word in topic.entities], set(topic.entities)
     return _Topic(later, frozenset(named))

@@ -63,6 +63,44 @@ def test_a_follow_up_takes_over_the_topic(history: list[str], query: str, expect
         assert {"Versand", "Garantie"} & set(result.replace("(", " ").replace(")", " ").split())
 
 
+@pytest.mark.parametrize(
+    ("history", "query", "expected"),
+    [
+        (["Wie viele Urlaubstage habe ich in Kiel?"], "Und in Galway?", "in Galway (Urlaubstage)?"),
+        (["What do you pay for a car?"], "And for a bicycle?", "for a bicycle (pay)?"),
+        (["What is the lifetime of the key?"], "And of the token?", "of the token (lifetime)?"),
+        (
+            ["Wann hat der Betriebsrat in Kiel Sprechstunde?"],
+            "Und in welchem Raum?",
+            "in welchem Raum (Betriebsrat Kiel Sprechstunde)?",
+        ),
+        (
+            ["How much parental leave does the parent who gives birth have?"],
+            "And the other parent?",
+            "the other parent (parental leave)?",
+        ),
+    ],
+)
+def test_a_follow_up_leaves_out_what_it_replaces(history: list[str], query: str, expected: str) -> None:
+    assert standalone(query, asked(*history)) == expected
+
+
+def test_the_first_question_is_the_topic_even_if_it_seems_to_point_back() -> None:
+    result = standalone("And the DN-6?", asked("How heavy is the DN-4 with its battery?"))
+    assert result == "the DN-6 (heavy battery)?"
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("What does the one for the DN-6 cost?", "What does the one for the DN-6 cost (oxygen probes)?"),
+        ("How long before?", "How long before (oxygen probes)?"),
+    ],
+)
+def test_the_one_and_before_point_back(query: str, expected: str) -> None:
+    assert standalone(query, asked("Which oxygen probes are there?")) == expected
+
+
 def test_follow_ups_of_follow_ups_reach_back_to_the_topic() -> None:
     result = standalone("And to Poland?", asked("What does shipping to Germany cost?", "And to Austria?"))
     assert result == "to Poland (shipping cost)?"
