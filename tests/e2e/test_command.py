@@ -91,6 +91,18 @@ async def test_a_file_too_large_for_a_message_is_sent_as_a_stream(stack: Stack, 
     assert (await stack.command("delete", "large", "--yes")).code == 0
 
 
+async def test_answers_are_as_good_as_they_were(stack: Stack) -> None:
+    questions = EXAMPLES.parent / "evaluation/examples"
+    done = await stack.command(
+        "eval", str(questions), "--collection", "examples", "--answers", "--modes", "hybrid",
+        "--baseline", str(questions / "expected.json"), "--max-drop", "0.02",
+    )  # fmt: skip
+    assert done.code == 0, done.out + done.err
+    assert "degraded" not in done.err
+    assert "passed over" not in done.err
+    assert "80 questions of the baseline" in done.out
+
+
 def write_set(directory: Path) -> None:
     """Write the paragraphs of the examples, and their questions, as an evaluation set."""
     questions = json.loads((EXAMPLES / "questions.json").read_text())["questions"]

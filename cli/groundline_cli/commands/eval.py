@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -167,7 +167,7 @@ def evaluate(
         raise SystemExit(_INTERRUPTED_EXIT_CODE) from None
     result = measured.result
     if wanted.output is not None:
-        _write(wanted.output, {**result.as_json(), "records": result.records_as_json()})
+        _write(wanted.output, result)
         measured.journal.remove()
     if wanted.html is not None:
         wanted.html.write_text(report(result, comparison), encoding="utf-8")
@@ -275,8 +275,11 @@ def _bar(doing: str, total: int, *, done: int = 0) -> Iterator[Callable[[], None
         yield lambda: bars.advance(task)
 
 
-def _write(path: Path, content: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+def _write(path: Path, result: Evaluation) -> None:
+    """Write the figures, and below them a line for each question, so that versions can be compared."""
+    head = json.dumps(result.as_json(), indent=1).removesuffix("\n}")
+    records = ",\n".join(json.dumps(record, ensure_ascii=False) for record in result.records_as_json())
+    path.write_text(f'{head},\n "records": [\n{records}\n ]\n}}\n', encoding="utf-8")
 
 
 def _print(result: Evaluation, comparison: BaselineComparison | None, *, as_json: bool) -> None:

@@ -15,6 +15,7 @@ from groundline_cli.evaluation.sets import Query
 __all__ = ["Outcome", "answer_figures", "contains", "is_right"]
 
 _WORD: Final = re.compile(r"\w+")
+_MARKER: Final = re.compile(r"\[\d+(?:, ?\d+)*\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +109,9 @@ def is_right(query: Query, outcome: Outcome) -> bool:
 
 
 def contains(text: str, answers: Sequence[str]) -> bool:
-    """Tell whether a text holds one of the answers as whole words, letter case and punctuation aside."""
-    words = _words(text)
+    """Tell whether an answer's text holds one of the accepted ones as whole words; letter case, punctuation
+    and numbers of sources do not matter."""
+    words = _words(_MARKER.sub(" ", text))
     return any(_words(answer) in words for answer in answers)
 
 

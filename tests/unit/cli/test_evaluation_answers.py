@@ -75,6 +75,7 @@ def test_without_an_accepted_answer_the_citation_decides_what_is_right() -> None
         ("It has 11.8 Nm.", ["1.8 nm"], False),
         ("\N{LATIN SMALL LIGATURE FI}ve (5)", ["six", "five"], True),
         ("", ["x"], False),
+        ("Two days [1] [2, 3].", ["1", "3"], False),
     ],
 )
 def test_an_accepted_answer_is_found_as_whole_words(text: str, accepted: list[str], found: bool) -> None:
