@@ -18,7 +18,7 @@ from groundline_generator.service.guarded_model import GuardedModel
 from groundline_generator.service.judging import ModelJudge, TermJudge
 from groundline_generator.service.prompted_model import PromptedModel
 from groundline_generator.service.quota import Limiter
-from groundline_generator.service.rewriting import ModelRewriter, RuleRewriter
+from groundline_generator.service.rewriting import FallbackRewriter, ModelRewriter, RuleRewriter
 from groundline_generator.servicer import SERVICE, GeneratorServicer, UseCases
 from groundline_generator.settings import GeneratorSettings
 
@@ -87,7 +87,7 @@ async def _use_cases(settings: GeneratorSettings) -> AsyncIterator[UseCases]:
         judge = ModelJudge(chat, models, settings.context_tokens)
         yield UseCases(
             AnswerService(answers, judge if settings.judge_answers else None),
-            ModelRewriter(chat, models),
+            FallbackRewriter(ModelRewriter(chat, models)),
             judge,
             judge,
             Contextualizer(chat, models, settings.document_tokens),

@@ -174,11 +174,20 @@ async def test_what_fails_is_retried_by_one_layer_only(generator: Generator) -> 
     """A client's channel repeats what is UNAVAILABLE, but the generator has done so already."""
     generator.replies(generator.wire.failure(503))
     with pytest.raises(grpc.aio.AioRpcError) as failure:
-        await (await generator.stub(provider_max_attempts=2)).RewriteQuery(
-            pb.RewriteQueryRequest(query="Why?")
+        await (await generator.stub(provider_max_attempts=2)).JudgeRelevance(
+            pb.JudgeRelevanceRequest(query="Why?", passages=[pb.NumberedPassage(number=1, text="So.")])
         )
     assert failure.value.code() is grpc.StatusCode.UNAVAILABLE
     assert len(generator.server.requests) == 2
+
+
+@hosted
+async def test_rules_rewrite_what_a_provider_fails_to(generator: Generator) -> None:
+    generator.replies(generator.wire.failure(503))
+    stub = await generator.stub(provider_max_attempts=1)
+    rewriting = await stub.RewriteQuery(pb.RewriteQueryRequest(query="HNSW vs. IVFFlat"))
+    assert list(rewriting.sub_queries) == ["HNSW", "IVFFlat"]
+    assert (rewriting.model, rewriting.fallback_reason) == ("rules", "PROVIDER_UNAVAILABLE")
 
 
 @hosted

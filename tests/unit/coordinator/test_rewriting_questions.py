@@ -64,6 +64,16 @@ async def test_without_rewriting_the_question_is_searched_as_it_is(failure: Exce
     assert world.degraded() == [(passage_pb2.COMPONENT_REWRITING, error_pb2.REWRITING_UNAVAILABLE)]
 
 
+async def test_a_rewriting_by_rules_in_place_of_the_model_is_used_and_declared() -> None:
+    world = World()
+    by_rules = rewrite("beta (price)?")
+    by_rules.fallback_reason = "PROVIDER_UNAVAILABLE"
+    world.generator.rewrites["Compare alpha and beta."] = by_rules
+    await world.chat(question("Compare alpha and beta."))
+    assert world.retriever.queries == [["beta (price)?"]]
+    assert world.degraded() == [(passage_pb2.COMPONENT_REWRITING, error_pb2.REWRITING_UNAVAILABLE)]
+
+
 WEAK = found((7, 0.1))
 
 

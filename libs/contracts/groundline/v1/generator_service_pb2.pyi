@@ -266,10 +266,13 @@ class RewriteQueryResponse(_message.Message):
     SUB_QUERIES_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
+    FALLBACK_REASON_FIELD_NUMBER: _builtins.int
     standalone_query: _builtins.str
     """The question so that it stands alone; equal to the query where nothing had to change."""
     model: _builtins.str
     """Model that rewrote it, or "rules"."""
+    fallback_reason: _builtins.str
+    """Reason of the error for which rules rewrote it in place of the model; empty where it was not to."""
     @_builtins.property
     def sub_queries(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The parts of a complex question; empty for a simple one."""
@@ -285,10 +288,11 @@ class RewriteQueryResponse(_message.Message):
         sub_queries: _abc.Iterable[_builtins.str] | None = ...,
         model: _builtins.str = ...,
         usage: _chat_pb2.Usage | None = ...,
+        fallback_reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "standalone_query", b"standalone_query", "sub_queries", b"sub_queries", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fallback_reason", b"fallback_reason", "model", b"model", "standalone_query", b"standalone_query", "sub_queries", b"sub_queries", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -83,7 +83,7 @@ class GeneratorServiceServicer:
 
     def RewriteQuery(self, request, context):
         """Turns a follow-up into a standalone question, or a complex question into sub-queries.
-        Without a language model, rules do it and say so in `model`.
+        Without a language model, and where it fails or is late, rules do it and say so in `model`.
 
         INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION: the model does not exist.
         """

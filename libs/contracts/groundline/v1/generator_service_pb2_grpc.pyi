@@ -45,7 +45,7 @@ class GeneratorServiceStub:
     """
     RewriteQuery: _grpc.UnaryUnaryMultiCallable[_generator_service_pb2.RewriteQueryRequest, _generator_service_pb2.RewriteQueryResponse]
     """Turns a follow-up into a standalone question, or a complex question into sub-queries.
-    Without a language model, rules do it and say so in `model`.
+    Without a language model, and where it fails or is late, rules do it and say so in `model`.
 
     INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION: the model does not exist.
     """
@@ -88,7 +88,7 @@ class GeneratorServiceAsyncStub(GeneratorServiceStub):
     """
     RewriteQuery: _aio.UnaryUnaryMultiCallable[_generator_service_pb2.RewriteQueryRequest, _generator_service_pb2.RewriteQueryResponse]  # type: ignore[assignment]
     """Turns a follow-up into a standalone question, or a complex question into sub-queries.
-    Without a language model, rules do it and say so in `model`.
+    Without a language model, and where it fails or is late, rules do it and say so in `model`.
 
     INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION: the model does not exist.
     """
@@ -140,7 +140,7 @@ class GeneratorServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_generator_service_pb2.RewriteQueryResponse, _abc.Awaitable[_generator_service_pb2.RewriteQueryResponse]]:
         """Turns a follow-up into a standalone question, or a complex question into sub-queries.
-        Without a language model, rules do it and say so in `model`.
+        Without a language model, and where it fails or is late, rules do it and say so in `model`.
 
         INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION: the model does not exist.
         """

@@ -118,13 +118,10 @@ class PassageSearch:
                 async with deadline_within(share(_REWRITING_SHARE, self._limits.rewrite_timeout_seconds)):
                     rewrite = await self._generator.rewrite(request)
             except GroundlineError as error:
-                trace.get_current_span().set_attribute("error.type", error.reason)
-                progress.degrade(
-                    passage_pb2.COMPONENT_REWRITING,
-                    error_pb2.REWRITING_UNAVAILABLE,
-                    "the question could not be rewritten and was searched for as it is",
-                )
+                _degrade(progress, error.reason, "it was searched for as it is")
                 return asked
+            if rewrite.fallback_reason:
+                _degrade(progress, rewrite.fallback_reason, "rules did it")
         if not rewrite.standalone_query:
             rewrite.standalone_query = asked.standalone_query
         return rewrite
@@ -155,6 +152,15 @@ class PassageSearch:
             )
         progress.degraded.extend(each for each in found.degraded if each not in progress.degraded)
         return found
+
+
+def _degrade(progress: StageReport, reason: str, instead: str) -> None:
+    trace.get_current_span().set_attribute("error.type", reason)
+    progress.degrade(
+        passage_pb2.COMPONENT_REWRITING,
+        error_pb2.REWRITING_UNAVAILABLE,
+        f"the question could not be rewritten by the model; {instead}",
+    )
 
 
 def _retrieving(inquiry: Inquiry, rewrite: Rewrite) -> chat_pb2.ChatStatus:

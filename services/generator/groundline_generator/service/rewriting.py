@@ -1,13 +1,21 @@
 """Rewriting of questions for search, by a language model or by rules: follow-ups become self-contained,
 complex ones are split."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from groundline.v1 import chat_pb2
 from groundline.v1 import generator_service_pb2 as pb
 from groundline_contracts import default_of
-from groundline_runtime.charges import charged, total
+from groundline_runtime.charges import charged, total, usage_of
+from groundline_runtime.context import deadline_within, remaining_seconds
+from groundline_runtime.errors import (
+    DeadlineExceededError,
+    InternalError,
+    ResourceExhaustedError,
+    UnavailableError,
+)
 from pydantic import BaseModel
 
 from groundline_generator.domain.calls import ModelCall, ModelChoice
@@ -17,9 +25,12 @@ from groundline_generator.domain.rewriting import decompose, standalone, transla
 from groundline_generator.ports import ChatModel
 from groundline_generator.service.structured import schema_of, structured
 
-__all__ = ["ModelRewriter", "Rewriter", "RuleRewriter"]
+__all__ = ["FallbackRewriter", "ModelRewriter", "Rewriter", "RuleRewriter"]
 
 _SUB_QUERIES: Final[int] = default_of(pb.RewriteQueryRequest, "max_sub_queries")
+
+_MODEL_SHARE: Final = 0.9
+"""Share of the time left that the model may take."""
 
 _INSTRUCTIONS: Final = """
 You prepare questions for a search over documents. You do not answer them.
@@ -48,6 +59,32 @@ class RuleRewriter:
         limit = request.max_sub_queries or _SUB_QUERIES
         parts = decompose(alone, limit) or translation(alone)[: limit - 1]
         return pb.RewriteQueryResponse(standalone_query=alone, sub_queries=parts, model=model)
+
+
+class FallbackRewriter:
+    """A Rewriter that follows the rules where the model fails, or has not answered when most of the time is
+    gone."""
+
+    def __init__(self, model: Rewriter) -> None:
+        self._model = model
+        self._rules = RuleRewriter()
+
+    async def rewrite(self, request: pb.RewriteQueryRequest) -> pb.RewriteQueryResponse:
+        left = remaining_seconds()
+        try:
+            async with deadline_within(_MODEL_SHARE * left) if left is not None else nullcontext():
+                return await self._model.rewrite(request)
+        except (DeadlineExceededError, InternalError, ResourceExhaustedError, UnavailableError) as error:
+            rewritten = await self._rules.rewrite(
+                pb.RewriteQueryRequest(
+                    query=request.query,
+                    chat_history=request.chat_history,
+                    max_sub_queries=request.max_sub_queries,
+                )
+            )
+            rewritten.fallback_reason = error.reason
+            rewritten.usage.CopyFrom(usage_of(error))
+            return rewritten
 
 
 class _Rewritten(BaseModel):

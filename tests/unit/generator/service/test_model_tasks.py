@@ -1,7 +1,9 @@
 """Rewriting, contextualizing and judging by a language model, scripted."""
 
+import asyncio
 import json
 import re
+import time
 
 import pytest
 from groundline.v1 import chat_pb2
@@ -9,8 +11,9 @@ from groundline.v1 import generator_service_pb2 as pb
 from groundline_generator.domain.calls import ModelChoice, ModelFinished
 from groundline_generator.service.contextualizing import Contextualizer
 from groundline_generator.service.judging import ModelJudge
-from groundline_generator.service.rewriting import ModelRewriter
-from groundline_runtime.errors import FailedPreconditionError, InternalError
+from groundline_generator.service.rewriting import FallbackRewriter, ModelRewriter
+from groundline_runtime.context import deadline_at
+from groundline_runtime.errors import FailedPreconditionError, InternalError, UnavailableError
 from groundline_tests.generator.messages import numbered, used, user
 from groundline_tests.generator.models import ScriptedChat
 
@@ -51,6 +54,34 @@ async def test_one_part_is_no_decomposition(limit: int) -> None:
         pb.RewriteQueryRequest(query="A?", max_sub_queries=limit)
     )
     assert (rewriting.standalone_query, list(rewriting.sub_queries)) == ("A?", [])
+
+
+async def test_where_the_model_fails_rules_rewrite_and_say_why() -> None:
+    chat = ScriptedChat([UnavailableError("PROVIDER_UNAVAILABLE", "down")])
+    asked = pb.RewriteQueryRequest(
+        query="And of B1?", chat_history=[user("What is the price of A1?")], model="m"
+    )
+    rewriting = await FallbackRewriter(ModelRewriter(chat, MODELS)).rewrite(asked)
+    assert rewriting.standalone_query == "of B1 (price)?"
+    assert (rewriting.model, rewriting.fallback_reason) == ("rules", "PROVIDER_UNAVAILABLE")
+
+
+async def test_where_the_model_is_late_rules_rewrite_while_there_is_time() -> None:
+    class Silent:
+        async def rewrite(self, request: pb.RewriteQueryRequest) -> pb.RewriteQueryResponse:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    with deadline_at(time.monotonic() + 0.2):
+        rewriting = await FallbackRewriter(Silent()).rewrite(pb.RewriteQueryRequest(query="A and B?"))
+    assert (rewriting.model, rewriting.fallback_reason) == ("rules", "DEADLINE_EXCEEDED")
+
+
+async def test_a_model_that_does_not_exist_is_not_replaced_by_rules() -> None:
+    with pytest.raises(FailedPreconditionError):
+        await FallbackRewriter(ModelRewriter(ScriptedChat(), MODELS)).rewrite(
+            pb.RewriteQueryRequest(query="A?", model="unknown")
+        )
 
 
 async def test_every_chunk_gets_its_context_in_order() -> None:
