@@ -67,6 +67,7 @@ _RETRIEVAL: Final = {
     "min_similarity": "minSimilarity",
     "min_bm25": "minBm25",
     "adjacent": "adjacentChunks",
+    "correct_spelling": "correctSpelling",
 }
 _RERANK: Final = {
     "top_k": "topK",
@@ -121,6 +122,11 @@ _ENUMS: Final = {
     help="What a filtered vector search does that finds too little.",
 )
 @click.option("--adjacent", type=click.IntRange(0, 10), help="Chunks to add before and after each passage.")
+@click.option(
+    "--correct-spelling/--no-correct-spelling",
+    default=None,
+    help="Whether misspelled words of the query are corrected. Default: yes.",
+)
 @click.option("--fusion", type=click.Choice(["weighted", "rrf"]), help="How both searches become one list.")
 @click.option("--rrf-k", type=_LIMIT, help="Constant of reciprocal rank fusion. Default: 60.")
 @click.option("--keyword-weight", type=_WEIGHT, help="Weight of BM25 in the fusion.")
@@ -200,7 +206,14 @@ def search(
         _print_table(printable(facet.field), ["VALUE", "DOCUMENTS"], rows)
         if facet.has_more:
             click.echo("and more")
+    for each in response.corrections:
+        _note_correction(each.given, each.used)
     print_degraded(response.degraded)
+
+
+def _note_correction(given: str, used: str) -> None:
+    words = (summary(word, length=_PLACE_LENGTH) for word in (used, given))
+    click.echo(click.style('searched for "{}" in place of "{}"'.format(*words), dim=True), err=True)
 
 
 def _part(given: JsonObject, names: dict[str, str]) -> JsonObject:

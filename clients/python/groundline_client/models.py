@@ -714,6 +714,11 @@ class RetrievalOptions:
     """Chunks to add before and after each hit from the same document, 0 to 10. What overlaps is cut from
     their texts and offsets; a chunk that is a passage itself, or a better passage's adjacent chunk, is not
     repeated."""
+    correct_spelling: bool | None = None
+    """Whether misspelled words of the query are corrected where BM25 takes part: a word of four letters or
+    more that no chunk has that the caller may read, and that differs from a word of the passages found in one
+    letter (from eight letters on in two). The search is then repeated with the other word, which corrections
+    tells."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -839,6 +844,16 @@ class ModelWait:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Correction:
+    """A word of the query that was taken for a misspelled one."""
+
+    given: str = ""
+    """The word as the query has it."""
+    used: str = ""
+    """The word of the documents that was searched for in its place."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ChatStatus:
     """A stage begins. Where the first search found too little, rewriting and retrieving may come once
     more."""
@@ -854,6 +869,9 @@ class ChatStatus:
     above."""
     waiting: ModelWait | None = None
     """Reason why the generating stage waits; sent again for each wait."""
+    corrections: Sequence[Correction] = ()
+    """Misspelled words that the search corrected, once it has; rewritten_query is the question with the other
+    words."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1149,6 +1167,8 @@ class AnswerResponse:
     """The parts of a decomposed question."""
     rewriting_model: str = ""
     """Model that rewrote or decomposed it: a language model, or "rules" without one."""
+    corrections: Sequence[Correction] = ()
+    """Misspelled words that the search corrected; rewritten_query is the question with the other words."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -2089,3 +2109,5 @@ class SearchResponse:
     facets: Sequence[Facet] = ()
     """Counts for each of the request's facets, in their order; empty if they could not be made in time, which
     degraded says."""
+    corrections: Sequence[Correction] = ()
+    """Words that were corrected; the passages are those of the corrected query."""

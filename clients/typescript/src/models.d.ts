@@ -423,6 +423,12 @@ export interface RetrievalOptions {
    * and offsets; a chunk that is a passage itself, or a better passage's adjacent chunk, is not repeated.
    */
   adjacentChunks?: number;
+  /**
+   * Whether misspelled words of the query are corrected where BM25 takes part: a word of four letters or more that
+   * no chunk has that the caller may read, and that differs from a word of the passages found in one letter (from
+   * eight letters on in two). The search is then repeated with the other word, which corrections tells.
+   */
+  correctSpelling?: boolean;
 }
 
 /** How the ranked lists of one question become one list. */
@@ -670,6 +676,14 @@ export interface ModelWait {
   durationSeconds: number;
 }
 
+/** A word of the query that was taken for a misspelled one. */
+export interface Correction {
+  /** The word as the query has it. */
+  given: string;
+  /** The word of the documents that was searched for in its place. */
+  used: string;
+}
+
 /** A stage begins. Where the first search found too little, rewriting and retrieving may come once more. */
 export interface ChatStatus {
   /** The stage. */
@@ -682,6 +696,8 @@ export interface ChatStatus {
   rewritingModel: string;
   /** Reason why the generating stage waits; sent again for each wait. */
   waiting?: ModelWait;
+  /** Misspelled words that the search corrected, once it has; rewritten_query is the question with the other words. */
+  corrections: Correction[];
 }
 
 /** Where a document came from. */
@@ -1018,6 +1034,8 @@ export interface AnswerResponse {
   subQueries: string[];
   /** Model that rewrote or decomposed it: a language model, or "rules" without one. */
   rewritingModel: string;
+  /** Misspelled words that the search corrected; rewritten_query is the question with the other words. */
+  corrections: Correction[];
 }
 
 /** Request of GetThread. */
@@ -2666,4 +2684,6 @@ export interface SearchResponse {
    * degraded says.
    */
   facets: Facet[];
+  /** Words that were corrected; the passages are those of the corrected query. */
+  corrections: Correction[];
 }

@@ -7,10 +7,11 @@ from groundline_lexical.languages import SIMPLE, STEMMED, languages, without_sto
 from groundline_lexical.ports import Capabilities, Connection, LexicalIndex
 from groundline_lexical.recovery import LAST_RECOVERY
 from groundline_lexical.tables import has_index
-from groundline_lexical.text import TEXT_VERSION, lexical_text, searched_text
+from groundline_lexical.text import TEXT_VERSION, UNSPACED, lexical_text, searched_text
 from groundline_lexical.words import (
     MAXIMUM_SEARCHED_TERMS,
     TERMS,
+    is_stop_word,
     searched_terms,
     searched_words,
     stored_terms,
@@ -24,6 +25,7 @@ __all__ = [
     "STEMMED",
     "TERMS",
     "TEXT_VERSION",
+    "UNSPACED",
     "Capabilities",
     "Connection",
     "LexicalIndex",
@@ -31,6 +33,7 @@ __all__ = [
     "Match",
     "detect_lexical_index",
     "has_index",
+    "is_stop_word",
     "languages",
     "lexical_text",
     "matches",

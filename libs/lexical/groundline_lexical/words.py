@@ -14,6 +14,7 @@ from groundline_lexical.text import searched_text
 __all__ = [
     "MAXIMUM_SEARCHED_TERMS",
     "TERMS",
+    "is_stop_word",
     "searched_terms",
     "searched_words",
     "stored_terms",
@@ -60,6 +61,18 @@ def searched_terms(query: str, language: str) -> list[int]:
     words."""
     terms = dict.fromkeys(_term(word, language) for word in searched_text(query).split())
     return [term for term in terms if term != _STOP_WORD][:MAXIMUM_SEARCHED_TERMS]
+
+
+def is_stop_word(word: str) -> bool:
+    """Tell whether a word in lower case is one that says little in some language of ours."""
+    return word in _all_stop_words()
+
+
+@cache
+def _all_stop_words() -> frozenset[str]:
+    return frozenset(
+        searched_text(word) for language in STEMMED - _WITHOUT_LIST for word in get_stop_words(language)
+    )
 
 
 # A few words make up most of any text: hashing and stemming each of them takes four times as long.

@@ -3,9 +3,9 @@ alike."""
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import structlog
@@ -91,6 +91,20 @@ class Groups:
     """Number of adjacent chunks that a collection's passages are read with; 0 for a collection that is not in
     it."""
 
+    @property
+    def corrected(self) -> "Sequence[_Group]":
+        """Groups in whose queries misspelled words are corrected."""
+        return [
+            group
+            for group in self.groups
+            if group.parameters.corrects_spelling and _KEYWORD in group.parameters.arms
+        ]
+
+    @property
+    def corrected_languages(self) -> Set[str]:
+        """Languages of their collections."""
+        return {one.language for group in self.corrected for one in group.collections}
+
 
 _log = structlog.get_logger(__name__)
 
@@ -157,6 +171,16 @@ class Arms:
             return _outcomes(tasks, incomplete)
         finally:
             self._late.leave(tasks.values())
+
+    async def holds(self, word: str, groups: Groups, selection: Selection) -> bool:
+        """Tell whether a chunk that the caller may read has a word, in the collections whose queries are
+        corrected; also if it is not known."""
+        readable = replace(selection, filter=None)
+        for group in groups.corrected:
+            found = await self._index.keyword(group.collections, word, limit=1, selection=readable)
+            if any(found.lists) or found.unsound:
+                return True
+        return False
 
     def _embedder_of(self, parameters: Parameters, collection: IndexedCollection) -> QueryEmbedder | None:
         """Return the collection's embedder, where it is searched by vectors. Raises

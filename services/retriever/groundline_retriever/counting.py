@@ -37,7 +37,7 @@ class Counting:
         self._task = task
 
     async def add_to(self, response: pb.SearchResponse) -> None:
-        """Put the counts into the response, or why there are none."""
+        """Put the counts into the response, or the reason why they are missing."""
         if self._task is None:
             return
         counted = await self._task

@@ -50,6 +50,7 @@ class Parameters:
     iterative_scan: options_pb2.IterativeScan.ValueType
     min_similarity: float
     min_bm25: float
+    corrects_spelling: bool
 
     @classmethod
     def of(cls, options: options_pb2.RetrievalOptions) -> "Parameters":
@@ -63,6 +64,7 @@ class Parameters:
             iterative_scan=options.iterative_scan or _ITERATIVE_SCAN,
             min_similarity=options.min_similarity if options.HasField("min_similarity") else -math.inf,
             min_bm25=options.min_bm25 if options.HasField("min_bm25") else -math.inf,
+            corrects_spelling=options.correct_spelling or not options.HasField("correct_spelling"),
         )
 
 

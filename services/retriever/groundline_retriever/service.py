@@ -10,7 +10,7 @@ from groundline.v1 import error_pb2, options_pb2, passage_pb2
 from groundline.v1 import retriever_service_pb2 as pb
 from groundline_filters import parse, plain
 from groundline_ranking import ArmHits, Candidates, is_weak, options_of, rank
-from groundline_runtime.context import Caller, current_trace_id, span
+from groundline_runtime.context import Caller, current_trace_id, deadline_within, span
 from groundline_runtime.errors import GroundlineError, InvalidArgumentError, NotFoundError
 from opentelemetry import trace
 
@@ -20,12 +20,16 @@ from groundline_retriever.domain import IndexedCollection, Selection
 from groundline_retriever.passages import FetchedChunk, Wanted, add_passages, highlights_of, wanted_for
 from groundline_retriever.ports import ChunkStore
 from groundline_retriever.scoring import ModelScores
+from groundline_retriever.spelling import Suspect, corrected, suspects
 from groundline_retriever.telemetry import retrieval_attributes
 
 __all__ = ["SearchService"]
 
 REMEMBERED_SEARCHES: Final = 10_000
 """Number of callers and of the collections that they name that are remembered."""
+
+SPELLING_SECONDS: Final = 1.0
+"""Maximum time for looking up whether words of a query are in the collections."""
 
 _tracer = trace.get_tracer("groundline_retriever")
 
@@ -146,17 +150,18 @@ class SearchService:
         if violations:
             raise InvalidArgumentError(violations)
         watch = Stopwatch()
-        found = _Found(pb.SearchResponse(trace_id=current_trace_id() or ""))
         with watch.part(passage_pb2.STAGE_RETRIEVING):
             groups = self._arms.grouped(collections, request.options.retrieval)
             selection = _selection(caller, request)
             async with facets_beside(self._store, request, list(settings), selection) as facets:
-                sets = await self._found(request, selection, groups, watch, found.response)
-                if request.HasField("weak_similarity"):
-                    lists = [each for lists in sets for each in lists]
-                    found.response.is_weak = is_weak(lists, request.weak_similarity)
-                if not found.response.is_weak:
-                    await self._keep(caller, request, rerank, groups, sets, watch, found)
+                found = await self._passages(request, selection, rerank, groups, watch)
+                corrections = await self._corrections(request, selection, groups, found.response)
+                if corrections:
+                    request = _with_corrections(request, corrections)
+                    found = await self._passages(request, selection, rerank, groups, watch)
+                    found.response.corrections.extend(
+                        passage_pb2.Correction(given=each.given, used=each.used) for each in corrections
+                    )
                 if request.include_highlights:
                     languages = {each.collection_id: each.language for each in collections}
                     passages = found.response.passages
@@ -164,6 +169,50 @@ class SearchService:
                 await facets.add_to(found.response)
         found.response.timings.extend(watch.timings())
         return found
+
+    async def _passages(
+        self,
+        request: pb.SearchRequest,
+        selection: Selection,
+        rerank: options_pb2.RerankOptions,
+        groups: Groups,
+        watch: Stopwatch,
+    ) -> _Found:
+        """Search and rank; return the response with the passages that are kept."""
+        found = _Found(pb.SearchResponse(trace_id=current_trace_id() or ""))
+        sets = await self._found(request, selection, groups, watch, found.response)
+        if request.HasField("weak_similarity"):
+            lists = [each for lists in sets for each in lists]
+            found.response.is_weak = is_weak(lists, request.weak_similarity)
+        if not found.response.is_weak:
+            await self._keep(selection.principals, request, rerank, groups, sets, watch, found)
+        return found
+
+    async def _corrections(
+        self,
+        request: pb.SearchRequest,
+        selection: Selection,
+        groups: Groups,
+        response: pb.SearchResponse,
+    ) -> Sequence[Suspect]:
+        """Return the words of the query that are misspelled: like a word of the passages, and in nothing that
+        the caller may read. What cannot be looked up is taken as right."""
+        languages = groups.corrected_languages
+        if not languages or not response.passages:
+            return ()
+        chunks = [passage.chunk for passage in response.passages]
+        texts = [part for chunk in chunks for part in (chunk.title, chunk.context, chunk.text)]
+        found = suspects(request.query, texts, languages)
+        if not found:
+            return ()
+        try:
+            async with deadline_within(SPELLING_SECONDS):
+                held = await asyncio.gather(
+                    *(self._arms.holds(each.given, groups, selection) for each in found)
+                )
+        except GroundlineError:
+            return ()
+        return [each for each, is_held in zip(found, held, strict=True) if not is_held]
 
     async def _found(
         self,
@@ -200,7 +249,7 @@ class SearchService:
 
     async def _keep(
         self,
-        caller: Caller,
+        principals: Sequence[str],
         request: pb.SearchRequest,
         options: options_pb2.RerankOptions,
         groups: Groups,
@@ -211,7 +260,7 @@ class SearchService:
         """Put into the response the passages that ranking keeps of what the arms found."""
 
         async def fetched(wanted: Sequence[Wanted]) -> Sequence[FetchedChunk]:
-            chunks = await self._store.fetch(wanted, caller.principals)
+            chunks = await self._store.fetch(wanted, principals)
             found.versions |= {each.chunk.collection_id: each.collection_version for each in chunks}
             return chunks
 
@@ -254,6 +303,15 @@ def _selection(caller: Caller, request: pb.SearchRequest) -> Selection:
     # An empty filter does not count.
     condition = parse(plain(request.filter)) if request.filter.fields else None
     return Selection(caller.principals, condition, request.min_position)
+
+
+def _with_corrections(request: pb.SearchRequest, found: Sequence[Suspect]) -> pb.SearchRequest:
+    changed = pb.SearchRequest()
+    changed.CopyFrom(request)
+    changed.query = corrected(request.query, found)
+    for index, query in enumerate(request.additional_queries):
+        changed.additional_queries[index] = corrected(query, found)
+    return changed
 
 
 def _queries(request: pb.SearchRequest) -> Sequence[str]:

@@ -267,6 +267,14 @@ def test_the_part_with_the_words_of_the_query_is_shown_in_bold(groundline: Run, 
     assert gateway.requests[-1][2]["includeHighlights"] is True
 
 
+def test_corrected_words_are_told(groundline: Run, gateway: FakeGateway) -> None:
+    found = {"passages": [{"chunk": {"uri": "a.md"}}], "corrections": [{"given": "leaes", "used": "lease"}]}
+    gateway.next_replies = [Reply(200, found)]
+    result = groundline("search", "leaes", "--no-correct-spelling")
+    assert result.stderr == 'searched for "lease" in place of "leaes"\n'
+    assert gateway.requests[-1][2]["options"] == {"retrieval": {"correctSpelling": False}}
+
+
 def test_facets_are_tables_of_values(groundline: Run, gateway: FakeGateway) -> None:
     values = [{"value": "rot\x1b", "documentCount": 12}, {"value": None, "documentCount": 3}]
     facet = {"field": "team", "values": values, "hasMore": True}

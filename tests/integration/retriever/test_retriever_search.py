@@ -18,6 +18,7 @@ from groundline_tests.retriever.library import (
     SECRET,
     Client,
     Options,
+    scores,
     stages,
     struct,
     texts,
@@ -272,6 +273,45 @@ async def test_a_document_gives_no_more_passages_than_it_may(corpus: Any, retrie
     documents = [each.chunk.document_id for each in everything.passages]
     assert len(documents) == 4
     assert [each.chunk.document_id for each in found.passages] == list(dict.fromkeys(documents))
+
+
+def corrections(found: Any) -> list[tuple[str, str]]:
+    return [(each.given, each.used) for each in found.corrections]
+
+
+async def test_a_misspelled_word_is_corrected_and_it_is_said(retrieve: Client) -> None:
+    as_given = await retrieve("Replcia leaes", ["guides"], Options(correct_spelling=False))
+    assert not corrections(as_given)
+    assert not scores(as_given, "keyword")
+    found = await retrieve("Replcia leaes", ["guides"], additional_queries=["leaes"], include_highlights=True)
+    assert corrections(found) == [("Replcia", "replica"), ("leaes", "lease")]
+    right = await retrieve("replica lease", ["guides"], additional_queries=["lease"])
+    assert scores(found, "keyword") == scores(right, "keyword")
+    assert found.passages[0].highlights.words
+
+
+async def test_a_word_that_a_chunk_has_is_no_mistake(corpus: Any, retrieve: Client) -> None:
+    await corpus.collection("near")
+    await corpus.add("near", ["The lease of a replica.", "The leash of a dog."])
+    only = struct({"$title": "Nothing has this title"})
+    for options in (Options(), Options(mode=options_pb2.RETRIEVAL_MODE_SEMANTIC)):
+        found = await retrieve("leash", ["near"], options, rerank=options_pb2.RerankOptions(top_k=1))
+        assert not corrections(found)
+    assert not corrections(await retrieve("leahs", ["near"], filter=only)), (
+        "nothing was found to compare with"
+    )
+
+
+async def test_what_the_caller_may_not_read_corrects_nothing_and_counts_as_nothing(
+    corpus: Any, retrieve: Client
+) -> None:
+    await corpus.collection("half")
+    await corpus.add("half", ["The lease of a replica."])
+    await corpus.add("half", ["The leaze of the board, and a merger."], allowed_principals=["group:board"])
+    assert corrections(await retrieve("leaze", ["half"])) == [("leaze", "lease")]
+    assert not corrections(await retrieve("leaze", ["half"], principals="group:board"))
+    assert not corrections(await retrieve("mergre", ["half"]))
+    assert corrections(await retrieve("mergre", ["half"], principals="group:board")) == [("mergre", "merger")]
 
 
 async def test_words_of_the_queries_are_shown_where_they_are_asked_for(retrieve: Client) -> None:

@@ -146,3 +146,29 @@ async def test_what_a_collection_does_not_allow_is_refused_before_anything_begin
     assert "strict" in failure.value.message
     assert world.events == []
     await world.chat(question(collection_ids=["other"], rerank={"top_k": 6}))
+
+
+async def test_a_corrected_question_is_answered_with_the_other_words_and_it_is_said() -> None:
+    world = World()
+    world.retriever.response = found((1, 0.9))
+    world.retriever.response.corrections.add(given="Alhpa", used="alpha")
+    events = await world.chat(question("What is Alhpa, and alhpabet?", request_id="r"))
+    told = Status(stage=RETRIEVING, rewritten_query="What is alpha, and alhpabet?", rewriting_model="rules")
+    told.corrections.add(given="Alhpa", used="alpha")
+    assert [event for event in events if isinstance(event, Status)] == [
+        Status(stage=RETRIEVING),
+        told,
+        Status(stage=GENERATING),
+    ]
+    assert world.generator.calls[-1].query == "What is alpha, and alhpabet?"
+    await world.chat(question("What is Alhpa, and alhpabet?", request_id="r"))
+    assert world.only(Status) == told, "a replay tells it, too"
+
+
+async def test_an_answer_says_which_words_were_corrected() -> None:
+    world = World()
+    world.retriever.response = found((1, 0.9))
+    world.retriever.response.corrections.add(given="alhpa", used="alpha")
+    answered = await world.answer(question("What is alhpa?"))
+    assert [(each.given, each.used) for each in answered.corrections] == [("alhpa", "alpha")]
+    assert answered.rewritten_query == "What is alpha?"

@@ -430,6 +430,7 @@ class ChatStatus(_message.Message):
     SUB_QUERIES_FIELD_NUMBER: _builtins.int
     REWRITING_MODEL_FIELD_NUMBER: _builtins.int
     WAITING_FIELD_NUMBER: _builtins.int
+    CORRECTIONS_FIELD_NUMBER: _builtins.int
     stage: _passage_pb2.Stage.ValueType
     """The stage."""
     rewritten_query: _builtins.str
@@ -446,6 +447,10 @@ class ChatStatus(_message.Message):
     def waiting(self) -> Global___ModelWait:
         """Reason why the generating stage waits; sent again for each wait."""
 
+    @_builtins.property
+    def corrections(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Correction]:
+        """Misspelled words that the search corrected, once it has; rewritten_query is the question with the other words."""
+
     def __init__(
         self,
         *,
@@ -454,10 +459,11 @@ class ChatStatus(_message.Message):
         sub_queries: _abc.Iterable[_builtins.str] | None = ...,
         rewriting_model: _builtins.str = ...,
         waiting: Global___ModelWait | None = ...,
+        corrections: _abc.Iterable[_passage_pb2.Correction] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["waiting", b"waiting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["rewriting_model", b"rewriting_model", "rewritten_query", b"rewritten_query", "stage", b"stage", "sub_queries", b"sub_queries", "waiting", b"waiting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["corrections", b"corrections", "rewriting_model", b"rewriting_model", "rewritten_query", b"rewritten_query", "stage", b"stage", "sub_queries", b"sub_queries", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -10,6 +10,7 @@ from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf.internal import containers as _containers
 from groundline.v1 import chat_pb2 as _chat_pb2
 from groundline.v1 import options_pb2 as _options_pb2
+from groundline.v1 import passage_pb2 as _passage_pb2
 from groundline.v1 import quota_pb2 as _quota_pb2
 from groundline.v1 import thread_pb2 as _thread_pb2
 import builtins as _builtins
@@ -262,6 +263,7 @@ class AnswerResponse(_message.Message):
     REWRITTEN_QUERY_FIELD_NUMBER: _builtins.int
     SUB_QUERIES_FIELD_NUMBER: _builtins.int
     REWRITING_MODEL_FIELD_NUMBER: _builtins.int
+    CORRECTIONS_FIELD_NUMBER: _builtins.int
     thread_id: _builtins.str
     """The thread."""
     message_id: _builtins.str
@@ -286,6 +288,10 @@ class AnswerResponse(_message.Message):
     def sub_queries(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The parts of a decomposed question."""
 
+    @_builtins.property
+    def corrections(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Correction]:
+        """Misspelled words that the search corrected; rewritten_query is the question with the other words."""
+
     def __init__(
         self,
         *,
@@ -298,10 +304,11 @@ class AnswerResponse(_message.Message):
         rewritten_query: _builtins.str = ...,
         sub_queries: _abc.Iterable[_builtins.str] | None = ...,
         rewriting_model: _builtins.str = ...,
+        corrections: _abc.Iterable[_passage_pb2.Correction] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["completed", b"completed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "completed", b"completed", "message_id", b"message_id", "rewriting_model", b"rewriting_model", "rewritten_query", b"rewritten_query", "sources", b"sources", "sub_queries", b"sub_queries", "thread_id", b"thread_id", "trace_id", b"trace_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "completed", b"completed", "corrections", b"corrections", "message_id", b"message_id", "rewriting_model", b"rewriting_model", "rewritten_query", b"rewritten_query", "sources", b"sources", "sub_queries", b"sub_queries", "thread_id", b"thread_id", "trace_id", b"trace_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

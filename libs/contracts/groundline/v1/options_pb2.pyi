@@ -185,6 +185,7 @@ class RetrievalOptions(_message.Message):
     MIN_SIMILARITY_FIELD_NUMBER: _builtins.int
     MIN_BM25_FIELD_NUMBER: _builtins.int
     ADJACENT_CHUNKS_FIELD_NUMBER: _builtins.int
+    CORRECT_SPELLING_FIELD_NUMBER: _builtins.int
     mode: Global___RetrievalMode.ValueType
     """Which searches run."""
     keyword_limit: _builtins.int
@@ -207,6 +208,11 @@ class RetrievalOptions(_message.Message):
     """Chunks to add before and after each hit from the same document, 0 to 10. What overlaps is cut from their texts and
     offsets; a chunk that is a passage itself, or a better passage's adjacent chunk, is not repeated.
     """
+    correct_spelling: _builtins.bool
+    """Whether misspelled words of the query are corrected where BM25 takes part: a word of four letters or more that no
+    chunk has that the caller may read, and that differs from a word of the passages found in one letter (from eight
+    letters on in two). The search is then repeated with the other word, which corrections tells.
+    """
     def __init__(
         self,
         *,
@@ -218,13 +224,16 @@ class RetrievalOptions(_message.Message):
         min_similarity: _builtins.float | None = ...,
         min_bm25: _builtins.float | None = ...,
         adjacent_chunks: _builtins.int | None = ...,
+        correct_spelling: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_adjacent_chunks", b"_adjacent_chunks", "_ef_search", b"_ef_search", "_keyword_limit", b"_keyword_limit", "_min_bm25", b"_min_bm25", "_min_similarity", b"_min_similarity", "_semantic_limit", b"_semantic_limit", "adjacent_chunks", b"adjacent_chunks", "ef_search", b"ef_search", "keyword_limit", b"keyword_limit", "min_bm25", b"min_bm25", "min_similarity", b"min_similarity", "semantic_limit", b"semantic_limit"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_adjacent_chunks", b"_adjacent_chunks", "_correct_spelling", b"_correct_spelling", "_ef_search", b"_ef_search", "_keyword_limit", b"_keyword_limit", "_min_bm25", b"_min_bm25", "_min_similarity", b"_min_similarity", "_semantic_limit", b"_semantic_limit", "adjacent_chunks", b"adjacent_chunks", "correct_spelling", b"correct_spelling", "ef_search", b"ef_search", "keyword_limit", b"keyword_limit", "min_bm25", b"min_bm25", "min_similarity", b"min_similarity", "semantic_limit", b"semantic_limit"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_adjacent_chunks", b"_adjacent_chunks", "_ef_search", b"_ef_search", "_keyword_limit", b"_keyword_limit", "_min_bm25", b"_min_bm25", "_min_similarity", b"_min_similarity", "_semantic_limit", b"_semantic_limit", "adjacent_chunks", b"adjacent_chunks", "ef_search", b"ef_search", "iterative_scan", b"iterative_scan", "keyword_limit", b"keyword_limit", "min_bm25", b"min_bm25", "min_similarity", b"min_similarity", "mode", b"mode", "semantic_limit", b"semantic_limit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_adjacent_chunks", b"_adjacent_chunks", "_correct_spelling", b"_correct_spelling", "_ef_search", b"_ef_search", "_keyword_limit", b"_keyword_limit", "_min_bm25", b"_min_bm25", "_min_similarity", b"_min_similarity", "_semantic_limit", b"_semantic_limit", "adjacent_chunks", b"adjacent_chunks", "correct_spelling", b"correct_spelling", "ef_search", b"ef_search", "iterative_scan", b"iterative_scan", "keyword_limit", b"keyword_limit", "min_bm25", b"min_bm25", "min_similarity", b"min_similarity", "mode", b"mode", "semantic_limit", b"semantic_limit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__adjacent_chunks: _TypeAlias = _typing.Literal["adjacent_chunks"]  # noqa: Y015
     _WhichOneofArgType__adjacent_chunks: _TypeAlias = _typing.Literal["_adjacent_chunks", b"_adjacent_chunks"]  # noqa: Y015
+    _WhichOneofReturnType__correct_spelling: _TypeAlias = _typing.Literal["correct_spelling"]  # noqa: Y015
+    _WhichOneofArgType__correct_spelling: _TypeAlias = _typing.Literal["_correct_spelling", b"_correct_spelling"]  # noqa: Y015
     _WhichOneofReturnType__ef_search: _TypeAlias = _typing.Literal["ef_search"]  # noqa: Y015
     _WhichOneofArgType__ef_search: _TypeAlias = _typing.Literal["_ef_search", b"_ef_search"]  # noqa: Y015
     _WhichOneofReturnType__keyword_limit: _TypeAlias = _typing.Literal["keyword_limit"]  # noqa: Y015
@@ -237,6 +246,8 @@ class RetrievalOptions(_message.Message):
     _WhichOneofArgType__semantic_limit: _TypeAlias = _typing.Literal["_semantic_limit", b"_semantic_limit"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__adjacent_chunks) -> _WhichOneofReturnType__adjacent_chunks | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__correct_spelling) -> _WhichOneofReturnType__correct_spelling | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__ef_search) -> _WhichOneofReturnType__ef_search | None: ...
     @_typing.overload

@@ -646,6 +646,32 @@ class Degradation(_message.Message):
 Global___Degradation: _TypeAlias = Degradation  # noqa: Y015
 
 @_typing.final
+class Correction(_message.Message):
+    """A word of the query that was taken for a misspelled one."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GIVEN_FIELD_NUMBER: _builtins.int
+    USED_FIELD_NUMBER: _builtins.int
+    given: _builtins.str
+    """The word as the query has it."""
+    used: _builtins.str
+    """The word of the documents that was searched for in its place."""
+    def __init__(
+        self,
+        *,
+        given: _builtins.str = ...,
+        used: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["given", b"given", "used", b"used"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Correction: _TypeAlias = Correction  # noqa: Y015
+
+@_typing.final
 class StageTiming(_message.Message):
     """How long a stage took."""
 

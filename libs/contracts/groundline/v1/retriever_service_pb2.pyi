@@ -122,6 +122,7 @@ class SearchResponse(_message.Message):
     CUT_FIELD_NUMBER: _builtins.int
     IS_WEAK_FIELD_NUMBER: _builtins.int
     FACETS_FIELD_NUMBER: _builtins.int
+    CORRECTIONS_FIELD_NUMBER: _builtins.int
     trace_id: _builtins.str
     """W3C trace id of this request; empty where the request is not traced."""
     is_weak: _builtins.bool
@@ -146,6 +147,10 @@ class SearchResponse(_message.Message):
     def facets(self) -> _containers.RepeatedCompositeFieldContainer[Global___Facet]:
         """Counts for each of the request's facets, in their order; empty if they could not be made in time, which degraded says."""
 
+    @_builtins.property
+    def corrections(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Correction]:
+        """Words that were corrected; the passages are those of the corrected query."""
+
     def __init__(
         self,
         *,
@@ -156,10 +161,11 @@ class SearchResponse(_message.Message):
         cut: _abc.Iterable[_passage_pb2.CutPassage] | None = ...,
         is_weak: _builtins.bool | None = ...,
         facets: _abc.Iterable[Global___Facet] | None = ...,
+        corrections: _abc.Iterable[_passage_pb2.Correction] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_is_weak", b"_is_weak", "is_weak", b"is_weak"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_is_weak", b"_is_weak", "cut", b"cut", "degraded", b"degraded", "facets", b"facets", "is_weak", b"is_weak", "passages", b"passages", "timings", b"timings", "trace_id", b"trace_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_is_weak", b"_is_weak", "corrections", b"corrections", "cut", b"cut", "degraded", b"degraded", "facets", b"facets", "is_weak", b"is_weak", "passages", b"passages", "timings", b"timings", "trace_id", b"trace_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__is_weak: _TypeAlias = _typing.Literal["is_weak"]  # noqa: Y015
     _WhichOneofArgType__is_weak: _TypeAlias = _typing.Literal["_is_weak", b"_is_weak"]  # noqa: Y015

@@ -28,6 +28,8 @@ class Answer:
                 self.whole.rewritten_query = event.status.rewritten_query
                 self.whole.rewriting_model = event.status.rewriting_model
                 self.whole.sub_queries[:] = event.status.sub_queries
+                if event.status.corrections:
+                    self.whole.corrections.extend(event.status.corrections)
             case "sources":
                 self.whole.sources.extend(event.sources.sources)
             case "delta":

@@ -233,6 +233,7 @@ def _replay_values(claim: RequestClaim, answered: pb.AnswerResponse) -> tuple[An
         rewritten_query=answered.rewritten_query,
         sub_queries=answered.sub_queries,
         rewriting_model=answered.rewriting_model,
+        corrections=answered.corrections,
     )
     return (
         *_claim_values(claim),
@@ -259,6 +260,7 @@ def _answered(row: asyncpg.Record) -> pb.AnswerResponse:
         rewritten_query=status.rewritten_query,
         sub_queries=status.sub_queries,
         rewriting_model=status.rewriting_model,
+        corrections=status.corrections,
     )
 
 

@@ -6,10 +6,10 @@ recognised.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-from groundline.v1 import chat_pb2, generator_service_pb2, options_pb2
+from groundline.v1 import chat_pb2, generator_service_pb2, options_pb2, passage_pb2
 
 __all__ = [
     "MAX_SUB_QUERIES",
@@ -18,6 +18,7 @@ __all__ = [
     "queries_of",
     "status_of",
     "wants_rewriting",
+    "with_corrections",
 ]
 
 MAX_SUB_QUERIES: Final = 4
@@ -26,6 +27,8 @@ MAX_SUB_QUERIES: Final = 4
 _SHORT_WORDS: Final = 4
 
 _WORD: Final = re.compile(r"[^\W_]+")
+_TOKEN: Final = re.compile(r"\w+")
+"""A word as the retriever corrects it."""
 _QUESTION_END: Final = re.compile(r"[?？؟](?=\s|$)")
 
 # Words that point at something said before.
@@ -95,11 +98,33 @@ def queries_of(rewrite: generator_service_pb2.RewriteQueryResponse) -> Sequence[
     return tuple(dict.fromkeys((rewrite.standalone_query, *rewrite.sub_queries)))
 
 
-def status_of(query: str, rewrite: generator_service_pb2.RewriteQueryResponse) -> chat_pb2.ChatStatus:
+def with_corrections(
+    rewrite: generator_service_pb2.RewriteQueryResponse, corrections: Iterable[passage_pb2.Correction]
+) -> generator_service_pb2.RewriteQueryResponse:
+    """Return a rewriting with the words that were searched for in place of misspelled ones."""
+    used = {each.given.lower(): each.used for each in corrections}
+
+    def corrected(query: str) -> str:
+        return _TOKEN.sub(lambda match: used.get(match[0].lower(), match[0]), query)
+
+    changed = generator_service_pb2.RewriteQueryResponse()
+    changed.CopyFrom(rewrite)
+    changed.standalone_query = corrected(rewrite.standalone_query)
+    changed.sub_queries[:] = map(corrected, rewrite.sub_queries)
+    changed.model = rewrite.model or "rules"
+    return changed
+
+
+def status_of(
+    query: str,
+    rewrite: generator_service_pb2.RewriteQueryResponse,
+    corrections: Iterable[passage_pb2.Correction] = (),
+) -> chat_pb2.ChatStatus:
     """Return a rewriting as a client is told it; empty if the question stayed the same."""
     rewritten = "" if rewrite.standalone_query == query else rewrite.standalone_query
     return chat_pb2.ChatStatus(
         rewritten_query=rewritten,
         sub_queries=rewrite.sub_queries,
         rewriting_model=rewrite.model if rewritten or rewrite.sub_queries else "",
+        corrections=corrections,
     )

@@ -119,6 +119,7 @@ class _Exchange:
             rewritten_query=status.rewritten_query,
             sub_queries=status.sub_queries,
             rewriting_model=status.rewriting_model,
+            corrections=status.corrections,
         )
 
 
@@ -450,6 +451,7 @@ async def _replay(turn: Turn, answered: pb.AnswerResponse, emit: Emit) -> None:
                     rewritten_query=answered.rewritten_query,
                     sub_queries=answered.sub_queries,
                     rewriting_model=answered.rewriting_model,
+                    corrections=answered.corrections,
                 )
             )
         await emit(chat_pb2.ChatSources(sources=answered.sources))

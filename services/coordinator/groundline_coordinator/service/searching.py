@@ -22,6 +22,7 @@ from groundline_coordinator.domain.rewriting import (
     queries_of,
     status_of,
     wants_rewriting,
+    with_corrections,
 )
 from groundline_coordinator.domain.turns import Inquiry, Plan
 from groundline_coordinator.ports import Generator, Retriever
@@ -99,7 +100,10 @@ class PassageSearch:
             queries = tuple(dict.fromkeys((*queries_of(rewrite), inquiry.query)))
             await emit(_retrieving(inquiry, rewrite))
             found = await self._search(inquiry, queries, progress)
-        return Searched(rewrite, status_of(inquiry.query, rewrite), found.passages)
+        if found.corrections:
+            rewrite = with_corrections(rewrite, found.corrections)
+            await emit(_retrieving(inquiry, rewrite, found.corrections))
+        return Searched(rewrite, status_of(inquiry.query, rewrite, found.corrections), found.passages)
 
     async def _rewrite(
         self,
@@ -163,8 +167,10 @@ def _degrade(progress: StageReport, reason: str, instead: str) -> None:
     )
 
 
-def _retrieving(inquiry: Inquiry, rewrite: Rewrite) -> chat_pb2.ChatStatus:
-    status = status_of(inquiry.query, rewrite)
+def _retrieving(
+    inquiry: Inquiry, rewrite: Rewrite, corrections: Iterable[passage_pb2.Correction] = ()
+) -> chat_pb2.ChatStatus:
+    status = status_of(inquiry.query, rewrite, corrections)
     status.stage = passage_pb2.STAGE_RETRIEVING
     return status
 
