@@ -240,6 +240,9 @@ class ErrorReason(OpenEnum):
     SOURCES_DISAGREE = "SOURCES_DISAGREE"
     """Two documents answer the question differently: with another number, or with a negation. The message
     names both."""
+    SUSPECTED_PROMPT_INJECTION = "SUSPECTED_PROMPT_INJECTION"
+    """A cited source has text that looks like instructions to an assistant: it may have been written to
+    mislead it."""
     UNKNOWN_CITATION = "UNKNOWN_CITATION"
     """The answer cites a number that no passage has."""
     PASSAGES_OMITTED = "PASSAGES_OMITTED"
@@ -1737,8 +1740,9 @@ class Chunk:
     metadata: dict[str, Any] | None = None
     """Metadata of the document, and where the document has pages and no metadata of that name, the number of
     the page that the text begins on as "page", from 1. Of a text that goes over a page's end also "lastPage"
-    and "pages", a list of all of them. A filter on "page" selects every chunk whose text touches that
-    page."""
+    and "pages", a list of all of them. A filter on "page" selects every chunk whose text touches that page.
+    `promptInjection` is true where its text, or the document's title, name or metadata, looks like
+    instructions to an assistant; a document cannot set it."""
     update_time: datetime | None = None
     """When the document was last changed."""
     has_original: bool = False

@@ -235,6 +235,8 @@ export type ErrorReason =
    * both.
    */
   | "SOURCES_DISAGREE"
+  /** A cited source has text that looks like instructions to an assistant: it may have been written to mislead it. */
+  | "SUSPECTED_PROMPT_INJECTION"
   /** The answer cites a number that no passage has. */
   | "UNKNOWN_CITATION"
   /** Some passages did not fit into the prompt. */
@@ -2022,6 +2024,8 @@ export interface Chunk {
    * Metadata of the document, and where the document has pages and no metadata of that name, the number of the
    * page that the text begins on as "page", from 1. Of a text that goes over a page's end also "lastPage" and
    * "pages", a list of all of them. A filter on "page" selects every chunk whose text touches that page.
+   * `promptInjection` is true where its text, or the document's title, name or metadata, looks like instructions
+   * to an assistant; a document cannot set it.
    */
   metadata?: JsonObject;
   /** When the document was last changed. */

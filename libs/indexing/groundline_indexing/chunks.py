@@ -15,8 +15,9 @@ from groundline_lexical import TERMS, stored_terms
 from pgvector import SparseVector
 
 from groundline_indexing.documents import DocumentVersion, ReadyDocument
+from groundline_indexing.injections import MARK, looks_injected, strings_of
 from groundline_indexing.partitions import chunk_table
-from groundline_indexing.texts import Series
+from groundline_indexing.texts import PreparedChunk, Series
 
 __all__ = ["CHUNK_COLUMNS", "Destination", "chunk_records", "copy_chunks", "document_values", "text_parts"]
 
@@ -102,6 +103,7 @@ def chunk_records(
     version = new.version
     source_type = enum_text(passage_pb2.SourceType, version.source_type)
     document_id = uuid.UUID(str(document["document_id"]))  # read once, not for each row
+    is_marked = looks_injected(strings_of(version.title, version.uri, version.metadata))
     for index, (chunk, vector) in enumerate(zip(new.chunks, new.vectors, strict=True)):
         yield (
             into.partition_id,
@@ -119,7 +121,14 @@ def chunk_records(
             chunk.section.siblings_after,
             chunk.signature,
             source_type,
-            version.metadata if "page" in version.metadata else {**chunk.page_metadata, **version.metadata},
+            _chunk_metadata(version, chunk, is_marked=is_marked or looks_injected(chunk.section.text)),
             version.allowed_principals,
             document["update_time"],
         )
+
+
+def _chunk_metadata(version: DocumentVersion, chunk: PreparedChunk, *, is_marked: bool) -> dict[str, Any]:
+    """Return a document's metadata with what is the chunk's own; a mark is not the document's to set."""
+    pages = {} if "page" in version.metadata else chunk.page_metadata
+    own = {name: value for name, value in version.metadata.items() if name != MARK}
+    return {**pages, **own, **({MARK: True} if is_marked else {})}

@@ -4,11 +4,18 @@ from typing import Any
 
 import pytest
 from google.protobuf.struct_pb2 import Struct
-from groundline.v1 import chat_pb2, collection_pb2, options_pb2, passage_pb2, retriever_service_pb2
+from groundline.v1 import (
+    chat_pb2,
+    collection_pb2,
+    error_pb2,
+    options_pb2,
+    passage_pb2,
+    retriever_service_pb2,
+)
 from groundline_coordinator.domain.conversation import recent_history
 from groundline_coordinator.domain.locations import add_boxes, locate
 from groundline_coordinator.domain.options import plan_of
-from groundline_coordinator.domain.passages import MAX_PASSAGE_CHARACTERS, extended_text
+from groundline_coordinator.domain.passages import MAX_PASSAGE_CHARACTERS, extended_text, suspicions
 from groundline_coordinator.domain.snippets import shortened, snippet
 from groundline_coordinator.domain.turns import Inquiry, Plan
 from groundline_coordinator.service.locating import locate_citations
@@ -215,3 +222,11 @@ def test_everything_beyond_a_limit_is_named() -> None:
 def test_what_is_within_the_limits_passes(generation: dict[str, Any]) -> None:
     plan(collection("strict", generation_limits=LIMITS), rerank={"top_k": 5}, generation=generation)
     plan(collection("free"), rerank={"top_k": 100}, generation={"model": "x", "system_prompt": "s"})
+
+
+def test_only_what_is_marked_and_cited_is_suspected() -> None:
+    sources = [chat_pb2.Source(number=number) for number in (1, 2, 3)]
+    for source in sources[:2]:
+        source.metadata["promptInjection"] = True
+    [issue] = suspicions(sources, {2, 3})
+    assert (issue.reason, issue.message[:3]) == (error_pb2.SUSPECTED_PROMPT_INJECTION, "[2]")

@@ -242,6 +242,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """A sentence denies what the passages that it cites say, or says what they deny."""
     SOURCES_DISAGREE: _ErrorReason.ValueType  # 170
     """Two documents answer the question differently: with another number, or with a negation. The message names both."""
+    SUSPECTED_PROMPT_INJECTION: _ErrorReason.ValueType  # 171
+    """A cited source has text that looks like instructions to an assistant: it may have been written to mislead it."""
     UNKNOWN_CITATION: _ErrorReason.ValueType  # 107
     """The answer cites a number that no passage has."""
     PASSAGES_OMITTED: _ErrorReason.ValueType  # 108
@@ -585,6 +587,8 @@ CONTRADICTED_SENTENCE: ErrorReason.ValueType  # 163
 """A sentence denies what the passages that it cites say, or says what they deny."""
 SOURCES_DISAGREE: ErrorReason.ValueType  # 170
 """Two documents answer the question differently: with another number, or with a negation. The message names both."""
+SUSPECTED_PROMPT_INJECTION: ErrorReason.ValueType  # 171
+"""A cited source has text that looks like instructions to an assistant: it may have been written to mislead it."""
 UNKNOWN_CITATION: ErrorReason.ValueType  # 107
 """The answer cites a number that no passage has."""
 PASSAGES_OMITTED: ErrorReason.ValueType  # 108

@@ -242,6 +242,8 @@ class Chunk(_message.Message):
         """Metadata of the document, and where the document has pages and no metadata of that name, the number of the page
         that the text begins on as "page", from 1. Of a text that goes over a page's end also "lastPage" and "pages", a list
         of all of them. A filter on "page" selects every chunk whose text touches that page.
+        `promptInjection` is true where its text, or the document's title, name or metadata, looks like instructions to an
+        assistant; a document cannot set it.
         """
 
     @_builtins.property

@@ -1,11 +1,12 @@
 """Sources, and passages for the model."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import batched
 from typing import Final
 
 from groundline.v1 import (
     chat_pb2,
+    error_pb2,
     generator_service_pb2,
     passage_pb2,
     retriever_service_pb2,
@@ -22,11 +23,15 @@ __all__ = [
     "numbered_passages",
     "resolved",
     "rests_on",
+    "suspicions",
 ]
 
 SNIPPET_CHARACTERS: Final = 400
 
 MAX_PASSAGE_CHARACTERS: Final = limits_of(generator_service_pb2.NumberedPassage, "text").max_length
+
+_INJECTION_MARK: Final = "promptInjection"
+"""Key of metadata by which ingestion marks a chunk; see groundline_indexing.injections."""
 
 MAX_SELECTIONS: Final = limits_of(retriever_service_pb2.FetchChunksRequest, "selections").max_items
 MAX_SELECTED_CHUNKS: Final = limits_of(retriever_service_pb2.CollectionChunks, "chunk_ids").max_items
@@ -139,3 +144,15 @@ def resolved(
             text = chunk.text
             claim = answer[citation.start_offset : citation.end_offset]
             citation.supporting_text = claim if claim in text else snippet(text, claim, SNIPPET_CHARACTERS)
+
+
+def suspicions(
+    sources: Sequence[chat_pb2.Source], cited: Container[int]
+) -> Iterator[chat_pb2.ValidationIssue]:
+    """Yield an issue for each cited source that ingestion has marked as speaking to an assistant."""
+    for source in sources:
+        if source.number in cited and _INJECTION_MARK in source.metadata:
+            yield chat_pb2.ValidationIssue(
+                reason=error_pb2.SUSPECTED_PROMPT_INJECTION,
+                message=f"[{source.number}] has text that looks like instructions to an assistant",
+            )

@@ -43,6 +43,7 @@ from groundline_coordinator.domain.passages import (
     number_sources,
     numbered_passages,
     resolved,
+    suspicions,
 )
 from groundline_coordinator.domain.positions import Position
 from groundline_coordinator.domain.snippets import shortened
@@ -264,6 +265,8 @@ class ChatService:
             progress,
             self._limits.store_timeout_seconds,
         )
+        cited = {citation.source_number for citation in generated.citations}
+        generated.validation.issues.extend(suspicions(exchange.sources, cited))
         completed = chat_pb2.ChatCompleted(
             finish_reason=generated.finish_reason,
             usage=total([generated.usage, searched.rewrite.usage]),
