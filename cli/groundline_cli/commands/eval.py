@@ -1,44 +1,37 @@
 """groundline eval"""
 
-import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import click
 from groundline_client import AsyncClient, JsonObject
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from groundline_cli.commands.eval_sweep import sweep
 from groundline_cli.commands.evaluation_tables import (
     print_comparison,
     print_evaluation,
     print_losses,
 )
+from groundline_cli.commands.evaluation_work import measured_collection, question_bar, run_key
 from groundline_cli.commands.gateway import (
     CommandFailedError,
-    all_of,
     json_object,
     json_option,
     run,
     with_gateway,
 )
-from groundline_cli.commands.ingest import progress_bar
 from groundline_cli.connection import Connection
 from groundline_cli.evaluation.asking import Journal, ask_all, search_all
 from groundline_cli.evaluation.comparing import Baseline, BaselineComparison
 from groundline_cli.evaluation.loading import (
-    collection_name,
-    load_documents,
-    own_collection,
     set_settings,
 )
+from groundline_cli.evaluation.part_file import part_path
 from groundline_cli.evaluation.report import report
 from groundline_cli.evaluation.results import Evaluation
-from groundline_cli.evaluation.sets import DatasetError, EvaluationSet
+from groundline_cli.evaluation.sets import DatasetError
 from groundline_cli.terminal import print_json
 
 __all__ = ["evaluate"]
@@ -69,7 +62,27 @@ class _Wanted:
     html: Path | None
 
 
-@click.command("eval")
+class _EvaluationGroup(click.Group):
+    """Commands of which `run` need not be named."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in (*self.commands, *self.get_help_option_names(ctx)):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group("eval", cls=_EvaluationGroup, short_help="Measure retrieval and answers.")
+def evaluate() -> None:
+    """Measure retrieval and answers on an evaluation set.
+
+    `groundline eval DIRECTORY` is short for `groundline eval run DIRECTORY`.
+    """
+
+
+evaluate.add_command(sweep)
+
+
+@evaluate.command("run", short_help="Measure a set, and compare it with an earlier measurement.")
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option(
     "--modes",
@@ -130,7 +143,7 @@ class _Wanted:
 )
 @json_option
 @with_gateway
-def evaluate(
+def run_evaluation(
     connection: Connection, /, language: str, settings: JsonObject | None, as_json: bool, **options: Any
 ) -> None:
     """Measure retrieval and answers on an evaluation set.
@@ -199,7 +212,9 @@ class _Measurement:
         wanted = self._wanted
         if not wanted.modes and not wanted.answers:
             raise click.UsageError("with --modes none there is only --answers to measure")
-        async with _measured_collection(client, wanted) as (dataset, collection):
+        async with measured_collection(
+            client, wanted.directory, wanted.collection, wanted.settings, keep=wanted.keep
+        ) as (dataset, collection):
             queries = dataset.queries[: wanted.limit]
             judged = [query for query in queries if query.relevance]
             if wanted.modes and not judged:
@@ -209,7 +224,7 @@ class _Measurement:
                 )
             result = self._result = Evaluation.of(dataset, queries if wanted.answers else judged)
             for mode in wanted.modes:
-                with _bar(f"searching ({mode})", len(judged)) as advance:
+                with question_bar(f"searching ({mode})", len(judged)) as advance:
                     rankings = await search_all(
                         client, judged, collection, _search_options(mode), on_search=advance
                     )
@@ -217,10 +232,9 @@ class _Measurement:
             if not wanted.answers:
                 return
             self.asked = len(queries)
-            part = wanted.output and wanted.output.with_name(f"{wanted.output.name}.part")
-            self.journal = Journal(part, _key(dataset, collection, wanted.settings))
+            self.journal = Journal(part_path(wanted.output), run_key(dataset, collection, wanted.settings))
             try:
-                with _bar("asking", len(queries), done=len(self.journal.outcomes)) as advance:
+                with question_bar("asking", len(queries), done=len(self.journal.outcomes)) as advance:
                     await ask_all(
                         client,
                         queries,
@@ -233,46 +247,12 @@ class _Measurement:
                 result.add_outcomes(self.journal.outcomes, dataset)
 
 
-@asynccontextmanager
-async def _measured_collection(
-    client: AsyncClient, wanted: _Wanted
-) -> AsyncIterator[tuple[EvaluationSet, str]]:
-    """Provide the set and the collection that holds its documents."""
-    if not (wanted.directory / "corpus.jsonl").exists() and wanted.collection is not None:
-        documents = await all_of(client.list_documents(wanted.collection))
-        yield EvaluationSet.load(wanted.directory, stored=[one.uri for one in documents]), wanted.collection
-        return
-    dataset = EvaluationSet.load(wanted.directory)
-    collection = wanted.collection or collection_name(dataset)
-    async with own_collection(client, dataset, collection, wanted.settings, keep=wanted.keep):
-        with progress_bar() as on_progress:
-            await load_documents(client, dataset, collection, on_progress=on_progress)
-        yield dataset, collection
-
-
 def _search_options(mode: str) -> JsonObject:
     searched, _, strategy = mode.partition("+")
     return {
         "retrieval": {"mode": f"RETRIEVAL_MODE_{searched.upper()}"},
         "rerank": {"strategy": f"RERANK_STRATEGY_{(strategy or 'none').upper()}"},
     }
-
-
-def _key(dataset: EvaluationSet, collection: str, settings: JsonObject) -> str:
-    """Return what tells the answers of one run from those of another."""
-    questions = [(query.query_id, query.text) for query in dataset.queries]
-    documents = [(name, digest and digest.hex()) for name, digest in dataset.contents.items()]
-    described = json.dumps([collection, settings, questions, documents], sort_keys=True)
-    return hashlib.sha256(described.encode()).hexdigest()
-
-
-@contextmanager
-def _bar(doing: str, total: int, *, done: int = 0) -> Iterator[Callable[[], None]]:
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-        task = bars.add_task(doing, total=total, completed=done)
-        yield lambda: bars.advance(task)
 
 
 def _write(path: Path, result: Evaluation) -> None:

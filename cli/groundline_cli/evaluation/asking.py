@@ -1,10 +1,9 @@
 """Questions to a gateway: searches and answers of a whole set, side by side."""
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +11,7 @@ from groundline_client import ApiError, AsyncClient, JsonObject
 
 from groundline_cli.evaluation.answers import Outcome
 from groundline_cli.evaluation.measures import unique
+from groundline_cli.evaluation.part_file import PartFile
 from groundline_cli.evaluation.sets import Query
 
 __all__ = ["Journal", "RankedDocuments", "ask_all", "search_all"]
@@ -32,41 +32,25 @@ class RankedDocuments:
     """Whether an arm or a strategy was skipped, failed or came late; the ranks say little about it then."""
 
 
-@dataclass(slots=True)
 class Journal:
-    """Answers that were measured, in a file that grows with each: a run goes on where it was stopped.
-    A file of another run (`key`) begins anew."""
+    """Answers that were measured, by id of the question; kept in a file if a path is given."""
 
-    path: Path | None
-    """None: they are kept in memory alone."""
-    key: str
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
-    """By id of the question."""
-
-    def __post_init__(self) -> None:
-        if self.path is None:
-            return
-        head = json.dumps({"key": self.key})
-        lines = self.path.read_text(encoding="utf-8").splitlines() if self.path.exists() else []
-        earlier = lines[1:] if lines and lines[0] == head else []
-        self.path.write_text(f"{head}\n", encoding="utf-8")
-        for line in earlier:
-            # The last one may have been cut off.
-            with suppress(ValueError, TypeError, KeyError):
-                row = json.loads(line)
-                self.add(row["id"], Outcome(**row["outcome"]))
+    def __init__(self, path: Path | None, key: str) -> None:
+        self._file = PartFile(path, key)
+        self.outcomes: dict[str, Outcome] = {}
+        for row in self._file.rows:
+            # A row of another release may have other fields.
+            with suppress(TypeError, KeyError):
+                self.outcomes[row["id"]] = Outcome(**row["outcome"])
 
     def add(self, query_id: str, outcome: Outcome) -> None:
         """Keep an outcome."""
         self.outcomes[query_id] = outcome
-        if self.path is not None:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(f"{json.dumps({'id': query_id, 'outcome': outcome.as_json()})}\n")
+        self._file.add({"id": query_id, "outcome": outcome.as_json()})
 
     def remove(self) -> None:
         """Delete the file."""
-        if self.path is not None:
-            self.path.unlink(missing_ok=True)
+        self._file.remove()
 
 
 async def ask_all(

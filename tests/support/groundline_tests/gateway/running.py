@@ -62,6 +62,8 @@ class FakeGateway:
     stats: Json = field(default_factory=dict)
     before_answer: Callable[[str], Reply | None] = lambda _question: None
     """Called with each question; what it returns is the reply."""
+    before_create: Callable[[Json], Reply | None] = lambda _body: None
+    """Called with each collection that is to be created, likewise."""
     degraded: list[Json] = field(default_factory=list)
     site: list[Json] = field(default_factory=list)
     """Items of every crawl, the crawl itself among them."""
@@ -83,7 +85,7 @@ class FakeGateway:
             case "GET", ["api", "collections"]:
                 return _page("collections", sorted(self.collections.values(), key=_by("collectionId")), query)
             case "POST", ["api", "collections"]:
-                return self._create(body)
+                return self.before_create(body) or self._create(body)
             case "GET", ["api", "collections", name] if name in self.collections:
                 return Reply(200, {"collection": self.collections[name]})
             case "PATCH", ["api", "collections", name] if name in self.collections:
