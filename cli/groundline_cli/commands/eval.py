@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 from groundline_client import AsyncClient, JsonObject
 
+from groundline_cli.commands.eval_create import create_set
 from groundline_cli.commands.eval_sweep import sweep
 from groundline_cli.commands.evaluation_tables import (
     print_comparison,
@@ -79,6 +80,7 @@ def evaluate() -> None:
     """
 
 
+evaluate.add_command(create_set)
 evaluate.add_command(sweep)
 
 

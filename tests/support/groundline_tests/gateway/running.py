@@ -18,6 +18,7 @@ __all__ = ["FakeGateway", "Reply", "fake_gateway", "status"]
 
 type Json = dict[str, Any]
 
+_TEXT_PART: Final = 40  # so small that a text has several parts
 _PAGE: Final = 2  # so small that lists of three have two pages
 
 
@@ -105,6 +106,8 @@ class FakeGateway:
                     if documents[uri].get("sourceType", "SOURCE_TYPE_FILE").lower().endswith(kind)
                 ]
                 return _page("documents", selected, query)
+            case "GET", ["api", "collections", name, "documents", document_id, "text"]:
+                return self._document_text(name, document_id, int(query.get("startOffset", 0)))
             case "DELETE", ["api", "collections", name, "documents", _] if name in self.collections:
                 return Reply(200, {})
             case "POST", ["api", "collections", name, "documents:delete"] if name in self.collections:
@@ -226,6 +229,14 @@ class FakeGateway:
         if self.jobs_take_time:
             return Reply(200, {"job": _job(job_id, "RUNNING", []), "items": []})
         return Reply(200, {"job": _job(job_id, "DONE", items), "items": items})
+
+    def _document_text(self, name: str, document_id: str, start: int) -> Reply:
+        """Return a part of a document's text."""
+        documents = self.documents[name].values()
+        text = next(_text(one) for one in documents if one["documentId"] == document_id)
+        part = text[start : start + _TEXT_PART]
+        fields = {"startOffset": start, "endOffset": start + len(part), "characterCount": len(text)}
+        return Reply(200, {"text": part, **fields})
 
     def _answer(self, question: str) -> Reply:
         return self.before_answer(question) or Reply(200, self.answers.get(question, self.answer))
