@@ -8,7 +8,7 @@ import pytest
 from groundline_indexing.injections import looks_injected, strings_of
 
 MARKED: Final = 92
-"""Of the 200 instructions, as many are marked; most of the others tell what to say without saying to whom."""
+"""Instructions of 200 that are marked; most of the others tell what to say without saying to whom."""
 
 MARKED_WRONGLY: Final = 12
 

@@ -29,7 +29,7 @@ def found(query: str, *texts: str, language: str = "english") -> list[tuple[str,
         # Of a short word two letters are wrong.
         "laeze",
         "laessx",
-        # So many words that it is about something else.
+        # More wrong words than a typing error explains.
         "leasse replicca brokker certificatte",
     ],
 )
