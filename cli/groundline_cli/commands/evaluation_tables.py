@@ -32,6 +32,11 @@ def print_evaluation(result: Evaluation) -> None:
         rows = [(titles[name], _shown(one), one.questions) for name, one in answers.items()]
         click.echo()
         print_columns(("ANSWERS", "VALUE", "QUESTIONS"), rows)
+        for line in result.lines():
+            click.echo(
+                f"at a confidence of {line.confidence:.2f} or more: {line.share:.3f} of these answers, "
+                f"{line.right:.2f} or more of them right"
+            )
     for group, number in result.degraded.items():
         if number:
             click.echo(f"degraded: {number} of {group}; their figures say little", err=True)

@@ -14,6 +14,7 @@ __all__ = [
     "Items",
     "Measure",
     "calibration_bins",
+    "lowest_confidence",
     "measures_of",
     "risk_coverage",
 ]
@@ -71,6 +72,18 @@ def risk_coverage(items: Items) -> list[tuple[float, float]]:
         errors += sum(wrong[confidence])
         points.append((answered / len(items), errors / answered))
     return points
+
+
+def lowest_confidence(items: Items, right: float) -> tuple[float, float] | None:
+    """Return the lowest confidence from which on at least a share `right` of the answers are right, and the
+    share of answers that reach it; None if no confidence does. Rows are as for `calibration_bins`."""
+    found = None
+    for confidence, (share, risk) in zip(
+        sorted({item[0] for item in items}, reverse=True), risk_coverage(items), strict=True
+    ):
+        if 1 - risk >= right:
+            found = (confidence, share)
+    return found
 
 
 def _mean(items: Items) -> float:

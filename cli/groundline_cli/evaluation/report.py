@@ -115,6 +115,10 @@ def _add_calibration(body: Element, evaluation: Evaluation) -> None:
     if items:
         SubElement(body, "figure").append(reliability_plot(calibration_bins(items)))
         SubElement(body, "figure").append(risk_coverage_plot(risk_coverage(items)))
+    if lines := evaluation.lines():
+        rows = [(f"{one.confidence:.2f}", f"{one.share:.3f}", f"{one.right:.2f}") for one in lines]
+        headings = ("confidence, at least", "share of the given answers", "of them right, at least")
+        _add_table(body, headings, rows)
 
 
 def _add_comparison(body: Element, comparison: BaselineComparison) -> None:

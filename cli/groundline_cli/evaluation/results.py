@@ -2,16 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from groundline_cli.evaluation.answers import Outcome, answer_figures
 from groundline_cli.evaluation.asking import RankedDocuments
-from groundline_cli.evaluation.figures import ANSWERS, measures_of
+from groundline_cli.evaluation.figures import ANSWERS, lowest_confidence, measures_of
 from groundline_cli.evaluation.measures import DEPTHS, ranking_measures
 from groundline_cli.evaluation.sets import EvaluationSet, Query
 from groundline_cli.evaluation.statistics import bootstrap_interval
 
 __all__ = ["Estimate", "Evaluation", "QuestionRecord"]
+
+
+OPERATING_SHARES: Final = (0.9, 0.95, 0.99)
+"""Shares of right answers for which a confidence is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,17 @@ class Estimate:
     low: float
     high: float
     questions: int
+
+
+@dataclass(frozen=True, slots=True)
+class OperatingLine:
+    """Confidence at which answers could be given without a person's look."""
+
+    right: float
+    """Least share of right answers at and above the confidence."""
+    confidence: float
+    share: float
+    """Share of the given answers that reach it."""
 
 
 @dataclass(slots=True)
@@ -108,6 +123,15 @@ class Evaluation:
                     found.setdefault(group, {})[measure.name] = estimate
         return found
 
+    def lines(self) -> list[OperatingLine]:
+        """Return, for each share of right answers that people ask for, the confidence that reaches it."""
+        items = [(one["confidence"], one["right"]) for one in self.figures(ANSWERS) if "confidence" in one]
+        return [
+            OperatingLine(right, *found)
+            for right in OPERATING_SHARES
+            if items and (found := lowest_confidence(items, right)) is not None
+        ]
+
     def as_json(self) -> dict[str, Any]:
         """Return the figures of the whole set for programs."""
         return {
@@ -117,6 +141,7 @@ class Evaluation:
             "skipped": dict(self.skipped),
             "degraded": self.degraded,
             "failed": self.failed,
+            "lines": [asdict(line) for line in self.lines()],
             "measures": {
                 group: {name: asdict(estimate) for name, estimate in measures.items()}
                 for group, measures in self.estimates().items()

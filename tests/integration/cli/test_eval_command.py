@@ -195,6 +195,7 @@ def test_what_was_passed_over_and_refused_is_told(
     result = groundline("eval", str(asked_set), "--answers", "--modes", "none", "--keep")
     assert result.exit_code == 0, result.stderr
     assert "refused, of the unanswerable  1.000 (1.000–1.000)          1" in result.stdout
+    assert "at a confidence of" not in result.stdout
     assert "passed over: 1 documents without text" in result.stderr
 
 
@@ -309,6 +310,8 @@ def test_a_significant_loss_has_an_exit_code_and_names_the_questions(
     assert groundline(*command, "--output", baseline).exit_code == 0
     compared = (*command, "--baseline", baseline, "--max-drop", "0.1")
     same = groundline(*compared)
+    line = "at a confidence of 0.75 or more: 1.000 of these answers, 0.95 or more of them right"
+    assert line in same.stdout
     assert same.exit_code == 0, same.stderr
     assert "answers: contains an accepted answer   1.000  1.000" in same.stdout
 

@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 from groundline_cli.evaluation.answers import Outcome, answer_figures, contains
-from groundline_cli.evaluation.figures import ANSWER_MEASURES, calibration_bins, risk_coverage
+from groundline_cli.evaluation.figures import (
+    ANSWER_MEASURES,
+    calibration_bins,
+    lowest_confidence,
+    risk_coverage,
+)
 from groundline_cli.evaluation.sets import Query
 from groundline_client.models import (
     AnswerResponse,
@@ -98,6 +103,15 @@ def test_risk_is_the_share_of_wrong_answers_among_the_most_confident() -> None:
     assert risk_coverage(rows) == [(0.25, 0), (0.75, pytest.approx(1 / 3)), (1, 0.5)]
     figures = [{"confidence": confidence, "right": right} for confidence, right in rows]
     assert measured("risk_coverage_area", figures) == pytest.approx(0.5 / 3 + 0.25 * 0.5)
+
+
+def test_a_line_is_the_lowest_confidence_that_keeps_a_share_right() -> None:
+    rows = [(0.9, 1.0), (0.8, 1.0), (0.8, 1.0), (0.6, 0.0), (0.5, 1.0), (0.1, 0.0)]
+    assert lowest_confidence(rows, 0.95) == (0.8, 0.5)
+    # One wrong answer above it is made good by the right ones below.
+    assert lowest_confidence(rows, 0.8) == (0.5, 5 / 6)
+    assert lowest_confidence(rows, 0.5) == (0.1, 1)
+    assert lowest_confidence([(0.9, 0.0), (0.2, 1.0)], 0.95) is None
 
 
 def test_a_response_is_kept_as_far_as_it_is_measured() -> None:

@@ -95,6 +95,14 @@ def test_figures_plots_and_what_lessens_them_are_shown() -> None:
     assert page.tags.count("svg") == 4
 
 
+def test_a_confidence_that_keeps_answers_right_is_shown_where_there_is_one() -> None:
+    assert "of them right, at least" not in Page(report(evaluation())).texts
+    right = evaluation()
+    del right.questions[0]
+    texts = Page(report(right)).texts
+    assert texts[texts.index("of them right, at least") + 1 :][:3] == ["0.90", "1.000", "0.90"]
+
+
 def test_without_answers_there_is_no_calibration() -> None:
     only = Evaluation("s", 1, {}, [QuestionRecord("q", "t", True, figures={"keyword": {"recall@10": 0.0}})])
     page = Page(report(only))
