@@ -15,6 +15,7 @@ from groundline_client.models import (
     Component,
     Degradation,
     IngestionState,
+    RerankStrategy,
     VectorIndexState,
 )
 
@@ -33,6 +34,7 @@ MOST_SKEW_SECONDS: Final = 5.0
 """Maximum difference between two clocks, in seconds."""
 
 _QUESTION: Final = "What is described here?"
+_BY_MODEL: Final = (RerankStrategy.CROSS_ENCODER, RerankStrategy.API, RerankStrategy.LLM)
 _EXTRACTIVE: Final = "extractive"
 
 _ADVICE: Final[Mapping[str, str]] = {
@@ -49,6 +51,12 @@ _ADVICE: Final[Mapping[str, str]] = {
     "PROVIDER_UNAVAILABLE": "see that the generator's machine reaches the provider's address",
     "PROVIDER_TIMEOUT": "see that the generator's machine reaches the provider's address",
     "MODEL_NOT_AVAILABLE": "set a model that the provider has",
+    "MODEL_NOT_LOADED": "see that the reranker has the model's files or can download them, or choose another "
+    "strategy for the collection",
+    "CROSS_ENCODER_NOT_INSTALLED": "install groundline-reranker[cross-encoder], or choose another strategy "
+    "for the collection",
+    "STRATEGY_NOT_CONFIGURED": "give the reranker the settings of the strategy, or choose another one for "
+    "the collection",
     "SERVICE_UNAVAILABLE": "look at the log of the service",
 }
 _LOOK: Final = "look at the logs of the services by this trace or error id"
@@ -83,6 +91,8 @@ async def gateway_findings(connection: Connection) -> AsyncIterator[Finding]:
             yield Finding("search", Level.SKIPPED, "no collection holds anything")
             return
         async for finding in _trials(client, filled):
+            yield finding
+        async for finding in _strategies(client, filled):
             yield finding
 
 
@@ -284,6 +294,28 @@ async def _trials(client: AsyncClient, collections: Sequence[Collection]) -> Asy
         seconds = time.monotonic() - begun
         yield Finding(
             "answer", Level.OK, f"the generator answers by {model or 'refusing'} in {seconds:.1f} s"
+        )
+
+
+async def _strategies(client: AsyncClient, collections: Iterable[Collection]) -> AsyncIterator[Finding]:
+    """Try the model of each strategy that a collection's searches have by default: without it they keep the
+    fused order, and only `degraded` says so."""
+    first: dict[RerankStrategy, Collection] = {}
+    for collection in collections:
+        rerank = collection.settings.rerank if collection.settings else None
+        if rerank and rerank.strategy in _BY_MODEL:
+            first.setdefault(rerank.strategy, collection)
+    for strategy, collection in first.items():
+        check = f"strategy {strategy.name.lower()}"
+        try:
+            found = await client.search(
+                _QUESTION, collection_ids=[collection.collection_id], timeout_seconds=TRIAL_SECONDS
+            )
+        except GatewayError as error:
+            yield _failed(check, error)
+            continue
+        yield _degraded(check, found.degraded) or Finding(
+            check, Level.OK, f"its model answers for {collection.collection_id}"
         )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
+import structlog
 from groundline.v1 import options_pb2, reranker_service_pb2_grpc
 from groundline_runtime.channels import open_channel
 from groundline_runtime.serving.server import Application, run
@@ -16,6 +17,8 @@ from groundline_reranker.servicer import SERVICE, RerankerServicer
 from groundline_reranker.settings import RerankerSettings
 
 __all__ = ["main", "wire"]
+
+_log = structlog.get_logger(__name__)
 
 
 @asynccontextmanager
@@ -48,6 +51,11 @@ async def _scorers(
         batch_size=settings.cross_encoder_batch_size,
     )
     stack.push_async_callback(encoder.close)
+    if (missing := encoder.missing()) is not None:
+        # Only a warning if somebody seems to want it.
+        is_wanted = any(name.startswith("cross_encoder_") for name in settings.model_fields_set)
+        log = _log.warning if is_wanted else _log.info
+        log("cross_encoder_missing", model=settings.cross_encoder_model, why=missing)
     scorers: dict[options_pb2.RerankStrategy.ValueType, Scorer] = {
         options_pb2.RERANK_STRATEGY_CROSS_ENCODER: encoder
     }

@@ -126,6 +126,23 @@ def test_a_search_arm_that_is_missing_is_an_error_with_its_remedy(
     assert "rebuilt the index" in finding["advice"]
 
 
+def test_a_strategy_whose_model_is_missing_is_a_warning_with_its_remedy(
+    groundline: Run, filled: FakeGateway
+) -> None:
+    settings = {"embedding": {"model": "mini"}, "rerank": {"strategy": "RERANK_STRATEGY_CROSS_ENCODER"}}
+    filled.collections["docs"] = COLLECTION | {"settings": settings}
+    [sound] = findings(groundline("doctor", "--json"))["strategy cross_encoder"]
+    assert (sound["level"], sound["message"]) == ("ok", "its model answers for docs")
+    filled.degraded = [
+        {"component": "COMPONENT_RERANKER", "reason": "MODEL_NOT_LOADED", "message": "it cannot be loaded"}
+    ]
+    result = groundline("doctor", "--json")
+    assert result.exit_code == 0
+    [finding] = findings(result)["strategy cross_encoder"]
+    assert (finding["level"], finding["message"]) == ("warning", "it cannot be loaded")
+    assert "has the model's files" in finding["advice"]
+
+
 def test_a_model_provider_that_refuses_the_key_is_an_error(
     groundline: Run, filled: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:

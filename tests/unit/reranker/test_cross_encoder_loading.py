@@ -1,12 +1,16 @@
 """Answers to requests for a cross-encoder that is not there."""
 
 import asyncio
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import structlog
 from groundline.v1 import error_pb2, options_pb2, passage_pb2
+from groundline_reranker.__main__ import wire
 from groundline_reranker.adapters.cross_encoder import CrossEncoderScorer
 from groundline_reranker.service import RankingService
+from groundline_reranker.settings import RerankerSettings
 from groundline_runtime.errors import UnavailableError
 from groundline_tests.retriever.candidates import Found, request_of
 
@@ -62,3 +66,41 @@ async def test_a_load_that_fails_ends_the_wait() -> None:
             await scorer.score("query", [passage_pb2.Chunk(text="a")], None)
     finally:
         await scorer.close()
+
+
+async def said_at_start(**settings: Any) -> list[tuple[str, str]]:
+    """Return level and reason of what the service says about its cross-encoder."""
+    with structlog.testing.capture_logs() as logs:
+        async with wire(RerankerSettings(**settings)):
+            pass
+    return [(each["log_level"], each["why"]) for each in logs if each["event"] == "cross_encoder_missing"]
+
+
+async def test_a_directory_without_the_model_is_a_warning_at_start(tmp_path: Path) -> None:
+    [(level, why)] = await said_at_start(cross_encoder_dir=tmp_path)
+    assert level == "warning"
+    assert "neither model.onnx" in why
+    (tmp_path / "onnx").mkdir()
+    (tmp_path / "onnx" / "model.onnx").touch()
+    assert await said_at_start(cross_encoder_dir=tmp_path) == []
+
+
+async def test_a_cache_without_the_model_is_a_warning_at_start(tmp_path: Path) -> None:
+    settings = {"cross_encoder_model": "example/model", "cross_encoder_cache_dir": tmp_path}
+    [(level, why)] = await said_at_start(**settings)
+    assert level == "warning"
+    assert "has to download" in why
+    files = tmp_path / "models--example--model" / "snapshots" / "abc" / "onnx"
+    files.mkdir(parents=True)
+    (files / "model.onnx").touch()
+    assert await said_at_start(**settings) == []
+
+
+async def test_without_its_library_or_any_setting_it_is_said_without_a_warning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    [(level, why)] = await said_at_start()
+    assert (level, "no directory is set" in why) == ("info", True)
+    monkeypatch.setattr("groundline_reranker.adapters.cross_encoder.find_spec", lambda _: None)
+    [(level, why)] = await said_at_start()
+    assert (level, "is not installed" in why) == ("info", True)

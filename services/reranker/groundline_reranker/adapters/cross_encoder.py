@@ -5,6 +5,7 @@ import itertools
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -76,6 +77,23 @@ class CrossEncoderScorer:
             for place, score in zip(batch, found, strict=True):
                 scores[place] = score
         return scores
+
+    def missing(self) -> str | None:
+        """Return the reason why the model cannot be used as it is, None if its files are here; nothing is
+        loaded."""
+        if find_spec("fastembed") is None:
+            return "groundline-reranker[cross-encoder] is not installed"
+        if self._directory is not None:
+            if any((self._directory / file).is_file() for file in GRAPH_FILES):
+                return None
+            return f"cross_encoder_dir has neither {' nor '.join(GRAPH_FILES)}"
+        if self._cache_dir is None:
+            return "no directory is set; if fastembed's own cache lacks it, the first search downloads it"
+        # As the hub's client keeps it.
+        kept = self._cache_dir / f"models--{self._name.replace('/', '--')}"
+        if next(kept.glob("snapshots/*/**/*.onnx"), None) is not None:
+            return None
+        return "its files are not in cross_encoder_cache_dir; the first search with it has to download them"
 
     async def close(self) -> None:
         """Wait for the batch under way."""
