@@ -853,7 +853,7 @@ class Correction:
     given: str = ""
     """The word as the query has it."""
     used: str = ""
-    """The word of the documents that was searched for in its place."""
+    """The word of the documents that was searched for in its place, with the capitals of the given one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -682,7 +682,7 @@ export interface ModelWait {
 export interface Correction {
   /** The word as the query has it. */
   given: string;
-  /** The word of the documents that was searched for in its place. */
+  /** The word of the documents that was searched for in its place, with the capitals of the given one. */
   used: string;
 }
 

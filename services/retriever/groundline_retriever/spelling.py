@@ -34,7 +34,8 @@ _WORD: Final = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A word of the query that no passage has, as it was written, and the nearest word of the passages."""
+    """A word of the query that no passage has, as it was written, and the nearest word of the passages, with
+    its capitals."""
 
     given: str
     used: str
@@ -61,7 +62,7 @@ def suspects(query: str, texts: Sequence[str], languages: Collection[str]) -> li
         if word not in lowered and not any(_stem(word, language) in lowered for language in languages)
     }
     nearest = ((given, _nearest(word, lowered, languages)) for word, given in unknown.items())
-    found = [Suspect(given, used) for given, used in nearest if used]
+    found = [Suspect(given, _in_the_case_of(given, used)) for given, used in nearest if used]
     return found if len(found) <= MAX_SUSPECTS else []
 
 
@@ -88,6 +89,13 @@ def distance_within(one: str, other: str, limit: int) -> int | None:
         if min(row) > limit:
             return None
     return row[-1] if row[-1] <= limit else None
+
+
+def _in_the_case_of(given: str, used: str) -> str:
+    """Return a word with capitals as the given one has them: by them names are recognised."""
+    if given.isupper():
+        return used.upper()
+    return used[0].upper() + used[1:] if given[0].isupper() else used
 
 
 def _words(query: str) -> Mapping[str, str]:

@@ -284,7 +284,7 @@ async def test_a_misspelled_word_is_corrected_and_it_is_said(retrieve: Client) -
     assert not corrections(as_given)
     assert not scores(as_given, "keyword")
     found = await retrieve("Replcia leaes", ["guides"], additional_queries=["leaes"], include_highlights=True)
-    assert corrections(found) == [("Replcia", "replica"), ("leaes", "lease")]
+    assert corrections(found) == [("Replcia", "Replica"), ("leaes", "lease")]
     right = await retrieve("replica lease", ["guides"], additional_queries=["lease"])
     assert scores(found, "keyword") == scores(right, "keyword")
     assert found.passages[0].highlights.words

@@ -41,10 +41,11 @@ def test_a_word_is_left_as_it_is(query: str) -> None:
     ("query", "expected"),
     [
         ("the leaes", [("leaes", "lease")]),
-        ("Brokr Certifcate", [("Brokr", "broker"), ("Certifcate", "certificate")]),
+        ("Brokr Certifcate", [("Brokr", "Broker"), ("Certifcate", "Certificate")]),
         ("repplica", [("repplica", "replica")]),
         ("certficat", [("certficat", "certificate")]),
-        ("gallway", [("gallway", "galway")]),
+        ("gallway GALLWAY", [("gallway", "galway")]),
+        ("GALLWAY", [("GALLWAY", "GALWAY")]),
     ],
 )
 def test_a_word_with_a_mistake_is_the_nearest_of_the_passages(
@@ -70,8 +71,8 @@ def test_the_language_tells_which_words_are_inflected_and_which_are_stopped() ->
 
 
 def test_words_are_replaced_whole_and_wherever_they_are() -> None:
-    used = [Suspect("Leaes", "lease")]
-    assert corrected("Leaes, leaes_time (leaes) of releaes", used) == "lease, leaes_time (lease) of releaes"
+    used = [Suspect("Leaes", "Lease")]
+    assert corrected("Leaes, leaes_time (leaes) of releaes", used) == "Lease, leaes_time (Lease) of releaes"
 
 
 @pytest.mark.parametrize(

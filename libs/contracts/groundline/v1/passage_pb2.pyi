@@ -658,7 +658,7 @@ class Correction(_message.Message):
     given: _builtins.str
     """The word as the query has it."""
     used: _builtins.str
-    """The word of the documents that was searched for in its place."""
+    """The word of the documents that was searched for in its place, with the capitals of the given one."""
     def __init__(
         self,
         *,
