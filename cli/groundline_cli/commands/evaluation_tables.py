@@ -37,6 +37,10 @@ def print_evaluation(result: Evaluation) -> None:
                 f"at a confidence of {line.confidence:.2f} or more: {line.share:.3f} of these answers, "
                 f"{line.right:.2f} or more of them right"
             )
+    if kinds := result.kinds():
+        click.echo()
+        rows = [(kind, _shown(one), one.questions) for kind, one in kinds.items()]
+        print_columns(("KIND", "WENT WELL", "QUESTIONS"), rows)
     for group, number in result.degraded.items():
         if number:
             click.echo(f"degraded: {number} of {group}; their figures say little", err=True)

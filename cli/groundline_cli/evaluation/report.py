@@ -11,9 +11,9 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 from groundline_cli.evaluation.comparing import BaselineComparison
 from groundline_cli.evaluation.figures import ANSWERS, calibration_bins, measures_of, risk_coverage
 from groundline_cli.evaluation.plots import interval_plot, reliability_plot, risk_coverage_plot
-from groundline_cli.evaluation.results import Estimate, Evaluation, QuestionRecord
+from groundline_cli.evaluation.results import Estimate, Evaluation
 
-__all__ = ["report", "verdict"]
+__all__ = ["report"]
 
 _STYLE: Final = """
 :root { color-scheme: light dark; --ink: #1b1f24; --paper: #fff; --faint: #d5d9de; --mark: #0b61a4; }
@@ -57,29 +57,18 @@ def report(evaluation: Evaluation, comparison: BaselineComparison | None = None)
         _add_calibration(body, evaluation)
     for mode, figures in estimates.items():
         _add_figures(body, f"Retrieval: {mode}", mode, figures)
+    if kinds := evaluation.kinds():
+        _add(body, "h2", "By kind of question")
+        rows = [(kind, f"{one.value:.3f}", _interval(one), str(one.questions)) for kind, one in kinds.items()]
+        _add_table(body, ("kind", "went well", "95 % interval", "questions"), rows)
     if comparison is not None:
         _add_comparison(body, comparison)
     _add_wrong(body, evaluation)
     return f"<!DOCTYPE html>\n{tostring(page, encoding='unicode', method='html')}\n"
 
 
-def verdict(record: QuestionRecord) -> str:
-    """Return what went wrong with a question; "" if nothing did."""
-    answer = record.figures.get(ANSWERS, {})
-    if record.outcome is not None and record.outcome.error:
-        return "no answer"
-    if answer.get("refused") == 0:
-        return "answered, though it cannot be"
-    if answer.get("answered") == 0:
-        return "refused, though it can be answered"
-    if answer.get("right") == 0:
-        return "no accepted answer" if record.answers else "no relevant document cited"
-    if answer.get("cited_recall") == 0:
-        return "right, but no relevant document cited"
-    missed = [
-        mode for mode, figures in record.figures.items() if mode != ANSWERS and figures.get("recall@10") == 0
-    ]
-    return f"not among the first 10: {', '.join(missed)}" if missed else ""
+def _interval(one: Estimate) -> str:
+    return f"{one.low:.3f}–{one.high:.3f}"
 
 
 def _add_notes(body: Element, evaluation: Evaluation) -> None:
@@ -103,10 +92,7 @@ def _add_figures(body: Element, title: str, group: str, estimates: dict[str, Est
     _add_table(
         body,
         ("figure", "value", "95 % interval", "questions"),
-        [
-            (name, f"{one.value:.3f}", f"{one.low:.3f}–{one.high:.3f}", str(one.questions))
-            for name, one in rows
-        ],
+        [(name, f"{one.value:.3f}", _interval(one), str(one.questions)) for name, one in rows],
     )
 
 
@@ -144,7 +130,7 @@ def _add_comparison(body: Element, comparison: BaselineComparison) -> None:
 def _add_wrong(body: Element, evaluation: Evaluation) -> None:
     rows = []
     for record in evaluation.questions:
-        if wrong := verdict(record):
+        if wrong := record.verdict():
             outcome = record.outcome
             rows.append(
                 (

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from statistics import fmean
 from typing import Any, Final
 
 from groundline_cli.evaluation.answers import Outcome, answer_figures
@@ -53,6 +54,27 @@ class QuestionRecord:
     rankings: dict[str, Sequence[str]] = field(default_factory=dict)
     """Documents found by each retrieval mode, as far as they are measured."""
     outcome: Outcome | None = None
+    kind: str = ""
+
+    def verdict(self) -> str:
+        """Return what went wrong; "" if nothing did."""
+        answer = self.figures.get(ANSWERS, {})
+        if self.outcome is not None and self.outcome.error:
+            return "no answer"
+        if answer.get("refused") == 0:
+            return "answered, though it cannot be"
+        if answer.get("answered") == 0:
+            return "refused, though it can be answered"
+        if answer.get("right") == 0:
+            return "no accepted answer" if self.answers else "no relevant document cited"
+        if answer.get("cited_recall") == 0:
+            return "right, but no relevant document cited"
+        missed = [
+            mode
+            for mode, figures in self.figures.items()
+            if mode != ANSWERS and figures.get("recall@10") == 0
+        ]
+        return f"not among the first 10: {', '.join(missed)}" if missed else ""
 
 
 @dataclass(slots=True)
@@ -74,7 +96,12 @@ class Evaluation:
         """Begin the measurement of these queries of a set."""
         records = [
             QuestionRecord(
-                query.query_id, query.text, query.answerable, list(query.answers), list(query.relevance)
+                query.query_id,
+                query.text,
+                query.answerable,
+                list(query.answers),
+                list(query.relevance),
+                kind=query.kind,
             )
             for query in queries
         ]
@@ -123,6 +150,17 @@ class Evaluation:
                     found.setdefault(group, {})[measure.name] = estimate
         return found
 
+    def kinds(self) -> dict[str, Estimate]:
+        """Return the share of questions that nothing went wrong with, by kind if the set tells kinds."""
+        well: dict[str, list[float]] = {}
+        for record in self.questions:
+            if record.kind and record.figures:
+                well.setdefault(record.kind, []).append(float(not record.verdict()))
+        return {
+            kind: Estimate(fmean(one), *bootstrap_interval(one, fmean), len(one))
+            for kind, one in well.items()
+        }
+
     def lines(self) -> list[OperatingLine]:
         """Return, for each share of right answers that people ask for, the confidence that reaches it."""
         items = [(one["confidence"], one["right"]) for one in self.figures(ANSWERS) if "confidence" in one]
@@ -141,6 +179,7 @@ class Evaluation:
             "skipped": dict(self.skipped),
             "degraded": self.degraded,
             "failed": self.failed,
+            "kinds": {kind: asdict(estimate) for kind, estimate in self.kinds().items()},
             "lines": [asdict(line) for line in self.lines()],
             "measures": {
                 group: {name: asdict(estimate) for name, estimate in measures.items()}

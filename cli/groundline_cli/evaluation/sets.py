@@ -40,6 +40,8 @@ class Query:
     """Texts of which an answer must contain one; empty if they are not known."""
     answerable: bool = True
     """Whether the documents hold the answer, so that it must not be refused."""
+    kind: str = ""
+    """Kind of question, by which figures are told apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,11 @@ def _queries(
             continue
         if answerable is None:
             answerable = bool(relevance or answers)
-        yield Query(query_id, _text(path, number, row, "text"), relevance or {}, answers, answerable)
+        kind = row.get("kind", "")
+        if not isinstance(kind, str):
+            raise DatasetError(f"{path}:{number}: kind must be a text")
+        text = _text(path, number, row, "text")
+        yield Query(query_id, text, relevance or {}, answers, answerable, kind)
 
 
 def _judgements(path: Path, known: Collection[str], skipped: Counter[str]) -> dict[str, dict[str, int]]:

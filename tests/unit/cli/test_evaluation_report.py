@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 from groundline_cli.evaluation.answers import Outcome
 from groundline_cli.evaluation.comparing import Baseline, BaselineComparison
-from groundline_cli.evaluation.report import report, verdict
+from groundline_cli.evaluation.report import report
 from groundline_cli.evaluation.results import Evaluation, QuestionRecord
 
 HOSTILE: Final = """<script>alert(1)</script><img src=x onerror='x'>"&amp;\x1b[2J\x00"""
@@ -103,6 +103,14 @@ def test_a_confidence_that_keeps_answers_right_is_shown_where_there_is_one() -> 
     assert texts[texts.index("of them right, at least") + 1 :][:3] == ["0.90", "1.000", "0.90"]
 
 
+def test_kinds_of_questions_are_told_apart() -> None:
+    of_kinds = evaluation()
+    assert "By kind of question" not in Page(report(of_kinds)).texts
+    of_kinds.questions[0].kind, of_kinds.questions[1].kind = "hostile", "plain"
+    assert {kind: one.value for kind, one in of_kinds.kinds().items()} == {"hostile": 0, "plain": 1}
+    assert "By kind of question" in Page(report(of_kinds)).texts
+
+
 def test_without_answers_there_is_no_calibration() -> None:
     only = Evaluation("s", 1, {}, [QuestionRecord("q", "t", True, figures={"keyword": {"recall@10": 0.0}})])
     page = Page(report(only))
@@ -127,4 +135,4 @@ def test_without_answers_there_is_no_calibration() -> None:
     ],
 )
 def test_what_went_wrong_is_said(figures: dict[str, float], answer: Outcome, said: str) -> None:
-    assert verdict(record("question", figures, answer)) == said
+    assert record("question", figures, answer).verdict() == said

@@ -76,6 +76,7 @@ def test_a_line_that_is_no_object_is_named(tmp_path: Path) -> None:
         ({"answers": "one"}, "queries.jsonl:1: answers must be a list of texts"),
         ({"answers": [1]}, "queries.jsonl:1: answers must be a list of texts"),
         ({"answerable": "no"}, "queries.jsonl:1: answerable must be true or false"),
+        ({"kind": 5}, "queries.jsonl:1: kind must be a text"),
     ],
 )
 def test_wrong_expectations_are_named_with_their_line(
