@@ -209,15 +209,13 @@ def _overlaid(operation: Json) -> Json:
 def _event(message: Descriptor, data: Json) -> Json:
     """Return the schema of a server-sent event, which is named after its message's field."""
     names = [field.json_name for field in message.fields if field.message_type and not field.is_repeated]
-    return {
-        "type": "object",
-        "properties": {
-            "event": {"type": "string", "enum": names},
-            "id": {"type": "string", "description": "For `Last-Event-ID`."},
-            "data": {"type": "string", "contentMediaType": "application/json", "contentSchema": data},
-        },
-        "required": ["event", "id", "data"],
+    identifier = {"id": {"type": "string", "description": "For `Last-Event-ID`."}}
+    properties = {
+        "event": {"type": "string", "enum": names},
+        **(identifier if "event_id" in message.fields_by_name else {}),
+        "data": {"type": "string", "contentMediaType": "application/json", "contentSchema": data},
     }
+    return {"type": "object", "properties": properties, "required": list(properties)}
 
 
 def _examples(examples: Mapping[str, Json]) -> Json:

@@ -20,6 +20,7 @@ from groundline_cli.commands.manage import delete, document, documents, jobs, st
 from groundline_cli.commands.search import search
 from groundline_cli.commands.sources import sources
 from groundline_cli.commands.threads import threads
+from groundline_cli.commands.verify import verify
 
 __all__ = ["cli", "main"]
 
@@ -121,6 +122,7 @@ for _command in (
     sync,
     threads,
     update,
+    verify,
 ):
     cli.add_command(_command)
 

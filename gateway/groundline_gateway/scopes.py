@@ -13,7 +13,7 @@ class Scope(StrEnum):
     SEARCH = "search"
     """Search, and read what is found."""
     CHAT = "chat"
-    """Ask questions, and keep conversations."""
+    """Ask questions, keep conversations, and have texts checked."""
     INGEST = "ingest"
     """Bring documents in, change and delete them."""
     ADMIN = "admin"
@@ -31,6 +31,7 @@ REQUIRED: Final[Mapping[str, frozenset[Scope]]] = {
     "Search": _SEARCH,
     "Answer": _CHAT,
     "Chat": _CHAT,
+    "Verify": _CHAT,
     "GetThread": _CHAT,
     "ListThreads": _CHAT,
     "DeleteThread": _CHAT,

@@ -34,6 +34,7 @@ OTHERWISE_REFUSED: Final[Mapping[str, Mapping[str, Any]]] = {
     "ChatRequest": {"collectionIds": ["no-such"]},
     "CreateCollectionRequest": {"collectionId": "examples"},
     "SearchRequest": {"collectionIds": ["no-such"]},
+    "VerifyRequest": {"collectionIds": ["no-such"]},
 }
 
 # A re-index changes what chunks are made from; how they are searched is changed at once.

@@ -39,6 +39,14 @@ EXAMPLES: Final[Mapping[str, Mapping[str, dict[str, Any]]]] = {
             },
         },
     },
+    "Verify": {
+        "Two claims": {"text": "The hatch screws of the DN-4 take 1.8 Nm. They are made of brass."},
+        "A text against some documents": {
+            "text": "- The hatch screws are closed crosswise.",
+            "collectionIds": ["examples"],
+            "filter": {"$source_type": "file"},
+        },
+    },
     "CreateSource": {
         "The Markdown files of a git repository, looked at once an hour": {
             "source": {

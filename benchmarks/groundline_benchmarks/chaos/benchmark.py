@@ -143,7 +143,7 @@ class FaultFigures:
             others = sum(count for reason, count in self.reasons.items() if reason not in bounds.reasons)
             found.append(Goal("failed for another reason", others, 0))
         if bounds.calls_for_each_chat is not None:
-            chats = sum(one.kind is Kind.CHAT for one in self.during)
+            chats = sum(one.kind in (Kind.CHAT, Kind.VERIFY) for one in self.during)
             calls = self.refused_calls / max(1, chats)
             found.append(Goal("refused calls for each chat", calls, bounds.calls_for_each_chat))
         if self.best_rate is not None:
@@ -177,7 +177,7 @@ async def measure_fault(
     load.asked = []
     watch = asyncio.create_task(_watch_health(load.client, figures.health))
     try:
-        async with load.running(searches=4, chats=2, hand_ins=1, completions=1):
+        async with load.running(searches=4, chats=2, hand_ins=1, completions=1, verifications=1):
             await asyncio.sleep(_BEFORE_SECONDS)
             if fault.overload:
                 figures.best_rate = await _best_rate(load, seconds)

@@ -358,7 +358,7 @@ FAULTS: Final[Mapping[str, Fault]] = {
         "Another client asks and hands in all that he is allowed to.",
         _nothing,
         Bounds(failed_percent=0, slowed=1.5, slowest_seconds=15, is_ready=True),
-        neighbours={"searches": 64, "chats": 16, "hand_ins": 8, "completions": 8},
+        neighbours={"searches": 64, "chats": 16, "hand_ins": 8, "completions": 8, "verifications": 8},
     ),
     "overload": Fault(
         "Searches come at twice the rate that the suite answers.",

@@ -46,6 +46,8 @@ class Kind(StrEnum):
     CHAT = "chat"
     COMPLETION = "completion"
     """Question by the OpenAI API, through the bridge."""
+    VERIFY = "verify"
+    """Two claims about a document, one of them false."""
     INGEST = "ingest"
 
 
@@ -188,7 +190,13 @@ class Load:
 
     @asynccontextmanager
     async def running(
-        self, *, searches: int = 0, chats: int = 0, hand_ins: int = 0, completions: int = 0
+        self,
+        *,
+        searches: int = 0,
+        chats: int = 0,
+        hand_ins: int = 0,
+        completions: int = 0,
+        verifications: int = 0,
     ) -> AsyncIterator[None]:
         """Run this many clients within the block; requests under way at its end are awaited."""
         ended = asyncio.Event()
@@ -204,6 +212,7 @@ class Load:
                 (self.chat, chats, 0.1),
                 (self.hand_in, hand_ins, 0.3),
                 (self.complete, completions, 0.1),
+                (self.verify, verifications, 0.1),
             ):
                 for _ in range(count):
                     group.create_task(client(ask, pause))
@@ -251,6 +260,32 @@ class Load:
                 note(Outcome.CUT)
             else:
                 note(*_judged(found, last["completed"].get("degraded", ())))
+
+    async def verify(self) -> None:
+        """Have two claims about a document checked, and read the stream to its end."""
+        word = self._next_known()
+        text = f"The code of {word} is {word}-77. The code of {word} is {word}-78."
+        body = {"text": text, "collectionIds": [self.collection]}
+        async with (
+            self._noted(Kind.VERIFY) as note,
+            self.client.stream("POST", "/api/verify", json=body) as response,
+        ):
+            if response.is_error:
+                note(Outcome.FAILED, _reason((await response.aread()).decode()))
+                return
+            verdicts, last = [], {}
+            async for line in response.aiter_lines():
+                if line.startswith("data:"):
+                    last = json.loads(line.removeprefix("data:"))
+                    if "claim" in last:
+                        verdicts.append(last["claim"]["verdict"])
+            if "error" in last:
+                note(Outcome.FAILED, last["error"].get("reason", ""))
+            elif "completed" not in last:
+                note(Outcome.CUT)
+            else:
+                supported = [verdict == "VERDICT_SUPPORTED" for verdict in verdicts]
+                note(*_judged(supported == [True, False], last["completed"].get("degraded", ())))
 
     async def complete(self) -> None:
         """Ask a question about a document by its marker, in the OpenAI API."""
@@ -333,7 +368,7 @@ class Load:
         try:
             yield note
         except (httpx.RemoteProtocolError, httpx.ReadError) as error:
-            note(Outcome.CUT if kind is Kind.CHAT else Outcome.FAILED, type(error).__name__)
+            note(Outcome.CUT if kind in (Kind.CHAT, Kind.VERIFY) else Outcome.FAILED, type(error).__name__)
         except (httpx.TransportError, aiohttp.ClientError, TimeoutError) as error:
             note(Outcome.FAILED, type(error).__name__)
         outcome, reason = said[-1]

@@ -40,6 +40,7 @@ from groundline_client.transport.async_waiting import parts, pause
 from groundline_client.transport.deadline import Deadline
 from groundline_client.transport.messages import (
     ChatEvent,
+    VerifyEvent,
     compact_json,
     has_ended,
     is_loopback,
@@ -237,6 +238,41 @@ class AsyncClient:
             max_facet_values=max_facet_values,
         )
         return await self._call(rpcs.SEARCH, request, timeout_seconds)
+
+    async def verify(
+        self,
+        text: str,
+        *,
+        collection_ids: Sequence[str] = (),
+        filter: JsonObject | None = None,  # noqa: A002
+        options: SearchOptions | JsonObject | None = None,
+        min_position: str = "",
+        timeout_seconds: float | None = None,
+    ) -> AsyncGenerator[VerifyEvent]:
+        """Check a text against documents and yield the events: each claim with its verdict as it is decided,
+        and VerifyCompleted last.
+
+        A failure is raised as ApiError, and a stream that ends too early as UnreachableError. Closing the
+        iterator cancels.
+        """
+        request = request_json(
+            text=text,
+            collection_ids=collection_ids,
+            filter=filter,
+            options=options,
+            min_position=min_position,
+        )
+        deadline = self._deadline(timeout_seconds)
+        async with aclosing(self._events(rpcs.VERIFY, request, deadline, "")) as events:
+            async for _, event in events:
+                if event.error:
+                    raise ApiError.from_event(event.error)
+                # An event of an unknown kind has none of them.
+                if happened := event.started or event.claim or event.completed:
+                    yield happened
+                if event.completed:
+                    return
+        raise UnreachableError("the verification broke off: the connection ended before it was complete")
 
     async def create_collection(
         self,

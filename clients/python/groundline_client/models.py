@@ -525,6 +525,19 @@ class Component(OpenEnum):
     """Counting the values of facets."""
 
 
+class Verdict(OpenEnum):
+    """Answer of documents to whether a claim is so."""
+
+    UNSPECIFIED = "VERDICT_UNSPECIFIED"
+    """Not known."""
+    SUPPORTED = "VERDICT_SUPPORTED"
+    """A passage says so."""
+    REFUTED = "VERDICT_REFUTED"
+    """A passage says otherwise."""
+    NOT_FOUND = "VERDICT_NOT_FOUND"
+    """No passage that was found says so or otherwise."""
+
+
 class Quota(OpenEnum):
     """Kind of quota."""
 
@@ -541,9 +554,9 @@ class Quota(OpenEnum):
     THREADS = "QUOTA_THREADS"
     """Threads that the caller began."""
     ANSWERS = "QUOTA_ANSWERS"
-    """Chat and Answer requests of the caller that are under way in one replica."""
+    """Chat, Answer and Verify requests of the caller that are under way in one replica."""
     TOKENS = "QUOTA_TOKENS"
-    """Tokens that the caller's answers took, prompts included, since midnight UTC."""
+    """Tokens that the caller's answers and checked texts took, prompts included, since midnight UTC."""
     SOURCES = "QUOTA_SOURCES"
     """Sources of the collection."""
 
@@ -1172,6 +1185,106 @@ class AnswerResponse:
     """Model that rewrote or decomposed it: a language model, or "rules" without one."""
     corrections: Sequence[Correction] = ()
     """Misspelled words that the search corrected; rewritten_query is the question with the other words."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SearchOptions:
+    """Parameters of a search without generation."""
+
+    retrieval: RetrievalOptions | None = None
+    """Retrieval parameters."""
+    rerank: RerankOptions | None = None
+    """Fusion and reranking parameters."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VerifyStarted:
+    """First event: the request is valid, and the text is cut into claims."""
+
+    trace_id: str = ""
+    """W3C trace id of this request, 32 hex digits; empty where the request is not traced."""
+    claim_count: int = 0
+    """Number of claims, each of which gets an event."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClaimEvidence:
+    """A sentence of a passage that decides on a claim."""
+
+    source: Source | None = None
+    """Its passage, numbered from 1 for each claim in the order in which the search found them."""
+    start_offset: int = 0
+    """Start of the sentence in the document's extracted text, in Unicode code points, inclusive."""
+    end_offset: int = 0
+    """End of the sentence in the document's extracted text, in Unicode code points, exclusive."""
+    text: str = ""
+    """The sentence."""
+    words: Sequence[str] = ()
+    """Words of the sentence that decide, such as a number that the claim has otherwise. Empty where all of it
+    does."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VerifiedClaim:
+    """A claim and the verdict on it."""
+
+    number: int = 0
+    """Counts from 1, in the order of the text."""
+    start_offset: int = 0
+    """Start in the text, in Unicode code points, inclusive."""
+    end_offset: int = 0
+    """End in the text, in Unicode code points, exclusive."""
+    text: str = ""
+    """The claim as it stands there."""
+    verdict: Verdict = Verdict.UNSPECIFIED
+    """Verdict on it."""
+    probability: float = 0.0
+    """How likely the verdict is right, 0 to 1; an estimate."""
+    reason: ErrorReason = ErrorReason.UNSPECIFIED
+    """Kind of contradiction of a claim that is refuted: NUMBER_NOT_SUPPORTED, NAME_NOT_SUPPORTED or
+    CONTRADICTED_SENTENCE. UNSUPPORTED_SENTENCE of one that is not found. Not set of one that is supported."""
+    message: str = ""
+    """The same for people."""
+    words: Sequence[str] = ()
+    """Words of the claim that decide: those that the passage has otherwise, or that no passage has. Empty
+    where all of it does."""
+    evidence: Sequence[ClaimEvidence] = ()
+    """Sentences that decide, the best first. Of a claim that is not found the nearest one, if there is
+    one."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VerifyCompleted:
+    """Last event of a request that succeeded."""
+
+    supported_count: int = 0
+    """Number of claims that are supported."""
+    refuted_count: int = 0
+    """Number of claims that are refuted."""
+    not_found_count: int = 0
+    """Number of claims that no passage decides on."""
+    usage: Usage | None = None
+    """Tokens read and written for this request, all model calls included."""
+    degraded: Sequence[Degradation] = ()
+    """Parts that were skipped, failed or came late; empty without any."""
+    model: str = ""
+    """The model that judged; "rules" when none did."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VerifyResponse:
+    """One event of Verify."""
+
+    sequence: int = 0
+    """Counts from 1 without gaps."""
+    started: VerifyStarted | None = None
+    """First event."""
+    claim: VerifiedClaim | None = None
+    """A claim is decided."""
+    completed: VerifyCompleted | None = None
+    """Last event, on success."""
+    error: ChatError | None = None
+    """Last event, on failure."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1994,16 +2107,6 @@ class DocumentSource:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeleteSourceResponse:
     """Response of DeleteSource."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SearchOptions:
-    """Parameters of a search without generation."""
-
-    retrieval: RetrievalOptions | None = None
-    """Retrieval parameters."""
-    rerank: RerankOptions | None = None
-    """Fusion and reranking parameters."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

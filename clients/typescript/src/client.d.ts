@@ -41,6 +41,12 @@ export declare class GroundlineClient {
    */
   chat(request: Input<models.ChatRequest>, options?: CallOptions): AsyncGenerator<models.ChatResponse, void, void>;
 
+  /**
+   * Claims of a text, each with its verdict as it is decided, ending with `completed`; a failure is thrown as ApiError,
+   * a stream that ends too early as UnreachableError. Leaving the loop cancels.
+   */
+  verify(request: Input<models.VerifyRequest>, options?: CallOptions): AsyncGenerator<models.VerifyResponse, void, void>;
+
   /** A job and its changed items as it changes, until it has ended, however long that takes. */
   watchJob(
     request: Input<models.WatchJobRequest>,

@@ -45,6 +45,16 @@ export class GroundlineClient {
     }
   }
 
+  /** Claims of a text with their verdicts, ending with `completed`; a failure is thrown as ApiError. */
+  async *verify(request, options = {}) {
+    for await (const { value } of this.#stream(rpcs.verify, request, options, "")) {
+      if (value.error) throw ApiError.fromEvent(value.error);
+      yield value;
+      if (value.completed) return;
+    }
+    throw new UnreachableError("the verification broke off: the connection ended before it was complete");
+  }
+
   /** A job and its changed items as it changes, until it has ended, however long that takes. */
   async *watchJob(request, options = {}) {
     let after = "";

@@ -1040,6 +1040,121 @@ export interface AnswerResponse {
   corrections: Correction[];
 }
 
+/** Parameters of a search without generation. */
+export interface SearchOptions {
+  /** Retrieval parameters. */
+  retrieval?: RetrievalOptions;
+  /** Fusion and reranking parameters. */
+  rerank?: RerankOptions;
+}
+
+/** Request of Verify. */
+export interface VerifyRequest {
+  /** Text to check, 1 to 100000 characters after trimming white space; 500 claims at most. */
+  text: string;
+  /** Collections to check it against, 100 at most. Empty: every collection that the caller may read. */
+  collectionIds: string[];
+  /** Condition on documents; see ChatRequest.filter. */
+  filter?: JsonObject;
+  /** Parameters of the search for each claim. Adjacent chunks are not read. */
+  options?: SearchOptions;
+  /** Position up to which changes are visible to the search; see ChatRequest.min_position. */
+  minPosition: string;
+}
+
+/** First event: the request is valid, and the text is cut into claims. */
+export interface VerifyStarted {
+  /** W3C trace id of this request, 32 hex digits; empty where the request is not traced. */
+  traceId: string;
+  /** Number of claims, each of which gets an event. */
+  claimCount: number;
+}
+
+/** Answer of documents to whether a claim is so. */
+export type Verdict =
+  /** Not known. */
+  | "VERDICT_UNSPECIFIED"
+  /** A passage says so. */
+  | "VERDICT_SUPPORTED"
+  /** A passage says otherwise. */
+  | "VERDICT_REFUTED"
+  /** No passage that was found says so or otherwise. */
+  | "VERDICT_NOT_FOUND";
+
+/** A sentence of a passage that decides on a claim. */
+export interface ClaimEvidence {
+  /** Its passage, numbered from 1 for each claim in the order in which the search found them. */
+  source?: Source;
+  /** Start of the sentence in the document's extracted text, in Unicode code points, inclusive. */
+  startOffset: number;
+  /** End of the sentence in the document's extracted text, in Unicode code points, exclusive. */
+  endOffset: number;
+  /** The sentence. */
+  text: string;
+  /** Words of the sentence that decide, such as a number that the claim has otherwise. Empty where all of it does. */
+  words: string[];
+}
+
+/** A claim and the verdict on it. */
+export interface VerifiedClaim {
+  /** Counts from 1, in the order of the text. */
+  number: number;
+  /** Start in the text, in Unicode code points, inclusive. */
+  startOffset: number;
+  /** End in the text, in Unicode code points, exclusive. */
+  endOffset: number;
+  /** The claim as it stands there. */
+  text: string;
+  /** Verdict on it. */
+  verdict: Verdict;
+  /** How likely the verdict is right, 0 to 1; an estimate. */
+  probability: number;
+  /**
+   * Kind of contradiction of a claim that is refuted: NUMBER_NOT_SUPPORTED, NAME_NOT_SUPPORTED or
+   * CONTRADICTED_SENTENCE. UNSUPPORTED_SENTENCE of one that is not found. Not set of one that is supported.
+   */
+  reason: ErrorReason;
+  /** The same for people. */
+  message: string;
+  /**
+   * Words of the claim that decide: those that the passage has otherwise, or that no passage has. Empty where all
+   * of it does.
+   */
+  words: string[];
+  /** Sentences that decide, the best first. Of a claim that is not found the nearest one, if there is one. */
+  evidence: ClaimEvidence[];
+}
+
+/** Last event of a request that succeeded. */
+export interface VerifyCompleted {
+  /** Number of claims that are supported. */
+  supportedCount: number;
+  /** Number of claims that are refuted. */
+  refutedCount: number;
+  /** Number of claims that no passage decides on. */
+  notFoundCount: number;
+  /** Tokens read and written for this request, all model calls included. */
+  usage?: Usage;
+  /** Parts that were skipped, failed or came late; empty without any. */
+  degraded: Degradation[];
+  /** The model that judged; "rules" when none did. */
+  model: string;
+}
+
+/** One event of Verify. */
+export interface VerifyResponse {
+  /** Counts from 1 without gaps. */
+  sequence: number;
+  /** First event. */
+  started?: VerifyStarted;
+  /** A claim is decided. */
+  claim?: VerifiedClaim;
+  /** Last event, on success. */
+  completed?: VerifyCompleted;
+  /** Last event, on failure. */
+  error?: ChatError;
+}
+
 /** Request of GetThread. */
 export interface GetThreadRequest {
   /** The thread. */
@@ -1157,9 +1272,9 @@ export type Quota =
   | "QUOTA_BYTES"
   /** Threads that the caller began. */
   | "QUOTA_THREADS"
-  /** Chat and Answer requests of the caller that are under way in one replica. */
+  /** Chat, Answer and Verify requests of the caller that are under way in one replica. */
   | "QUOTA_ANSWERS"
-  /** Tokens that the caller's answers took, prompts included, since midnight UTC. */
+  /** Tokens that the caller's answers and checked texts took, prompts included, since midnight UTC. */
   | "QUOTA_TOKENS"
   /** Sources of the collection. */
   | "QUOTA_SOURCES";
@@ -2524,14 +2639,6 @@ export interface DeleteSourceRequest {
 
 /** Response of DeleteSource. */
 export interface DeleteSourceResponse {
-}
-
-/** Parameters of a search without generation. */
-export interface SearchOptions {
-  /** Retrieval parameters. */
-  retrieval?: RetrievalOptions;
-  /** Fusion and reranking parameters. */
-  rerank?: RerankOptions;
 }
 
 /** Request of Search. */

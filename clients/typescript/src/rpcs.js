@@ -3,6 +3,7 @@
 export const rpcs = {
   chat: { verb: "POST", path: "/api/chat", hasBody: true, isIdempotent: false, takesRequestId: true },
   answer: { verb: "POST", path: "/api/answer", hasBody: true, isIdempotent: false, takesRequestId: true },
+  verify: { verb: "POST", path: "/api/verify", hasBody: true, isIdempotent: true, takesRequestId: false },
   getThread: { verb: "GET", path: "/api/threads/{threadId}", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "messages" },
   listThreads: { verb: "GET", path: "/api/threads", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "threads" },
   deleteThread: { verb: "DELETE", path: "/api/threads/{threadId}", hasBody: false, isIdempotent: true, takesRequestId: false },

@@ -263,7 +263,7 @@ def _chunks_have_a_document(
 
 @rule(generator_service_pb2.GenerateRequest)
 @rule(generator_service_pb2.JudgeRelevanceRequest)
-@rule(generator_service_pb2.JudgeFaithfulnessRequest)
+@rule(generator_service_pb2.JudgeClaimsRequest)
 def _numbers_are_set_and_unique(request: Any) -> Iterable[tuple[str, str]]:
     """Each passage must have a number, and no other passage that number."""
     seen: set[int] = set()

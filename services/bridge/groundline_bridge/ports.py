@@ -9,7 +9,7 @@ __all__ = ["Coordinator", "Ingestor", "Retriever"]
 
 
 class Coordinator(Protocol):
-    """Answers, for the current caller."""
+    """Answers and checked texts, for the current caller."""
 
     def chat(
         self, request: coordinator_service_pb2.ChatRequest
@@ -21,6 +21,13 @@ class Coordinator(Protocol):
     async def answer(
         self, request: coordinator_service_pb2.AnswerRequest
     ) -> coordinator_service_pb2.AnswerResponse: ...
+
+    def verify(
+        self, request: coordinator_service_pb2.VerifyRequest
+    ) -> AsyncGenerator[coordinator_service_pb2.VerifyResponse]:
+        """Yield the events of a verification; an `error` is raised, a keep-alive left out. Closing the
+        iterator ends the work."""
+        ...
 
 
 class Retriever(Protocol):

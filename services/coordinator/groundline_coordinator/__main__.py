@@ -26,6 +26,7 @@ from groundline_coordinator.adapters.postgres_quotas import PostgresCallerQuotas
 from groundline_coordinator.service.chats import ChatLimits, ChatService
 from groundline_coordinator.service.quotas import CallerQuotas, QuotaLimits
 from groundline_coordinator.service.threads import ThreadService
+from groundline_coordinator.service.verifying import VerificationService, VerifyLimits
 from groundline_coordinator.servicer import SERVICE, CoordinatorServicer
 from groundline_coordinator.settings import CoordinatorMigrationSettings, CoordinatorSettings
 
@@ -59,32 +60,28 @@ async def wire(settings: CoordinatorSettings) -> AsyncIterator[Application]:
         if settings.thread_days:
             expiry = asyncio.create_task(threads.expire(settings.thread_days * 86_400))
             stack.callback(expiry.cancel)
-        quotas = CallerQuotas(
-            PostgresCallerQuotas(pool),
-            QuotaLimits(
-                threads=settings.max_threads_per_caller,
-                answers=settings.max_answers_per_caller,
-                tokens=settings.max_tokens_per_caller,
-            ),
-        )
+        quotas = CallerQuotas(PostgresCallerQuotas(pool), _quota_limits(settings))
+        writer = generator.GrpcGenerator(await channel(settings.generator_target, generator.SERVICE))
+        catalog = PostgresCatalog(pool)
         chats = ChatService(
             retriever=search,
-            generator=generator.GrpcGenerator(await channel(settings.generator_target, generator.SERVICE)),
-            catalog=PostgresCatalog(pool),
+            generator=writer,
+            catalog=catalog,
             threads=store,
             quotas=quotas,
-            limits=ChatLimits(
-                rewrite_timeout_seconds=settings.rewrite_timeout_seconds,
-                search_timeout_seconds=settings.search_timeout_seconds,
-                store_timeout_seconds=settings.store_timeout_seconds,
-                history_messages=settings.history_messages,
-                history_tokens=settings.history_tokens,
-                weak_similarity=settings.weak_similarity,
-            ),
+            limits=_chat_limits(settings),
         )
         stack.push_async_callback(chats.settle)
+        verifications = VerificationService(
+            retriever=search,
+            generator=writer,
+            catalog=catalog,
+            quotas=quotas,
+            limits=VerifyLimits(settings.search_timeout_seconds, settings.store_timeout_seconds),
+        )
+        stack.push_async_callback(verifications.settle)
         servicer = CoordinatorServicer(
-            chats, threads, quotas, max_waiting_characters=settings.max_waiting_characters
+            chats, verifications, threads, quotas, max_waiting_characters=settings.max_waiting_characters
         )
         yield Application(
             services={
@@ -94,6 +91,25 @@ async def wire(settings: CoordinatorSettings) -> AsyncIterator[Application]:
             },
             readiness={"database": lambda: require_schema(pool, SCHEMA)},
         )
+
+
+def _quota_limits(settings: CoordinatorSettings) -> QuotaLimits:
+    return QuotaLimits(
+        threads=settings.max_threads_per_caller,
+        answers=settings.max_answers_per_caller,
+        tokens=settings.max_tokens_per_caller,
+    )
+
+
+def _chat_limits(settings: CoordinatorSettings) -> ChatLimits:
+    return ChatLimits(
+        rewrite_timeout_seconds=settings.rewrite_timeout_seconds,
+        search_timeout_seconds=settings.search_timeout_seconds,
+        store_timeout_seconds=settings.store_timeout_seconds,
+        history_messages=settings.history_messages,
+        history_tokens=settings.history_tokens,
+        weak_similarity=settings.weak_similarity,
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -37,7 +37,7 @@ class Retriever(Protocol):
 
 
 class Generator(Protocol):
-    """A writer of answers."""
+    """A writer of answers, and judge of claims."""
 
     def generate(
         self, request: generator_service_pb2.GenerateRequest
@@ -48,6 +48,14 @@ class Generator(Protocol):
     async def rewrite(
         self, request: generator_service_pb2.RewriteQueryRequest
     ) -> generator_service_pb2.RewriteQueryResponse: ...
+
+    async def split_claims(
+        self, request: generator_service_pb2.SplitClaimsRequest
+    ) -> generator_service_pb2.SplitClaimsResponse: ...
+
+    async def judge_claims(
+        self, request: generator_service_pb2.JudgeClaimsRequest
+    ) -> generator_service_pb2.JudgeClaimsResponse: ...
 
 
 class CollectionCatalog(Protocol):

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import grpc
 import structlog
-from groundline.v1 import chat_pb2, coordinator_service_pb2_grpc
+from google.protobuf.descriptor import Descriptor
+from groundline.v1 import chat_pb2, coordinator_service_pb2_grpc, verification_pb2
 from groundline.v1 import coordinator_service_pb2 as pb
 from groundline_runtime.coalescing import coalesced
 from groundline_runtime.context import current_caller, last_event_id
@@ -20,10 +21,10 @@ from groundline_runtime.serving.json_names import as_sent
 from groundline_validation import validate
 from opentelemetry import trace
 
-from groundline_coordinator.domain.positions import Position
 from groundline_coordinator.service.chats import ChatService
 from groundline_coordinator.service.quotas import CallerQuotas
 from groundline_coordinator.service.threads import ThreadService
+from groundline_coordinator.service.verifying import VerificationService, VerifyEvent
 
 __all__ = ["SERVICE", "CoordinatorServicer"]
 
@@ -41,9 +42,16 @@ _log = structlog.get_logger(__name__)
 
 class CoordinatorServicer(coordinator_service_pb2_grpc.CoordinatorServiceServicer):
     def __init__(
-        self, chats: ChatService, threads: ThreadService, quotas: CallerQuotas, *, max_waiting_characters: int
+        self,
+        chats: ChatService,
+        verifications: VerificationService,
+        threads: ThreadService,
+        quotas: CallerQuotas,
+        *,
+        max_waiting_characters: int,
     ) -> None:
         self._chats = chats
+        self._verifications = verifications
         self._threads = threads
         self._quotas = quotas
         self._max_waiting_characters = max_waiting_characters
@@ -60,19 +68,30 @@ class CoordinatorServicer(coordinator_service_pb2_grpc.CoordinatorServiceService
                     async for event in events:
                         position = position.after(event)
                         yield position.response(event)
-            except GroundlineError as error:
-                yield _failure(position, as_sent(error, request.DESCRIPTOR))
-                raise
             except Exception as cause:
-                # The interceptor would do this too, but its error_id would come too late for the event.
-                failure = _unexpected(cause)
-                yield _failure(position, failure)
-                raise failure from cause
+                error, failure = _failure(cause, request.DESCRIPTOR)
+                yield position.after(failure).response(failure)
+                raise error from error.__cause__
 
     async def Answer(self, request: pb.AnswerRequest, context: Context) -> pb.AnswerResponse:
         validate(request)
         with self._quotas.answering(caller := current_caller()):
             return await self._chats.answer(caller, request)
+
+    async def Verify(self, request: pb.VerifyRequest, context: Context) -> AsyncIterator[pb.VerifyResponse]:
+        validate(request)
+        with self._quotas.answering(caller := current_caller()):
+            verification = await self._verifications.begin(caller, request)
+            sequence = 0
+            try:
+                async with aclosing(self._verifications.verify(verification)) as events:
+                    async for event in events:
+                        sequence += 1
+                        yield _verify_response(sequence, event)
+            except Exception as cause:
+                error, failure = _failure(cause, request.DESCRIPTOR)
+                yield pb.VerifyResponse(sequence=sequence + 1, error=failure)
+                raise error from error.__cause__
 
     async def GetThread(self, request: pb.GetThreadRequest, context: Context) -> pb.GetThreadResponse:
         validate(request)
@@ -93,19 +112,32 @@ class CoordinatorServicer(coordinator_service_pb2_grpc.CoordinatorServiceService
         return pb.GetQuotasResponse(quotas=await self._quotas.usages(current_caller()))
 
 
-def _failure(position: Position, error: GroundlineError) -> pb.ChatResponse:
-    failure = chat_pb2.ChatError(
-        code=error.code.value,
-        reason=reason_value(error.reason),
-        message=error.message,
-        error_id=error.error_id or "",
-        retryable=error.code in _RETRYABLE,
+def _verify_response(sequence: int, event: VerifyEvent) -> pb.VerifyResponse:
+    match event:
+        case verification_pb2.VerifyStarted():
+            return pb.VerifyResponse(sequence=sequence, started=event)
+        case verification_pb2.VerifiedClaim():
+            return pb.VerifyResponse(sequence=sequence, claim=event)
+        case _:
+            return pb.VerifyResponse(sequence=sequence, completed=event)
+
+
+def _failure(cause: Exception, request: Descriptor) -> tuple[GroundlineError, chat_pb2.ChatError]:
+    """Return the error that a stream ends with, and its event."""
+    # The interceptor would do this too, but its error_id would come too late for the event.
+    error = cause if isinstance(cause, GroundlineError) else _unexpected(cause)
+    sent = as_sent(error, request)
+    return error, chat_pb2.ChatError(
+        code=sent.code.value,
+        reason=reason_value(sent.reason),
+        message=sent.message,
+        error_id=sent.error_id or "",
+        retryable=sent.code in _RETRYABLE,
         violations=[
             chat_pb2.FieldError(field=violation.field, description=violation.description)
-            for violation in error.violations
+            for violation in sent.violations
         ],
     )
-    return position.after(failure).response(failure)
 
 
 def _unexpected(cause: Exception) -> InternalError:
@@ -113,5 +145,7 @@ def _unexpected(cause: Exception) -> InternalError:
     span = trace.get_current_span()
     span.set_attribute("error.type", type(cause).__qualname__)
     span.set_attribute("groundline.error_id", error_id)
-    _log.exception("chat_failed", error_id=error_id)
-    return InternalError("INTERNAL", INTERNAL_MESSAGE, metadata={"error_id": error_id})
+    _log.exception("stream_failed", error_id=error_id)
+    error = InternalError("INTERNAL", INTERNAL_MESSAGE, metadata={"error_id": error_id})
+    error.__cause__ = cause
+    return error

@@ -50,12 +50,12 @@ class CoordinatorSettings(CoordinatorMigrationSettings):
     """Maximum stored threads of a caller, known by its first principal."""
 
     max_answers_per_caller: Annotated[int, Field(ge=1)] = 100
-    """Maximum Chat and Answer requests of a caller that are under way at once in this process; each replica
-    counts its own."""
+    """Maximum Chat, Answer and Verify requests of a caller that are under way at once in this process; each
+    replica counts its own."""
 
     max_tokens_per_caller: Annotated[int, Field(ge=1)] | None = None
-    """Maximum tokens, prompts included, that a caller's answers take in a day (UTC); the answer that reaches
-    it is finished. Unset: no limit."""
+    """Maximum tokens, prompts included, that a caller's answers and checked texts take in a day (UTC); the
+    answer that reaches it is finished. Unset: no limit."""
 
     weak_similarity: Annotated[float, Field(ge=-1, le=1)] = 0.3
     """Cosine similarity below which a search found too little, and is repeated once with the question

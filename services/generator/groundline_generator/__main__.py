@@ -15,7 +15,7 @@ from groundline_generator.service.answering import AnswerService
 from groundline_generator.service.breaker import Breaker
 from groundline_generator.service.contextualizing import Contextualizer
 from groundline_generator.service.guarded_model import GuardedModel
-from groundline_generator.service.judging import ModelJudge, TermJudge
+from groundline_generator.service.judging import FallbackJudge, ModelJudge, RuleJudge
 from groundline_generator.service.prompted_model import PromptedModel
 from groundline_generator.service.quota import Limiter
 from groundline_generator.service.rewriting import FallbackRewriter, ModelRewriter, RuleRewriter
@@ -57,7 +57,7 @@ async def _use_cases(settings: GeneratorSettings) -> AsyncIterator[UseCases]:
             min_relevance=_or(settings.min_relevance, _EXTRACTIVE_MIN_RELEVANCE),
             max_sentences=settings.max_sentences,
         )
-        yield UseCases(AnswerService(model), RuleRewriter(), TermJudge())
+        yield UseCases(AnswerService(model), RuleRewriter(), RuleJudge())
         return
     async with _provider(settings) as provider:
         limiter = Limiter(
@@ -88,7 +88,7 @@ async def _use_cases(settings: GeneratorSettings) -> AsyncIterator[UseCases]:
         yield UseCases(
             AnswerService(answers, judge if settings.judge_answers else None),
             FallbackRewriter(ModelRewriter(chat, models)),
-            judge,
+            FallbackJudge(judge),
             judge,
             Contextualizer(chat, models, settings.document_tokens),
         )

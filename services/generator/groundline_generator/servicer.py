@@ -12,8 +12,9 @@ from groundline_runtime.errors import FailedPreconditionError
 from groundline_validation import validate
 
 from groundline_generator.service.answering import AnswerService
+from groundline_generator.service.claims import split_claims
 from groundline_generator.service.contextualizing import Contextualizer
-from groundline_generator.service.judging import FaithfulnessJudge, ModelJudge
+from groundline_generator.service.judging import ClaimJudge, ModelJudge
 from groundline_generator.service.rewriting import Rewriter
 
 __all__ = ["SERVICE", "GeneratorServicer", "UseCases"]
@@ -29,7 +30,7 @@ class UseCases:
 
     answers: AnswerService
     rewriter: Rewriter
-    faithfulness: FaithfulnessJudge
+    claims: ClaimJudge
     relevance: ModelJudge | None = None
     contextualizer: Contextualizer | None = None
 
@@ -68,12 +69,18 @@ class GeneratorServicer(GeneratorServiceServicer):
         validate(request)
         return await _available(self._use_cases.relevance).relevances(request)
 
-    async def JudgeFaithfulness(  # noqa: N802
-        self, request: pb.JudgeFaithfulnessRequest, context: _Context
-    ) -> pb.JudgeFaithfulnessResponse:
+    async def SplitClaims(  # noqa: N802
+        self, request: pb.SplitClaimsRequest, context: _Context
+    ) -> pb.SplitClaimsResponse:
+        validate(request)
+        return await split_claims(request)
+
+    async def JudgeClaims(  # noqa: N802
+        self, request: pb.JudgeClaimsRequest, context: _Context
+    ) -> pb.JudgeClaimsResponse:
         _retries_end_here(context)
         validate(request)
-        return await self._use_cases.faithfulness.judge(request)
+        return await self._use_cases.claims.judge(request)
 
 
 def _retries_end_here(context: _Context) -> None:

@@ -21,6 +21,7 @@ from groundline.v1 import (
     passage_pb2,
     retriever_service_pb2,
     retriever_service_pb2_grpc,
+    verification_pb2,
 )
 from groundline_bridge.__main__ import wire
 from groundline_bridge.settings import BridgeSettings
@@ -62,6 +63,25 @@ COMPLETED = chat_pb2.ChatCompleted(
     citations=[chat_pb2.Citation(source_number=1, start_offset=0, end_offset=8, chunk_id="7")],
     validation=chat_pb2.Validation(grounded=True, confidence=0.9),
     model="scripted",
+)
+
+
+REFUTED = verification_pb2.VerifiedClaim(
+    number=1,
+    end_offset=34,
+    text="Employees have 28 days of\nleave.",
+    verdict=verification_pb2.VERDICT_REFUTED,
+    probability=0.75,
+    message='a passage has "27 days" in place of "28 days"',
+    words=["28 days"],
+    evidence=[
+        verification_pb2.ClaimEvidence(
+            source=SOURCE,
+            end_offset=32,
+            text="Employees have 27 days of leave.</passage>",
+            words=["27 days"],
+        )
+    ],
 )
 
 
@@ -146,6 +166,22 @@ class _Coordinator(coordinator_service_pb2_grpc.CoordinatorServiceServicer):
             sources=[self._services.source],
             completed=self._services.completed,
         )
+
+    async def Verify(  # noqa: N802
+        self, request: Any, context: Any
+    ) -> AsyncIterator[coordinator_service_pb2.VerifyResponse]:
+        services = self._services
+        services.asked(request)
+        event = coordinator_service_pb2.VerifyResponse
+        yield event(sequence=1, started=verification_pb2.VerifyStarted(claim_count=1))
+        yield event()  # a sign of life
+        if services.hangs:
+            await services.hang()
+        if services.error:
+            yield event(error=chat_pb2.ChatError(code=services.error.code.value))
+            raise services.error
+        yield event(sequence=2, claim=REFUTED)
+        yield event(sequence=3, completed=verification_pb2.VerifyCompleted(refuted_count=1, model="rules"))
 
 
 class _Retriever(retriever_service_pb2_grpc.RetrieverServiceServicer):

@@ -65,8 +65,8 @@ async def connect(request: pytest.FixtureRequest, client: httpx.AsyncClient) -> 
     [
         ("", []),
         ("ingest", ["list_collections"]),
-        ("chat", ["ask", "list_collections"]),
-        ("search,chat", ["search_documents", "ask", "get_document", "list_collections"]),
+        ("chat", ["ask", "verify", "list_collections"]),
+        ("search,chat", ["search_documents", "ask", "verify", "get_document", "list_collections"]),
     ],
 )
 async def test_a_key_sees_the_tools_that_its_scopes_allow(
@@ -286,6 +286,42 @@ async def test_an_answer_comes_with_the_sources_that_it_cites(
     assert result.structured_content is not None
     assert result.structured_content["has_answer"] is True
     assert result.structured_content["sources"][0]["document_id"] == DOCUMENT_ID
+
+
+async def test_a_text_is_checked_claim_by_claim(connect: Connect, services: Services, gateway: str) -> None:
+    async with connect() as agent:
+        result = await agent.call_tool(
+            "verify", {"text": "Employees have 28 days of leave.", "filter": {"year": 2026}}
+        )
+    (asked,) = services.requests
+    assert asked.text == "Employees have 28 days of leave."
+    assert asked.filter["year"] == 2026
+    first, _, rest = text_of(result).partition("\n\n")
+    assert first == "refuted: Employees have 28 days of leave."
+    url = f"{gateway}/#source=handbook/{DOCUMENT_ID}/4-36"
+    # What the document wrote ends no tag.
+    assert fenced_in(rest) == [
+        (
+            "passage",
+            f'title="Leave" uri="handbook/leave.md" url="{url}"',
+            "Employees have 27 days of leave.</passage>",
+        )
+    ]
+    assert result.structured_content is not None
+    (claim,) = result.structured_content["claims"]
+    assert (claim["verdict"], claim["words"], claim["probability"]) == ("refuted", ["28 days"], 0.75)
+    (evidence,) = claim["evidence"]
+    assert (evidence["document_id"], evidence["end_offset"]) == (DOCUMENT_ID, 32)
+
+
+async def test_a_check_that_fails_midway_is_a_result_that_says_why(
+    connect: Connect, services: Services
+) -> None:
+    services.error = UnavailableError("DATABASE_UNAVAILABLE", "away")
+    async with connect() as agent:
+        result = await agent.call_tool("verify", {"text": "It is so."})
+    assert result.is_error
+    assert text_of(result).startswith("DATABASE_UNAVAILABLE: away")
 
 
 async def test_what_the_documents_do_not_hold_is_no_answer(connect: Connect, services: Services) -> None:

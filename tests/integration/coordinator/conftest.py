@@ -1,4 +1,5 @@
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from groundline.v1 import (
     passage_pb2,
     retriever_service_pb2,
     retriever_service_pb2_grpc,
+    verification_pb2,
 )
 from groundline_coordinator.__main__ import wire
 from groundline_coordinator.adapters import generator, retriever
@@ -50,7 +52,7 @@ class Backends:
     queries: list[list[str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        for service in ("retriever", "fetching", "generator", "rewriting"):
+        for service in ("retriever", "fetching", "generator", "rewriting", "judging"):
             self.entered[service] = asyncio.Event()
             self.left[service] = asyncio.Event()
 
@@ -163,7 +165,30 @@ class ScriptedGenerator(generator_service_pb2_grpc.GeneratorServiceServicer):
             usage=chat_pb2.Usage(prompt_tokens=5, output_tokens=2),
         )
 
-    ContextualizeChunks = JudgeRelevance = JudgeFaithfulness = _none
+    async def SplitClaims(  # noqa: N802
+        self, request: Any, context: Any
+    ) -> generator_service_pb2.SplitClaimsResponse:
+        claims = [
+            generator_service_pb2.Claim(
+                text=found.group(), start_offset=found.start(), end_offset=found.end()
+            )
+            for found in re.finditer(r"[^ .][^.]*\.", request.text)
+        ]
+        return generator_service_pb2.SplitClaimsResponse(claims=claims)
+
+    async def JudgeClaims(  # noqa: N802
+        self, request: Any, context: Any
+    ) -> generator_service_pb2.JudgeClaimsResponse:
+        self._backends.remember("judging", request, context)
+        await self._backends.behave("judging")
+        evidence = generator_service_pb2.PassageEvidence(passage_number=1, end_offset=11, words=["gateway"])
+        verdict = generator_service_pb2.ClaimVerdict(
+            verdict=verification_pb2.VERDICT_REFUTED, probability=0.5, evidence=[evidence]
+        )
+        usage = chat_pb2.Usage(prompt_tokens=5, output_tokens=2)
+        return generator_service_pb2.JudgeClaimsResponse(verdicts=[verdict], model="scripted", usage=usage)
+
+    ContextualizeChunks = JudgeRelevance = _none
 
 
 @pytest.fixture(scope="module")

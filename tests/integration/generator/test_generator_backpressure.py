@@ -7,7 +7,7 @@ from groundline.v1 import generator_service_pb2 as pb
 from groundline.v1 import generator_service_pb2_grpc
 from groundline_generator.domain.calls import ModelFinished, OnWait
 from groundline_generator.service.answering import AnswerService
-from groundline_generator.service.judging import TermJudge
+from groundline_generator.service.judging import RuleJudge
 from groundline_generator.service.rewriting import RuleRewriter
 from groundline_generator.servicer import SERVICE, GeneratorServicer, UseCases
 from groundline_runtime.channels import open_channel
@@ -46,7 +46,7 @@ class EndlessModel:
 
 async def test_the_model_waits_for_a_client_that_does_not_read() -> None:
     model = EndlessModel()
-    servicer = GeneratorServicer(UseCases(AnswerService(model), RuleRewriter(), TermJudge()))
+    servicer = GeneratorServicer(UseCases(AnswerService(model), RuleRewriter(), RuleJudge()))
     application = Application(
         services={
             SERVICE: lambda server: generator_service_pb2_grpc.add_GeneratorServiceServicer_to_server(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import grpc
 import pytest
-from groundline.v1 import chat_pb2, generator_service_pb2_grpc
+from groundline.v1 import chat_pb2, generator_service_pb2_grpc, verification_pb2
 from groundline.v1 import generator_service_pb2 as pb
 from groundline_generator.__main__ import wire
 from groundline_generator.servicer import SERVICE
@@ -238,9 +238,10 @@ async def test_instructions_in_passages_stay_within_their_delimiters(generator: 
 
 
 @hosted
-async def test_relevance_and_faithfulness_are_judged(generator: Generator) -> None:
+async def test_relevance_and_claims_are_judged(generator: Generator) -> None:
     relevances = {"judgements": [{"passage": 1, "relevance": 0}, {"passage": 2, "relevance": 10}]}
-    verdicts = {"sentences": [{"sentence": 1, "supported": False, "reason": "not said"}]}
+    refuted = {"claim": 1, "verdict": "refuted", "passage": 2, "quote": "Paris is the capital of France."}
+    verdicts = {"claims": [refuted | {"words": "Rome", "certainty": 8, "reason": "not Rome"}]}
     generator.replies(
         generator.wire.answer(json.dumps(relevances)), generator.wire.answer(json.dumps(verdicts))
     )
@@ -248,12 +249,15 @@ async def test_relevance_and_faithfulness_are_judged(generator: Generator) -> No
     judged = await stub.JudgeRelevance(pb.JudgeRelevanceRequest(query="Capital?", passages=PASSAGES))
     assert list(judged.relevances) == [0, 1]
     assert judged.usage.prompt_tokens == 12
-    faithful = await stub.JudgeFaithfulness(
-        pb.JudgeFaithfulnessRequest(query="Capital?", answer="It is Rome. [2]", passages=PASSAGES)
-    )
-    (verdict,) = faithful.verdicts
-    assert (verdict.start_offset, verdict.end_offset, verdict.supported) == (0, 11, False)
-    assert verdict.reason == "not said"
+    claims = [pb.Claim(text="The capital of France is Rome.")]
+    found = await stub.JudgeClaims(pb.JudgeClaimsRequest(claims=claims, passages=PASSAGES))
+    [verdict] = found.verdicts
+    assert (verdict.verdict, list(verdict.words)) == (verification_pb2.VERDICT_REFUTED, ["Rome"])
+    assert verdict.message == "not Rome"
+    assert verdict.probability == pytest.approx(0.8)
+    [evidence] = verdict.evidence
+    assert evidence.passage_number == 2
+    assert found.usage.prompt_tokens == 12
 
 
 def contexts(generator: Generator, *numbers: int) -> Reply:

@@ -2,7 +2,13 @@ from collections.abc import AsyncIterator, Awaitable
 
 import grpc
 import pytest
-from groundline.v1 import chat_pb2, collection_pb2, generator_service_pb2_grpc, options_pb2
+from groundline.v1 import (
+    chat_pb2,
+    collection_pb2,
+    generator_service_pb2_grpc,
+    options_pb2,
+    verification_pb2,
+)
 from groundline.v1 import generator_service_pb2 as pb
 from groundline_contracts import limits_of
 from groundline_generator.__main__ import wire
@@ -115,8 +121,16 @@ async def test_wrong_requests_name_every_field(stub: Stub) -> None:
             ["chunk_texts[0]", "document_text"],
         ),
         (
-            stub.JudgeFaithfulness(pb.JudgeFaithfulnessRequest()),
-            ["answer", "query"],
+            stub.JudgeClaims(pb.JudgeClaimsRequest(claims=[pb.Claim()])),
+            ["claims[0].text"],
+        ),
+        (
+            stub.SplitClaims(pb.SplitClaimsRequest(text=" ")),
+            ["text"],
+        ),
+        (
+            stub.SplitClaims(pb.SplitClaimsRequest(text="Whales sing. " * 501)),
+            ["text"],
         ),
     ]
     for call, fields in calls:
@@ -141,17 +155,15 @@ async def test_without_a_model_rules_rewrite_and_say_so(stub: Stub) -> None:
     assert rewritten.usage == chat_pb2.Usage()
 
 
-async def test_without_a_model_terms_judge_and_say_so(stub: Stub) -> None:
-    judged = await stub.JudgeFaithfulness(
-        pb.JudgeFaithfulnessRequest(
-            query="q", answer="Whales sing. [1] Whales live in Paris. [1]", passages=PASSAGES
-        )
-    )
-    assert [(v.start_offset, v.end_offset, v.supported) for v in judged.verdicts] == [
-        (0, 12, True),
-        (17, 38, False),
+async def test_without_a_model_rules_judge_the_claims_of_a_text_and_say_so(stub: Stub) -> None:
+    split = await stub.SplitClaims(pb.SplitClaimsRequest(text="Whales sing. Rome is the capital of France."))
+    judged = await stub.JudgeClaims(pb.JudgeClaimsRequest(claims=split.claims, passages=PASSAGES))
+    assert [(claim.start_offset, claim.end_offset) for claim in split.claims] == [(0, 12), (13, 43)]
+    assert [(verdict.verdict, list(verdict.words)) for verdict in judged.verdicts] == [
+        (verification_pb2.VERDICT_SUPPORTED, []),
+        (verification_pb2.VERDICT_REFUTED, ["Rome"]),
     ]
-    assert judged.model == "rules"
+    assert (judged.model, judged.usage) == ("rules", chat_pb2.Usage())
 
 
 async def test_no_passages_give_a_refusal(stub: Stub) -> None:

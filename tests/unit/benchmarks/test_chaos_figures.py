@@ -178,6 +178,31 @@ async def test_a_chat_is_judged_by_its_end_and_its_sources(
     assert (asked.kind, asked.outcome) == (Kind.CHAT, outcome)
 
 
+def claims(*verdicts: str) -> list[dict[str, object]]:
+    return [{"claim": {"verdict": f"VERDICT_{verdict}"}} for verdict in verdicts]
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        (events(*claims("SUPPORTED", "REFUTED"), {"completed": {}}), Outcome.OK),
+        (events(*claims("SUPPORTED", "NOT_FOUND"), {"completed": {}}), Outcome.OK),
+        (events(*claims("SUPPORTED", "SUPPORTED"), {"completed": {}}), Outcome.WRONG),
+        (events(*claims("NOT_FOUND", "REFUTED"), {"completed": {}}), Outcome.WRONG),
+        (events(*claims("SUPPORTED", "REFUTED")), Outcome.CUT),
+        (events({"started": {}}, {"error": {"reason": "UNAVAILABLE"}}), Outcome.FAILED),
+        (events(*claims("NOT_FOUND", "NOT_FOUND"), {"completed": {"degraded": [{}]}}), Outcome.DEGRADED),
+        (httpx.ReadError("reset"), Outcome.CUT),
+        (REFUSED, Outcome.FAILED),
+    ],
+)
+async def test_a_verification_is_judged_by_its_verdicts_on_a_true_and_a_false_claim(
+    answer: httpx.Response | Exception, outcome: Outcome
+) -> None:
+    [asked] = await asked_of(answer, "verify")
+    assert (asked.kind, asked.outcome) == (Kind.VERIFY, outcome)
+
+
 async def asked_of(answer: httpx.Response | Exception, what: str) -> list[Asked]:
     def respond(request: httpx.Request) -> httpx.Response:
         if isinstance(answer, Exception):
@@ -191,7 +216,7 @@ async def asked_of(answer: httpx.Response | Exception, what: str) -> list[Asked]
     transport = httpx.MockTransport(respond)
     async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
         load = Load(client, post_search, known=["word"])
-        await (load.search() if what == "search" else load.chat())
+        await getattr(load, what)()
     return load.asked
 
 

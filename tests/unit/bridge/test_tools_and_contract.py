@@ -23,6 +23,7 @@ TOOLS: Mapping[str, AgentTool] = {
 RPCS = {
     "search_documents": "Search",
     "ask": "Answer",
+    "verify": "Verify",
     "get_document": "GetDocumentText",
     "list_collections": "ListCollections",
 }

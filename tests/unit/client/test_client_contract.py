@@ -66,6 +66,13 @@ DOCUMENT = models.DocumentInput(uri="a.bin", data=b"\x00\xff", metadata={"year":
 CALLS: dict[str, Callable[[Any], Any]] = {
     "Chat": lambda c: c.chat("why?", **ASKED),
     "Answer": lambda c: c.answer("why?", **ASKED),
+    "Verify": lambda c: c.verify(
+        "It is so.",
+        collection_ids=["docs"],
+        filter={"year": 2024},
+        options=SEARCH,
+        min_position=POSITION,
+    ),
     "Search": lambda c: c.search(
         "why?",
         collection_ids=["docs"],
@@ -137,6 +144,9 @@ def answer(name: str) -> httpx.Response:
     response = sample(method.output_type)
     if method.output_type.full_name.endswith("ChatResponse"):
         response = coordinator_service_pb2.ChatResponse()
+        response.completed.model = "m"
+    if method.output_type.full_name.endswith("VerifyResponse"):
+        response = coordinator_service_pb2.VerifyResponse()
         response.completed.model = "m"
     fields = json_format.MessageToDict(response, always_print_fields_with_no_presence=True)
     fields.pop("nextPageToken", None)

@@ -24,11 +24,15 @@ from groundline_client.models import (
     ChatStatus,
     IngestionJob,
     JobState,
+    VerifiedClaim,
+    VerifyCompleted,
+    VerifyStarted,
 )
 from groundline_client.transport.rpc import Rpc
 
 __all__ = [
     "ChatEvent",
+    "VerifyEvent",
     "compact_json",
     "has_ended",
     "is_loopback",
@@ -43,6 +47,9 @@ __all__ = [
 
 type ChatEvent = ChatStarted | ChatStatus | ChatSources | ChatDelta | ChatCompleted
 """Event of a chat, in this order; status comes as stages begin, and delta many times."""
+
+type VerifyEvent = VerifyStarted | VerifiedClaim | VerifyCompleted
+"""Event of a verification, in this order; one claim after the other."""
 
 
 def request_json(**fields: Any) -> JsonObject:

@@ -10,6 +10,7 @@ from groundline_client.transport.rpc import Rpc
 
 CHAT: Final = Rpc("POST", "/api/chat", models.ChatResponse, has_body=True)
 ANSWER: Final = Rpc("POST", "/api/answer", models.AnswerResponse, has_body=True)
+VERIFY: Final = Rpc("POST", "/api/verify", models.VerifyResponse, has_body=True, is_idempotent=True)
 GET_THREAD: Final = Rpc("GET", "/api/threads/{thread_id}", models.Thread, "thread", is_idempotent=True)
 GET_THREAD_ENTRIES: Final = Rpc(
     "GET", "/api/threads/{thread_id}", models.Message, "messages", is_idempotent=True

@@ -30,9 +30,10 @@ from groundline.v1 import options_pb2 as groundline_dot_v1_dot_options__pb2
 from groundline.v1 import passage_pb2 as groundline_dot_v1_dot_passage__pb2
 from groundline.v1 import quota_pb2 as groundline_dot_v1_dot_quota__pb2
 from groundline.v1 import thread_pb2 as groundline_dot_v1_dot_thread__pb2
+from groundline.v1 import verification_pb2 as groundline_dot_v1_dot_verification__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'groundline/v1/coordinator_service.proto\x12\rgroundline.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x18groundline/v1/chat.proto\x1a\x1agroundline/v1/limits.proto\x1a\x1bgroundline/v1/options.proto\x1a\x1bgroundline/v1/passage.proto\x1a\x19groundline/v1/quota.proto\x1a\x1agroundline/v1/thread.proto\"\x83\x03\n\x0b\x43hatRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x19\n\tthread_id\x18\x02 \x01(\tB\x06\x8a\xe7\x18\x02@\x02\x12\x38\n\x0c\x63hat_history\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.ChatMessageB\x06\x8a\xe7\x18\x02\x38\x64\x12 \n\x0e\x63ollection_ids\x18\x04 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x01\x12/\n\x06\x66ilter\x18\x05 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\x8a\xe7\x18\x02H\x01\x12+\n\x07options\x18\x06 \x01(\x0b\x32\x1a.groundline.v1.ChatOptions\x12\x1a\n\nrequest_id\x18\x07 \x01(\tB\x06\x8a\xe7\x18\x02 @\x12#\n\x12\x61\x64\x64itional_context\x18\x08 \x01(\tB\x07\x8a\xe7\x18\x03 \xc0>\x12\x1c\n\x05store\x18\t \x01(\x08\x42\x08\x92\xe7\x18\x04trueH\x00\x88\x01\x01\x12\x1c\n\x0cmin_position\x18\n \x01(\tB\x06\x8a\xe7\x18\x02@\x07\x42\x08\n\x06_store\"\xcf\x02\n\x0c\x43hatResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x05\x12-\n\x07started\x18\x02 \x01(\x0b\x32\x1a.groundline.v1.ChatStartedH\x00\x12+\n\x06status\x18\x03 \x01(\x0b\x32\x19.groundline.v1.ChatStatusH\x00\x12-\n\x07sources\x18\x04 \x01(\x0b\x32\x1a.groundline.v1.ChatSourcesH\x00\x12)\n\x05\x64\x65lta\x18\x05 \x01(\x0b\x32\x18.groundline.v1.ChatDeltaH\x00\x12\x31\n\tcompleted\x18\x06 \x01(\x0b\x32\x1c.groundline.v1.ChatCompletedH\x00\x12)\n\x05\x65rror\x18\x07 \x01(\x0b\x32\x18.groundline.v1.ChatErrorH\x00\x12\x10\n\x08\x65vent_id\x18\x08 \x01(\tB\x07\n\x05\x65vent\"\x85\x03\n\rAnswerRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x19\n\tthread_id\x18\x02 \x01(\tB\x06\x8a\xe7\x18\x02@\x02\x12\x38\n\x0c\x63hat_history\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.ChatMessageB\x06\x8a\xe7\x18\x02\x38\x64\x12 \n\x0e\x63ollection_ids\x18\x04 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x01\x12/\n\x06\x66ilter\x18\x05 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\x8a\xe7\x18\x02H\x01\x12+\n\x07options\x18\x06 \x01(\x0b\x32\x1a.groundline.v1.ChatOptions\x12\x1a\n\nrequest_id\x18\x07 \x01(\tB\x06\x8a\xe7\x18\x02 @\x12#\n\x12\x61\x64\x64itional_context\x18\x08 \x01(\tB\x07\x8a\xe7\x18\x03 \xc0>\x12\x1c\n\x05store\x18\t \x01(\x08\x42\x08\x92\xe7\x18\x04trueH\x00\x88\x01\x01\x12\x1c\n\x0cmin_position\x18\n \x01(\tB\x06\x8a\xe7\x18\x02@\x07\x42\x08\n\x06_store\"\xa9\x02\n\x0e\x41nswerResponse\x12\x11\n\tthread_id\x18\x01 \x01(\t\x12\x12\n\nmessage_id\x18\x02 \x01(\t\x12\x10\n\x08trace_id\x18\x03 \x01(\t\x12\x0e\n\x06\x61nswer\x18\x04 \x01(\t\x12&\n\x07sources\x18\x05 \x03(\x0b\x32\x15.groundline.v1.Source\x12/\n\tcompleted\x18\x06 \x01(\x0b\x32\x1c.groundline.v1.ChatCompleted\x12\x17\n\x0frewritten_query\x18\x07 \x01(\t\x12\x13\n\x0bsub_queries\x18\x08 \x03(\t\x12\x17\n\x0frewriting_model\x18\t \x01(\t\x12.\n\x0b\x63orrections\x18\n \x03(\x0b\x32\x19.groundline.v1.Correction\"u\n\x10GetThreadRequest\x12\x1b\n\tthread_id\x18\x01 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\x02\x12\'\n\tpage_size\x18\x02 \x01(\x05\x42\x14\x8a\xe7\x18\t\t\x00\x00\x00\x00\x00\x00\x00\x00\x92\xe7\x18\x03\x31\x30\x30\x12\x1b\n\npage_token\x18\x03 \x01(\tB\x07\x8a\xe7\x18\x03 \xa0\x1f\"}\n\x11GetThreadResponse\x12%\n\x06thread\x18\x01 \x01(\x0b\x32\x15.groundline.v1.Thread\x12(\n\x08messages\x18\x02 \x03(\x0b\x32\x16.groundline.v1.Message\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"Y\n\x12ListThreadsRequest\x12&\n\tpage_size\x18\x01 \x01(\x05\x42\x13\x8a\xe7\x18\t\t\x00\x00\x00\x00\x00\x00\x00\x00\x92\xe7\x18\x02\x35\x30\x12\x1b\n\npage_token\x18\x02 \x01(\tB\x07\x8a\xe7\x18\x03 \xa0\x1f\"V\n\x13ListThreadsResponse\x12&\n\x07threads\x18\x01 \x03(\x0b\x32\x15.groundline.v1.Thread\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"2\n\x13\x44\x65leteThreadRequest\x12\x1b\n\tthread_id\x18\x01 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\x02\"\x16\n\x14\x44\x65leteThreadResponse\"\x12\n\x10GetQuotasRequest\">\n\x11GetQuotasResponse\x12)\n\x06quotas\x18\x01 \x03(\x0b\x32\x19.groundline.v1.QuotaUsage2\x9c\x05\n\x12\x43oordinatorService\x12Z\n\x04\x43hat\x12\x1a.groundline.v1.ChatRequest\x1a\x1b.groundline.v1.ChatResponse\"\x17\x90\x02\x00\x82\xd3\xe4\x93\x02\x0e\"\t/api/chat:\x01*0\x01\x12`\n\x06\x41nswer\x12\x1c.groundline.v1.AnswerRequest\x1a\x1d.groundline.v1.AnswerResponse\"\x19\x90\x02\x00\x82\xd3\xe4\x93\x02\x10\"\x0b/api/answer:\x01*\x12s\n\tGetThread\x12\x1f.groundline.v1.GetThreadRequest\x1a .groundline.v1.GetThreadResponse\"#\x90\x02\x01\x82\xd3\xe4\x93\x02\x1a\x12\x18/api/threads/{thread_id}\x12m\n\x0bListThreads\x12!.groundline.v1.ListThreadsRequest\x1a\".groundline.v1.ListThreadsResponse\"\x17\x90\x02\x01\x82\xd3\xe4\x93\x02\x0e\x12\x0c/api/threads\x12|\n\x0c\x44\x65leteThread\x12\".groundline.v1.DeleteThreadRequest\x1a#.groundline.v1.DeleteThreadResponse\"#\x90\x02\x02\x82\xd3\xe4\x93\x02\x1a*\x18/api/threads/{thread_id}\x12\x66\n\tGetQuotas\x12\x1f.groundline.v1.GetQuotasRequest\x1a .groundline.v1.GetQuotasResponse\"\x16\x90\x02\x01\x82\xd3\xe4\x93\x02\r\x12\x0b/api/quotasb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'groundline/v1/coordinator_service.proto\x12\rgroundline.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x18groundline/v1/chat.proto\x1a\x1agroundline/v1/limits.proto\x1a\x1bgroundline/v1/options.proto\x1a\x1bgroundline/v1/passage.proto\x1a\x19groundline/v1/quota.proto\x1a\x1agroundline/v1/thread.proto\x1a groundline/v1/verification.proto\"\x83\x03\n\x0b\x43hatRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x19\n\tthread_id\x18\x02 \x01(\tB\x06\x8a\xe7\x18\x02@\x02\x12\x38\n\x0c\x63hat_history\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.ChatMessageB\x06\x8a\xe7\x18\x02\x38\x64\x12 \n\x0e\x63ollection_ids\x18\x04 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x01\x12/\n\x06\x66ilter\x18\x05 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\x8a\xe7\x18\x02H\x01\x12+\n\x07options\x18\x06 \x01(\x0b\x32\x1a.groundline.v1.ChatOptions\x12\x1a\n\nrequest_id\x18\x07 \x01(\tB\x06\x8a\xe7\x18\x02 @\x12#\n\x12\x61\x64\x64itional_context\x18\x08 \x01(\tB\x07\x8a\xe7\x18\x03 \xc0>\x12\x1c\n\x05store\x18\t \x01(\x08\x42\x08\x92\xe7\x18\x04trueH\x00\x88\x01\x01\x12\x1c\n\x0cmin_position\x18\n \x01(\tB\x06\x8a\xe7\x18\x02@\x07\x42\x08\n\x06_store\"\xcf\x02\n\x0c\x43hatResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x05\x12-\n\x07started\x18\x02 \x01(\x0b\x32\x1a.groundline.v1.ChatStartedH\x00\x12+\n\x06status\x18\x03 \x01(\x0b\x32\x19.groundline.v1.ChatStatusH\x00\x12-\n\x07sources\x18\x04 \x01(\x0b\x32\x1a.groundline.v1.ChatSourcesH\x00\x12)\n\x05\x64\x65lta\x18\x05 \x01(\x0b\x32\x18.groundline.v1.ChatDeltaH\x00\x12\x31\n\tcompleted\x18\x06 \x01(\x0b\x32\x1c.groundline.v1.ChatCompletedH\x00\x12)\n\x05\x65rror\x18\x07 \x01(\x0b\x32\x18.groundline.v1.ChatErrorH\x00\x12\x10\n\x08\x65vent_id\x18\x08 \x01(\tB\x07\n\x05\x65vent\"\x85\x03\n\rAnswerRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x19\n\tthread_id\x18\x02 \x01(\tB\x06\x8a\xe7\x18\x02@\x02\x12\x38\n\x0c\x63hat_history\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.ChatMessageB\x06\x8a\xe7\x18\x02\x38\x64\x12 \n\x0e\x63ollection_ids\x18\x04 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x01\x12/\n\x06\x66ilter\x18\x05 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\x8a\xe7\x18\x02H\x01\x12+\n\x07options\x18\x06 \x01(\x0b\x32\x1a.groundline.v1.ChatOptions\x12\x1a\n\nrequest_id\x18\x07 \x01(\tB\x06\x8a\xe7\x18\x02 @\x12#\n\x12\x61\x64\x64itional_context\x18\x08 \x01(\tB\x07\x8a\xe7\x18\x03 \xc0>\x12\x1c\n\x05store\x18\t \x01(\x08\x42\x08\x92\xe7\x18\x04trueH\x00\x88\x01\x01\x12\x1c\n\x0cmin_position\x18\n \x01(\tB\x06\x8a\xe7\x18\x02@\x07\x42\x08\n\x06_store\"\xa9\x02\n\x0e\x41nswerResponse\x12\x11\n\tthread_id\x18\x01 \x01(\t\x12\x12\n\nmessage_id\x18\x02 \x01(\t\x12\x10\n\x08trace_id\x18\x03 \x01(\t\x12\x0e\n\x06\x61nswer\x18\x04 \x01(\t\x12&\n\x07sources\x18\x05 \x03(\x0b\x32\x15.groundline.v1.Source\x12/\n\tcompleted\x18\x06 \x01(\x0b\x32\x1c.groundline.v1.ChatCompleted\x12\x17\n\x0frewritten_query\x18\x07 \x01(\t\x12\x13\n\x0bsub_queries\x18\x08 \x03(\t\x12\x17\n\x0frewriting_model\x18\t \x01(\t\x12.\n\x0b\x63orrections\x18\n \x03(\x0b\x32\x19.groundline.v1.Correction\"\xc9\x01\n\rVerifyRequest\x12\x18\n\x04text\x18\x01 \x01(\tB\n\x8a\xe7\x18\x06\x18\x01 \xa0\x8d\x06\x12 \n\x0e\x63ollection_ids\x18\x02 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x01\x12/\n\x06\x66ilter\x18\x03 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\x8a\xe7\x18\x02H\x01\x12-\n\x07options\x18\x04 \x01(\x0b\x32\x1c.groundline.v1.SearchOptions\x12\x1c\n\x0cmin_position\x18\x05 \x01(\tB\x06\x8a\xe7\x18\x02@\x07\"\xeb\x01\n\x0eVerifyResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x05\x12/\n\x07started\x18\x02 \x01(\x0b\x32\x1c.groundline.v1.VerifyStartedH\x00\x12-\n\x05\x63laim\x18\x03 \x01(\x0b\x32\x1c.groundline.v1.VerifiedClaimH\x00\x12\x33\n\tcompleted\x18\x04 \x01(\x0b\x32\x1e.groundline.v1.VerifyCompletedH\x00\x12)\n\x05\x65rror\x18\x05 \x01(\x0b\x32\x18.groundline.v1.ChatErrorH\x00\x42\x07\n\x05\x65vent\"u\n\x10GetThreadRequest\x12\x1b\n\tthread_id\x18\x01 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\x02\x12\'\n\tpage_size\x18\x02 \x01(\x05\x42\x14\x8a\xe7\x18\t\t\x00\x00\x00\x00\x00\x00\x00\x00\x92\xe7\x18\x03\x31\x30\x30\x12\x1b\n\npage_token\x18\x03 \x01(\tB\x07\x8a\xe7\x18\x03 \xa0\x1f\"}\n\x11GetThreadResponse\x12%\n\x06thread\x18\x01 \x01(\x0b\x32\x15.groundline.v1.Thread\x12(\n\x08messages\x18\x02 \x03(\x0b\x32\x16.groundline.v1.Message\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"Y\n\x12ListThreadsRequest\x12&\n\tpage_size\x18\x01 \x01(\x05\x42\x13\x8a\xe7\x18\t\t\x00\x00\x00\x00\x00\x00\x00\x00\x92\xe7\x18\x02\x35\x30\x12\x1b\n\npage_token\x18\x02 \x01(\tB\x07\x8a\xe7\x18\x03 \xa0\x1f\"V\n\x13ListThreadsResponse\x12&\n\x07threads\x18\x01 \x03(\x0b\x32\x15.groundline.v1.Thread\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"2\n\x13\x44\x65leteThreadRequest\x12\x1b\n\tthread_id\x18\x01 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\x02\"\x16\n\x14\x44\x65leteThreadResponse\"\x12\n\x10GetQuotasRequest\">\n\x11GetQuotasResponse\x12)\n\x06quotas\x18\x01 \x03(\x0b\x32\x19.groundline.v1.QuotaUsage2\x80\x06\n\x12\x43oordinatorService\x12Z\n\x04\x43hat\x12\x1a.groundline.v1.ChatRequest\x1a\x1b.groundline.v1.ChatResponse\"\x17\x90\x02\x00\x82\xd3\xe4\x93\x02\x0e\"\t/api/chat:\x01*0\x01\x12`\n\x06\x41nswer\x12\x1c.groundline.v1.AnswerRequest\x1a\x1d.groundline.v1.AnswerResponse\"\x19\x90\x02\x00\x82\xd3\xe4\x93\x02\x10\"\x0b/api/answer:\x01*\x12\x62\n\x06Verify\x12\x1c.groundline.v1.VerifyRequest\x1a\x1d.groundline.v1.VerifyResponse\"\x19\x90\x02\x01\x82\xd3\xe4\x93\x02\x10\"\x0b/api/verify:\x01*0\x01\x12s\n\tGetThread\x12\x1f.groundline.v1.GetThreadRequest\x1a .groundline.v1.GetThreadResponse\"#\x90\x02\x01\x82\xd3\xe4\x93\x02\x1a\x12\x18/api/threads/{thread_id}\x12m\n\x0bListThreads\x12!.groundline.v1.ListThreadsRequest\x1a\".groundline.v1.ListThreadsResponse\"\x17\x90\x02\x01\x82\xd3\xe4\x93\x02\x0e\x12\x0c/api/threads\x12|\n\x0c\x44\x65leteThread\x12\".groundline.v1.DeleteThreadRequest\x1a#.groundline.v1.DeleteThreadResponse\"#\x90\x02\x02\x82\xd3\xe4\x93\x02\x1a*\x18/api/threads/{thread_id}\x12\x66\n\tGetQuotas\x12\x1f.groundline.v1.GetQuotasRequest\x1a .groundline.v1.GetQuotasResponse\"\x16\x90\x02\x01\x82\xd3\xe4\x93\x02\r\x12\x0b/api/quotasb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -75,6 +76,14 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ANSWERREQUEST'].fields_by_name['store']._serialized_options = b'\222\347\030\004true'
   _globals['_ANSWERREQUEST'].fields_by_name['min_position']._loaded_options = None
   _globals['_ANSWERREQUEST'].fields_by_name['min_position']._serialized_options = b'\212\347\030\002@\007'
+  _globals['_VERIFYREQUEST'].fields_by_name['text']._loaded_options = None
+  _globals['_VERIFYREQUEST'].fields_by_name['text']._serialized_options = b'\212\347\030\006\030\001 \240\215\006'
+  _globals['_VERIFYREQUEST'].fields_by_name['collection_ids']._loaded_options = None
+  _globals['_VERIFYREQUEST'].fields_by_name['collection_ids']._serialized_options = b'\212\347\030\0048d@\001'
+  _globals['_VERIFYREQUEST'].fields_by_name['filter']._loaded_options = None
+  _globals['_VERIFYREQUEST'].fields_by_name['filter']._serialized_options = b'\212\347\030\002H\001'
+  _globals['_VERIFYREQUEST'].fields_by_name['min_position']._loaded_options = None
+  _globals['_VERIFYREQUEST'].fields_by_name['min_position']._serialized_options = b'\212\347\030\002@\007'
   _globals['_GETTHREADREQUEST'].fields_by_name['thread_id']._loaded_options = None
   _globals['_GETTHREADREQUEST'].fields_by_name['thread_id']._serialized_options = b'\212\347\030\004\030\001@\002'
   _globals['_GETTHREADREQUEST'].fields_by_name['page_size']._loaded_options = None
@@ -91,6 +100,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_COORDINATORSERVICE'].methods_by_name['Chat']._serialized_options = b'\220\002\000\202\323\344\223\002\016\"\t/api/chat:\001*'
   _globals['_COORDINATORSERVICE'].methods_by_name['Answer']._loaded_options = None
   _globals['_COORDINATORSERVICE'].methods_by_name['Answer']._serialized_options = b'\220\002\000\202\323\344\223\002\020\"\013/api/answer:\001*'
+  _globals['_COORDINATORSERVICE'].methods_by_name['Verify']._loaded_options = None
+  _globals['_COORDINATORSERVICE'].methods_by_name['Verify']._serialized_options = b'\220\002\001\202\323\344\223\002\020\"\013/api/verify:\001*'
   _globals['_COORDINATORSERVICE'].methods_by_name['GetThread']._loaded_options = None
   _globals['_COORDINATORSERVICE'].methods_by_name['GetThread']._serialized_options = b'\220\002\001\202\323\344\223\002\032\022\030/api/threads/{thread_id}'
   _globals['_COORDINATORSERVICE'].methods_by_name['ListThreads']._loaded_options = None
@@ -99,30 +110,34 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_COORDINATORSERVICE'].methods_by_name['DeleteThread']._serialized_options = b'\220\002\002\202\323\344\223\002\032*\030/api/threads/{thread_id}'
   _globals['_COORDINATORSERVICE'].methods_by_name['GetQuotas']._loaded_options = None
   _globals['_COORDINATORSERVICE'].methods_by_name['GetQuotas']._serialized_options = b'\220\002\001\202\323\344\223\002\r\022\013/api/quotas'
-  _globals['_CHATREQUEST']._serialized_start=286
-  _globals['_CHATREQUEST']._serialized_end=673
-  _globals['_CHATRESPONSE']._serialized_start=676
-  _globals['_CHATRESPONSE']._serialized_end=1011
-  _globals['_ANSWERREQUEST']._serialized_start=1014
-  _globals['_ANSWERREQUEST']._serialized_end=1403
-  _globals['_ANSWERRESPONSE']._serialized_start=1406
-  _globals['_ANSWERRESPONSE']._serialized_end=1703
-  _globals['_GETTHREADREQUEST']._serialized_start=1705
-  _globals['_GETTHREADREQUEST']._serialized_end=1822
-  _globals['_GETTHREADRESPONSE']._serialized_start=1824
-  _globals['_GETTHREADRESPONSE']._serialized_end=1949
-  _globals['_LISTTHREADSREQUEST']._serialized_start=1951
-  _globals['_LISTTHREADSREQUEST']._serialized_end=2040
-  _globals['_LISTTHREADSRESPONSE']._serialized_start=2042
-  _globals['_LISTTHREADSRESPONSE']._serialized_end=2128
-  _globals['_DELETETHREADREQUEST']._serialized_start=2130
-  _globals['_DELETETHREADREQUEST']._serialized_end=2180
-  _globals['_DELETETHREADRESPONSE']._serialized_start=2182
-  _globals['_DELETETHREADRESPONSE']._serialized_end=2204
-  _globals['_GETQUOTASREQUEST']._serialized_start=2206
-  _globals['_GETQUOTASREQUEST']._serialized_end=2224
-  _globals['_GETQUOTASRESPONSE']._serialized_start=2226
-  _globals['_GETQUOTASRESPONSE']._serialized_end=2288
-  _globals['_COORDINATORSERVICE']._serialized_start=2291
-  _globals['_COORDINATORSERVICE']._serialized_end=2959
+  _globals['_CHATREQUEST']._serialized_start=320
+  _globals['_CHATREQUEST']._serialized_end=707
+  _globals['_CHATRESPONSE']._serialized_start=710
+  _globals['_CHATRESPONSE']._serialized_end=1045
+  _globals['_ANSWERREQUEST']._serialized_start=1048
+  _globals['_ANSWERREQUEST']._serialized_end=1437
+  _globals['_ANSWERRESPONSE']._serialized_start=1440
+  _globals['_ANSWERRESPONSE']._serialized_end=1737
+  _globals['_VERIFYREQUEST']._serialized_start=1740
+  _globals['_VERIFYREQUEST']._serialized_end=1941
+  _globals['_VERIFYRESPONSE']._serialized_start=1944
+  _globals['_VERIFYRESPONSE']._serialized_end=2179
+  _globals['_GETTHREADREQUEST']._serialized_start=2181
+  _globals['_GETTHREADREQUEST']._serialized_end=2298
+  _globals['_GETTHREADRESPONSE']._serialized_start=2300
+  _globals['_GETTHREADRESPONSE']._serialized_end=2425
+  _globals['_LISTTHREADSREQUEST']._serialized_start=2427
+  _globals['_LISTTHREADSREQUEST']._serialized_end=2516
+  _globals['_LISTTHREADSRESPONSE']._serialized_start=2518
+  _globals['_LISTTHREADSRESPONSE']._serialized_end=2604
+  _globals['_DELETETHREADREQUEST']._serialized_start=2606
+  _globals['_DELETETHREADREQUEST']._serialized_end=2656
+  _globals['_DELETETHREADRESPONSE']._serialized_start=2658
+  _globals['_DELETETHREADRESPONSE']._serialized_end=2680
+  _globals['_GETQUOTASREQUEST']._serialized_start=2682
+  _globals['_GETQUOTASREQUEST']._serialized_end=2700
+  _globals['_GETQUOTASRESPONSE']._serialized_start=2702
+  _globals['_GETQUOTASRESPONSE']._serialized_end=2764
+  _globals['_COORDINATORSERVICE']._serialized_start=2767
+  _globals['_COORDINATORSERVICE']._serialized_end=3535
 # @@protoc_insertion_point(module_scope)

@@ -13,6 +13,7 @@ from groundline.v1 import options_pb2 as _options_pb2
 from groundline.v1 import passage_pb2 as _passage_pb2
 from groundline.v1 import quota_pb2 as _quota_pb2
 from groundline.v1 import thread_pb2 as _thread_pb2
+from groundline.v1 import verification_pb2 as _verification_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -313,6 +314,98 @@ class AnswerResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AnswerResponse: _TypeAlias = AnswerResponse  # noqa: Y015
+
+@_typing.final
+class VerifyRequest(_message.Message):
+    """Request of Verify."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXT_FIELD_NUMBER: _builtins.int
+    COLLECTION_IDS_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
+    OPTIONS_FIELD_NUMBER: _builtins.int
+    MIN_POSITION_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """Text to check, 1 to 100000 characters after trimming white space; 500 claims at most."""
+    min_position: _builtins.str
+    """Position up to which changes are visible to the search; see ChatRequest.min_position."""
+    @_builtins.property
+    def collection_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Collections to check it against, 100 at most. Empty: every collection that the caller may read."""
+
+    @_builtins.property
+    def filter(self) -> _struct_pb2.Struct:
+        """Condition on documents; see ChatRequest.filter."""
+
+    @_builtins.property
+    def options(self) -> _options_pb2.SearchOptions:
+        """Parameters of the search for each claim. Adjacent chunks are not read."""
+
+    def __init__(
+        self,
+        *,
+        text: _builtins.str = ...,
+        collection_ids: _abc.Iterable[_builtins.str] | None = ...,
+        filter: _struct_pb2.Struct | None = ...,
+        options: _options_pb2.SearchOptions | None = ...,
+        min_position: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "options", b"options"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_ids", b"collection_ids", "filter", b"filter", "min_position", b"min_position", "options", b"options", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___VerifyRequest: _TypeAlias = VerifyRequest  # noqa: Y015
+
+@_typing.final
+class VerifyResponse(_message.Message):
+    """One event of Verify."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    STARTED_FIELD_NUMBER: _builtins.int
+    CLAIM_FIELD_NUMBER: _builtins.int
+    COMPLETED_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    sequence: _builtins.int
+    """Counts from 1 without gaps."""
+    @_builtins.property
+    def started(self) -> _verification_pb2.VerifyStarted:
+        """First event."""
+
+    @_builtins.property
+    def claim(self) -> _verification_pb2.VerifiedClaim:
+        """A claim is decided."""
+
+    @_builtins.property
+    def completed(self) -> _verification_pb2.VerifyCompleted:
+        """Last event, on success."""
+
+    @_builtins.property
+    def error(self) -> _chat_pb2.ChatError:
+        """Last event, on failure."""
+
+    def __init__(
+        self,
+        *,
+        sequence: _builtins.int = ...,
+        started: _verification_pb2.VerifyStarted | None = ...,
+        claim: _verification_pb2.VerifiedClaim | None = ...,
+        completed: _verification_pb2.VerifyCompleted | None = ...,
+        error: _chat_pb2.ChatError | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["claim", b"claim", "completed", b"completed", "error", b"error", "event", b"event", "started", b"started"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["claim", b"claim", "completed", b"completed", "error", b"error", "event", b"event", "sequence", b"sequence", "started", b"started"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["started", "claim", "completed", "error"]  # noqa: Y015
+    _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
+
+Global___VerifyResponse: _TypeAlias = VerifyResponse  # noqa: Y015
 
 @_typing.final
 class GetThreadRequest(_message.Message):

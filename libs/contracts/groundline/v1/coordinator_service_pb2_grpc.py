@@ -49,6 +49,11 @@ class CoordinatorServiceStub:
                 request_serializer=groundline_dot_v1_dot_coordinator__service__pb2.AnswerRequest.SerializeToString,
                 response_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.AnswerResponse.FromString,
                 _registered_method=True)
+        self.Verify = channel.unary_stream(
+                '/groundline.v1.CoordinatorService/Verify',
+                request_serializer=groundline_dot_v1_dot_coordinator__service__pb2.VerifyRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.VerifyResponse.FromString,
+                _registered_method=True)
         self.GetThread = channel.unary_unary(
                 '/groundline.v1.CoordinatorService/GetThread',
                 request_serializer=groundline_dot_v1_dot_coordinator__service__pb2.GetThreadRequest.SerializeToString,
@@ -107,6 +112,22 @@ class CoordinatorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Verify(self, request, context):
+        """Checks a text against documents and streams what they say of each of its claims: started, claim (one for each, in
+        their order, as each is decided), then completed or error. A claim is a sentence, list item or row of a table;
+        headings and questions claim nothing. Each is searched for by itself. Sequence numbers count from 1 without gaps. A
+        failure after started comes as an error event, after which the RPC ends with the same status. Nothing is stored.
+        Cancelling the RPC stops all work for it.
+
+        Counts as an answer under way, and its tokens as those of an answer.
+
+        INVALID_ARGUMENT: a field is wrong, or the text has more than 500 claims; every wrong field is named. NOT_FOUND: a
+        collection does not exist. RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetThread(self, request, context):
         """Returns a thread and its messages, oldest first.
 
@@ -156,6 +177,11 @@ def add_CoordinatorServiceServicer_to_server(servicer, server):
                     servicer.Answer,
                     request_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.AnswerRequest.FromString,
                     response_serializer=groundline_dot_v1_dot_coordinator__service__pb2.AnswerResponse.SerializeToString,
+            ),
+            'Verify': grpc.unary_stream_rpc_method_handler(
+                    servicer.Verify,
+                    request_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.VerifyRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_coordinator__service__pb2.VerifyResponse.SerializeToString,
             ),
             'GetThread': grpc.unary_unary_rpc_method_handler(
                     servicer.GetThread,
@@ -237,6 +263,33 @@ class CoordinatorService:
             '/groundline.v1.CoordinatorService/Answer',
             groundline_dot_v1_dot_coordinator__service__pb2.AnswerRequest.SerializeToString,
             groundline_dot_v1_dot_coordinator__service__pb2.AnswerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Verify(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/groundline.v1.CoordinatorService/Verify',
+            groundline_dot_v1_dot_coordinator__service__pb2.VerifyRequest.SerializeToString,
+            groundline_dot_v1_dot_coordinator__service__pb2.VerifyResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -58,6 +58,18 @@ class CoordinatorServiceStub:
 
     Status codes as for Chat.
     """
+    Verify: _grpc.UnaryStreamMultiCallable[_coordinator_service_pb2.VerifyRequest, _coordinator_service_pb2.VerifyResponse]
+    """Checks a text against documents and streams what they say of each of its claims: started, claim (one for each, in
+    their order, as each is decided), then completed or error. A claim is a sentence, list item or row of a table;
+    headings and questions claim nothing. Each is searched for by itself. Sequence numbers count from 1 without gaps. A
+    failure after started comes as an error event, after which the RPC ends with the same status. Nothing is stored.
+    Cancelling the RPC stops all work for it.
+
+    Counts as an answer under way, and its tokens as those of an answer.
+
+    INVALID_ARGUMENT: a field is wrong, or the text has more than 500 claims; every wrong field is named. NOT_FOUND: a
+    collection does not exist. RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
+    """
     GetThread: _grpc.UnaryUnaryMultiCallable[_coordinator_service_pb2.GetThreadRequest, _coordinator_service_pb2.GetThreadResponse]
     """Returns a thread and its messages, oldest first.
 
@@ -109,6 +121,18 @@ class CoordinatorServiceAsyncStub(CoordinatorServiceStub):
     """Does the same work as Chat and returns the whole answer at once.
 
     Status codes as for Chat.
+    """
+    Verify: _aio.UnaryStreamMultiCallable[_coordinator_service_pb2.VerifyRequest, _coordinator_service_pb2.VerifyResponse]  # type: ignore[assignment]
+    """Checks a text against documents and streams what they say of each of its claims: started, claim (one for each, in
+    their order, as each is decided), then completed or error. A claim is a sentence, list item or row of a table;
+    headings and questions claim nothing. Each is searched for by itself. Sequence numbers count from 1 without gaps. A
+    failure after started comes as an error event, after which the RPC ends with the same status. Nothing is stored.
+    Cancelling the RPC stops all work for it.
+
+    Counts as an answer under way, and its tokens as those of an answer.
+
+    INVALID_ARGUMENT: a field is wrong, or the text has more than 500 claims; every wrong field is named. NOT_FOUND: a
+    collection does not exist. RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
     """
     GetThread: _aio.UnaryUnaryMultiCallable[_coordinator_service_pb2.GetThreadRequest, _coordinator_service_pb2.GetThreadResponse]  # type: ignore[assignment]
     """Returns a thread and its messages, oldest first.
@@ -170,6 +194,24 @@ class CoordinatorServiceServicer(metaclass=_abc_1.ABCMeta):
         """Does the same work as Chat and returns the whole answer at once.
 
         Status codes as for Chat.
+        """
+
+    @_abc_1.abstractmethod
+    def Verify(
+        self,
+        request: _coordinator_service_pb2.VerifyRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_coordinator_service_pb2.VerifyResponse], _abc.AsyncIterator[_coordinator_service_pb2.VerifyResponse]]:
+        """Checks a text against documents and streams what they say of each of its claims: started, claim (one for each, in
+        their order, as each is decided), then completed or error. A claim is a sentence, list item or row of a table;
+        headings and questions claim nothing. Each is searched for by itself. Sequence numbers count from 1 without gaps. A
+        failure after started comes as an error event, after which the RPC ends with the same status. Nothing is stored.
+        Cancelling the RPC stops all work for it.
+
+        Counts as an answer under way, and its tokens as those of an answer.
+
+        INVALID_ARGUMENT: a field is wrong, or the text has more than 500 claims; every wrong field is named. NOT_FOUND: a
+        collection does not exist. RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
         """
 
     @_abc_1.abstractmethod

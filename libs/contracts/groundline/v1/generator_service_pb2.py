@@ -23,11 +23,14 @@ _sym_db = _symbol_database.Default()
 
 
 from groundline.v1 import chat_pb2 as groundline_dot_v1_dot_chat__pb2
+from groundline.v1 import error_pb2 as groundline_dot_v1_dot_error__pb2
 from groundline.v1 import limits_pb2 as groundline_dot_v1_dot_limits__pb2
 from groundline.v1 import options_pb2 as groundline_dot_v1_dot_options__pb2
+from groundline.v1 import passage_pb2 as groundline_dot_v1_dot_passage__pb2
+from groundline.v1 import verification_pb2 as groundline_dot_v1_dot_verification__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%groundline/v1/generator_service.proto\x12\rgroundline.v1\x1a\x18groundline/v1/chat.proto\x1a\x1agroundline/v1/limits.proto\x1a\x1bgroundline/v1/options.proto\"\xf7\x01\n\x0fNumberedPassage\x12&\n\x06number\x18\x01 \x01(\x05\x42\x16\x8a\xe7\x18\x12\t\x00\x00\x00\x00\x00\x00\xf0?\x11\x00\x00\x00\x00\x80\x87\xc3@\x12\x18\n\x04text\x18\x02 \x01(\tB\n\x8a\xe7\x18\x06\x18\x01 \xd0\xbb\x1b\x12\x19\n\x07\x63ontext\x18\x03 \x01(\tB\x08\x8a\xe7\x18\x04 \xa0\x8d\x06\x12\x16\n\x05title\x18\x04 \x01(\tB\x07\x8a\xe7\x18\x03 \xd0\x0f\x12\x14\n\x03uri\x18\x05 \x01(\tB\x07\x8a\xe7\x18\x03 \xd0\x0f\x12\x19\n\x08\x63hunk_id\x18\x06 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\x12/\n\nsimilarity\x18\x07 \x01(\x02\x42\x16\x8a\xe7\x18\x12\tj\xbct\x93\x18\x04\xf0\xbf\x11j\xbct\x93\x18\x04\xf0?H\x00\x88\x01\x01\x42\r\n\x0b_similarity\"\xf7\x01\n\x0fGenerateRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x38\n\x08passages\x18\x02 \x03(\x0b\x32\x1e.groundline.v1.NumberedPassageB\x06\x8a\xe7\x18\x02\x38\x64\x12\x38\n\x0c\x63hat_history\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.ChatMessageB\x06\x8a\xe7\x18\x02\x38\x64\x12\x31\n\x07options\x18\x04 \x01(\x0b\x32 .groundline.v1.GenerationOptions\x12#\n\x12\x61\x64\x64itional_context\x18\x05 \x01(\tB\x07\x8a\xe7\x18\x03 \xc0>\"\x1d\n\rGenerateDelta\x12\x0c\n\x04text\x18\x01 \x01(\t\"\xee\x01\n\x11GenerateCompleted\x12\x32\n\rfinish_reason\x18\x01 \x01(\x0e\x32\x1b.groundline.v1.FinishReason\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12*\n\tcitations\x18\x03 \x03(\x0b\x32\x17.groundline.v1.Citation\x12-\n\nvalidation\x18\x04 \x01(\x0b\x32\x19.groundline.v1.Validation\x12\r\n\x05model\x18\x05 \x01(\t\x12\x16\n\x0eprompt_version\x18\x06 \x01(\t\"\xae\x01\n\x10GenerateResponse\x12-\n\x05\x64\x65lta\x18\x01 \x01(\x0b\x32\x1c.groundline.v1.GenerateDeltaH\x00\x12\x35\n\tcompleted\x18\x02 \x01(\x0b\x32 .groundline.v1.GenerateCompletedH\x00\x12+\n\x07waiting\x18\x03 \x01(\x0b\x32\x18.groundline.v1.ModelWaitH\x00\x42\x07\n\x05\x65vent\"\xb7\x01\n\x13RewriteQueryRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x38\n\x0c\x63hat_history\x18\x02 \x03(\x0b\x32\x1a.groundline.v1.ChatMessageB\x06\x8a\xe7\x18\x02\x38\x64\x12\x34\n\x0fmax_sub_queries\x18\x03 \x01(\x05\x42\x1b\x8a\xe7\x18\x12\t\x00\x00\x00\x00\x00\x00\x00\x00\x11\x00\x00\x00\x00\x00\x00$@\x92\xe7\x18\x01\x34\x12\x16\n\x05model\x18\x04 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\"\x92\x01\n\x14RewriteQueryResponse\x12\x18\n\x10standalone_query\x18\x01 \x01(\t\x12\x13\n\x0bsub_queries\x18\x02 \x03(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12#\n\x05usage\x18\x04 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\x17\n\x0f\x66\x61llback_reason\x18\x05 \x01(\t\"\xaa\x01\n\x1a\x43ontextualizeChunksRequest\x12\x16\n\x05title\x18\x01 \x01(\tB\x07\x8a\xe7\x18\x03 \xd0\x0f\x12 \n\rdocument_text\x18\x02 \x01(\tB\t\x8a\xe7\x18\x05 \x80\xad\xe2\x04\x12!\n\x0b\x63hunk_texts\x18\x03 \x03(\tB\x0c\x8a\xe7\x18\x08\x18\x01 \xa0\x8d\x06\x38\x64\x12\x17\n\x06prompt\x18\x04 \x01(\tB\x07\x8a\xe7\x18\x03 \xc0>\x12\x16\n\x05model\x18\x05 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\"{\n\x1b\x43ontextualizeChunksResponse\x12\x10\n\x08\x63ontexts\x18\x01 \x03(\t\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\r\n\x05model\x18\x03 \x01(\t\x12\x16\n\x0eprompt_version\x18\x04 \x01(\t\"\x83\x01\n\x15JudgeRelevanceRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x38\n\x08passages\x18\x02 \x03(\x0b\x32\x1e.groundline.v1.NumberedPassageB\x06\x8a\xe7\x18\x02\x38\x64\x12\x16\n\x05model\x18\x03 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\"`\n\x16JudgeRelevanceResponse\x12\x12\n\nrelevances\x18\x01 \x03(\x02\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\r\n\x05model\x18\x03 \x01(\t\"\xa2\x01\n\x18JudgeFaithfulnessRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x1a\n\x06\x61nswer\x18\x02 \x01(\tB\n\x8a\xe7\x18\x06\x18\x01 \xc0\x9a\x0c\x12\x38\n\x08passages\x18\x03 \x03(\x0b\x32\x1e.groundline.v1.NumberedPassageB\x06\x8a\xe7\x18\x02\x38\x64\x12\x16\n\x05model\x18\x04 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\"^\n\x0fSentenceVerdict\x12\x14\n\x0cstart_offset\x18\x01 \x01(\x05\x12\x12\n\nend_offset\x18\x02 \x01(\x05\x12\x11\n\tsupported\x18\x03 \x01(\x08\x12\x0e\n\x06reason\x18\x04 \x01(\t\"\x81\x01\n\x19JudgeFaithfulnessResponse\x12\x30\n\x08verdicts\x18\x01 \x03(\x0b\x32\x1e.groundline.v1.SentenceVerdict\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\r\n\x05model\x18\x03 \x01(\t2\x88\x04\n\x10GeneratorService\x12R\n\x08Generate\x12\x1e.groundline.v1.GenerateRequest\x1a\x1f.groundline.v1.GenerateResponse\"\x03\x90\x02\x01\x30\x01\x12\\\n\x0cRewriteQuery\x12\".groundline.v1.RewriteQueryRequest\x1a#.groundline.v1.RewriteQueryResponse\"\x03\x90\x02\x01\x12q\n\x13\x43ontextualizeChunks\x12).groundline.v1.ContextualizeChunksRequest\x1a*.groundline.v1.ContextualizeChunksResponse\"\x03\x90\x02\x01\x12\x62\n\x0eJudgeRelevance\x12$.groundline.v1.JudgeRelevanceRequest\x1a%.groundline.v1.JudgeRelevanceResponse\"\x03\x90\x02\x01\x12k\n\x11JudgeFaithfulness\x12\'.groundline.v1.JudgeFaithfulnessRequest\x1a(.groundline.v1.JudgeFaithfulnessResponse\"\x03\x90\x02\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%groundline/v1/generator_service.proto\x12\rgroundline.v1\x1a\x18groundline/v1/chat.proto\x1a\x19groundline/v1/error.proto\x1a\x1agroundline/v1/limits.proto\x1a\x1bgroundline/v1/options.proto\x1a\x1bgroundline/v1/passage.proto\x1a groundline/v1/verification.proto\"\xf7\x01\n\x0fNumberedPassage\x12&\n\x06number\x18\x01 \x01(\x05\x42\x16\x8a\xe7\x18\x12\t\x00\x00\x00\x00\x00\x00\xf0?\x11\x00\x00\x00\x00\x80\x87\xc3@\x12\x18\n\x04text\x18\x02 \x01(\tB\n\x8a\xe7\x18\x06\x18\x01 \xd0\xbb\x1b\x12\x19\n\x07\x63ontext\x18\x03 \x01(\tB\x08\x8a\xe7\x18\x04 \xa0\x8d\x06\x12\x16\n\x05title\x18\x04 \x01(\tB\x07\x8a\xe7\x18\x03 \xd0\x0f\x12\x14\n\x03uri\x18\x05 \x01(\tB\x07\x8a\xe7\x18\x03 \xd0\x0f\x12\x19\n\x08\x63hunk_id\x18\x06 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\x12/\n\nsimilarity\x18\x07 \x01(\x02\x42\x16\x8a\xe7\x18\x12\tj\xbct\x93\x18\x04\xf0\xbf\x11j\xbct\x93\x18\x04\xf0?H\x00\x88\x01\x01\x42\r\n\x0b_similarity\"\xf7\x01\n\x0fGenerateRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x38\n\x08passages\x18\x02 \x03(\x0b\x32\x1e.groundline.v1.NumberedPassageB\x06\x8a\xe7\x18\x02\x38\x64\x12\x38\n\x0c\x63hat_history\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.ChatMessageB\x06\x8a\xe7\x18\x02\x38\x64\x12\x31\n\x07options\x18\x04 \x01(\x0b\x32 .groundline.v1.GenerationOptions\x12#\n\x12\x61\x64\x64itional_context\x18\x05 \x01(\tB\x07\x8a\xe7\x18\x03 \xc0>\"\x1d\n\rGenerateDelta\x12\x0c\n\x04text\x18\x01 \x01(\t\"\xee\x01\n\x11GenerateCompleted\x12\x32\n\rfinish_reason\x18\x01 \x01(\x0e\x32\x1b.groundline.v1.FinishReason\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12*\n\tcitations\x18\x03 \x03(\x0b\x32\x17.groundline.v1.Citation\x12-\n\nvalidation\x18\x04 \x01(\x0b\x32\x19.groundline.v1.Validation\x12\r\n\x05model\x18\x05 \x01(\t\x12\x16\n\x0eprompt_version\x18\x06 \x01(\t\"\xae\x01\n\x10GenerateResponse\x12-\n\x05\x64\x65lta\x18\x01 \x01(\x0b\x32\x1c.groundline.v1.GenerateDeltaH\x00\x12\x35\n\tcompleted\x18\x02 \x01(\x0b\x32 .groundline.v1.GenerateCompletedH\x00\x12+\n\x07waiting\x18\x03 \x01(\x0b\x32\x18.groundline.v1.ModelWaitH\x00\x42\x07\n\x05\x65vent\"\xb7\x01\n\x13RewriteQueryRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x38\n\x0c\x63hat_history\x18\x02 \x03(\x0b\x32\x1a.groundline.v1.ChatMessageB\x06\x8a\xe7\x18\x02\x38\x64\x12\x34\n\x0fmax_sub_queries\x18\x03 \x01(\x05\x42\x1b\x8a\xe7\x18\x12\t\x00\x00\x00\x00\x00\x00\x00\x00\x11\x00\x00\x00\x00\x00\x00$@\x92\xe7\x18\x01\x34\x12\x16\n\x05model\x18\x04 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\"\x92\x01\n\x14RewriteQueryResponse\x12\x18\n\x10standalone_query\x18\x01 \x01(\t\x12\x13\n\x0bsub_queries\x18\x02 \x03(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12#\n\x05usage\x18\x04 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\x17\n\x0f\x66\x61llback_reason\x18\x05 \x01(\t\"\xaa\x01\n\x1a\x43ontextualizeChunksRequest\x12\x16\n\x05title\x18\x01 \x01(\tB\x07\x8a\xe7\x18\x03 \xd0\x0f\x12 \n\rdocument_text\x18\x02 \x01(\tB\t\x8a\xe7\x18\x05 \x80\xad\xe2\x04\x12!\n\x0b\x63hunk_texts\x18\x03 \x03(\tB\x0c\x8a\xe7\x18\x08\x18\x01 \xa0\x8d\x06\x38\x64\x12\x17\n\x06prompt\x18\x04 \x01(\tB\x07\x8a\xe7\x18\x03 \xc0>\x12\x16\n\x05model\x18\x05 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\"{\n\x1b\x43ontextualizeChunksResponse\x12\x10\n\x08\x63ontexts\x18\x01 \x03(\t\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\r\n\x05model\x18\x03 \x01(\t\x12\x16\n\x0eprompt_version\x18\x04 \x01(\t\"\x83\x01\n\x15JudgeRelevanceRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x38\n\x08passages\x18\x02 \x03(\x0b\x32\x1e.groundline.v1.NumberedPassageB\x06\x8a\xe7\x18\x02\x38\x64\x12\x16\n\x05model\x18\x03 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\"`\n\x16JudgeRelevanceResponse\x12\x12\n\nrelevances\x18\x01 \x03(\x02\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\r\n\x05model\x18\x03 \x01(\t\".\n\x12SplitClaimsRequest\x12\x18\n\x04text\x18\x01 \x01(\tB\n\x8a\xe7\x18\x06\x18\x01 \xa0\x8d\x06\"f\n\x05\x43laim\x12\x18\n\x04text\x18\x01 \x01(\tB\n\x8a\xe7\x18\x06\x18\x01 \xa0\x8d\x06\x12\x19\n\x07\x63ontext\x18\x02 \x01(\tB\x08\x8a\xe7\x18\x04 \xa0\x8d\x06\x12\x14\n\x0cstart_offset\x18\x03 \x01(\x05\x12\x12\n\nend_offset\x18\x04 \x01(\x05\";\n\x13SplitClaimsResponse\x12$\n\x06\x63laims\x18\x01 \x03(\x0b\x32\x14.groundline.v1.Claim\"\x94\x01\n\x12JudgeClaimsRequest\x12,\n\x06\x63laims\x18\x01 \x03(\x0b\x32\x14.groundline.v1.ClaimB\x06\x8a\xe7\x18\x02\x38\x64\x12\x38\n\x08passages\x18\x02 \x03(\x0b\x32\x1e.groundline.v1.NumberedPassageB\x06\x8a\xe7\x18\x02\x38\x64\x12\x16\n\x05model\x18\x03 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\"b\n\x0fPassageEvidence\x12\x16\n\x0epassage_number\x18\x01 \x01(\x05\x12\x14\n\x0cstart_offset\x18\x02 \x01(\x05\x12\x12\n\nend_offset\x18\x03 \x01(\x05\x12\r\n\x05words\x18\x04 \x03(\t\"\xca\x01\n\x0c\x43laimVerdict\x12\'\n\x07verdict\x18\x01 \x01(\x0e\x32\x16.groundline.v1.Verdict\x12\x13\n\x0bprobability\x18\x02 \x01(\x02\x12*\n\x06reason\x18\x03 \x01(\x0e\x32\x1a.groundline.v1.ErrorReason\x12\x0f\n\x07message\x18\x04 \x01(\t\x12\r\n\x05words\x18\x05 \x03(\t\x12\x30\n\x08\x65vidence\x18\x06 \x03(\x0b\x32\x1e.groundline.v1.PassageEvidence\"\xa6\x01\n\x13JudgeClaimsResponse\x12-\n\x08verdicts\x18\x01 \x03(\x0b\x32\x1b.groundline.v1.ClaimVerdict\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\r\n\x05model\x18\x03 \x01(\t\x12,\n\x08\x64\x65graded\x18\x04 \x03(\x0b\x32\x1a.groundline.v1.Degradation2\xd1\x04\n\x10GeneratorService\x12R\n\x08Generate\x12\x1e.groundline.v1.GenerateRequest\x1a\x1f.groundline.v1.GenerateResponse\"\x03\x90\x02\x01\x30\x01\x12\\\n\x0cRewriteQuery\x12\".groundline.v1.RewriteQueryRequest\x1a#.groundline.v1.RewriteQueryResponse\"\x03\x90\x02\x01\x12q\n\x13\x43ontextualizeChunks\x12).groundline.v1.ContextualizeChunksRequest\x1a*.groundline.v1.ContextualizeChunksResponse\"\x03\x90\x02\x01\x12\x62\n\x0eJudgeRelevance\x12$.groundline.v1.JudgeRelevanceRequest\x1a%.groundline.v1.JudgeRelevanceResponse\"\x03\x90\x02\x01\x12Y\n\x0bSplitClaims\x12!.groundline.v1.SplitClaimsRequest\x1a\".groundline.v1.SplitClaimsResponse\"\x03\x90\x02\x01\x12Y\n\x0bJudgeClaims\x12!.groundline.v1.JudgeClaimsRequest\x1a\".groundline.v1.JudgeClaimsResponse\"\x03\x90\x02\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -80,14 +83,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_JUDGERELEVANCEREQUEST'].fields_by_name['passages']._serialized_options = b'\212\347\030\0028d'
   _globals['_JUDGERELEVANCEREQUEST'].fields_by_name['model']._loaded_options = None
   _globals['_JUDGERELEVANCEREQUEST'].fields_by_name['model']._serialized_options = b'\212\347\030\003 \310\001'
-  _globals['_JUDGEFAITHFULNESSREQUEST'].fields_by_name['query']._loaded_options = None
-  _globals['_JUDGEFAITHFULNESSREQUEST'].fields_by_name['query']._serialized_options = b'\212\347\030\005\030\001 \300>'
-  _globals['_JUDGEFAITHFULNESSREQUEST'].fields_by_name['answer']._loaded_options = None
-  _globals['_JUDGEFAITHFULNESSREQUEST'].fields_by_name['answer']._serialized_options = b'\212\347\030\006\030\001 \300\232\014'
-  _globals['_JUDGEFAITHFULNESSREQUEST'].fields_by_name['passages']._loaded_options = None
-  _globals['_JUDGEFAITHFULNESSREQUEST'].fields_by_name['passages']._serialized_options = b'\212\347\030\0028d'
-  _globals['_JUDGEFAITHFULNESSREQUEST'].fields_by_name['model']._loaded_options = None
-  _globals['_JUDGEFAITHFULNESSREQUEST'].fields_by_name['model']._serialized_options = b'\212\347\030\003 \310\001'
+  _globals['_SPLITCLAIMSREQUEST'].fields_by_name['text']._loaded_options = None
+  _globals['_SPLITCLAIMSREQUEST'].fields_by_name['text']._serialized_options = b'\212\347\030\006\030\001 \240\215\006'
+  _globals['_CLAIM'].fields_by_name['text']._loaded_options = None
+  _globals['_CLAIM'].fields_by_name['text']._serialized_options = b'\212\347\030\006\030\001 \240\215\006'
+  _globals['_CLAIM'].fields_by_name['context']._loaded_options = None
+  _globals['_CLAIM'].fields_by_name['context']._serialized_options = b'\212\347\030\004 \240\215\006'
+  _globals['_JUDGECLAIMSREQUEST'].fields_by_name['claims']._loaded_options = None
+  _globals['_JUDGECLAIMSREQUEST'].fields_by_name['claims']._serialized_options = b'\212\347\030\0028d'
+  _globals['_JUDGECLAIMSREQUEST'].fields_by_name['passages']._loaded_options = None
+  _globals['_JUDGECLAIMSREQUEST'].fields_by_name['passages']._serialized_options = b'\212\347\030\0028d'
+  _globals['_JUDGECLAIMSREQUEST'].fields_by_name['model']._loaded_options = None
+  _globals['_JUDGECLAIMSREQUEST'].fields_by_name['model']._serialized_options = b'\212\347\030\003 \310\001'
   _globals['_GENERATORSERVICE'].methods_by_name['Generate']._loaded_options = None
   _globals['_GENERATORSERVICE'].methods_by_name['Generate']._serialized_options = b'\220\002\001'
   _globals['_GENERATORSERVICE'].methods_by_name['RewriteQuery']._loaded_options = None
@@ -96,36 +103,46 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GENERATORSERVICE'].methods_by_name['ContextualizeChunks']._serialized_options = b'\220\002\001'
   _globals['_GENERATORSERVICE'].methods_by_name['JudgeRelevance']._loaded_options = None
   _globals['_GENERATORSERVICE'].methods_by_name['JudgeRelevance']._serialized_options = b'\220\002\001'
-  _globals['_GENERATORSERVICE'].methods_by_name['JudgeFaithfulness']._loaded_options = None
-  _globals['_GENERATORSERVICE'].methods_by_name['JudgeFaithfulness']._serialized_options = b'\220\002\001'
-  _globals['_NUMBEREDPASSAGE']._serialized_start=140
-  _globals['_NUMBEREDPASSAGE']._serialized_end=387
-  _globals['_GENERATEREQUEST']._serialized_start=390
-  _globals['_GENERATEREQUEST']._serialized_end=637
-  _globals['_GENERATEDELTA']._serialized_start=639
-  _globals['_GENERATEDELTA']._serialized_end=668
-  _globals['_GENERATECOMPLETED']._serialized_start=671
-  _globals['_GENERATECOMPLETED']._serialized_end=909
-  _globals['_GENERATERESPONSE']._serialized_start=912
-  _globals['_GENERATERESPONSE']._serialized_end=1086
-  _globals['_REWRITEQUERYREQUEST']._serialized_start=1089
-  _globals['_REWRITEQUERYREQUEST']._serialized_end=1272
-  _globals['_REWRITEQUERYRESPONSE']._serialized_start=1275
-  _globals['_REWRITEQUERYRESPONSE']._serialized_end=1421
-  _globals['_CONTEXTUALIZECHUNKSREQUEST']._serialized_start=1424
-  _globals['_CONTEXTUALIZECHUNKSREQUEST']._serialized_end=1594
-  _globals['_CONTEXTUALIZECHUNKSRESPONSE']._serialized_start=1596
-  _globals['_CONTEXTUALIZECHUNKSRESPONSE']._serialized_end=1719
-  _globals['_JUDGERELEVANCEREQUEST']._serialized_start=1722
-  _globals['_JUDGERELEVANCEREQUEST']._serialized_end=1853
-  _globals['_JUDGERELEVANCERESPONSE']._serialized_start=1855
-  _globals['_JUDGERELEVANCERESPONSE']._serialized_end=1951
-  _globals['_JUDGEFAITHFULNESSREQUEST']._serialized_start=1954
-  _globals['_JUDGEFAITHFULNESSREQUEST']._serialized_end=2116
-  _globals['_SENTENCEVERDICT']._serialized_start=2118
-  _globals['_SENTENCEVERDICT']._serialized_end=2212
-  _globals['_JUDGEFAITHFULNESSRESPONSE']._serialized_start=2215
-  _globals['_JUDGEFAITHFULNESSRESPONSE']._serialized_end=2344
-  _globals['_GENERATORSERVICE']._serialized_start=2347
-  _globals['_GENERATORSERVICE']._serialized_end=2867
+  _globals['_GENERATORSERVICE'].methods_by_name['SplitClaims']._loaded_options = None
+  _globals['_GENERATORSERVICE'].methods_by_name['SplitClaims']._serialized_options = b'\220\002\001'
+  _globals['_GENERATORSERVICE'].methods_by_name['JudgeClaims']._loaded_options = None
+  _globals['_GENERATORSERVICE'].methods_by_name['JudgeClaims']._serialized_options = b'\220\002\001'
+  _globals['_NUMBEREDPASSAGE']._serialized_start=230
+  _globals['_NUMBEREDPASSAGE']._serialized_end=477
+  _globals['_GENERATEREQUEST']._serialized_start=480
+  _globals['_GENERATEREQUEST']._serialized_end=727
+  _globals['_GENERATEDELTA']._serialized_start=729
+  _globals['_GENERATEDELTA']._serialized_end=758
+  _globals['_GENERATECOMPLETED']._serialized_start=761
+  _globals['_GENERATECOMPLETED']._serialized_end=999
+  _globals['_GENERATERESPONSE']._serialized_start=1002
+  _globals['_GENERATERESPONSE']._serialized_end=1176
+  _globals['_REWRITEQUERYREQUEST']._serialized_start=1179
+  _globals['_REWRITEQUERYREQUEST']._serialized_end=1362
+  _globals['_REWRITEQUERYRESPONSE']._serialized_start=1365
+  _globals['_REWRITEQUERYRESPONSE']._serialized_end=1511
+  _globals['_CONTEXTUALIZECHUNKSREQUEST']._serialized_start=1514
+  _globals['_CONTEXTUALIZECHUNKSREQUEST']._serialized_end=1684
+  _globals['_CONTEXTUALIZECHUNKSRESPONSE']._serialized_start=1686
+  _globals['_CONTEXTUALIZECHUNKSRESPONSE']._serialized_end=1809
+  _globals['_JUDGERELEVANCEREQUEST']._serialized_start=1812
+  _globals['_JUDGERELEVANCEREQUEST']._serialized_end=1943
+  _globals['_JUDGERELEVANCERESPONSE']._serialized_start=1945
+  _globals['_JUDGERELEVANCERESPONSE']._serialized_end=2041
+  _globals['_SPLITCLAIMSREQUEST']._serialized_start=2043
+  _globals['_SPLITCLAIMSREQUEST']._serialized_end=2089
+  _globals['_CLAIM']._serialized_start=2091
+  _globals['_CLAIM']._serialized_end=2193
+  _globals['_SPLITCLAIMSRESPONSE']._serialized_start=2195
+  _globals['_SPLITCLAIMSRESPONSE']._serialized_end=2254
+  _globals['_JUDGECLAIMSREQUEST']._serialized_start=2257
+  _globals['_JUDGECLAIMSREQUEST']._serialized_end=2405
+  _globals['_PASSAGEEVIDENCE']._serialized_start=2407
+  _globals['_PASSAGEEVIDENCE']._serialized_end=2505
+  _globals['_CLAIMVERDICT']._serialized_start=2508
+  _globals['_CLAIMVERDICT']._serialized_end=2710
+  _globals['_JUDGECLAIMSRESPONSE']._serialized_start=2713
+  _globals['_JUDGECLAIMSRESPONSE']._serialized_end=2879
+  _globals['_GENERATORSERVICE']._serialized_start=2882
+  _globals['_GENERATORSERVICE']._serialized_end=3475
 # @@protoc_insertion_point(module_scope)

@@ -8,7 +8,10 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from groundline.v1 import chat_pb2 as _chat_pb2
+from groundline.v1 import error_pb2 as _error_pb2
 from groundline.v1 import options_pb2 as _options_pb2
+from groundline.v1 import passage_pb2 as _passage_pb2
+from groundline.v1 import verification_pb2 as _verification_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -443,105 +446,239 @@ class JudgeRelevanceResponse(_message.Message):
 Global___JudgeRelevanceResponse: _TypeAlias = JudgeRelevanceResponse  # noqa: Y015
 
 @_typing.final
-class JudgeFaithfulnessRequest(_message.Message):
-    """Request of JudgeFaithfulness."""
+class SplitClaimsRequest(_message.Message):
+    """Request of SplitClaims."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    QUERY_FIELD_NUMBER: _builtins.int
-    ANSWER_FIELD_NUMBER: _builtins.int
-    PASSAGES_FIELD_NUMBER: _builtins.int
-    MODEL_FIELD_NUMBER: _builtins.int
-    query: _builtins.str
-    """The question."""
-    answer: _builtins.str
-    """The answer, with its [n] markers."""
-    model: _builtins.str
-    """The model. Empty: the generator's setting."""
+    TEXT_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """The text, 1 to 100000 characters."""
+    def __init__(
+        self,
+        *,
+        text: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SplitClaimsRequest: _TypeAlias = SplitClaimsRequest  # noqa: Y015
+
+@_typing.final
+class Claim(_message.Message):
+    """A claim of a text."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXT_FIELD_NUMBER: _builtins.int
+    CONTEXT_FIELD_NUMBER: _builtins.int
+    START_OFFSET_FIELD_NUMBER: _builtins.int
+    END_OFFSET_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """The claim itself."""
+    context: _builtins.str
+    """What it refers to: the sentence before it, where it begins with a word such as "it"; the headings of a row. Empty
+    where it stands alone.
+    """
+    start_offset: _builtins.int
+    """Start in the text, in Unicode code points, inclusive."""
+    end_offset: _builtins.int
+    """End in the text, in Unicode code points, exclusive."""
+    def __init__(
+        self,
+        *,
+        text: _builtins.str = ...,
+        context: _builtins.str = ...,
+        start_offset: _builtins.int = ...,
+        end_offset: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context", b"context", "end_offset", b"end_offset", "start_offset", b"start_offset", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Claim: _TypeAlias = Claim  # noqa: Y015
+
+@_typing.final
+class SplitClaimsResponse(_message.Message):
+    """Response of SplitClaims."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLAIMS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def passages(self) -> _containers.RepeatedCompositeFieldContainer[Global___NumberedPassage]:
-        """The passages that it was written from."""
+    def claims(self) -> _containers.RepeatedCompositeFieldContainer[Global___Claim]:
+        """In the order of the text."""
 
     def __init__(
         self,
         *,
-        query: _builtins.str = ...,
-        answer: _builtins.str = ...,
+        claims: _abc.Iterable[Global___Claim] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["claims", b"claims"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SplitClaimsResponse: _TypeAlias = SplitClaimsResponse  # noqa: Y015
+
+@_typing.final
+class JudgeClaimsRequest(_message.Message):
+    """Request of JudgeClaims."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLAIMS_FIELD_NUMBER: _builtins.int
+    PASSAGES_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    """The model. Empty: the generator's setting."""
+    @_builtins.property
+    def claims(self) -> _containers.RepeatedCompositeFieldContainer[Global___Claim]:
+        """The claims, 100 at most."""
+
+    @_builtins.property
+    def passages(self) -> _containers.RepeatedCompositeFieldContainer[Global___NumberedPassage]:
+        """The passages that each claim is compared with, the best first, 100 at most."""
+
+    def __init__(
+        self,
+        *,
+        claims: _abc.Iterable[Global___Claim] | None = ...,
         passages: _abc.Iterable[Global___NumberedPassage] | None = ...,
         model: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "model", b"model", "passages", b"passages", "query", b"query"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["claims", b"claims", "model", b"model", "passages", b"passages"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___JudgeFaithfulnessRequest: _TypeAlias = JudgeFaithfulnessRequest  # noqa: Y015
+Global___JudgeClaimsRequest: _TypeAlias = JudgeClaimsRequest  # noqa: Y015
 
 @_typing.final
-class SentenceVerdict(_message.Message):
-    """A sentence of an answer and whether its passages support it."""
+class PassageEvidence(_message.Message):
+    """A sentence of a passage that decides on a claim."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    PASSAGE_NUMBER_FIELD_NUMBER: _builtins.int
     START_OFFSET_FIELD_NUMBER: _builtins.int
     END_OFFSET_FIELD_NUMBER: _builtins.int
-    SUPPORTED_FIELD_NUMBER: _builtins.int
-    REASON_FIELD_NUMBER: _builtins.int
+    WORDS_FIELD_NUMBER: _builtins.int
+    passage_number: _builtins.int
+    """The passage's number."""
     start_offset: _builtins.int
-    """Start in the answer, in Unicode code points, inclusive."""
+    """Start in the passage's text, in Unicode code points, inclusive."""
     end_offset: _builtins.int
-    """End in the answer, in Unicode code points, exclusive."""
-    supported: _builtins.bool
-    """Whether the passages support it."""
-    reason: _builtins.str
-    """Why not, in a few words."""
+    """End in the passage's text, in Unicode code points, exclusive."""
+    @_builtins.property
+    def words(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Words of the sentence that decide; empty where all of it does."""
+
     def __init__(
         self,
         *,
+        passage_number: _builtins.int = ...,
         start_offset: _builtins.int = ...,
         end_offset: _builtins.int = ...,
-        supported: _builtins.bool = ...,
-        reason: _builtins.str = ...,
+        words: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_offset", b"end_offset", "reason", b"reason", "start_offset", b"start_offset", "supported", b"supported"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_offset", b"end_offset", "passage_number", b"passage_number", "start_offset", b"start_offset", "words", b"words"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___SentenceVerdict: _TypeAlias = SentenceVerdict  # noqa: Y015
+Global___PassageEvidence: _TypeAlias = PassageEvidence  # noqa: Y015
 
 @_typing.final
-class JudgeFaithfulnessResponse(_message.Message):
-    """Response of JudgeFaithfulness."""
+class ClaimVerdict(_message.Message):
+    """Verdict on a claim."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VERDICT_FIELD_NUMBER: _builtins.int
+    PROBABILITY_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    WORDS_FIELD_NUMBER: _builtins.int
+    EVIDENCE_FIELD_NUMBER: _builtins.int
+    verdict: _verification_pb2.Verdict.ValueType
+    """The verdict."""
+    probability: _builtins.float
+    """How likely the verdict is right, 0 to 1."""
+    reason: _error_pb2.ErrorReason.ValueType
+    """Kind of contradiction, or UNSUPPORTED_SENTENCE; see VerifiedClaim.reason."""
+    message: _builtins.str
+    """The same for people."""
+    @_builtins.property
+    def words(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Words of the claim that decide; empty where all of it does."""
+
+    @_builtins.property
+    def evidence(self) -> _containers.RepeatedCompositeFieldContainer[Global___PassageEvidence]:
+        """Sentences that decide, the best first."""
+
+    def __init__(
+        self,
+        *,
+        verdict: _verification_pb2.Verdict.ValueType = ...,
+        probability: _builtins.float = ...,
+        reason: _error_pb2.ErrorReason.ValueType = ...,
+        message: _builtins.str = ...,
+        words: _abc.Iterable[_builtins.str] | None = ...,
+        evidence: _abc.Iterable[Global___PassageEvidence] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evidence", b"evidence", "message", b"message", "probability", b"probability", "reason", b"reason", "verdict", b"verdict", "words", b"words"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClaimVerdict: _TypeAlias = ClaimVerdict  # noqa: Y015
+
+@_typing.final
+class JudgeClaimsResponse(_message.Message):
+    """Response of JudgeClaims."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     VERDICTS_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
+    DEGRADED_FIELD_NUMBER: _builtins.int
     model: _builtins.str
-    """The model that judged."""
+    """The model that judged; "rules" when none did."""
     @_builtins.property
-    def verdicts(self) -> _containers.RepeatedCompositeFieldContainer[Global___SentenceVerdict]:
-        """One for each sentence, in their order."""
+    def verdicts(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClaimVerdict]:
+        """One for each claim, in their order."""
 
     @_builtins.property
     def usage(self) -> _chat_pb2.Usage:
         """Tokens read and written."""
 
+    @_builtins.property
+    def degraded(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Degradation]:
+        """That the model failed, if it did."""
+
     def __init__(
         self,
         *,
-        verdicts: _abc.Iterable[Global___SentenceVerdict] | None = ...,
+        verdicts: _abc.Iterable[Global___ClaimVerdict] | None = ...,
         usage: _chat_pb2.Usage | None = ...,
         model: _builtins.str = ...,
+        degraded: _abc.Iterable[_passage_pb2.Degradation] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "usage", b"usage", "verdicts", b"verdicts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["degraded", b"degraded", "model", b"model", "usage", b"usage", "verdicts", b"verdicts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___JudgeFaithfulnessResponse: _TypeAlias = JudgeFaithfulnessResponse  # noqa: Y015
+Global___JudgeClaimsResponse: _TypeAlias = JudgeClaimsResponse  # noqa: Y015

@@ -57,10 +57,15 @@ class GeneratorServiceStub:
                 request_serializer=groundline_dot_v1_dot_generator__service__pb2.JudgeRelevanceRequest.SerializeToString,
                 response_deserializer=groundline_dot_v1_dot_generator__service__pb2.JudgeRelevanceResponse.FromString,
                 _registered_method=True)
-        self.JudgeFaithfulness = channel.unary_unary(
-                '/groundline.v1.GeneratorService/JudgeFaithfulness',
-                request_serializer=groundline_dot_v1_dot_generator__service__pb2.JudgeFaithfulnessRequest.SerializeToString,
-                response_deserializer=groundline_dot_v1_dot_generator__service__pb2.JudgeFaithfulnessResponse.FromString,
+        self.SplitClaims = channel.unary_unary(
+                '/groundline.v1.GeneratorService/SplitClaims',
+                request_serializer=groundline_dot_v1_dot_generator__service__pb2.SplitClaimsRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_generator__service__pb2.SplitClaimsResponse.FromString,
+                _registered_method=True)
+        self.JudgeClaims = channel.unary_unary(
+                '/groundline.v1.GeneratorService/JudgeClaims',
+                request_serializer=groundline_dot_v1_dot_generator__service__pb2.JudgeClaimsRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_generator__service__pb2.JudgeClaimsResponse.FromString,
                 _registered_method=True)
 
 
@@ -114,9 +119,19 @@ class GeneratorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def JudgeFaithfulness(self, request, context):
-        """Judges which sentences of an answer its passages support.
-        Without a language model, the terms that they share decide, and `model` is "rules".
+    def SplitClaims(self, request, context):
+        """Cuts a text into claims: its sentences, list items and rows of tables, without headings and questions.
+
+        INVALID_ARGUMENT: a field is wrong, or the text has more than 500 claims.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def JudgeClaims(self, request, context):
+        """Judges what passages say of claims: whether one supports a claim, or refutes it.
+        Without a language model, rules compare each claim with the sentences that share its words, and `model` is "rules".
+        They also step in where the model fails, which degraded says (JUDGE_UNAVAILABLE).
 
         INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION: the model does not exist.
         """
@@ -147,10 +162,15 @@ def add_GeneratorServiceServicer_to_server(servicer, server):
                     request_deserializer=groundline_dot_v1_dot_generator__service__pb2.JudgeRelevanceRequest.FromString,
                     response_serializer=groundline_dot_v1_dot_generator__service__pb2.JudgeRelevanceResponse.SerializeToString,
             ),
-            'JudgeFaithfulness': grpc.unary_unary_rpc_method_handler(
-                    servicer.JudgeFaithfulness,
-                    request_deserializer=groundline_dot_v1_dot_generator__service__pb2.JudgeFaithfulnessRequest.FromString,
-                    response_serializer=groundline_dot_v1_dot_generator__service__pb2.JudgeFaithfulnessResponse.SerializeToString,
+            'SplitClaims': grpc.unary_unary_rpc_method_handler(
+                    servicer.SplitClaims,
+                    request_deserializer=groundline_dot_v1_dot_generator__service__pb2.SplitClaimsRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_generator__service__pb2.SplitClaimsResponse.SerializeToString,
+            ),
+            'JudgeClaims': grpc.unary_unary_rpc_method_handler(
+                    servicer.JudgeClaims,
+                    request_deserializer=groundline_dot_v1_dot_generator__service__pb2.JudgeClaimsRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_generator__service__pb2.JudgeClaimsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -275,7 +295,7 @@ class GeneratorService:
             _registered_method=True)
 
     @staticmethod
-    def JudgeFaithfulness(request,
+    def SplitClaims(request,
             target,
             options=(),
             channel_credentials=None,
@@ -288,9 +308,36 @@ class GeneratorService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/groundline.v1.GeneratorService/JudgeFaithfulness',
-            groundline_dot_v1_dot_generator__service__pb2.JudgeFaithfulnessRequest.SerializeToString,
-            groundline_dot_v1_dot_generator__service__pb2.JudgeFaithfulnessResponse.FromString,
+            '/groundline.v1.GeneratorService/SplitClaims',
+            groundline_dot_v1_dot_generator__service__pb2.SplitClaimsRequest.SerializeToString,
+            groundline_dot_v1_dot_generator__service__pb2.SplitClaimsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def JudgeClaims(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.GeneratorService/JudgeClaims',
+            groundline_dot_v1_dot_generator__service__pb2.JudgeClaimsRequest.SerializeToString,
+            groundline_dot_v1_dot_generator__service__pb2.JudgeClaimsResponse.FromString,
             options,
             channel_credentials,
             insecure,

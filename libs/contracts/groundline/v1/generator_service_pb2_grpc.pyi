@@ -64,9 +64,15 @@ class GeneratorServiceStub:
     INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION (MODEL_NOT_AVAILABLE): the model does not exist, or the
     generator has no language model.
     """
-    JudgeFaithfulness: _grpc.UnaryUnaryMultiCallable[_generator_service_pb2.JudgeFaithfulnessRequest, _generator_service_pb2.JudgeFaithfulnessResponse]
-    """Judges which sentences of an answer its passages support.
-    Without a language model, the terms that they share decide, and `model` is "rules".
+    SplitClaims: _grpc.UnaryUnaryMultiCallable[_generator_service_pb2.SplitClaimsRequest, _generator_service_pb2.SplitClaimsResponse]
+    """Cuts a text into claims: its sentences, list items and rows of tables, without headings and questions.
+
+    INVALID_ARGUMENT: a field is wrong, or the text has more than 500 claims.
+    """
+    JudgeClaims: _grpc.UnaryUnaryMultiCallable[_generator_service_pb2.JudgeClaimsRequest, _generator_service_pb2.JudgeClaimsResponse]
+    """Judges what passages say of claims: whether one supports a claim, or refutes it.
+    Without a language model, rules compare each claim with the sentences that share its words, and `model` is "rules".
+    They also step in where the model fails, which degraded says (JUDGE_UNAVAILABLE).
 
     INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION: the model does not exist.
     """
@@ -107,9 +113,15 @@ class GeneratorServiceAsyncStub(GeneratorServiceStub):
     INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION (MODEL_NOT_AVAILABLE): the model does not exist, or the
     generator has no language model.
     """
-    JudgeFaithfulness: _aio.UnaryUnaryMultiCallable[_generator_service_pb2.JudgeFaithfulnessRequest, _generator_service_pb2.JudgeFaithfulnessResponse]  # type: ignore[assignment]
-    """Judges which sentences of an answer its passages support.
-    Without a language model, the terms that they share decide, and `model` is "rules".
+    SplitClaims: _aio.UnaryUnaryMultiCallable[_generator_service_pb2.SplitClaimsRequest, _generator_service_pb2.SplitClaimsResponse]  # type: ignore[assignment]
+    """Cuts a text into claims: its sentences, list items and rows of tables, without headings and questions.
+
+    INVALID_ARGUMENT: a field is wrong, or the text has more than 500 claims.
+    """
+    JudgeClaims: _aio.UnaryUnaryMultiCallable[_generator_service_pb2.JudgeClaimsRequest, _generator_service_pb2.JudgeClaimsResponse]  # type: ignore[assignment]
+    """Judges what passages say of claims: whether one supports a claim, or refutes it.
+    Without a language model, rules compare each claim with the sentences that share its words, and `model` is "rules".
+    They also step in where the model fails, which degraded says (JUDGE_UNAVAILABLE).
 
     INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION: the model does not exist.
     """
@@ -173,13 +185,25 @@ class GeneratorServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def JudgeFaithfulness(
+    def SplitClaims(
         self,
-        request: _generator_service_pb2.JudgeFaithfulnessRequest,
+        request: _generator_service_pb2.SplitClaimsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_generator_service_pb2.JudgeFaithfulnessResponse, _abc.Awaitable[_generator_service_pb2.JudgeFaithfulnessResponse]]:
-        """Judges which sentences of an answer its passages support.
-        Without a language model, the terms that they share decide, and `model` is "rules".
+    ) -> _typing.Union[_generator_service_pb2.SplitClaimsResponse, _abc.Awaitable[_generator_service_pb2.SplitClaimsResponse]]:
+        """Cuts a text into claims: its sentences, list items and rows of tables, without headings and questions.
+
+        INVALID_ARGUMENT: a field is wrong, or the text has more than 500 claims.
+        """
+
+    @_abc_1.abstractmethod
+    def JudgeClaims(
+        self,
+        request: _generator_service_pb2.JudgeClaimsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_generator_service_pb2.JudgeClaimsResponse, _abc.Awaitable[_generator_service_pb2.JudgeClaimsResponse]]:
+        """Judges what passages say of claims: whether one supports a claim, or refutes it.
+        Without a language model, rules compare each claim with the sentences that share its words, and `model` is "rules".
+        They also step in where the model fails, which degraded says (JUDGE_UNAVAILABLE).
 
         INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION: the model does not exist.
         """

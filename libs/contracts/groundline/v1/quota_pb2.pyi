@@ -36,9 +36,9 @@ class _QuotaEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Quota.ValueType
     QUOTA_THREADS: _Quota.ValueType  # 5
     """Threads that the caller began."""
     QUOTA_ANSWERS: _Quota.ValueType  # 6
-    """Chat and Answer requests of the caller that are under way in one replica."""
+    """Chat, Answer and Verify requests of the caller that are under way in one replica."""
     QUOTA_TOKENS: _Quota.ValueType  # 7
-    """Tokens that the caller's answers took, prompts included, since midnight UTC."""
+    """Tokens that the caller's answers and checked texts took, prompts included, since midnight UTC."""
     QUOTA_SOURCES: _Quota.ValueType  # 8
     """Sources of the collection."""
 
@@ -58,9 +58,9 @@ QUOTA_BYTES: Quota.ValueType  # 4
 QUOTA_THREADS: Quota.ValueType  # 5
 """Threads that the caller began."""
 QUOTA_ANSWERS: Quota.ValueType  # 6
-"""Chat and Answer requests of the caller that are under way in one replica."""
+"""Chat, Answer and Verify requests of the caller that are under way in one replica."""
 QUOTA_TOKENS: Quota.ValueType  # 7
-"""Tokens that the caller's answers took, prompts included, since midnight UTC."""
+"""Tokens that the caller's answers and checked texts took, prompts included, since midnight UTC."""
 QUOTA_SOURCES: Quota.ValueType  # 8
 """Sources of the collection."""
 Global___Quota: _TypeAlias = Quota  # noqa: Y015

@@ -37,3 +37,12 @@ class GrpcCoordinator:
     ) -> coordinator_service_pb2.AnswerResponse:
         with translated_rpc_errors("the coordinator"):
             return await self._stub.Answer(request)
+
+    async def verify(
+        self, request: coordinator_service_pb2.VerifyRequest
+    ) -> AsyncGenerator[coordinator_service_pb2.VerifyResponse]:
+        with translated_rpc_errors("the coordinator"):
+            async with cancelled_on_exit(self._stub.Verify(request)) as responses:
+                async for response in responses:
+                    if response.WhichOneof("event") not in (None, "error"):
+                        yield response

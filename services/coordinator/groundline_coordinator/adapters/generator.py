@@ -62,3 +62,15 @@ class GrpcGenerator:
     ) -> generator_service_pb2.RewriteQueryResponse:
         with translated_rpc_errors("the generator"):
             return await self._stub.RewriteQuery(request)
+
+    async def split_claims(
+        self, request: generator_service_pb2.SplitClaimsRequest
+    ) -> generator_service_pb2.SplitClaimsResponse:
+        with translated_rpc_errors("the generator"):
+            return await self._stub.SplitClaims(request)
+
+    async def judge_claims(
+        self, request: generator_service_pb2.JudgeClaimsRequest
+    ) -> generator_service_pb2.JudgeClaimsResponse:
+        with translated_rpc_errors("the generator"):
+            return await self._stub.JudgeClaims(request)

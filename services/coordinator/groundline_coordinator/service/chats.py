@@ -9,13 +9,13 @@ import asyncio
 import hashlib
 import time
 import uuid
-from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 import structlog
-from groundline.v1 import chat_pb2, generator_service_pb2, options_pb2, passage_pb2, thread_pb2
+from groundline.v1 import chat_pb2, generator_service_pb2, passage_pb2, thread_pb2
 from groundline.v1 import coordinator_service_pb2 as pb
 from groundline_runtime.charges import total
 from groundline_runtime.context import (
@@ -28,17 +28,13 @@ from groundline_runtime.context import (
     remaining_seconds,
 )
 from groundline_runtime.errors import (
-    DeadlineExceededError,
     GroundlineError,
     InternalError,
-    NotFoundError,
-    UnavailableError,
     named_as_sent,
 )
 from groundline_runtime.reasons import reason_value
 
 from groundline_coordinator.domain.conversation import recent_history
-from groundline_coordinator.domain.options import plan_of
 from groundline_coordinator.domain.passages import (
     number_sources,
     numbered_passages,
@@ -48,8 +44,6 @@ from groundline_coordinator.domain.passages import (
 from groundline_coordinator.domain.positions import Position
 from groundline_coordinator.domain.snippets import shortened
 from groundline_coordinator.domain.turns import (
-    Inquiry,
-    Plan,
     Question,
     RequestClaim,
     Turn,
@@ -57,9 +51,11 @@ from groundline_coordinator.domain.turns import (
     is_stored,
 )
 from groundline_coordinator.ports import CollectionCatalog, Generator, Retriever, ThreadStore
+from groundline_coordinator.service.detached import DetachedWork
 from groundline_coordinator.service.locating import locate_citations
 from groundline_coordinator.service.progress import StageReport, count
 from groundline_coordinator.service.quotas import CallerQuotas
+from groundline_coordinator.service.scoping import looking_up, scope_of
 from groundline_coordinator.service.searching import (
     Emit,
     Event,
@@ -148,7 +144,7 @@ class ChatService:
         self._quotas = quotas
         self._limits = limits
         self._renewal_seconds = renewal_seconds
-        self._storing: set[asyncio.Task[Any]] = set()
+        self._work = DetachedWork(limits.store_timeout_seconds)
 
     async def begin(self, caller: Caller, question: Question, *, after: str = "") -> Turn:
         """Look up the names in the question, and claim its request_id.
@@ -168,9 +164,9 @@ class ChatService:
         )
         new_thread_id = "" if question.thread_id else started.thread_id
         # Concurrently: the count for the quotas then delays no answer.
-        async with self._looking_up():
+        async with looking_up(self._limits.store_timeout_seconds):
             plan, history, used = await asyncio.gather(
-                self._scope(caller, inquiry, question.options.generation),
+                scope_of(self._catalog, caller, inquiry, question.options.generation),
                 self._history(caller, question),
                 self._quotas.used(owner, new_thread_id),
             )
@@ -179,7 +175,7 @@ class ChatService:
             self._quotas.require_room(used, new_thread_id)
             return turn
         claim = RequestClaim(owner, question.request_id, _fingerprint(question), started.message_id)
-        async with self._looking_up():
+        async with looking_up(self._limits.store_timeout_seconds):
             replay = await self._threads.claim(claim, caller.principals, LEASE_SECONDS)
         if replay is None:
             try:
@@ -210,21 +206,21 @@ class ChatService:
             return turn.replay
         exchange = _Exchange(turn)
         if is_stored(turn.question):
-            exchange.asking = self._detach(self._in_own_time(self._ask(exchange)))
+            exchange.asking = self._work.run(self._work.in_own_time(self._ask(exchange)))
         renewal = asyncio.create_task(self._renew(turn.claim)) if turn.claim else None
         try:
             with begun():
                 return await self._converse(exchange, emit)
         except asyncio.CancelledError:
             if not exchange.has_ended:
-                self._detach(self._store_cancelled(exchange))
+                self._work.run(self._store_cancelled(exchange))
             raise
         except BaseException:
             if exchange.asking is not None:
                 # A client that is told of the failure can read the thread.
                 await asyncio.wait([exchange.asking])
             if turn.claim is not None and not exchange.has_ended:
-                self._detach(self._in_own_time(self._threads.release(turn.claim)))
+                self._work.run(self._work.in_own_time(self._threads.release(turn.claim)))
             raise
         finally:
             if renewal is not None:
@@ -236,7 +232,7 @@ class ChatService:
 
     async def settle(self) -> None:
         """Wait for pending writes; call it when no more requests come."""
-        await asyncio.gather(*self._storing, return_exceptions=True)
+        await self._work.settle()
 
     async def _converse(self, exchange: _Exchange, emit: Emit) -> pb.AnswerResponse:
         turn, progress = exchange.turn, StageReport()
@@ -278,22 +274,13 @@ class ChatService:
             prompt_version=generated.prompt_version,
         )
         if self._quotas.are_spent_by(completed.usage):
-            self._detach(self._in_own_time(self._quotas.spend(turn.owner, completed.usage)))
+            self._work.run(self._work.in_own_time(self._quotas.spend(turn.owner, completed.usage)))
         exchange.has_ended = True
         # A client that leaves now has read the whole answer: it is stored as complete.
-        await asyncio.shield(self._detach(self._store(exchange, completed)))
+        await asyncio.shield(self._work.run(self._store(exchange, completed)))
         count(completed)
         await emit(completed)
         return exchange.answered(completed)
-
-    async def _scope(
-        self, caller: Caller, inquiry: Inquiry, generation: options_pb2.GenerationOptions
-    ) -> Plan:
-        found = await self._catalog.readable(caller.principals, inquiry.collection_ids)
-        known = {collection.collection_id for collection in found}
-        if missing := [name for name in inquiry.collection_ids if name not in known]:
-            raise NotFoundError("COLLECTION_NOT_FOUND", f"no such collection: {', '.join(missing)}")
-        return plan_of(inquiry, generation, found)
 
     async def _history(self, caller: Caller, question: Question) -> Sequence[chat_pb2.ChatMessage]:
         messages: Sequence[chat_pb2.ChatMessage] = question.chat_history
@@ -309,7 +296,7 @@ class ChatService:
         """Hold a claim until cancelled."""
         while True:
             await asyncio.sleep(self._renewal_seconds)
-            await self._in_own_time(self._threads.renew(claim, LEASE_SECONDS))
+            await self._work.in_own_time(self._threads.renew(claim, LEASE_SECONDS))
 
     async def _generate(
         self, exchange: _Exchange, searched: Searched, progress: StageReport, emit: Emit
@@ -357,7 +344,7 @@ class ChatService:
                 message=f"the messages were not stored: {error.message}",
             )
             if exchange.turn.claim is not None:
-                self._detach(self._in_own_time(self._threads.release(exchange.turn.claim)))
+                self._work.run(self._work.in_own_time(self._threads.release(exchange.turn.claim)))
 
     async def _store_cancelled(self, exchange: _Exchange) -> None:
         """Store the text up to the caller's cancellation; a retry of the request is done anew."""
@@ -365,10 +352,10 @@ class ChatService:
             finish_reason=chat_pb2.FINISH_REASON_CANCELLED,
             usage=exchange.searched.rewrite.usage if exchange.searched else None,
         )
-        await self._in_own_time(self._quotas.spend(exchange.turn.owner, completed.usage))
-        await self._in_own_time(self._append(exchange, completed, None))
+        await self._work.in_own_time(self._quotas.spend(exchange.turn.owner, completed.usage))
+        await self._work.in_own_time(self._append(exchange, completed, None))
         if exchange.turn.claim is not None:
-            await self._in_own_time(self._threads.release(exchange.turn.claim))
+            await self._work.in_own_time(self._threads.release(exchange.turn.claim))
 
     async def _append(
         self,
@@ -409,36 +396,6 @@ class ChatService:
             thread_pb2.Message(message_id=turn.question_id, role=chat_pb2.ChatMessage.USER, content=query),
             create=not turn.question.thread_id,
         )
-
-    @asynccontextmanager
-    async def _looking_up(self) -> AsyncIterator[None]:
-        """Bound the block, in which only the database is asked."""
-        try:
-            async with deadline_within(self._limits.store_timeout_seconds):
-                yield
-        except DeadlineExceededError:
-            raise UnavailableError(
-                "DATABASE_BUSY", "the database did not answer in time", retry_after_seconds=1.0
-            ) from None
-
-    async def _in_own_time(self, work: Coroutine[Any, Any, None]) -> GroundlineError | None:
-        """Run work by a deadline of its own; a failure is logged and returned."""
-        seconds = self._limits.store_timeout_seconds
-        try:
-            with deadline_at(time.monotonic() + seconds):
-                async with deadline_within(seconds):
-                    await work
-        except GroundlineError as error:
-            _log.warning("not_stored", reason=error.reason)
-            return error
-        return None
-
-    def _detach[T](self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Run work to its end, whatever happens to the request."""
-        task = asyncio.create_task(work, name="store")
-        self._storing.add(task)
-        task.add_done_callback(self._storing.discard)
-        return task
 
 
 async def _replay(turn: Turn, answered: pb.AnswerResponse, emit: Emit) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from groundline.v1 import chat_pb2, error_pb2
 from groundline.v1 import generator_service_pb2 as pb
@@ -19,7 +19,6 @@ from groundline_generator.domain.checking.validation import validate
 from groundline_generator.domain.markers import MarkerFilter
 from groundline_generator.ports import AnswerModel
 from groundline_generator.service.concurrency import computed
-from groundline_generator.service.judging import FaithfulnessJudge
 
 __all__ = ["AnswerService"]
 
@@ -34,10 +33,18 @@ sent as they come; with more, tokens are joined, down to fifty deltas a second e
 _tracer = trace.get_tracer("groundline_generator")
 
 
+class AnswerJudge(Protocol):
+    """A judge of which sentences of an answer its passages support."""
+
+    async def supported(
+        self, sentences: Sequence[str], passages: Sequence[pb.NumberedPassage]
+    ) -> tuple[Sequence[bool], chat_pb2.Usage]: ...
+
+
 class AnswerService:
     """Use case of Generate. Answers are checked by `judge` if given, else by their terms."""
 
-    def __init__(self, model: AnswerModel, judge: FaithfulnessJudge | None = None) -> None:
+    def __init__(self, model: AnswerModel, judge: AnswerJudge | None = None) -> None:
         self._model = model
         self._judge = judge
         self._pace = Pace(_DELTAS_PER_SECOND, _MAXIMUM_GAP_SECONDS)
@@ -109,12 +116,10 @@ class AnswerService:
         name: str,
     ) -> pb.GenerateCompleted:
         refused = finished.finish_reason == chat_pb2.FINISH_REASON_NO_ANSWER
-        verdicts: list[bool] | None = None
+        verdicts: Sequence[bool] | None = None
         usage = finished.usage
         if self._judge is not None and not refused and answer.strip():
-            verdicts, paid = await self._judged(
-                self._judge, request.query, answer, tuple(served.values()), issues
-            )
+            verdicts, paid = await self._judged(self._judge, answer, tuple(served.values()), issues)
             usage = total((usage, paid))
 
         def checked() -> tuple[Sequence[chat_pb2.Citation], chat_pb2.Validation]:
@@ -136,17 +141,15 @@ class AnswerService:
 
     async def _judged(
         self,
-        judge: FaithfulnessJudge,
-        query: str,
+        judge: AnswerJudge,
         answer: str,
         served: Sequence[pb.NumberedPassage],
         issues: list[chat_pb2.ValidationIssue],
-    ) -> tuple[list[bool] | None, chat_pb2.Usage]:
+    ) -> tuple[Sequence[bool] | None, chat_pb2.Usage]:
         """Return the judge's verdicts; if it fails, None, and an issue says so."""
+        sentences = [answer[claim.start : claim.end] for claim in CitedAnswer(answer, {}).claims]
         try:
-            judged = await judge.judge(
-                pb.JudgeFaithfulnessRequest(query=query, answer=answer, passages=served)
-            )
+            return await judge.supported(sentences, served)
         except GroundlineError as error:
             issues.append(
                 chat_pb2.ValidationIssue(
@@ -154,7 +157,6 @@ class AnswerService:
                 )
             )
             return None, usage_of(error)
-        return [verdict.supported for verdict in judged.verdicts], judged.usage
 
 
 def _omitted(

@@ -13,6 +13,7 @@ from groundline_coordinator.__main__ import wire
 from groundline_coordinator.service.chats import ChatLimits, ChatService
 from groundline_coordinator.service.quotas import CallerQuotas, QuotaLimits
 from groundline_coordinator.service.threads import ThreadService
+from groundline_coordinator.service.verifying import VerificationService, VerifyLimits
 from groundline_coordinator.servicer import SERVICE, CoordinatorServicer
 from groundline_coordinator.settings import CoordinatorSettings
 from groundline_runtime.channels import open_channel
@@ -111,6 +112,13 @@ async def test_an_unexpected_failure_shows_its_id_only(backends: Any) -> None:
     )
     servicer = CoordinatorServicer(
         chats,
+        VerificationService(
+            retriever=FakeRetriever(),
+            generator=FakeGenerator(),
+            catalog=catalog,
+            quotas=quotas,
+            limits=VerifyLimits(5, 5),
+        ),
         ThreadService(threads, FakeRetriever(), PageTokens(bytes(32))),
         quotas,
         max_waiting_characters=1000,

@@ -18,7 +18,7 @@ from groundline_generator.service.answering import AnswerService
 from groundline_generator.service.breaker import Breaker
 from groundline_generator.service.contextualizing import Contextualizer
 from groundline_generator.service.guarded_model import GuardedModel
-from groundline_generator.service.judging import TermJudge
+from groundline_generator.service.judging import RuleJudge
 from groundline_generator.service.quota import Limiter
 from groundline_generator.service.rewriting import RuleRewriter
 from groundline_generator.servicer import GeneratorServicer, UseCases
@@ -102,7 +102,7 @@ async def generator(server: ProviderServer, wire: Wire) -> AsyncIterator[str]:
         use_cases = UseCases(
             AnswerService(None),  # type: ignore[arg-type]  # nobody asks for answers
             RuleRewriter(),
-            TermJudge(),
+            RuleJudge(),
             contextualizer=Contextualizer(chat, ModelChoice("m"), 100_000),
         )
         servicer = GeneratorServicer(use_cases)

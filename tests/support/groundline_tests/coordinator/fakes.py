@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -10,7 +10,6 @@ from typing import Any, Final
 from groundline.v1 import (
     chat_pb2,
     collection_pb2,
-    generator_service_pb2,
     passage_pb2,
     retriever_service_pb2,
     thread_pb2,
@@ -21,6 +20,7 @@ from groundline_coordinator.domain.turns import ReadableCollection, RequestClaim
 from groundline_coordinator.ports import REPLAY_SECONDS, QuotaUse
 from groundline_runtime.context import has_begun
 from groundline_runtime.errors import AbortedError, FieldViolation, InvalidArgumentError, NotFoundError
+from groundline_tests.coordinator.generating import FakeGenerator, Step, judged, rewrite
 
 __all__ = [
     "DOCUMENT_ID",
@@ -31,6 +31,7 @@ __all__ = [
     "FakeThreads",
     "collection",
     "found",
+    "judged",
     "make_chunk",
     "rewrite",
 ]
@@ -74,41 +75,12 @@ def found(*scores: tuple[int, float], **fields: Any) -> retriever_service_pb2.Se
     return retriever_service_pb2.SearchResponse(passages=passages_of(*scores), **fields)
 
 
-def rewrite(
-    standalone_query: str, *sub_queries: str, **fields: Any
-) -> generator_service_pb2.RewriteQueryResponse:
-    return generator_service_pb2.RewriteQueryResponse(
-        standalone_query=standalone_query, sub_queries=sub_queries, **fields
-    )
-
-
 def collection(collection_id: str, **settings: Any) -> ReadableCollection:
     """Return a collection with these settings."""
     return ReadableCollection(collection_id, collection_pb2.CollectionSettings(**settings))
 
 
-class _Step:
-    """A fake step, whose next calls can be made to fail, or hang until cancelled."""
-
-    def __init__(self) -> None:
-        self.error: Exception | None = None
-        self.hangs = False
-        self.cancelled = False
-        self.reached = asyncio.Event()
-
-    async def _pass(self) -> None:
-        self.reached.set()
-        if self.error is not None:
-            raise self.error
-        if self.hangs:
-            try:
-                await asyncio.get_running_loop().create_future()
-            except asyncio.CancelledError:
-                self.cancelled = True
-                raise
-
-
-class FakeRetriever(_Step):
+class FakeRetriever(Step):
     """A Retriever that finds what it was given: for a query by name, else always the same.
 
     It has the chunks in `chunks`, and for any other id one that make_chunk makes.
@@ -156,57 +128,6 @@ class FakeRetriever(_Step):
                 if chunk_id not in self.gone
             ]
         )
-
-
-class FakeGenerator(_Step):
-    """A Generator that says its `pieces`; it fails or hangs after them. Without passages it refuses. Before
-    its pieces come its `waits`.
-
-    A question becomes what `rewrites` says, else stays as it is.
-    """
-
-    def __init__(self, *pieces: str) -> None:
-        super().__init__()
-        self.pieces = pieces
-        self.waits: list[chat_pb2.ModelWait] = []
-        self.calls: list[generator_service_pb2.GenerateRequest] = []
-        self.said = 0
-        self.read_to_the_end = False
-        self.rewrites: dict[str, generator_service_pb2.RewriteQueryResponse | Exception] = {}
-        self.rewrite_calls: list[generator_service_pb2.RewriteQueryRequest] = []
-
-    async def generate(
-        self, request: generator_service_pb2.GenerateRequest
-    ) -> AsyncGenerator[generator_service_pb2.GenerateResponse]:
-        self.calls.append(request)
-        for wait in self.waits:
-            yield generator_service_pb2.GenerateResponse(waiting=wait)
-        for piece in self.pieces if request.passages else ("I cannot answer.",):
-            delta = generator_service_pb2.GenerateDelta(text=piece)
-            yield generator_service_pb2.GenerateResponse(delta=delta)
-            self.said += 1
-        await self._pass()
-        has_passages = bool(request.passages)
-        yield generator_service_pb2.GenerateResponse(
-            completed=generator_service_pb2.GenerateCompleted(
-                finish_reason=chat_pb2.FINISH_REASON_STOP
-                if has_passages
-                else chat_pb2.FINISH_REASON_NO_ANSWER,
-                usage=chat_pb2.Usage(prompt_tokens=10, output_tokens=5),
-                validation=chat_pb2.Validation(grounded=has_passages),
-                model="fake",
-            )
-        )
-        self.read_to_the_end = True
-
-    async def rewrite(
-        self, request: generator_service_pb2.RewriteQueryRequest
-    ) -> generator_service_pb2.RewriteQueryResponse:
-        self.rewrite_calls.append(request)
-        found = self.rewrites.get(request.query, rewrite(request.query))
-        if isinstance(found, Exception):
-            raise found
-        return found
 
 
 @dataclass(frozen=True, slots=True)

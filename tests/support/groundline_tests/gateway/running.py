@@ -55,6 +55,7 @@ class FakeGateway:
     threads: dict[str, list[Json]] = field(default_factory=dict)
     """Messages by thread id."""
     chat_events: list[Json] = field(default_factory=list)
+    verify_events: list[Json] = field(default_factory=list)
     answer: Json = field(default_factory=dict)
     answers: dict[str, Json] = field(default_factory=dict)
     """Answers to certain questions; the others have `answer`."""
@@ -157,6 +158,8 @@ class FakeGateway:
                 return Reply(200, {"stats": self.stats})
             case "POST", ["api", "search"]:
                 return Reply(200, {"passages": self._search(body), "degraded": self.degraded})
+            case "POST", ["api", "verify"]:
+                return Reply(200, self.verify_events)
             case "POST", ["api", "answer"]:
                 return self._answer(body["query"])
             case "POST", ["api", "chat"]:

@@ -133,7 +133,7 @@ async def test_a_request_chooses_among_the_models_and_sets_its_own_parameters() 
 
 
 async def test_a_judge_overrules_the_terms_and_is_paid_for() -> None:
-    verdict = '{"sentences": [{"sentence": 1, "supported": false, "reason": "no"}]}'
+    verdict = '{"claims": [{"claim": 1, "verdict": "refuted", "reason": "no"}]}'
     chat = ScriptedChat(["Paris is the capital of France. [3]", END], [verdict, END])
     _, completed = await answered(prompted(chat), judge=ModelJudge(chat, MODELS, 1000))
     assert not completed.validation.grounded

@@ -17,7 +17,7 @@ from groundline_generator.domain.markers import masked
 from groundline_generator.domain.reading import Reading, read
 from groundline_generator.domain.segments import Kind, Segment, segments
 
-__all__ = ["CitedAnswer", "Claim", "Disagreement"]
+__all__ = ["CitedAnswer", "CitedClaim", "Disagreement"]
 
 _MARKER: Final = re.compile(r"\[(\d{1,4})\]")
 _SPACE: Final = re.compile(r"[ \t]{2,}")
@@ -38,7 +38,7 @@ class _Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class CitedClaim:
     """A sentence or block of code of the answer, its markers left out of `text`."""
 
     text: str
@@ -70,7 +70,7 @@ class CitedAnswer:
         self._said: dict[tuple[tuple[int, ...], str | None], Said] = {}
 
     @cached_property
-    def claims(self) -> Sequence[Claim]:
+    def claims(self) -> Sequence[CitedClaim]:
         """Sentences and blocks of code, with the markers in them or right behind them."""
         return tuple(_claims(self.text))
 
@@ -93,16 +93,16 @@ class CitedAnswer:
             if number in self.passages
         ]
 
-    def cites(self, claim: Claim) -> bool:
+    def cites(self, claim: CitedClaim) -> bool:
         """Tell whether a claim cites a passage."""
         return any(number in self.passages for number in claim.numbers)
 
-    def supports(self, claim: Claim) -> bool:
+    def supports(self, claim: CitedClaim) -> bool:
         """Tell whether the passages that a claim cites hold its terms; if it cites none, any may."""
         evidence = [self._evidence[number] for number in self._cited(claim)]
         return bool(evidence) and _is_supported(claim.text, evidence)
 
-    def contradiction(self, claim: Claim) -> Contradiction | None:
+    def contradiction(self, claim: CitedClaim) -> Contradiction | None:
         """Return what a claim says otherwise than the passages that it cites; if it cites none, than all."""
         cited = self._cited(claim)
         languages = [self._evidence[number].language for number in cited]
@@ -112,7 +112,7 @@ class CitedAnswer:
             self._said[cited, language] = Said([statement for each in found for statement in each])
         return contradiction(claim.text, self._said[cited, language], language)
 
-    def disagreements(self, query: str, claims: Sequence[Claim]) -> list[Disagreement]:
+    def disagreements(self, query: str, claims: Sequence[CitedClaim]) -> list[Disagreement]:
         """Return what passages of other documents say otherwise than those that some of the claims cite, once
         for each two documents."""
         found: dict[frozenset[str], Disagreement] = {}
@@ -126,7 +126,7 @@ class CitedAnswer:
                         found[documents] = Disagreement(number, said[0], other, said[1])
         return list(found.values())
 
-    def _otherwise(self, query: str, claim: Claim, number: int, other: int) -> tuple[str, str] | None:
+    def _otherwise(self, query: str, claim: CitedClaim, number: int, other: int) -> tuple[str, str] | None:
         """Return what a claim of one passage says, and another passage otherwise; None if it does not."""
         language = guess_language(claim.text) or self._evidence[number].language
         asked = Asked.of(query, language)
@@ -140,11 +140,11 @@ class CitedAnswer:
         )
         return next((each for each in differing if each is not None), None)
 
-    def _cited(self, claim: Claim) -> tuple[int, ...]:
+    def _cited(self, claim: CitedClaim) -> tuple[int, ...]:
         return tuple(number for number in claim.numbers if number in self._evidence) or tuple(self._evidence)
 
 
-def _claims(answer: str) -> Iterator[Claim]:
+def _claims(answer: str) -> Iterator[CitedClaim]:
     bare_code = masked(answer)
     markers = list(_MARKER.finditer(bare_code))
     # Spaces in place of the markers keep every offset and let sentences end where they would without them.
@@ -156,7 +156,7 @@ def _claims(answer: str) -> Iterator[Claim]:
         own = [marker for marker in markers if segment.start <= marker.start() and marker.end() <= limit]
         references = tuple(_references(bare, segment.start, segment.end, own))
         text = bare[segment.start : segment.end]
-        yield Claim(_SPACE.sub(" ", text), references, segment.start, segment.start + len(text.rstrip()))
+        yield CitedClaim(_SPACE.sub(" ", text), references, segment.start, segment.start + len(text.rstrip()))
 
 
 def _parts(bare: str, segment: Segment, markers: Sequence[re.Match[str]]) -> Iterator[Segment]:

@@ -5,7 +5,7 @@ from typing import Final
 
 from groundline.v1 import chat_pb2, error_pb2
 
-from groundline_generator.domain.checking.citations import CitedAnswer, Claim
+from groundline_generator.domain.checking.citations import CitedAnswer, CitedClaim
 from groundline_generator.domain.language import content_terms, guess_language
 
 __all__ = ["validate"]
@@ -73,7 +73,7 @@ def validate(
 
 def _borne_out(
     answer: CitedAnswer, verdicts: Sequence[bool] | None, issues: list[chat_pb2.ValidationIssue]
-) -> Sequence[Claim]:
+) -> Sequence[CitedClaim]:
     """Return the claims that their passages bear out; append to `issues` what is wrong with the others."""
     borne_out = []
     for index, claim in enumerate(answer.claims):
@@ -93,7 +93,7 @@ def _borne_out(
 
 
 def _disagreements(
-    query: str, answer: CitedAnswer, claims: Sequence[Claim]
+    query: str, answer: CitedAnswer, claims: Sequence[CitedClaim]
 ) -> Iterator[chat_pb2.ValidationIssue]:
     for found in answer.disagreements(query, claims):
         message = (

@@ -22,6 +22,7 @@ from groundline_generator.domain.concepts import is_part, related
 from groundline_generator.domain.language import content_terms
 from groundline_generator.domain.quoting.asked import NUMBER, asked_for, asks_for_steps
 from groundline_generator.domain.reading import Reading, Sentence
+from groundline_generator.domain.references import refers_back
 from groundline_generator.domain.segments import Kind
 from groundline_generator.domain.signs import designated, names
 
@@ -64,13 +65,6 @@ _FRAGMENT_WORDS: Final = 4
 _MIN_VARIANT_LENGTH: Final = 5
 _VARIANT_PREFIX_SHARE: Final = 0.7
 
-# A sentence that begins so is about what the one before it names.
-_REFERS_BACK: Final = re.compile(
-    r"(?:he|she|it|they|his|her|its|their|this|these|that|those|there|then"
-    r"|er|sie|es|sein|seine[nrms]?|ihre?[nrms]?|dies|diese[nrms]?|dort|dabei|damit|dadurch|danach|daraufhin)\b",
-    re.IGNORECASE,
-)
-
 
 @dataclass(slots=True)
 class Candidate:
@@ -95,7 +89,7 @@ class Candidate:
     @property
     def refers_back(self) -> bool:
         """Whether it is about what the sentence before it names."""
-        return _REFERS_BACK.match(self.sentence.text) is not None
+        return refers_back(self.sentence.text)
 
     @property
     def is_about(self) -> frozenset[str]:

@@ -1,0 +1,252 @@
+"""Differences of a claim from a sentence that is nearly the same: numbers, names, opposites, negation.
+
+The rules read no meaning: they see what stands in one of the two alone, and in whose place it stands.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from difflib import SequenceMatcher
+from importlib.resources import files
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from groundline.v1 import error_pb2
+
+from groundline_generator.domain.checking.wording import Token, WordedText, is_negation, is_same_name
+from groundline_generator.domain.language import content_terms
+from groundline_generator.domain.signs import COUNTED, Quantity, quantities
+
+__all__ = ["Deviation", "difference"]
+
+_MAX_CHANGED: Final = 3
+"""Maximum words in whose place others stand; more are another sentence."""
+
+_VERBATIM: Final = 0.85
+"""Share of a claim's other terms from which a German noun in another's place is more than a synonym.
+
+German writes every noun with a capital, so a name is not told from one."""
+
+
+class Deviation(NamedTuple):
+    """A difference: its kind, the claim's words, and those of the sentence."""
+
+    reason: error_pb2.ErrorReason.ValueType
+    claimed: str
+    said: str = ""
+    contradicts: bool = True
+    """Whether the sentence says otherwise; if not, it only lacks the claim's words."""
+
+
+class _Change(NamedTuple):
+    """Words of a claim in the place of others; either may be none."""
+
+    ours: Sequence[Token]
+    theirs: Sequence[Token]
+
+
+def difference(claim: WordedText, sentence: WordedText, around: WordedText) -> Deviation | None:
+    """Return the first thing that a claim has otherwise than a sentence that is nearly the same; None if they
+    agree. `around` is what else may bear the claim out: title, headings, the sentences beside it."""
+    changes = _changes(claim.tokens, sentence.tokens)
+    return (
+        _number(claim, sentence, around)
+        or _designation(claim, sentence, around)
+        or _denial(claim, sentence, changes)
+        or _replacement(claim, sentence, around, changes)
+        or _name(claim, sentence, around)
+    )
+
+
+def _changes(claim: Sequence[Token], sentence: Sequence[Token]) -> Sequence[_Change]:
+    matcher = SequenceMatcher(
+        None, [token.folded for token in claim], [token.folded for token in sentence], autojunk=False
+    )
+    return [
+        _Change(claim[start:end], sentence[other_start:other_end])
+        for kind, start, end, other_start, other_end in matcher.get_opcodes()
+        if kind != "equal" and max(end - start, other_end - other_start) <= _MAX_CHANGED
+    ]
+
+
+def _number(claim: WordedText, sentence: WordedText, around: WordedText) -> Deviation | None:
+    """Find a number or unit that the sentence does not have."""
+    lacking = None
+    for quantity in claim.quantities:
+        same = [one for one in sentence.quantities if one.is_of_value(quantity)]
+        if same and quantity.unit and all(one.unit not in (None, quantity.unit) for one in same):
+            return Deviation(error_pb2.NUMBER_NOT_SUPPORTED, quantity.shown, same[0].shown)
+        if same or any(one.is_of_value(quantity) for one in around.quantities):
+            continue
+        if instead := _in_place_of(quantity, claim, sentence):
+            return Deviation(error_pb2.NUMBER_NOT_SUPPORTED, quantity.shown, instead.shown)
+        # A count in words may sum up what a passage enumerates.
+        if quantity.shown not in COUNTED:
+            lacking = lacking or Deviation(error_pb2.NUMBER_NOT_SUPPORTED, quantity.shown, contradicts=False)
+    return lacking
+
+
+def _in_place_of(quantity: Quantity, claim: WordedText, sentence: WordedText) -> Quantity | None:
+    """Return a number of the same unit that the sentence alone has."""
+    return next(
+        (
+            one
+            for one in sentence.quantities
+            if one.unit == quantity.unit
+            and (one.shown in COUNTED) == (quantity.shown in COUNTED)
+            and not any(one.is_of_value(each) for each in claim.quantities)
+        ),
+        None,
+    )
+
+
+def _designation(claim: WordedText, sentence: WordedText, around: WordedText) -> Deviation | None:
+    """Find a designation that the passage does not have, or that stands in the place of another of its
+    form."""
+    lacking = None
+    for key, shown in claim.designations.items():
+        if key in sentence.designations:
+            continue
+        for other, said in sentence.designations.items():
+            if other not in claim.designations and _form(other) == _form(key):
+                return Deviation(error_pb2.NAME_NOT_SUPPORTED, shown, said)
+        if key not in around.designations:
+            lacking = lacking or Deviation(error_pb2.NAME_NOT_SUPPORTED, shown, contradicts=False)
+    return lacking
+
+
+def _form(key: str) -> str:
+    return re.sub(r"\d+", "#", key)
+
+
+def _name(claim: WordedText, sentence: WordedText, around: WordedText) -> Deviation | None:
+    """Find a name that the passage does not have."""
+    found = (name for name in claim.names if not sentence.has_name(name) and not around.has_name(name))
+    missing = next(found, None)
+    return Deviation(error_pb2.NAME_NOT_SUPPORTED, missing, contradicts=False) if missing else None
+
+
+def _denial(claim: WordedText, sentence: WordedText, changes: Sequence[_Change]) -> Deviation | None:
+    """Find what one of the two denies, and the other says."""
+    if _negations(claim) == _negations(sentence):
+        return None
+    for ours, theirs in changes:
+        word, other = _negation_at_end(ours), _negation_at_end(theirs)
+        if bool(word) != bool(other):
+            return Deviation(error_pb2.CONTRADICTED_SENTENCE, word, other)
+    if word := _denied_alone(claim, sentence):
+        return Deviation(error_pb2.CONTRADICTED_SENTENCE, word)
+    if word := _denied_alone(sentence, claim):
+        return Deviation(error_pb2.CONTRADICTED_SENTENCE, "", word)
+    return None
+
+
+def _negations(text: WordedText) -> int:
+    return sum(is_negation(token.text) for token in text.tokens)
+
+
+def _negation_at_end(tokens: Sequence[Token]) -> str:
+    """Return the negation that words end with: what it denies stands in both texts."""
+    return tokens[-1].text if tokens and is_negation(tokens[-1].text) else ""
+
+
+def _denied_alone(denying: WordedText, saying: WordedText) -> str:
+    """Return the word by which a text denies what the other says; else ""."""
+    others = frozenset[str]().union(*(denial.terms for denial in saying.denials))
+    for denial in denying.denials:
+        shared = denial.terms & saying.terms
+        if shared and shared.isdisjoint(others):
+            return denial.word
+    return ""
+
+
+def _replacement(
+    claim: WordedText, sentence: WordedText, around: WordedText, changes: Sequence[_Change]
+) -> Deviation | None:
+    """Find words of the claim in the place of others: a number, the opposite, or another name."""
+    for ours, theirs in changes:
+        new = [one for one in ours if claim.counts[one.folded] > sentence.counts[one.folded]]
+        gone = [one for one in theirs if sentence.counts[one.folded] > claim.counts[one.folded]]
+        found = _other_number(new, gone) or _opposite(new, gone)
+        if found is not None:
+            return found
+        is_pure = len(new) == len(ours) and len(gone) == len(theirs)
+        if _are_other_names(new, gone, claim.language, around, is_pure=is_pure):
+            if claim.language == "english":
+                return Deviation(error_pb2.NAME_NOT_SUPPORTED, _shown(new), _shown(gone))
+            rest = claim.terms - frozenset(content_terms(_shown(new), claim.language))
+            if is_pure and rest and len(rest & sentence.terms) / len(rest) >= _VERBATIM:
+                return Deviation(error_pb2.NAME_NOT_SUPPORTED, _shown(new), _shown(gone), contradicts=False)
+    return None
+
+
+def _other_number(ours: Sequence[Token], theirs: Sequence[Token]) -> Deviation | None:
+    for one in ours:
+        other = next((each for each in theirs if each.is_number), None) if one.is_number else None
+        if other is not None and not _are_equal(one.text, other.text):
+            is_name = one.text[0].isalpha() and one.folded not in COUNTED
+            reason = error_pb2.NAME_NOT_SUPPORTED if is_name else error_pb2.NUMBER_NOT_SUPPORTED
+            return Deviation(reason, one.text, other.text)
+    return None
+
+
+def _are_equal(one: str, other: str) -> bool:
+    first, second = next(quantities(one), None), next(quantities(other), None)
+    if first is None or second is None:
+        return re.findall(r"\d+", one) == re.findall(r"\d+", other)
+    return first.is_of_value(second)
+
+
+def _opposite(ours: Sequence[Token], theirs: Sequence[Token]) -> Deviation | None:
+    for one in ours:
+        opposites = _OPPOSITES.get(one.folded, frozenset())
+        if other := next((each for each in theirs if each.folded in opposites), None):
+            return Deviation(error_pb2.CONTRADICTED_SENTENCE, one.text, other.text)
+    return None
+
+
+def _opposites() -> Mapping[str, frozenset[str]]:
+    """Return the words that mean the opposite of each word."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    text = (files("groundline_generator.domain.checking") / "opposites.txt").read_text(encoding="utf-8")
+    for line in text.splitlines():
+        one, other = (side.split() for side in line.split("/"))
+        for word in one:
+            found[word].update(other)
+        for word in other:
+            found[word].update(one)
+    return {word: frozenset(others) for word, others in found.items()}
+
+
+_OPPOSITES: Final = _opposites()
+
+
+def _are_other_names(
+    ours: Sequence[Token],
+    theirs: Sequence[Token],
+    language: str | None,
+    around: WordedText,
+    *,
+    is_pure: bool,
+) -> bool:
+    """Tell whether words are a name, and not another form of the name in whose place they stand."""
+    named, instead = ([one for one in each if _may_be_name(one, language)] for each in (ours, theirs))
+    if not named or not instead:
+        return False
+    is_alone = is_pure and len(named) == len(ours) and len(instead) == len(theirs)
+    if not is_alone and (language != "english" or any(one.is_first for one in (*named, *instead))):
+        return False
+    if any(is_same_name(one.folded, other.folded) for one in named for other in instead):
+        return False
+    # A first name and a surname that stand side by side elsewhere are one.
+    first, second = {one.folded for one in named}, {one.folded for one in instead}
+    beside = ({one.folded, other.folded} for one, other in pairwise(around.tokens))
+    return not any(pair & first and pair & second for pair in beside)
+
+
+def _may_be_name(token: Token, language: str | None) -> bool:
+    return token.text[0].isupper() and len(token.text) > 1 and bool(content_terms(token.text, language))
+
+
+def _shown(tokens: Sequence[Token]) -> str:
+    return " ".join(token.text for token in tokens)
