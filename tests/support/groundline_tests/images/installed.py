@@ -41,6 +41,8 @@ class Installation:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._wheels = folder / "wheels"
+        # Two builds at once would both see that it is missing, and one fail to make it.
+        self._wheels.mkdir()
         self._threads = ThreadPoolExecutor(2)
         packages = {path for service in PROGRAMS for path in needs(directory(service))[0]}
         list(self._threads.map(self._build_wheel, packages))
