@@ -27,6 +27,9 @@ TWO_MISTAKES: Final = 8
 
 MAX_CHARACTERS: Final = 40
 
+_ENDING: Final = 3
+"""Letters at the end of a word of which several other ones are an ending, and no mistakes."""
+
 _CACHED_WORDS: Final = 2**14
 
 _WORD: Final = re.compile(r"\w+")
@@ -116,6 +119,12 @@ def _stem(word: str, language: str) -> str:
     return searched_words(word, language)
 
 
+def _is_inflected(word: str, other: str, distance: int) -> bool:
+    """Tell whether two words are probably forms of one, with other endings: "beantragen" and "beantragt"."""
+    beginning = max(len(word), len(other)) - _ENDING
+    return distance > 1 and word[:beginning] == other[:beginning]
+
+
 def _nearest(word: str, lowered: str, languages: Collection[str]) -> str:
     """Return the nearest word of the texts, of equal ones that with the same letters, then the most
     frequent; "" if none is near enough."""
@@ -131,6 +140,9 @@ def _nearest(word: str, lowered: str, languages: Collection[str]) -> str:
             continue
         distance = distance_within(word, other, limit)
         # With the same stem, keyword search finds it.
-        if distance and not any(_stem(word, language) == _stem(other, language) for language in languages):
+        if distance and not (
+            _is_inflected(word, other, distance)
+            or any(_stem(word, language) == _stem(other, language) for language in languages)
+        ):
             near.append((distance, others, -count, other))
     return min(near)[-1] if near else ""

@@ -92,3 +92,9 @@ def test_words_are_replaced_whole_and_wherever_they_are() -> None:
 def test_mistakes_are_counted_up_to_a_limit(one: str, other: str, limit: int, expected: int | None) -> None:
     assert distance_within(one, other, limit) == expected
     assert distance_within(other, one, limit) == expected
+
+
+def test_another_ending_is_no_mistake() -> None:
+    text = "Urlaub wird im System beantragt"
+    assert found("beantragen", text, language="german") == []
+    assert found("beantraft", text, language="german") == [("beantraft", "beantragt")]
