@@ -69,10 +69,12 @@ class Case:
 
     def request(self, query: str, collection: str) -> JsonObject:
         """Return the search as the gateway takes it."""
+        # Made-up words all look like misspellings of others.
+        retrieval = {"mode": f"RETRIEVAL_MODE_{self.mode.upper()}", "correctSpelling": False}
         request: JsonObject = {
             "query": query,
             "collectionIds": [collection],
-            "options": {"retrieval": {"mode": f"RETRIEVAL_MODE_{self.mode.upper()}"}},
+            "options": {"retrieval": retrieval},
         }
         if self.rewriting is not None:
             request["options"]["rewriting"] = f"REWRITING_MODE_{self.rewriting.upper()}"
