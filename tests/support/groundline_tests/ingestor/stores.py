@@ -72,7 +72,8 @@ async def expire(stores: Stores) -> None:
     async with asyncio.timeout(10):
         expired = 0
         while not expired:
-            await asyncio.sleep(0.005)
+            # Longer than the leases: each row has its own end, and all of them are to be over.
+            await asyncio.sleep(0.05)
             expired = await stores.queue.expire(MAXIMUM_ATTEMPTS)
 
 
