@@ -299,7 +299,7 @@ async def test_a_text_is_checked_claim_by_claim(connect: Connect, services: Serv
     first, _, rest = text_of(result).partition("\n\n")
     assert first == "refuted: Employees have 28 days of leave."
     url = f"{gateway}/#source=handbook/{DOCUMENT_ID}/4-36"
-    # What the document wrote ends no tag.
+    # A closing tag in the document does not close the fence.
     assert fenced_in(rest) == [
         (
             "passage",

@@ -251,7 +251,7 @@ MATCHING = """
 async def test_an_expression_matches_what_it_says_everywhere(
     connection: "asyncpg.Connection[Any]", pattern: str, library: list[str]
 ) -> None:
-    # Of Python's modes, none has the case of all letters and words of ASCII's.
+    # Python cannot ignore the case of all letters while \w is ASCII only, as PostgreSQL does here.
     assume(not ("(?i)" in pattern and r"\w" in pattern))
     try:
         condition = compile_sql(parse({"a": {"$regex": pattern}}), Columns(), first_parameter=2)

@@ -41,5 +41,5 @@ def test_the_probability_is_near_the_exact_one() -> None:
     # Eight questions of twenty got worse and none better: 2 of the 2 ** 8 ways to swap are as extreme.
     before, after = [1.0] * 20, [0.0] * 8 + [1.0] * 12
     assert randomisation_test(before, after, mean) == pytest.approx(2 / 2**8, abs=0.005)
-    # As many worse as better differ in nothing.
+    # Five questions are better and five are worse: the runs do not differ.
     assert randomisation_test([1.0, 0.0] * 5, [0.0, 1.0] * 5, mean) == 1

@@ -23,10 +23,10 @@ def found(query: str, *texts: str, language: str = "english") -> list[tuple[str,
         "a form",
         # Short, a name with figures, an identifier, another script.
         "los lease2 lease_tme 複製された証明書",
-        # Nothing is like it, or its first letter is another's.
+        # No word of the passages is near enough, or the near one has another first letter.
         "quarterly balance",
         "release",
-        # Of a short word two letters are wrong.
+        # A short word with two wrong letters.
         "laeze",
         "laessx",
         # More wrong words than a typing error explains.

@@ -480,8 +480,8 @@ class Claim(_message.Message):
     text: _builtins.str
     """The claim itself."""
     context: _builtins.str
-    """What it refers to: the sentence before it, where it begins with a word such as "it"; the headings of a row. Empty
-    where it stands alone.
+    """Text that it refers to: the sentence before it if it begins with a word such as "it", or the headings of a table's
+    row. Empty if it stands alone.
     """
     start_offset: _builtins.int
     """Start in the text, in Unicode code points, inclusive."""

@@ -133,7 +133,7 @@ class VerificationService:
         Claims are worked on side by side, a few ahead of the one that comes next. Closing the iterator stops
         them; what they took counts all the same.
         """
-        # What follows queues where it is worked on, claim by claim.
+        # The searches and judgements of its claims take their own turns in the queues of the other services.
         give_place_back()
         report = _Report()
         ahead: deque[asyncio.Task[verification_pb2.VerifiedClaim]] = deque()

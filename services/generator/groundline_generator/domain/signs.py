@@ -6,7 +6,17 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-__all__ = ["COUNTED", "Quantity", "beginning", "designated", "designations", "names", "quantities", "words"]
+__all__ = [
+    "COUNTED",
+    "Quantity",
+    "beginning",
+    "designated",
+    "designation_form",
+    "designations",
+    "names",
+    "quantities",
+    "words",
+]
 
 _NUMBER: Final = re.compile(
     r"(?:(?<![\w.,:/$€£-])|(?<=\d[-–—/]))(\d+(?:[.,:]\d+)*)(?:st|nd|rd|th)?(?!\w)"
@@ -85,6 +95,11 @@ def designated(text: str) -> Iterator[tuple[str, str]]:
         attached = _ATTACHED.fullmatch(match.group())
         if attached is None or attached.group(2).casefold() not in _UNITS:
             yield match.group(), match.group().replace("-", "").casefold()
+
+
+def designation_form(key: str) -> str:
+    """Return what designations of one form share, as DN-4 and DN-6 do."""
+    return re.sub(r"\d+", "#", key)
 
 
 def designations(text: str) -> frozenset[str]:

@@ -17,6 +17,7 @@ from groundline_generator.domain.signs import (
     Quantity,
     beginning,
     designated,
+    designation_form,
     designations,
     names,
     quantities,
@@ -169,12 +170,8 @@ def _replaced_designation(claim: str, statement: Statement) -> str | None:
     if not own:
         return None
     near = designations(f"{statement.about} {statement.text}")
-    forms = frozenset(map(_form, near))
-    return next((shown for shown, key in own if key not in near and _form(key) in forms), None)
-
-
-def _form(key: str) -> str:
-    return re.sub(r"\d+", "#", key)
+    forms = frozenset(map(designation_form, near))
+    return next((shown for shown, key in own if key not in near and designation_form(key) in forms), None)
 
 
 def _wrong_name(

@@ -15,7 +15,7 @@ from groundline.v1 import error_pb2
 
 from groundline_generator.domain.checking.wording import Token, WordedText, is_negation, is_same_name
 from groundline_generator.domain.language import content_terms
-from groundline_generator.domain.signs import COUNTED, Quantity, quantities
+from groundline_generator.domain.signs import COUNTED, Quantity, designation_form, quantities
 
 __all__ = ["Deviation", "difference"]
 
@@ -108,15 +108,11 @@ def _designation(claim: WordedText, sentence: WordedText, around: WordedText) ->
         if key in sentence.designations:
             continue
         for other, said in sentence.designations.items():
-            if other not in claim.designations and _form(other) == _form(key):
+            if other not in claim.designations and designation_form(other) == designation_form(key):
                 return Deviation(error_pb2.NAME_NOT_SUPPORTED, shown, said)
         if key not in around.designations:
             lacking = lacking or Deviation(error_pb2.NAME_NOT_SUPPORTED, shown, contradicts=False)
     return lacking
-
-
-def _form(key: str) -> str:
-    return re.sub(r"\d+", "#", key)
 
 
 def _name(claim: WordedText, sentence: WordedText, around: WordedText) -> Deviation | None:
