@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from typing import Final, NamedTuple
 
 from groundline.v1 import chat_pb2
@@ -117,28 +116,28 @@ class CitedAnswer:
         for each two documents."""
         found: dict[frozenset[str], Disagreement] = {}
         for claim in claims:
-            cited = [number for number in claim.numbers if number in self._evidence]
-            for number, other in product(cited, self._evidence):
-                documents = frozenset(document_of(self.passages[each]) for each in (number, other))
-                if len(documents) == 2 and documents not in found:
-                    said = self._otherwise(query, claim, number, other)
-                    if said is not None:
-                        found[documents] = Disagreement(number, said[0], other, said[1])
+            for number in claim.numbers:
+                if number in self._evidence:
+                    for each in self._otherwise(query, claim, number):
+                        numbers = (each.number, each.other_number)
+                        found.setdefault(frozenset(document_of(self.passages[one]) for one in numbers), each)
         return list(found.values())
 
-    def _otherwise(self, query: str, claim: CitedClaim, number: int, other: int) -> tuple[str, str] | None:
-        """Return what a claim of one passage says, and another passage otherwise; None if it does not."""
+    def _otherwise(self, query: str, claim: CitedClaim, number: int) -> Iterator[Disagreement]:
+        """Yield what passages of other documents say otherwise than a claim of this one, one of each."""
         language = guess_language(claim.text) or self._evidence[number].language
         asked = Asked.of(query, language)
         terms = content_terms(claim.text, language)
         if asked.terms.isdisjoint(terms):
-            return None
-        about = self._evidence[number].about(claim.text, language)
-        ours = Statement(claim.text, terms, about)
-        differing = (
-            disagreement(asked, ours, theirs) for theirs in self._evidence[other].statements(language)
-        )
-        return next((each for each in differing if each is not None), None)
+            return
+        ours = Statement(claim.text, terms, self._evidence[number].about(claim.text, language))
+        for other, evidence in self._evidence.items():
+            if document_of(self.passages[other]) == document_of(self.passages[number]):
+                continue
+            differing = (disagreement(asked, ours, theirs) for theirs in evidence.statements(language))
+            said = next((each for each in differing if each is not None), None)
+            if said is not None:
+                yield Disagreement(number, said[0], other, said[1])
 
     def _cited(self, claim: CitedClaim) -> tuple[int, ...]:
         return tuple(number for number in claim.numbers if number in self._evidence) or tuple(self._evidence)
