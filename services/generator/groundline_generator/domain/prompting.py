@@ -22,6 +22,7 @@ __all__ = [
     "PromptTemplate",
     "beginning",
     "conversation",
+    "listed",
     "load_templates",
     "pack",
     "role_name",
@@ -131,6 +132,20 @@ def beginning(text: str, max_tokens: int) -> str:
         return text
     head = text[: max(1, len(text) * max_tokens // needed)]
     return (head.rsplit(None, 1)[0] if " " in head else head) + " …"
+
+
+def listed(passages: Iterable[pb.NumberedPassage], nonce: str, max_tokens: int) -> str:
+    """Return passages as data of a prompt, each with its number and title; of a longer text than `max_tokens`
+    its beginning."""
+    return "\n".join(
+        fenced("passage", nonce, _with_title(passage, max_tokens), number=passage.number)
+        for passage in passages
+    )
+
+
+def _with_title(passage: pb.NumberedPassage, max_tokens: int) -> str:
+    parts = (passage.title, passage.context, beginning(passage.text, max_tokens))
+    return "\n".join(part for part in parts if part)
 
 
 def role_name(message: chat_pb2.ChatMessage) -> str:

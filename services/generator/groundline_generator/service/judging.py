@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -11,23 +10,18 @@ from typing import Final, Literal, Protocol
 from groundline.v1 import chat_pb2, error_pb2, passage_pb2
 from groundline.v1 import generator_service_pb2 as pb
 from groundline_runtime.charges import charged, total, usage_of
-from groundline_runtime.context import deadline_within, remaining_seconds
-from groundline_runtime.errors import (
-    DeadlineExceededError,
-    InternalError,
-    ResourceExhaustedError,
-    UnavailableError,
-)
+from groundline_runtime.errors import GroundlineError, InternalError
 from pydantic import BaseModel, Field
 
-from groundline_generator.domain.calls import ModelCall, ModelChoice
+from groundline_generator.domain.calls import ModelChoice
 from groundline_generator.domain.checking.judgements import Judgement, verdict_of
 from groundline_generator.domain.checking.verdicts import verdict_on
 from groundline_generator.domain.fences import fenced, new_nonce
-from groundline_generator.domain.prompting import beginning
+from groundline_generator.domain.prompting import listed
 from groundline_generator.ports import ChatModel
 from groundline_generator.service.concurrency import computed, side_by_side
-from groundline_generator.service.structured import schema_of, structured
+from groundline_generator.service.fallback import model_or
+from groundline_generator.service.structured import question, structured
 
 __all__ = ["ClaimJudge", "FallbackJudge", "ModelJudge", "RuleJudge"]
 
@@ -87,11 +81,7 @@ class FallbackJudge:
     model: "ModelJudge"
 
     async def judge(self, request: pb.JudgeClaimsRequest) -> pb.JudgeClaimsResponse:
-        left = remaining_seconds()
-        try:
-            async with deadline_within(_MODEL_SHARE * left) if left is not None else nullcontext():
-                return await self.model.judge(request)
-        except (DeadlineExceededError, InternalError, ResourceExhaustedError, UnavailableError) as error:
+        async def by_rules(error: GroundlineError) -> pb.JudgeClaimsResponse:
             verdicts = await computed(partial(_by_rules, request), request.passages)
             failure = passage_pb2.Degradation(
                 component=passage_pb2.COMPONENT_VALIDATION,
@@ -101,6 +91,8 @@ class FallbackJudge:
             return pb.JudgeClaimsResponse(
                 verdicts=verdicts, model=_NO_MODEL.default, usage=usage_of(error), degraded=[failure]
             )
+
+        return await model_or(by_rules, self.model.judge(request), _MODEL_SHARE)
 
 
 def _by_rules(request: pb.JudgeClaimsRequest) -> Sequence[pb.ClaimVerdict]:
@@ -203,9 +195,9 @@ class ModelJudge:
         )
         nonce = new_nonce()
         prompt = (
-            f"{_listed(passages, nonce, self.context_tokens)}\n\nClaims:\n{fenced('claims', nonce, claims)}"
+            f"{listed(passages, nonce, self.context_tokens)}\n\nClaims:\n{fenced('claims', nonce, claims)}"
         )
-        call = _call(model, _CLAIMS.format(nonce=nonce), prompt, _ClaimJudgements)
+        call = question(model, _CLAIMS.format(nonce=nonce), prompt, _ClaimJudgements)
         found = await structured(self.chat, call, _ClaimJudgements, paid)
         return _complete({each.claim: each for each in found.claims}, range(1, len(texts) + 1))
 
@@ -213,8 +205,8 @@ class ModelJudge:
         self, query: str, passages: Sequence[pb.NumberedPassage], model: str, paid: list[chat_pb2.Usage]
     ) -> list[float]:
         nonce = new_nonce()
-        prompt = f"{_listed(passages, nonce, _JUDGED_TOKENS)}\n\nQuestion: {query}"
-        call = _call(model, _RELEVANCE.format(nonce=nonce), prompt, _Judgements)
+        prompt = f"{listed(passages, nonce, _JUDGED_TOKENS)}\n\nQuestion: {query}"
+        call = question(model, _RELEVANCE.format(nonce=nonce), prompt, _Judgements)
         found = await structured(self.chat, call, _Judgements, paid)
         by_number = {each.passage: each for each in found.judgements}
         judged = _complete(by_number, [passage.number for passage in passages])
@@ -227,24 +219,3 @@ def _complete[T](found: Mapping[int, T], numbers: Sequence[int]) -> list[T]:
             "MODEL_OUTPUT_INVALID", f"the model left out {len(missing)} of {len(numbers)} verdicts"
         )
     return [found[number] for number in numbers]
-
-
-def _listed(passages: Sequence[pb.NumberedPassage], nonce: str, tokens_each: int) -> str:
-    return "\n".join(
-        fenced("passage", nonce, _shown(passage, tokens_each), number=passage.number) for passage in passages
-    )
-
-
-def _shown(passage: pb.NumberedPassage, tokens: int) -> str:
-    parts = (passage.title, passage.context, beginning(passage.text, tokens))
-    return "\n".join(part for part in parts if part)
-
-
-def _call(model: str, system: str, prompt: str, answer: type[BaseModel]) -> ModelCall:
-    return ModelCall(
-        model=model,
-        system=system,
-        messages=(chat_pb2.ChatMessage(role=chat_pb2.ChatMessage.USER, content=prompt),),
-        temperature=0.0,
-        schema=schema_of(answer),
-    )

@@ -1,7 +1,6 @@
 """Rewriting of questions for search, by a language model or by rules: follow-ups become self-contained,
 complex ones are split."""
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -9,21 +8,16 @@ from groundline.v1 import chat_pb2
 from groundline.v1 import generator_service_pb2 as pb
 from groundline_contracts import default_of
 from groundline_runtime.charges import charged, total, usage_of
-from groundline_runtime.context import deadline_within, remaining_seconds
-from groundline_runtime.errors import (
-    DeadlineExceededError,
-    InternalError,
-    ResourceExhaustedError,
-    UnavailableError,
-)
+from groundline_runtime.errors import GroundlineError
 from pydantic import BaseModel
 
-from groundline_generator.domain.calls import ModelCall, ModelChoice
+from groundline_generator.domain.calls import ModelChoice
 from groundline_generator.domain.fences import new_nonce
 from groundline_generator.domain.prompting import conversation
 from groundline_generator.domain.rewriting import decompose, standalone, translation
 from groundline_generator.ports import ChatModel
-from groundline_generator.service.structured import schema_of, structured
+from groundline_generator.service.fallback import model_or
+from groundline_generator.service.structured import question, structured
 
 __all__ = ["FallbackRewriter", "ModelRewriter", "Rewriter", "RuleRewriter"]
 
@@ -70,11 +64,7 @@ class FallbackRewriter:
         self._rules = RuleRewriter()
 
     async def rewrite(self, request: pb.RewriteQueryRequest) -> pb.RewriteQueryResponse:
-        left = remaining_seconds()
-        try:
-            async with deadline_within(_MODEL_SHARE * left) if left is not None else nullcontext():
-                return await self._model.rewrite(request)
-        except (DeadlineExceededError, InternalError, ResourceExhaustedError, UnavailableError) as error:
+        async def by_rules(error: GroundlineError) -> pb.RewriteQueryResponse:
             rewritten = await self._rules.rewrite(
                 pb.RewriteQueryRequest(
                     query=request.query,
@@ -85,6 +75,8 @@ class FallbackRewriter:
             rewritten.fallback_reason = error.reason
             rewritten.usage.CopyFrom(usage_of(error))
             return rewritten
+
+        return await model_or(by_rules, self._model.rewrite(request), _MODEL_SHARE)
 
 
 class _Rewritten(BaseModel):
@@ -108,17 +100,8 @@ class ModelRewriter:
         if limit == 1:
             # A single part is not a decomposition.
             limit = 0
-        call = ModelCall(
-            model=name,
-            system=_INSTRUCTIONS.format(limit=limit, nonce=nonce),
-            messages=(
-                chat_pb2.ChatMessage(
-                    role=chat_pb2.ChatMessage.USER, content=f"{said}\nQuestion: {query}".strip()
-                ),
-            ),
-            temperature=0.0,
-            schema=schema_of(_Rewritten),
-        )
+        system = _INSTRUCTIONS.format(limit=limit, nonce=nonce)
+        call = question(name, system, f"{said}\nQuestion: {query}".strip(), _Rewritten)
         paid: list[chat_pb2.Usage] = []
         with charged(paid):
             found = await structured(self.chat, call, _Rewritten, paid)

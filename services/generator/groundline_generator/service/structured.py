@@ -11,12 +11,23 @@ from pydantic import BaseModel, ValidationError
 from groundline_generator.domain.calls import ModelCall, ModelFinished
 from groundline_generator.ports import ChatModel
 
-__all__ = ["schema_of", "structured"]
+__all__ = ["question", "schema_of", "structured"]
 
 _WHY_UNUSABLE: Final[Mapping[chat_pb2.FinishReason.ValueType, str]] = {
     chat_pb2.FINISH_REASON_MAX_TOKENS: "its limit on tokens was too low",
     chat_pb2.FINISH_REASON_SAFETY: "the provider withheld it for safety",
 }
+
+
+def question(model: str, system: str, prompt: str, answer: type[BaseModel]) -> ModelCall:
+    """Return a call at temperature 0 that asks for one JSON object of the given class."""
+    return ModelCall(
+        model=model,
+        system=system,
+        messages=(chat_pb2.ChatMessage(role=chat_pb2.ChatMessage.USER, content=prompt),),
+        temperature=0.0,
+        schema=schema_of(answer),
+    )
 
 
 async def structured[T: BaseModel](
