@@ -98,6 +98,7 @@ WITHOUT_RESOURCES: Final = {
     "RewriteQuery",
     "ContextualizeChunks",
     "JudgeRelevance",
+    "JudgeSufficiency",
     "SplitClaims",
     "JudgeClaims",
     "EmbedTexts",

@@ -211,7 +211,7 @@ def _request(question: Query) -> JsonObject:
         "query": question.text,
         "collectionIds": [_LATENCY_COLLECTION],
         # Whether a question is rewritten depends on its words, and would mix two distributions.
-        "options": {"rewriting": "REWRITING_MODE_OFF"},
+        "options": {"effort": "EFFORT_QUICK"},
     }
 
 

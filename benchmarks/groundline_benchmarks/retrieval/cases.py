@@ -64,8 +64,8 @@ class Case:
         WEAVIATE_GATEWAY,
     )
     """Ways to measure, if available."""
-    rewriting: str | None = None
-    """Whether a chat may search again, by another wording."""
+    effort: str | None = None
+    """How much work an answer may take."""
 
     def request(self, query: str, collection: str) -> JsonObject:
         """Return the search as the gateway takes it."""
@@ -76,8 +76,8 @@ class Case:
             "collectionIds": [collection],
             "options": {"retrieval": retrieval},
         }
-        if self.rewriting is not None:
-            request["options"]["rewriting"] = f"REWRITING_MODE_{self.rewriting.upper()}"
+        if self.effort is not None:
+            request["options"]["effort"] = f"EFFORT_{self.effort.upper()}"
         if self.one_in is not None:
             request["filter"] = filter_of(self.one_in)
         return request
@@ -90,10 +90,10 @@ TENTH: Final = Case("semantic, 10% filter", "semantic", one_in=10)
 FIFTIETH: Final = Case("semantic, 2% filter", "semantic", one_in=50)
 FILTERED: Final = Case("hybrid, 1% filter", "hybrid", one_in=100)
 RARE: Final = Case("hybrid, 0.1% filter", "hybrid", one_in=1000)
-ANSWERED: Final = Case("extractive answer", "hybrid", ways=(ANSWER,), rewriting="off")
+ANSWERED: Final = Case("extractive answer", "hybrid", ways=(ANSWER,), effort="quick")
 # The vectors are artificial, so none is near to a question, which would count as a search that found too
 # little.
-SEARCHED_AGAIN: Final = Case("the same, found too little", "hybrid", ways=(ANSWER,), rewriting="auto")
+SEARCHED_AGAIN: Final = Case("the same, found too little", "hybrid", ways=(ANSWER,), effort="balanced")
 CASES: Final = (KEYWORD, SEMANTIC, TENTH, FIFTIETH, HYBRID, FILTERED, RARE, ANSWERED, SEARCHED_AGAIN)
 
 type Search = Callable[[Case, str], Awaitable[None]]

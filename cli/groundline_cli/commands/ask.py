@@ -7,7 +7,7 @@ from contextlib import aclosing
 from typing import Final
 
 import click
-from groundline_client import AsyncClient, to_json
+from groundline_client import AsyncClient, JsonObject, to_json
 from groundline_client.models import (
     ChatCompleted,
     ChatDelta,
@@ -36,10 +36,20 @@ _SAID_BY_FINISH_REASON: Final = (ErrorReason.ANSWER_CUT_OFF, ErrorReason.ANSWER_
 @click.argument("question")
 @collections_option
 @click.option("--thread", metavar="ID", help="Thread to go on with, as an earlier answer named it.")
+@click.option(
+    "--effort",
+    type=click.Choice(["quick", "balanced", "thorough"]),
+    help="How much work the answer may take. Default: balanced.",
+)
 @json_option
 @with_gateway
 def ask(
-    connection: Connection, question: str, collections: tuple[str, ...], thread: str | None, as_json: bool
+    connection: Connection,
+    question: str,
+    collections: tuple[str, ...],
+    thread: str | None,
+    effort: str | None,
+    as_json: bool,
 ) -> None:
     """Answer QUESTION from the documents, with the sources that the answer cites by number.
 
@@ -47,24 +57,23 @@ def ask(
 
     Exit codes: 0 answered, 1 failed, 2 wrong usage, 3 the documents do not hold the answer.
     """
+    request: JsonObject = {"collection_ids": collections, "thread_id": thread or ""}
+    if effort is not None:
+        request["options"] = {"effort": f"EFFORT_{effort.upper()}"}
     if as_json:
         response = run(
             connection,
-            lambda client: client.answer(
-                question, collection_ids=collections, thread_id=thread or "", request_id=str(uuid.uuid4())
-            ),
+            lambda client: client.answer(question, **request, request_id=str(uuid.uuid4())),
         )
         print_json(to_json(response))
         completed = response.completed or ChatCompleted()
     else:
-        completed = run(connection, lambda client: _stream(client, question, collections, thread or ""))
+        completed = run(connection, lambda client: _stream(client, question, request))
     if completed.finish_reason == FinishReason.NO_ANSWER:
         raise SystemExit(_REFUSED_EXIT_CODE)
 
 
-async def _stream(
-    client: AsyncClient, question: str, collections: Sequence[str], thread: str
-) -> ChatCompleted:
+async def _stream(client: AsyncClient, question: str, request: JsonObject) -> ChatCompleted:
     """Print the answer as it comes and then its sources."""
     thread_id = ""
     searched_for: list[str] = []
@@ -73,7 +82,7 @@ async def _stream(
     waiting = Console(stderr=True).status("")
     line_open = False
     try:
-        async with aclosing(client.chat(question, collection_ids=collections, thread_id=thread)) as events:
+        async with aclosing(client.chat(question, **request)) as events:
             async for event in events:
                 match event:
                     case ChatStarted():

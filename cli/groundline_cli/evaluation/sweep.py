@@ -46,7 +46,7 @@ class Combination:
 
     def defaults(self) -> JsonObject:
         """Return both as the settings of a collection, whose defaults are then the options."""
-        return {**self.settings, **{name: one for name, one in self.options.items() if name != "rewriting"}}
+        return {**self.settings, **{name: one for name, one in self.options.items() if name != "effort"}}
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,7 +152,7 @@ class ErrorReason(OpenEnum):
     SEARCH_INCOMPLETE = "SEARCH_INCOMPLETE"
     """Some of the searches for the question failed."""
     REWRITING_UNAVAILABLE = "REWRITING_UNAVAILABLE"
-    """The question could not be rewritten."""
+    """The question could not be rewritten, or what was found for it not be read, by the model."""
     RERANKER_UNAVAILABLE = "RERANKER_UNAVAILABLE"
     """The reranker did not answer."""
     RERANKER_LATE = "RERANKER_LATE"
@@ -431,17 +431,20 @@ class RerankStrategy(OpenEnum):
     """The generator's language model judges relevance."""
 
 
-class RewritingMode(OpenEnum):
-    """When a question is rewritten before retrieval."""
+class Effort(OpenEnum):
+    """How much work an answer may take."""
 
-    UNSPECIFIED = "REWRITING_MODE_UNSPECIFIED"
-    """The collection's default, or automatic."""
-    AUTO = "REWRITING_MODE_AUTO"
-    """The coordinator decides: follow-ups become standalone questions, complex questions are decomposed."""
-    OFF = "REWRITING_MODE_OFF"
-    """Never."""
-    ALWAYS = "REWRITING_MODE_ALWAYS"
-    """Always."""
+    UNSPECIFIED = "EFFORT_UNSPECIFIED"
+    """The default."""
+    QUICK = "EFFORT_QUICK"
+    """One search. A follow-up is made standalone; nothing else is rewritten."""
+    BALANCED = "EFFORT_BALANCED"
+    """A complex question is also decomposed, and a search that finds too little is repeated once with the
+    question rewritten. The passages found for a complex question are read; what they lack is searched for
+    once."""
+    THOROUGH = "EFFORT_THOROUGH"
+    """The passages found for any question are read, and what they lack is searched for, twice at most. Each
+    time takes a model call and a search."""
 
 
 class Stage(OpenEnum):
@@ -468,6 +471,8 @@ class Stage(OpenEnum):
     """Part of retrieving: vector search."""
     FIRST_TOKEN = "STAGE_FIRST_TOKEN"
     """Part of generating: until the first text."""
+    READING = "STAGE_READING"
+    """The passages found are read, to tell whether they suffice."""
 
 
 class SourceType(OpenEnum):
@@ -832,8 +837,8 @@ class ChatOptions:
     """Fusion and reranking parameters."""
     generation: GenerationOptions | None = None
     """Parameters of the answer."""
-    rewriting: RewritingMode = RewritingMode.UNSPECIFIED
-    """When the question is rewritten."""
+    effort: Effort = Effort.UNSPECIFIED
+    """How much work the answer may take."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -871,8 +876,8 @@ class Correction:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChatStatus:
-    """A stage begins. Where the first search found too little, rewriting and retrieving may come once
-    more."""
+    """A stage begins. Where the first search found too little, rewriting and retrieving may come once more;
+    by the effort, reading and retrieving may follow, twice at most."""
 
     stage: Stage = Stage.UNSPECIFIED
     """The stage."""
@@ -888,6 +893,9 @@ class ChatStatus:
     corrections: Sequence[Correction] = ()
     """Misspelled words that the search corrected, once it has; rewritten_query is the question with the other
     words."""
+    missing: str = ""
+    """The part of the answer that the passages found so far lack, for people; with the retrieving stage, if
+    it searches for that."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

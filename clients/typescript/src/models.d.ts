@@ -143,7 +143,7 @@ export type ErrorReason =
   | "NO_PAGES"
   /** Some of the searches for the question failed. */
   | "SEARCH_INCOMPLETE"
-  /** The question could not be rewritten. */
+  /** The question could not be rewritten, or what was found for it not be read, by the model. */
   | "REWRITING_UNAVAILABLE"
   /** The reranker did not answer. */
   | "RERANKER_UNAVAILABLE"
@@ -559,16 +559,22 @@ export interface GenerationOptions {
   promptTemplate?: string;
 }
 
-/** When a question is rewritten before retrieval. */
-export type RewritingMode =
-  /** The collection's default, or automatic. */
-  | "REWRITING_MODE_UNSPECIFIED"
-  /** The coordinator decides: follow-ups become standalone questions, complex questions are decomposed. */
-  | "REWRITING_MODE_AUTO"
-  /** Never. */
-  | "REWRITING_MODE_OFF"
-  /** Always. */
-  | "REWRITING_MODE_ALWAYS";
+/** How much work an answer may take. */
+export type Effort =
+  /** The default. */
+  | "EFFORT_UNSPECIFIED"
+  /** One search. A follow-up is made standalone; nothing else is rewritten. */
+  | "EFFORT_QUICK"
+  /**
+   * A complex question is also decomposed, and a search that finds too little is repeated once with the question
+   * rewritten. The passages found for a complex question are read; what they lack is searched for once.
+   */
+  | "EFFORT_BALANCED"
+  /**
+   * The passages found for any question are read, and what they lack is searched for, twice at most. Each time
+   * takes a model call and a search.
+   */
+  | "EFFORT_THOROUGH";
 
 /** Parameters of a chat or an answer. */
 export interface ChatOptions {
@@ -578,8 +584,8 @@ export interface ChatOptions {
   rerank?: RerankOptions;
   /** Parameters of the answer. */
   generation?: GenerationOptions;
-  /** When the question is rewritten. */
-  rewriting: RewritingMode;
+  /** How much work the answer may take. */
+  effort: Effort;
 }
 
 /** Request of Chat. */
@@ -668,7 +674,9 @@ export type Stage =
   /** Part of retrieving: vector search. */
   | "STAGE_SEMANTIC_SEARCH"
   /** Part of generating: until the first text. */
-  | "STAGE_FIRST_TOKEN";
+  | "STAGE_FIRST_TOKEN"
+  /** The passages found are read, to tell whether they suffice. */
+  | "STAGE_READING";
 
 /** A pause of a second or more before a language model is asked. */
 export interface ModelWait {
@@ -686,7 +694,10 @@ export interface Correction {
   used: string;
 }
 
-/** A stage begins. Where the first search found too little, rewriting and retrieving may come once more. */
+/**
+ * A stage begins. Where the first search found too little, rewriting and retrieving may come once more; by the
+ * effort, reading and retrieving may follow, twice at most.
+ */
 export interface ChatStatus {
   /** The stage. */
   stage: Stage;
@@ -700,6 +711,11 @@ export interface ChatStatus {
   waiting?: ModelWait;
   /** Misspelled words that the search corrected, once it has; rewritten_query is the question with the other words. */
   corrections: Correction[];
+  /**
+   * The part of the answer that the passages found so far lack, for people; with the retrieving stage, if it
+   * searches for that.
+   */
+  missing: string;
 }
 
 /** Where a document came from. */

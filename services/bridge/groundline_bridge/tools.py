@@ -75,6 +75,8 @@ class _Ask(_Arguments):
     """A question that stands on its own: no word in it may point back to a conversation."""
     collections: Annotated[_Collections | None, Field(description=_COLLECTIONS)] = None
     filter: Annotated[dict[str, Any] | None, Field(description=_FILTER)] = None
+    effort: Annotated[str, EnumChoice(options_pb2.Effort.DESCRIPTOR)] | None = None
+    """`quick` for one search, `balanced` (default), `thorough` if the answer stands in several documents."""
 
 
 class _Verify(_Arguments):
@@ -288,6 +290,9 @@ class Tools:
                 query=asked.question,
                 collection_ids=asked.collections or (),
                 filter=_struct(asked.filter),
+                options=options_pb2.ChatOptions(
+                    effort=f"EFFORT_{asked.effort.upper()}" if asked.effort else None,  # type: ignore[arg-type]
+                ),
                 store=False,
             )
         )

@@ -49,6 +49,10 @@ class Generator(Protocol):
         self, request: generator_service_pb2.RewriteQueryRequest
     ) -> generator_service_pb2.RewriteQueryResponse: ...
 
+    async def judge_sufficiency(
+        self, request: generator_service_pb2.JudgeSufficiencyRequest
+    ) -> generator_service_pb2.JudgeSufficiencyResponse: ...
+
     async def split_claims(
         self, request: generator_service_pb2.SplitClaimsRequest
     ) -> generator_service_pb2.SplitClaimsResponse: ...

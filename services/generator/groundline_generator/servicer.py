@@ -16,6 +16,7 @@ from groundline_generator.service.claims import split_claims
 from groundline_generator.service.contextualizing import Contextualizer
 from groundline_generator.service.judging import ClaimJudge, ModelJudge
 from groundline_generator.service.rewriting import Rewriter
+from groundline_generator.service.sufficiency import SufficiencyJudge
 
 __all__ = ["SERVICE", "GeneratorServicer", "UseCases"]
 
@@ -30,6 +31,7 @@ class UseCases:
 
     answers: AnswerService
     rewriter: Rewriter
+    reader: SufficiencyJudge
     claims: ClaimJudge
     relevance: ModelJudge | None = None
     contextualizer: Contextualizer | None = None
@@ -68,6 +70,13 @@ class GeneratorServicer(GeneratorServiceServicer):
         _retries_end_here(context)
         validate(request)
         return await _available(self._use_cases.relevance).relevances(request)
+
+    async def JudgeSufficiency(  # noqa: N802
+        self, request: pb.JudgeSufficiencyRequest, context: _Context
+    ) -> pb.JudgeSufficiencyResponse:
+        _retries_end_here(context)
+        validate(request)
+        return await self._use_cases.reader.judge(request)
 
     async def SplitClaims(  # noqa: N802
         self, request: pb.SplitClaimsRequest, context: _Context

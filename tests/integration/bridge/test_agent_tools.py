@@ -244,6 +244,16 @@ async def test_a_search_is_asked_as_it_was_meant(connect: Connect, services: Ser
     ]
 
 
+async def test_an_agent_says_how_much_work_an_answer_may_take(connect: Connect, services: Services) -> None:
+    async with connect() as agent:
+        await agent.call_tool("ask", {"question": "How long?", "effort": "thorough"})
+        await agent.call_tool("ask", {"question": "How long?"})
+    assert [each.options.effort for each in services.requests] == [
+        options_pb2.EFFORT_THOROUGH,
+        options_pb2.EFFORT_UNSPECIFIED,
+    ]
+
+
 async def test_a_document_cannot_write_a_passage_an_answer_or_an_end(
     connect: Connect, services: Services
 ) -> None:

@@ -1,5 +1,5 @@
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 from click.testing import Result
@@ -93,6 +93,15 @@ def test_what_was_searched_for_instead_is_told(groundline: Run, gateway: FakeGat
     ]
     result = groundline("ask", "And in Kiel?")
     assert "searched for: Leave in Kiel?\nsearched for: a?\nsearched for: b?\n" in result.stderr
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_the_effort_reaches_the_gateway(groundline: Run, gateway: FakeGateway, form: Sequence[str]) -> None:
+    gateway.answer, gateway.chat_events = {"answer": "Yes.", "completed": COMPLETED}, CHAT
+    assert groundline("ask", "x", "--effort", "thorough", *form).exit_code == 0
+    assert groundline("ask", "x", *form).exit_code == 0
+    asked = [body.get("options") for _, _, body in gateway.requests]
+    assert asked == [{"effort": "EFFORT_THOROUGH"}, None]
 
 
 def test_an_answer_may_be_asked_for_again_without_paying_twice(groundline: Run, gateway: FakeGateway) -> None:

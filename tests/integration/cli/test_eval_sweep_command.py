@@ -103,7 +103,7 @@ def test_answers_decide_and_the_best_is_written_to_a_collection(
 ) -> None:
     Path(swept[1]).write_text(
         'measure = "refused"\n[options.generation]\nminRelevance = [0.1, 0.5]\n'
-        '[options]\nrewriting = "REWRITING_MODE_OFF"'
+        '[options]\neffort = "EFFORT_QUICK"'
     )
     gateway.collections["mine"] = {"collectionId": "mine"}
     gateway.answer = {"answer": "Not said.", "completed": {"finishReason": "FINISH_REASON_NO_ANSWER"}}
@@ -111,6 +111,6 @@ def test_answers_decide_and_the_best_is_written_to_a_collection(
     assert result.exit_code == 0, result.stderr
     asked = [body["options"] for _, path, body in gateway.requests if path == "/api/answer"]
     assert [one["generation"]["minRelevance"] for one in asked] == [0.1] * 3 + [0.5] * 3
-    assert asked[0]["rewriting"] == "REWRITING_MODE_OFF"
+    assert asked[0]["effort"] == "EFFORT_QUICK"
     assert gateway.collections["mine"]["settings"] == {"generation": {"minRelevance": 0.1}}
     assert "mine now has: minRelevance 0.1" in result.stderr

@@ -49,10 +49,11 @@ class Backends:
     sent: int = 0
     standalone_query: str = ""
     sub_queries: tuple[str, ...] = ()
+    missing: str = ""
     queries: list[list[str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        for service in ("retriever", "fetching", "generator", "rewriting", "judging"):
+        for service in ("retriever", "fetching", "generator", "rewriting", "reading", "judging"):
             self.entered[service] = asyncio.Event()
             self.left[service] = asyncio.Event()
 
@@ -187,6 +188,17 @@ class ScriptedGenerator(generator_service_pb2_grpc.GeneratorServiceServicer):
         )
         usage = chat_pb2.Usage(prompt_tokens=5, output_tokens=2)
         return generator_service_pb2.JudgeClaimsResponse(verdicts=[verdict], model="scripted", usage=usage)
+
+    async def JudgeSufficiency(  # noqa: N802
+        self, request: Any, context: Any
+    ) -> generator_service_pb2.JudgeSufficiencyResponse:
+        self._backends.remember("reading", request, context)
+        await self._backends.behave("reading")
+        return generator_service_pb2.JudgeSufficiencyResponse(
+            missing=self._backends.missing,
+            queries=[self._backends.missing] if self._backends.missing else [],
+            model="rules",
+        )
 
     ContextualizeChunks = JudgeRelevance = _none
 

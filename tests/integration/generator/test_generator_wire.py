@@ -121,6 +121,10 @@ async def test_wrong_requests_name_every_field(stub: Stub) -> None:
             ["chunk_texts[0]", "document_text"],
         ),
         (
+            stub.JudgeSufficiency(pb.JudgeSufficiencyRequest(max_queries=11, searched_queries=[""])),
+            ["max_queries", "query", "searched_queries[0]"],
+        ),
+        (
             stub.JudgeClaims(pb.JudgeClaimsRequest(claims=[pb.Claim()])),
             ["claims[0].text"],
         ),
@@ -153,6 +157,13 @@ async def test_without_a_model_rules_rewrite_and_say_so(stub: Stub) -> None:
     assert rewritten.standalone_query == "to Austria (shipping cost)?"
     assert rewritten.model == "rules"
     assert rewritten.usage == chat_pb2.Usage()
+
+
+async def test_without_a_model_rules_tell_what_is_missing_and_say_so(stub: Stub) -> None:
+    judged = await stub.JudgeSufficiency(
+        pb.JudgeSufficiencyRequest(query="Who recorded the whales that sing?", passages=PASSAGES)
+    )
+    assert (judged.missing, judged.model, judged.usage) == ("recorded", "rules", chat_pb2.Usage())
 
 
 async def test_without_a_model_rules_judge_the_claims_of_a_text_and_say_so(stub: Stub) -> None:

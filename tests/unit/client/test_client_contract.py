@@ -42,7 +42,7 @@ ASKED: dict[str, Any] = {
     "chat_history": [models.ChatMessage(role=models.Role.USER, content="before")],
     "collection_ids": ["docs", "more"],
     "filter": {"year": 2024},
-    "options": models.ChatOptions(rewriting=models.RewritingMode.OFF),
+    "options": models.ChatOptions(effort=models.Effort.QUICK),
     "request_id": "r-1",
     "store": False,
     "additional_context": "page 7",

@@ -2,9 +2,19 @@
 
 import pytest
 from groundline.v1 import chat_pb2, options_pb2
-from groundline_coordinator.domain.rewriting import is_complex, is_follow_up, wants_rewriting
+from groundline_coordinator.domain.rewriting import (
+    further_searches,
+    is_complex,
+    is_follow_up,
+    wants_rewriting,
+)
+from groundline_tests.coordinator.fakes import rewrite
 
-AUTO, OFF = options_pb2.REWRITING_MODE_AUTO, options_pb2.REWRITING_MODE_OFF
+QUICK, BALANCED, THOROUGH = (
+    options_pb2.EFFORT_QUICK,
+    options_pb2.EFFORT_BALANCED,
+    options_pb2.EFFORT_THOROUGH,
+)
 HISTORY = (
     chat_pb2.ChatMessage(role=chat_pb2.ChatMessage.USER, content="How long is parental leave in Kiel?"),
     chat_pb2.ChatMessage(role=chat_pb2.ChatMessage.ASSISTANT, content="A year."),
@@ -41,8 +51,8 @@ def test_a_question_that_leans_on_the_conversation_is_a_follow_up(query: str) ->
 def test_a_question_that_stands_alone_is_none(query: str) -> None:
     assert not is_follow_up(query, HISTORY)
     assert not is_complex(query)
-    assert not wants_rewriting(AUTO, query, HISTORY)
-    assert not wants_rewriting(options_pb2.REWRITING_MODE_UNSPECIFIED, query, HISTORY)
+    assert not wants_rewriting(BALANCED, query, HISTORY)
+    assert not wants_rewriting(options_pb2.EFFORT_UNSPECIFIED, query, HISTORY)
 
 
 @pytest.mark.parametrize(
@@ -60,11 +70,22 @@ def test_a_question_that_stands_alone_is_none(query: str) -> None:
 )
 def test_comparisons_and_several_questions_are_complex(query: str) -> None:
     assert is_complex(query)
-    assert wants_rewriting(AUTO, query, ())
-    assert not wants_rewriting(OFF, query, ())
+    assert wants_rewriting(BALANCED, query, ())
+    assert wants_rewriting(THOROUGH, query, ())
+    assert not wants_rewriting(QUICK, query, ())
 
 
-def test_always_means_always() -> None:
-    assert wants_rewriting(
-        options_pb2.REWRITING_MODE_ALWAYS, "Which port does the gateway listen on by default?", ()
-    )
+@pytest.mark.parametrize("effort", [QUICK, BALANCED, THOROUGH])
+def test_a_follow_up_is_rewritten_with_any_effort(effort: options_pb2.Effort.ValueType) -> None:
+    assert wants_rewriting(effort, "And in Kiel?", HISTORY)
+
+
+@pytest.mark.parametrize(
+    ("effort", "parts", "searches"),
+    [(QUICK, 2, 0), (BALANCED, 0, 0), (BALANCED, 2, 1), (THOROUGH, 0, 2), (THOROUGH, 2, 2)],
+)
+def test_effort_and_the_parts_of_a_question_decide_how_often_more_is_searched_for(
+    effort: options_pb2.Effort.ValueType, parts: int, searches: int
+) -> None:
+    asked = rewrite("What is alpha?", *(f"part {number}" for number in range(parts)))
+    assert further_searches(effort, asked) == searches

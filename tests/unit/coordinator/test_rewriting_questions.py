@@ -111,9 +111,9 @@ async def test_a_weak_search_that_nothing_can_be_changed_about_gives_what_it_fou
     assert world.degraded() == []
 
 
-async def test_switched_off_nothing_is_rewritten() -> None:
+async def test_a_quick_answer_takes_one_search() -> None:
     world = World(retriever=FakeRetriever(WEAK))
-    await world.chat(question("Compare alpha and beta.", rewriting=options_pb2.REWRITING_MODE_OFF))
+    await world.chat(question("Compare alpha and beta.", effort=options_pb2.EFFORT_QUICK))
     assert world.generator.rewrite_calls == []
     assert [call.HasField("weak_similarity") for call in world.retriever.calls] == [False]
 

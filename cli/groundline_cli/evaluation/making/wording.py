@@ -36,7 +36,7 @@ class Wording:
                 f"Sentence: {draft.sentence}\nThe answer must be: {draft.answer}",
                 collection_ids=[self._collection],
                 filter={"$uri": draft.uri},
-                options={"generation": {"systemPrompt": _PROMPT}, "rewriting": "REWRITING_MODE_OFF"},
+                options={"generation": {"systemPrompt": _PROMPT}, "effort": "EFFORT_QUICK"},
                 store=False,
             )
         except ApiError:

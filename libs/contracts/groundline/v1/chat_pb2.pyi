@@ -421,7 +421,9 @@ Global___ChatStarted: _TypeAlias = ChatStarted  # noqa: Y015
 
 @_typing.final
 class ChatStatus(_message.Message):
-    """A stage begins. Where the first search found too little, rewriting and retrieving may come once more."""
+    """A stage begins. Where the first search found too little, rewriting and retrieving may come once more; by the effort,
+    reading and retrieving may follow, twice at most.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -431,6 +433,7 @@ class ChatStatus(_message.Message):
     REWRITING_MODEL_FIELD_NUMBER: _builtins.int
     WAITING_FIELD_NUMBER: _builtins.int
     CORRECTIONS_FIELD_NUMBER: _builtins.int
+    MISSING_FIELD_NUMBER: _builtins.int
     stage: _passage_pb2.Stage.ValueType
     """The stage."""
     rewritten_query: _builtins.str
@@ -439,6 +442,8 @@ class ChatStatus(_message.Message):
     """Model that rewrote or decomposed it: a language model, or "rules" without one; with either of the two
     above.
     """
+    missing: _builtins.str
+    """The part of the answer that the passages found so far lack, for people; with the retrieving stage, if it searches for that."""
     @_builtins.property
     def sub_queries(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The parts of a decomposed question, searched beside it; with the retrieving stage."""
@@ -460,10 +465,11 @@ class ChatStatus(_message.Message):
         rewriting_model: _builtins.str = ...,
         waiting: Global___ModelWait | None = ...,
         corrections: _abc.Iterable[_passage_pb2.Correction] | None = ...,
+        missing: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["waiting", b"waiting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["corrections", b"corrections", "rewriting_model", b"rewriting_model", "rewritten_query", b"rewritten_query", "stage", b"stage", "sub_queries", b"sub_queries", "waiting", b"waiting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["corrections", b"corrections", "missing", b"missing", "rewriting_model", b"rewriting_model", "rewritten_query", b"rewritten_query", "stage", b"stage", "sub_queries", b"sub_queries", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -155,7 +155,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     SEARCH_INCOMPLETE: _ErrorReason.ValueType  # 65
     """Some of the searches for the question failed."""
     REWRITING_UNAVAILABLE: _ErrorReason.ValueType  # 67
-    """The question could not be rewritten."""
+    """The question could not be rewritten, or what was found for it not be read, by the model."""
     RERANKER_UNAVAILABLE: _ErrorReason.ValueType  # 68
     """The reranker did not answer."""
     RERANKER_LATE: _ErrorReason.ValueType  # 69
@@ -500,7 +500,7 @@ NO_PAGES: ErrorReason.ValueType  # 64
 SEARCH_INCOMPLETE: ErrorReason.ValueType  # 65
 """Some of the searches for the question failed."""
 REWRITING_UNAVAILABLE: ErrorReason.ValueType  # 67
-"""The question could not be rewritten."""
+"""The question could not be rewritten, or what was found for it not be read, by the model."""
 RERANKER_UNAVAILABLE: ErrorReason.ValueType  # 68
 """The reranker did not answer."""
 RERANKER_LATE: ErrorReason.ValueType  # 69

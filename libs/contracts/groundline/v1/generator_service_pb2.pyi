@@ -446,6 +446,90 @@ class JudgeRelevanceResponse(_message.Message):
 Global___JudgeRelevanceResponse: _TypeAlias = JudgeRelevanceResponse  # noqa: Y015
 
 @_typing.final
+class JudgeSufficiencyRequest(_message.Message):
+    """Request of JudgeSufficiency."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUERY_FIELD_NUMBER: _builtins.int
+    PASSAGES_FIELD_NUMBER: _builtins.int
+    SEARCHED_QUERIES_FIELD_NUMBER: _builtins.int
+    MAX_QUERIES_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    query: _builtins.str
+    """The question, so that it stands alone."""
+    max_queries: _builtins.int
+    """Maximum number of queries to name."""
+    model: _builtins.str
+    """The model. Empty: the generator's setting."""
+    @_builtins.property
+    def passages(self) -> _containers.RepeatedCompositeFieldContainer[Global___NumberedPassage]:
+        """Passages found so far, the best first, 100 at most."""
+
+    @_builtins.property
+    def searched_queries(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Queries that found them, 10 at most; none of them is named again."""
+
+    def __init__(
+        self,
+        *,
+        query: _builtins.str = ...,
+        passages: _abc.Iterable[Global___NumberedPassage] | None = ...,
+        searched_queries: _abc.Iterable[_builtins.str] | None = ...,
+        max_queries: _builtins.int = ...,
+        model: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_queries", b"max_queries", "model", b"model", "passages", b"passages", "query", b"query", "searched_queries", b"searched_queries"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___JudgeSufficiencyRequest: _TypeAlias = JudgeSufficiencyRequest  # noqa: Y015
+
+@_typing.final
+class JudgeSufficiencyResponse(_message.Message):
+    """Response of JudgeSufficiency."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MISSING_FIELD_NUMBER: _builtins.int
+    QUERIES_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
+    FALLBACK_REASON_FIELD_NUMBER: _builtins.int
+    missing: _builtins.str
+    """The part of the answer that the passages lack, in words; empty if they suffice."""
+    model: _builtins.str
+    """The model that judged, or "rules"."""
+    fallback_reason: _builtins.str
+    """Reason of the error for which rules judged in place of the model; empty where it was not to."""
+    @_builtins.property
+    def queries(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Queries that may find it, the most promising first; empty if the passages suffice."""
+
+    @_builtins.property
+    def usage(self) -> _chat_pb2.Usage:
+        """Tokens read and written."""
+
+    def __init__(
+        self,
+        *,
+        missing: _builtins.str = ...,
+        queries: _abc.Iterable[_builtins.str] | None = ...,
+        model: _builtins.str = ...,
+        usage: _chat_pb2.Usage | None = ...,
+        fallback_reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fallback_reason", b"fallback_reason", "missing", b"missing", "model", b"model", "queries", b"queries", "usage", b"usage"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___JudgeSufficiencyResponse: _TypeAlias = JudgeSufficiencyResponse  # noqa: Y015
+
+@_typing.final
 class SplitClaimsRequest(_message.Message):
     """Request of SplitClaims."""
 

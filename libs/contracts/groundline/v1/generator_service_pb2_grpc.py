@@ -57,6 +57,11 @@ class GeneratorServiceStub:
                 request_serializer=groundline_dot_v1_dot_generator__service__pb2.JudgeRelevanceRequest.SerializeToString,
                 response_deserializer=groundline_dot_v1_dot_generator__service__pb2.JudgeRelevanceResponse.FromString,
                 _registered_method=True)
+        self.JudgeSufficiency = channel.unary_unary(
+                '/groundline.v1.GeneratorService/JudgeSufficiency',
+                request_serializer=groundline_dot_v1_dot_generator__service__pb2.JudgeSufficiencyRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_generator__service__pb2.JudgeSufficiencyResponse.FromString,
+                _registered_method=True)
         self.SplitClaims = channel.unary_unary(
                 '/groundline.v1.GeneratorService/SplitClaims',
                 request_serializer=groundline_dot_v1_dot_generator__service__pb2.SplitClaimsRequest.SerializeToString,
@@ -119,6 +124,16 @@ class GeneratorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def JudgeSufficiency(self, request, context):
+        """Judges whether passages suffice to answer a question; if they do not, names queries that may find what they lack.
+        Without a language model, and where it fails or is late, rules do it and say so in `model`.
+
+        INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION: the model does not exist.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def SplitClaims(self, request, context):
         """Cuts a text into claims: its sentences, list items and rows of tables, without headings and questions.
 
@@ -161,6 +176,11 @@ def add_GeneratorServiceServicer_to_server(servicer, server):
                     servicer.JudgeRelevance,
                     request_deserializer=groundline_dot_v1_dot_generator__service__pb2.JudgeRelevanceRequest.FromString,
                     response_serializer=groundline_dot_v1_dot_generator__service__pb2.JudgeRelevanceResponse.SerializeToString,
+            ),
+            'JudgeSufficiency': grpc.unary_unary_rpc_method_handler(
+                    servicer.JudgeSufficiency,
+                    request_deserializer=groundline_dot_v1_dot_generator__service__pb2.JudgeSufficiencyRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_generator__service__pb2.JudgeSufficiencyResponse.SerializeToString,
             ),
             'SplitClaims': grpc.unary_unary_rpc_method_handler(
                     servicer.SplitClaims,
@@ -284,6 +304,33 @@ class GeneratorService:
             '/groundline.v1.GeneratorService/JudgeRelevance',
             groundline_dot_v1_dot_generator__service__pb2.JudgeRelevanceRequest.SerializeToString,
             groundline_dot_v1_dot_generator__service__pb2.JudgeRelevanceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def JudgeSufficiency(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.GeneratorService/JudgeSufficiency',
+            groundline_dot_v1_dot_generator__service__pb2.JudgeSufficiencyRequest.SerializeToString,
+            groundline_dot_v1_dot_generator__service__pb2.JudgeSufficiencyResponse.FromString,
             options,
             channel_credentials,
             insecure,

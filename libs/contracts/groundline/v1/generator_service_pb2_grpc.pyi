@@ -64,6 +64,12 @@ class GeneratorServiceStub:
     INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION (MODEL_NOT_AVAILABLE): the model does not exist, or the
     generator has no language model.
     """
+    JudgeSufficiency: _grpc.UnaryUnaryMultiCallable[_generator_service_pb2.JudgeSufficiencyRequest, _generator_service_pb2.JudgeSufficiencyResponse]
+    """Judges whether passages suffice to answer a question; if they do not, names queries that may find what they lack.
+    Without a language model, and where it fails or is late, rules do it and say so in `model`.
+
+    INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION: the model does not exist.
+    """
     SplitClaims: _grpc.UnaryUnaryMultiCallable[_generator_service_pb2.SplitClaimsRequest, _generator_service_pb2.SplitClaimsResponse]
     """Cuts a text into claims: its sentences, list items and rows of tables, without headings and questions.
 
@@ -112,6 +118,12 @@ class GeneratorServiceAsyncStub(GeneratorServiceStub):
 
     INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION (MODEL_NOT_AVAILABLE): the model does not exist, or the
     generator has no language model.
+    """
+    JudgeSufficiency: _aio.UnaryUnaryMultiCallable[_generator_service_pb2.JudgeSufficiencyRequest, _generator_service_pb2.JudgeSufficiencyResponse]  # type: ignore[assignment]
+    """Judges whether passages suffice to answer a question; if they do not, names queries that may find what they lack.
+    Without a language model, and where it fails or is late, rules do it and say so in `model`.
+
+    INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION: the model does not exist.
     """
     SplitClaims: _aio.UnaryUnaryMultiCallable[_generator_service_pb2.SplitClaimsRequest, _generator_service_pb2.SplitClaimsResponse]  # type: ignore[assignment]
     """Cuts a text into claims: its sentences, list items and rows of tables, without headings and questions.
@@ -182,6 +194,18 @@ class GeneratorServiceServicer(metaclass=_abc_1.ABCMeta):
 
         INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION (MODEL_NOT_AVAILABLE): the model does not exist, or the
         generator has no language model.
+        """
+
+    @_abc_1.abstractmethod
+    def JudgeSufficiency(
+        self,
+        request: _generator_service_pb2.JudgeSufficiencyRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_generator_service_pb2.JudgeSufficiencyResponse, _abc.Awaitable[_generator_service_pb2.JudgeSufficiencyResponse]]:
+        """Judges whether passages suffice to answer a question; if they do not, names queries that may find what they lack.
+        Without a language model, and where it fails or is late, rules do it and say so in `model`.
+
+        INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION: the model does not exist.
         """
 
     @_abc_1.abstractmethod

@@ -141,33 +141,41 @@ RERANK_STRATEGY_LLM: RerankStrategy.ValueType  # 5
 """The generator's language model judges relevance."""
 Global___RerankStrategy: _TypeAlias = RerankStrategy  # noqa: Y015
 
-class _RewritingMode:
+class _Effort:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
 
-class _RewritingModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RewritingMode.ValueType], _builtins.type):
+class _EffortEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Effort.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
-    REWRITING_MODE_UNSPECIFIED: _RewritingMode.ValueType  # 0
-    """The collection's default, or automatic."""
-    REWRITING_MODE_AUTO: _RewritingMode.ValueType  # 1
-    """The coordinator decides: follow-ups become standalone questions, complex questions are decomposed."""
-    REWRITING_MODE_OFF: _RewritingMode.ValueType  # 2
-    """Never."""
-    REWRITING_MODE_ALWAYS: _RewritingMode.ValueType  # 3
-    """Always."""
+    EFFORT_UNSPECIFIED: _Effort.ValueType  # 0
+    """The default."""
+    EFFORT_QUICK: _Effort.ValueType  # 1
+    """One search. A follow-up is made standalone; nothing else is rewritten."""
+    EFFORT_BALANCED: _Effort.ValueType  # 2
+    """A complex question is also decomposed, and a search that finds too little is repeated once with the question rewritten.
+    The passages found for a complex question are read; what they lack is searched for once.
+    """
+    EFFORT_THOROUGH: _Effort.ValueType  # 3
+    """The passages found for any question are read, and what they lack is searched for, twice at most. Each time takes
+    a model call and a search.
+    """
 
-class RewritingMode(_RewritingMode, metaclass=_RewritingModeEnumTypeWrapper):
-    """When a question is rewritten before retrieval."""
+class Effort(_Effort, metaclass=_EffortEnumTypeWrapper):
+    """How much work an answer may take."""
 
-REWRITING_MODE_UNSPECIFIED: RewritingMode.ValueType  # 0
-"""The collection's default, or automatic."""
-REWRITING_MODE_AUTO: RewritingMode.ValueType  # 1
-"""The coordinator decides: follow-ups become standalone questions, complex questions are decomposed."""
-REWRITING_MODE_OFF: RewritingMode.ValueType  # 2
-"""Never."""
-REWRITING_MODE_ALWAYS: RewritingMode.ValueType  # 3
-"""Always."""
-Global___RewritingMode: _TypeAlias = RewritingMode  # noqa: Y015
+EFFORT_UNSPECIFIED: Effort.ValueType  # 0
+"""The default."""
+EFFORT_QUICK: Effort.ValueType  # 1
+"""One search. A follow-up is made standalone; nothing else is rewritten."""
+EFFORT_BALANCED: Effort.ValueType  # 2
+"""A complex question is also decomposed, and a search that finds too little is repeated once with the question rewritten.
+The passages found for a complex question are read; what they lack is searched for once.
+"""
+EFFORT_THOROUGH: Effort.ValueType  # 3
+"""The passages found for any question are read, and what they lack is searched for, twice at most. Each time takes
+a model call and a search.
+"""
+Global___Effort: _TypeAlias = Effort  # noqa: Y015
 
 @_typing.final
 class RetrievalOptions(_message.Message):
@@ -562,9 +570,9 @@ class ChatOptions(_message.Message):
     RETRIEVAL_FIELD_NUMBER: _builtins.int
     RERANK_FIELD_NUMBER: _builtins.int
     GENERATION_FIELD_NUMBER: _builtins.int
-    REWRITING_FIELD_NUMBER: _builtins.int
-    rewriting: Global___RewritingMode.ValueType
-    """When the question is rewritten."""
+    EFFORT_FIELD_NUMBER: _builtins.int
+    effort: Global___Effort.ValueType
+    """How much work the answer may take."""
     @_builtins.property
     def retrieval(self) -> Global___RetrievalOptions:
         """Retrieval parameters."""
@@ -583,11 +591,11 @@ class ChatOptions(_message.Message):
         retrieval: Global___RetrievalOptions | None = ...,
         rerank: Global___RerankOptions | None = ...,
         generation: Global___GenerationOptions | None = ...,
-        rewriting: Global___RewritingMode.ValueType = ...,
+        effort: Global___Effort.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "rerank", b"rerank", "retrieval", b"retrieval"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "rerank", b"rerank", "retrieval", b"retrieval", "rewriting", b"rewriting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["effort", b"effort", "generation", b"generation", "rerank", b"rerank", "retrieval", b"retrieval"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

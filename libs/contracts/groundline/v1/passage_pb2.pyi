@@ -164,6 +164,8 @@ class _StageEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Stage.ValueType
     """Part of retrieving: vector search."""
     STAGE_FIRST_TOKEN: _Stage.ValueType  # 9
     """Part of generating: until the first text."""
+    STAGE_READING: _Stage.ValueType  # 10
+    """The passages found are read, to tell whether they suffice."""
 
 class Stage(_Stage, metaclass=_StageEnumTypeWrapper):
     """A part of the work, and the parts of it whose time is told."""
@@ -188,6 +190,8 @@ STAGE_SEMANTIC_SEARCH: Stage.ValueType  # 8
 """Part of retrieving: vector search."""
 STAGE_FIRST_TOKEN: Stage.ValueType  # 9
 """Part of generating: until the first text."""
+STAGE_READING: Stage.ValueType  # 10
+"""The passages found are read, to tell whether they suffice."""
 Global___Stage: _TypeAlias = Stage  # noqa: Y015
 
 @_typing.final

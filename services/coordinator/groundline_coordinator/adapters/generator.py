@@ -63,6 +63,12 @@ class GrpcGenerator:
         with translated_rpc_errors("the generator"):
             return await self._stub.RewriteQuery(request)
 
+    async def judge_sufficiency(
+        self, request: generator_service_pb2.JudgeSufficiencyRequest
+    ) -> generator_service_pb2.JudgeSufficiencyResponse:
+        with translated_rpc_errors("the generator"):
+            return await self._stub.JudgeSufficiency(request)
+
     async def split_claims(
         self, request: generator_service_pb2.SplitClaimsRequest
     ) -> generator_service_pb2.SplitClaimsResponse:

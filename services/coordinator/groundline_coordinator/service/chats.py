@@ -246,7 +246,7 @@ class ChatService:
             progress,
             emit,
             history=turn.history,
-            mode=turn.question.options.rewriting,
+            effort=turn.question.options.effort,
         )
         exchange.searched = searched
         exchange.sources = number_sources(searched.passages, searched.rewrite.standalone_query)

@@ -1,7 +1,10 @@
-"""Searches of Chat and Answer: for the question or its rewriting, and again if that finds too little."""
+"""Searches of Chat and Answer: for the question or its rewriting, again if that finds too little, and for
+what the passages found lack."""
 
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from groundline.v1 import (
@@ -12,13 +15,16 @@ from groundline.v1 import (
     passage_pb2,
     retriever_service_pb2,
 )
-from groundline_runtime.context import deadline_within
+from groundline_contracts import limits_of
+from groundline_runtime.charges import total
+from groundline_runtime.context import deadline_within, remaining_seconds
 from groundline_runtime.errors import GroundlineError
 from opentelemetry import trace
 
-from groundline_coordinator.domain.passages import chunks_of_sources
+from groundline_coordinator.domain.passages import chunks_of_sources, numbered_passages
 from groundline_coordinator.domain.rewriting import (
     MAX_SUB_QUERIES,
+    further_searches,
     queries_of,
     status_of,
     wants_rewriting,
@@ -37,6 +43,17 @@ type Emit = Callable[[Event | str], Awaitable[None]]
 # Shares of the time left when a step begins. Rewriting has a fallback.
 _REWRITING_SHARE: Final = 0.2
 _SEARCHING_SHARE: Final = 0.6
+_READING_SHARE: Final = 0.15
+
+_NOT_REWRITTEN: Final = "the question could not be rewritten by the model"
+
+_DEEPENING_SHARE: Final = 0.5
+"""Share of the time left when the search begins that must still be left for another search."""
+
+_READ_PASSAGES: Final = 20
+"""Number of the best passages that are read for what is missing."""
+
+MAX_QUERIES: Final = 1 + limits_of(retriever_service_pb2.SearchRequest, "additional_queries").max_items
 
 type Rewrite = generator_service_pb2.RewriteQueryResponse
 
@@ -76,22 +93,24 @@ class PassageSearch:
         emit: Emit,
         *,
         history: Sequence[chat_pb2.ChatMessage] = (),
-        mode: options_pb2.RewritingMode.ValueType = options_pb2.REWRITING_MODE_OFF,
+        effort: options_pb2.Effort.ValueType = options_pb2.EFFORT_QUICK,
     ) -> Searched:
         """Return the best passages, for the question or for what it was rewritten to.
 
         A question that is worth it is rewritten first; a search that finds too little is repeated once,
-        for the rewritten question and for the question as it was asked.
+        for the rewritten question and for the question as it was asked. What is found may be read, and what
+        it lacks searched for; `effort` decides.
         """
+        until = _instant_to_end(_DEEPENING_SHARE)
         asked = generator_service_pb2.RewriteQueryResponse(standalone_query=inquiry.query)
-        rewrite, rewritten = asked, not plan.is_empty and wants_rewriting(mode, inquiry.query, history)
+        rewrite, rewritten = asked, not plan.is_empty and wants_rewriting(effort, inquiry.query, history)
         if rewritten:
             rewrite = await self._rewrite(asked, history, progress, emit)
         queries = queries_of(rewrite)
         await emit(_retrieving(inquiry, rewrite))
         if plan.is_empty:
             return Searched(rewrite, status_of(inquiry.query, rewrite), ())
-        looks_again = mode != options_pb2.REWRITING_MODE_OFF
+        looks_again = effort != options_pb2.EFFORT_QUICK
         weak_similarity = self._limits.weak_similarity if looks_again else None
         found = await self._search(inquiry, queries, progress, weak_similarity)
         if found.is_weak:
@@ -103,6 +122,13 @@ class PassageSearch:
         if found.corrections:
             rewrite = with_corrections(rewrite, found.corrections)
             await emit(_retrieving(inquiry, rewrite, found.corrections))
+        for _ in range(further_searches(effort, rewrite)):
+            if time.monotonic() > until:
+                break
+            further = await self._deepen(inquiry, rewrite, found, progress, emit)
+            if further is None:
+                break
+            found = further
         return Searched(rewrite, status_of(inquiry.query, rewrite, found.corrections), found.passages)
 
     async def _rewrite(
@@ -122,13 +148,82 @@ class PassageSearch:
                 async with deadline_within(share(_REWRITING_SHARE, self._limits.rewrite_timeout_seconds)):
                     rewrite = await self._generator.rewrite(request)
             except GroundlineError as error:
-                _degrade(progress, error.reason, "it was searched for as it is")
+                _degrade(progress, error.reason, f"{_NOT_REWRITTEN}; it was searched for as it is")
                 return asked
             if rewrite.fallback_reason:
-                _degrade(progress, rewrite.fallback_reason, "rules did it")
+                _degrade(progress, rewrite.fallback_reason, f"{_NOT_REWRITTEN}; rules did it")
         if not rewrite.standalone_query:
             rewrite.standalone_query = asked.standalone_query
         return rewrite
+
+    async def _deepen(
+        self,
+        inquiry: Inquiry,
+        rewrite: Rewrite,
+        found: retriever_service_pb2.SearchResponse,
+        progress: StageReport,
+        emit: Emit,
+    ) -> retriever_service_pb2.SearchResponse | None:
+        """Read what was found, and search for what it lacks together with all that was searched for, so that
+        all passages are ranked in one list.
+
+        The new queries become parts of the rewriting. Return None if what was found suffices, if no query is
+        known for the rest, or if that fails, which is declared.
+        """
+        judged = await self._lacking(rewrite, found, progress, emit)
+        searched = queries_of(rewrite)
+        new = [query for query in judged.queries if query not in searched][: MAX_QUERIES - len(searched)]
+        if not new:
+            return None
+        deeper = generator_service_pb2.RewriteQueryResponse()
+        deeper.CopyFrom(rewrite)
+        deeper.sub_queries.extend(new)
+        deeper.model = judged.model
+        status = _retrieving(inquiry, deeper, found.corrections)
+        status.missing = judged.missing
+        await emit(status)
+        try:
+            further = await self._search(inquiry, queries_of(deeper), progress)
+        except GroundlineError as error:
+            trace.get_current_span().set_attribute("error.type", error.reason)
+            progress.degrade(
+                passage_pb2.COMPONENT_RETRIEVAL,
+                error_pb2.SEARCH_INCOMPLETE,
+                "what the passages lack was not searched for",
+            )
+            return None
+        rewrite.CopyFrom(deeper)
+        return further
+
+    async def _lacking(
+        self,
+        rewrite: Rewrite,
+        found: retriever_service_pb2.SearchResponse,
+        progress: StageReport,
+        emit: Emit,
+    ) -> generator_service_pb2.JudgeSufficiencyResponse:
+        """Ask what the passages lack, and charge it to the rewriting; nothing if that fails."""
+        request = generator_service_pb2.JudgeSufficiencyRequest(
+            query=rewrite.standalone_query,
+            passages=numbered_passages(found.passages[:_READ_PASSAGES]),
+            searched_queries=queries_of(rewrite),
+        )
+        await emit(chat_pb2.ChatStatus(stage=passage_pb2.STAGE_READING))
+        with progress.stage(passage_pb2.STAGE_READING):
+            try:
+                async with deadline_within(share(_READING_SHARE, self._limits.rewrite_timeout_seconds)):
+                    judged = await self._generator.judge_sufficiency(request)
+            except GroundlineError as error:
+                _degrade(progress, error.reason, "what was found could not be read; it was taken as it is")
+                return generator_service_pb2.JudgeSufficiencyResponse()
+        if judged.fallback_reason:
+            _degrade(
+                progress,
+                judged.fallback_reason,
+                "what was found could not be read by the model; rules did it",
+            )
+        rewrite.usage.CopyFrom(total([rewrite.usage, judged.usage]))
+        return judged
 
     async def _search(
         self,
@@ -158,13 +253,15 @@ class PassageSearch:
         return found
 
 
-def _degrade(progress: StageReport, reason: str, instead: str) -> None:
+def _instant_to_end(part: float) -> float:
+    """Return the instant of time.monotonic() when `part` of the request's remaining time is left."""
+    left = remaining_seconds()
+    return inf if left is None else time.monotonic() + (1 - part) * left
+
+
+def _degrade(progress: StageReport, reason: str, message: str) -> None:
     trace.get_current_span().set_attribute("error.type", reason)
-    progress.degrade(
-        passage_pb2.COMPONENT_REWRITING,
-        error_pb2.REWRITING_UNAVAILABLE,
-        f"the question could not be rewritten by the model; {instead}",
-    )
+    progress.degrade(passage_pb2.COMPONENT_REWRITING, error_pb2.REWRITING_UNAVAILABLE, message)
 
 
 def _retrieving(

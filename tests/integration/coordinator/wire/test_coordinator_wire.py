@@ -39,6 +39,20 @@ async def test_a_rewritten_question_is_shown_and_searched(coordinator: Stub, bac
     )
 
 
+async def test_a_thorough_answer_searches_for_what_is_missing(coordinator: Stub, backends: Any) -> None:
+    backends.missing = "who wrote it"
+    events, error = await chat(coordinator, query="Which port?", options={"effort": "EFFORT_THOROUGH"})
+    assert error is None
+    assert backends.queries == [["Which port?"], ["Which port?", "who wrote it"]]
+    shown = [event.status for event in events if event.HasField("status")]
+    assert [(each.stage, each.missing) for each in shown[:3]] == [
+        (passage_pb2.STAGE_RETRIEVING, ""),
+        (passage_pb2.STAGE_READING, ""),
+        (passage_pb2.STAGE_RETRIEVING, "who wrote it"),
+    ]
+    assert [each.stage for each in events[-1].completed.timings].count(passage_pb2.STAGE_READING) == 2
+
+
 async def test_a_generator_that_cannot_rewrite_degrades(coordinator: Stub, backends: Any) -> None:
     backends.error["rewriting"] = UnimplementedError("NOT_AVAILABLE", "later")
     events, error = await chat(coordinator, query="Compare a and b.")

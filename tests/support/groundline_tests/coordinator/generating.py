@@ -67,7 +67,7 @@ class FakeGenerator(Step):
     its pieces come its `waits`.
 
     A question becomes what `rewrites` says, else stays as it is. A claim ends with a full stop, and gets its
-    verdict of `verdicts`, else is not found.
+    verdict of `verdicts`, else is not found. Passages lack what `lacking` says in turn, then suffice.
     """
 
     def __init__(self, *pieces: str) -> None:
@@ -79,6 +79,8 @@ class FakeGenerator(Step):
         self.read_to_the_end = False
         self.rewrites: dict[str, generator_service_pb2.RewriteQueryResponse | Exception] = {}
         self.rewrite_calls: list[generator_service_pb2.RewriteQueryRequest] = []
+        self.lacking: list[generator_service_pb2.JudgeSufficiencyResponse | Exception] = []
+        self.reading_calls: list[generator_service_pb2.JudgeSufficiencyRequest] = []
         self.verdicts: dict[str, generator_service_pb2.JudgeClaimsResponse | Exception] = {}
         self.judge_calls: list[generator_service_pb2.JudgeClaimsRequest] = []
 
@@ -111,6 +113,15 @@ class FakeGenerator(Step):
     ) -> generator_service_pb2.RewriteQueryResponse:
         self.rewrite_calls.append(request)
         found = self.rewrites.get(request.query, rewrite(request.query))
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    async def judge_sufficiency(
+        self, request: generator_service_pb2.JudgeSufficiencyRequest
+    ) -> generator_service_pb2.JudgeSufficiencyResponse:
+        self.reading_calls.append(request)
+        found = self.lacking.pop(0) if self.lacking else generator_service_pb2.JudgeSufficiencyResponse()
         if isinstance(found, Exception):
             raise found
         return found
