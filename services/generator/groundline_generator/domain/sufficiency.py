@@ -29,7 +29,7 @@ _NEAR: Final = 2
 
 
 class Gaps(NamedTuple):
-    """What is missing; both are empty if the passages suffice."""
+    """Words and queries for the rest of an answer; both are empty if the passages suffice."""
 
     words: Sequence[str]
     """The question's words that its best passage lacks."""

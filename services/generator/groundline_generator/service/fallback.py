@@ -18,8 +18,8 @@ __all__ = ["model_or"]
 async def model_or[T](
     by_rules: Callable[[GroundlineError], Awaitable[T]], asked: Awaitable[T], share: float
 ) -> T:
-    """Return a model's answer; if it fails, or is not there when `share` of the time left is gone, that of
-    the rules. A wrong request is the caller's mistake, and is raised."""
+    """Return a model's answer; if the model fails, or has not answered when `share` of the time left is gone,
+    the rules' answer. A wrong request is the caller's mistake, and is raised."""
     left = remaining_seconds()
     try:
         async with deadline_within(share * left) if left is not None else nullcontext():

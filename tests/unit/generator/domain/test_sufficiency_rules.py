@@ -1,4 +1,4 @@
-"""What passages lack of a question, by rules."""
+"""Parts of an answer that passages lack, by rules."""
 
 from groundline.v1 import generator_service_pb2 as pb
 from groundline_generator.domain.sufficiency import gaps
