@@ -13,6 +13,7 @@ __all__ = [
     "designated",
     "designation_form",
     "designations",
+    "mentions",
     "names",
     "quantities",
     "words",
@@ -27,6 +28,7 @@ _SHORT_YEAR: Final = re.compile(r"(\d\d)(\d\d)[-–—/](\d\d)(?!\d)")
 _COMPOUND: Final = re.compile(r"newton[ -]met", re.IGNORECASE)
 _ATTACHED: Final = re.compile(r"(?<![\w.,:/-])(\d+(?:[.,]\d+)*)([^\W\d_]{1,4}[²³]?)(?!\w)")
 _DESIGNATION: Final = re.compile(r"(?<![\w-])(?=[\w-]*[A-ZÄÖÜ])(?=[\w-]*\d)([^\W_]+(?:-[^\W_]+)*)(?![\w-])")
+_LABEL: Final = re.compile(r"\b(?:[^\W\d_]{3,} [A-HJ-Z]|[A-ZÄÖÜ][^\W\d_]{2,} \d{1,3})\b(?![.,:]\d)")
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _PLACED: Final = frozenset(["in", "aus", "nach", "von", "bei", "durch", "bis"])
 """German words before a name: a noun without an article is seldom behind them."""
@@ -117,6 +119,25 @@ def names(text: str, language: str | None) -> Iterator[str]:
             continue
         if language == "english" or previous in _PLACED:
             yield word
+
+
+def mentions(text: str, language: str | None) -> Iterator[str]:
+    """Yield designations, labels such as "class B" and "Frigor 9", and names, of which those side by side are
+    one."""
+    yield from (written for written, _ in designated(text))
+    yield from (match.group() for match in _LABEL.finditer(text))
+    run, end = "", 0
+    for name in names(text, language):
+        start = text.find(name, end)
+        if run and text[end:start] == " ":
+            run += f" {name}"
+        else:
+            if run:
+                yield run
+            run = name
+        end = start + len(name)
+    if run:
+        yield run
 
 
 def beginning(word: str) -> str:

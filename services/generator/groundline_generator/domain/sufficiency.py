@@ -14,7 +14,7 @@ from groundline.v1 import generator_service_pb2 as pb
 
 from groundline_generator.domain.language import content_terms, guess_language
 from groundline_generator.domain.reading import read
-from groundline_generator.domain.signs import designated, names
+from groundline_generator.domain.signs import mentions
 
 __all__ = ["Gaps", "gaps"]
 
@@ -97,24 +97,8 @@ def _bridges(best: _Found, asked: frozenset[str], language: str | None) -> Itera
     near = sorted(sentences, key=lambda each: len(asked.intersection(each.terms)), reverse=True)[:_NEAR]
     seen = set[str]()
     for sentence in near:
-        written = [name for name, _ in designated(sentence.text)]
-        for name in (*written, *_joined(sentence.text, language)):
+        for name in mentions(sentence.text, language):
             terms = frozenset(content_terms(name, language))
             if terms and asked.isdisjoint(terms) and name.casefold() not in seen:
                 seen.add(name.casefold())
                 yield name
-
-
-def _joined(text: str, language: str | None) -> Iterator[str]:
-    """Yield names, those that stand side by side as one."""
-    run: list[str] = []
-    end = 0
-    for name in names(text, language):
-        start = text.find(name, end)
-        if run and text[end:start] != " ":
-            yield " ".join(run)
-            run = []
-        run.append(name)
-        end = start + len(name)
-    if run:
-        yield " ".join(run)

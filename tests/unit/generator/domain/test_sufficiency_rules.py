@@ -50,3 +50,11 @@ def test_several_missing_words_are_searched_for_alone() -> None:
 def test_no_more_queries_are_named_than_asked_for() -> None:
     found = passages("The DN-6 is built by Falke, Adler, Sperber and Milan.", "Keys.", "Pumps.")
     assert len(gaps("Who is the manager of the builders of the DN-6?", found, 1).queries) == 1
+
+
+def test_labels_are_searched_for_as_names_are() -> None:
+    found = passages("Contracts with customers belong to class B.", "Keys are rotated.", "Leave is long.")
+    assert (
+        "years retained class B"
+        in gaps("How many years are contracts with customers retained?", found, 3).queries
+    )
