@@ -125,6 +125,18 @@ async def test_a_further_search_that_fails_leaves_what_was_found() -> None:
     assert world.degraded() == [(passage_pb2.COMPONENT_RETRIEVAL, error_pb2.SEARCH_INCOMPLETE)]
 
 
+async def test_corrections_of_the_first_search_are_still_told() -> None:
+    corrected = found((7, 0.9))
+    corrected.corrections.add(given="alhpa", used="alpha")
+    world = World(retriever=FakeRetriever(found((7, 0.9))))
+    asked = "Who leads the team of alhpa?"
+    world.retriever.by_query[asked] = corrected
+    world.generator.lacking = [lacking("a", "b")]
+    answered = await world.answer(question(asked, effort=THOROUGH))
+    assert world.retriever.queries == [[asked], [ASKED, "b"]]
+    assert [(each.given, each.used) for each in answered.corrections] == [("alhpa", "alpha")]
+
+
 async def test_no_search_takes_more_queries_than_the_retriever_does() -> None:
     world = World()
     many = [f"part {number}" for number in range(20)]

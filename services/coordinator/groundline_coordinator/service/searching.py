@@ -193,6 +193,7 @@ class PassageSearch:
             )
             return None
         rewrite.CopyFrom(deeper)
+        further.corrections.extend(each for each in found.corrections if each not in further.corrections)
         return further
 
     async def _lacking(
