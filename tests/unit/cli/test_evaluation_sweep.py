@@ -48,7 +48,7 @@ def test_every_combination_is_tried_with_one_collection_for_equal_settings(tmp_p
 
 def test_the_best_becomes_the_defaults_of_a_collection(tmp_path: Path) -> None:
     text = (
-        '[options]\nrewriting = ["A", "B"]\n[options.retrieval]\nkeywordLimit = 9\n'
+        '[options]\neffort = ["A", "B"]\n[options.retrieval]\nkeywordLimit = 9\n'
         "[settings]\nkeepOriginals = true"
     )
     [first, _] = plan(tmp_path, text).combinations

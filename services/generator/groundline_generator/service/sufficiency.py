@@ -12,9 +12,9 @@ from groundline_runtime.errors import GroundlineError
 from pydantic import BaseModel
 
 from groundline_generator.domain.calls import ModelChoice
+from groundline_generator.domain.checking.sufficiency import gaps
 from groundline_generator.domain.fences import new_nonce
 from groundline_generator.domain.prompting import listed
-from groundline_generator.domain.sufficiency import gaps
 from groundline_generator.ports import ChatModel
 from groundline_generator.service.concurrency import computed
 from groundline_generator.service.fallback import model_or
@@ -55,7 +55,7 @@ class SufficiencyJudge(Protocol):
 
 
 class RuleReader:
-    """A SufficiencyJudge that follows `domain.sufficiency`; its model is "rules"."""
+    """A SufficiencyJudge that follows `domain.checking.sufficiency`; its model is "rules"."""
 
     async def judge(self, request: pb.JudgeSufficiencyRequest) -> pb.JudgeSufficiencyResponse:
         model = _NO_MODEL.of(request.model)

@@ -1,7 +1,7 @@
 """Parts of an answer that passages lack, by rules."""
 
 from groundline.v1 import generator_service_pb2 as pb
-from groundline_generator.domain.sufficiency import gaps
+from groundline_generator.domain.checking.sufficiency import gaps
 
 
 def passages(*texts: str) -> list[pb.NumberedPassage]:
