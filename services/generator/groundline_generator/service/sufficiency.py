@@ -60,7 +60,14 @@ class RuleReader:
     async def judge(self, request: pb.JudgeSufficiencyRequest) -> pb.JudgeSufficiencyResponse:
         model = _NO_MODEL.of(request.model)
         found = await computed(
-            partial(gaps, request.query, request.passages, request.max_queries or _QUERIES), request.passages
+            partial(
+                gaps,
+                request.query,
+                request.passages,
+                request.max_queries or _QUERIES,
+                request.searched_queries,
+            ),
+            request.passages,
         )
         searched = {query.casefold() for query in request.searched_queries}
         return pb.JudgeSufficiencyResponse(

@@ -47,6 +47,14 @@ def test_several_missing_words_are_searched_for_alone() -> None:
     assert queries == ["visa form applies"]
 
 
+def test_parts_of_a_question_may_stand_in_different_passages() -> None:
+    found = passages("The team lead agrees to unpaid leave.", "The pump DN-6 weighs 31 kg.", "Keys.")
+    asked = "Who agrees to unpaid leave, and what weighs the DN-6?"
+    parts = ["Who agrees to unpaid leave?", "what weighs the DN-6?"]
+    assert gaps(asked, found, 2) != ((), ())
+    assert gaps(asked, found, 2, [asked, *parts]) == ((), ())
+
+
 def test_no_more_queries_are_named_than_asked_for() -> None:
     found = passages("The DN-6 is built by Falke, Adler, Sperber and Milan.", "Keys.", "Pumps.")
     assert len(gaps("Who is the manager of the builders of the DN-6?", found, 1).queries) == 1

@@ -6,7 +6,7 @@ team's), and the question's words that it lacks ("leads") are what to search for
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import fsum, log
 from typing import Final, NamedTuple
 
@@ -22,7 +22,7 @@ _READ: Final = 12
 """Number of the best passages that are read."""
 
 _COVERED: Final = 0.85
-"""Share of the question's terms that suffices in one passage; rare ones among the passages weigh more."""
+"""Share of the question's terms that suffices; rare ones among the passages weigh more."""
 
 _NEAR: Final = 2
 """Number of sentences in which a passage's names are looked for: those that share most with the question."""
@@ -37,17 +37,25 @@ class Gaps(NamedTuple):
     """Queries that may find them, the most promising first."""
 
 
-def gaps(query: str, passages: Sequence[pb.NumberedPassage], limit: int) -> Gaps:
-    """Return what the passages lack of the question's words, with at most `limit` queries."""
+def gaps(
+    query: str, passages: Sequence[pb.NumberedPassage], limit: int, searched: Iterable[str] = ()
+) -> Gaps:
+    """Return what the passages lack of the question's words, with at most `limit` queries.
+
+    Its parts are among the queries that were searched for: words in the best passage for one of them are not
+    missing.
+    """
     language = guess_language(query)
     words = _words(query, language)
     found = [_Found.of(each, language) for each in passages[:_READ]]
     if not words or not found:
         return Gaps((), ())
     weights = _weights(words, found)
-    best = max(found, key=lambda each: fsum(weights[term] for term in weights.keys() & each.terms))
-    lacking = {word: terms for word, terms in words.items() if terms.isdisjoint(best.terms)}
-    covered = fsum(weights[term] for term in weights.keys() & best.terms)
+    best = _best(weights, found)
+    parts = (frozenset(content_terms(part, language)) & weights.keys() for part in searched)
+    held = best.terms.union(*(_best({term: weights[term] for term in part}, found).terms for part in parts))
+    lacking = {word: terms for word, terms in words.items() if terms.isdisjoint(held)}
+    covered = fsum(weights[term] for term in weights.keys() & held)
     if not lacking or covered >= _COVERED * fsum(weights.values()):
         return Gaps((), ())
     missing = " ".join(lacking)
@@ -89,6 +97,10 @@ def _weights(words: dict[str, frozenset[str]], found: Sequence[_Found]) -> dict[
     """Return how much each of the question's terms tells, by the number of passages that have it."""
     counts = Counter(term for each in found for term in each.terms)
     return {term: log(1 + len(found) / (1 + counts[term])) for terms in words.values() for term in terms}
+
+
+def _best(weights: Mapping[str, float], found: Sequence[_Found]) -> _Found:
+    return max(found, key=lambda each: fsum(weights[term] for term in weights.keys() & each.terms))
 
 
 def _bridges(best: _Found, asked: frozenset[str], language: str | None) -> Iterator[str]:
