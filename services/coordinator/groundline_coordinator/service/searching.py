@@ -53,7 +53,7 @@ _DEEPENING_SHARE: Final = 0.5
 _READ_PASSAGES: Final = 20
 """Number of the best passages that are read for what is missing."""
 
-MAX_QUERIES: Final = 1 + limits_of(retriever_service_pb2.SearchRequest, "additional_queries").max_items
+_MAX_QUERIES: Final = 1 + limits_of(retriever_service_pb2.SearchRequest, "additional_queries").max_items
 
 type Rewrite = generator_service_pb2.RewriteQueryResponse
 
@@ -172,7 +172,7 @@ class PassageSearch:
         """
         judged = await self._lacking(rewrite, found, progress, emit)
         searched = queries_of(rewrite)
-        new = [query for query in judged.queries if query not in searched][: MAX_QUERIES - len(searched)]
+        new = [query for query in judged.queries if query not in searched][: _MAX_QUERIES - len(searched)]
         if not new:
             return None
         deeper = generator_service_pb2.RewriteQueryResponse()

@@ -2,11 +2,12 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from groundline.v1 import chat_pb2
 from groundline_runtime.errors import FailedPreconditionError
 
-__all__ = ["ModelCall", "ModelChoice", "ModelFinished", "OnWait"]
+__all__ = ["NO_MODEL", "ModelCall", "ModelChoice", "ModelFinished", "OnWait"]
 
 type OnWait = Callable[[chat_pb2.ModelWait], Awaitable[None]]
 """Told of a pause before it begins."""
@@ -67,3 +68,7 @@ class ModelChoice:
                 metadata={"model": wanted, "available": available},
             )
         return wanted
+
+
+NO_MODEL: Final = ModelChoice("rules", ("extractive",))
+"""Choice where rules work. A collection may name the provider that quotes: it calls no model either."""

@@ -7,8 +7,7 @@ from typing import Final, Protocol
 from groundline.v1 import chat_pb2
 from groundline.v1 import generator_service_pb2 as pb
 from groundline_contracts import default_of
-from groundline_runtime.charges import charged, total, usage_of
-from groundline_runtime.errors import GroundlineError
+from groundline_runtime.charges import charged, total
 from pydantic import BaseModel
 
 from groundline_generator.domain.calls import ModelChoice
@@ -16,15 +15,12 @@ from groundline_generator.domain.fences import new_nonce
 from groundline_generator.domain.prompting import conversation
 from groundline_generator.domain.rewriting import decompose, standalone, translation
 from groundline_generator.ports import ChatModel
-from groundline_generator.service.fallback import model_or
+from groundline_generator.service.fallback import model_or_rules
 from groundline_generator.service.structured import question, structured
 
 __all__ = ["FallbackRewriter", "ModelRewriter", "Rewriter", "RuleRewriter"]
 
 _SUB_QUERIES: Final[int] = default_of(pb.RewriteQueryRequest, "max_sub_queries")
-
-_MODEL_SHARE: Final = 0.9
-"""Share of the time left that the model may take."""
 
 _INSTRUCTIONS: Final = """
 You prepare questions for a search over documents. You do not answer them.
@@ -64,19 +60,7 @@ class FallbackRewriter:
         self._rules = RuleRewriter()
 
     async def rewrite(self, request: pb.RewriteQueryRequest) -> pb.RewriteQueryResponse:
-        async def by_rules(error: GroundlineError) -> pb.RewriteQueryResponse:
-            rewritten = await self._rules.rewrite(
-                pb.RewriteQueryRequest(
-                    query=request.query,
-                    chat_history=request.chat_history,
-                    max_sub_queries=request.max_sub_queries,
-                )
-            )
-            rewritten.fallback_reason = error.reason
-            rewritten.usage.CopyFrom(usage_of(error))
-            return rewritten
-
-        return await model_or(by_rules, self._model.rewrite(request), _MODEL_SHARE)
+        return await model_or_rules(request, self._model.rewrite, self._rules.rewrite)
 
 
 class _Rewritten(BaseModel):

@@ -7,17 +7,16 @@ from typing import Final, Protocol
 from groundline.v1 import chat_pb2
 from groundline.v1 import generator_service_pb2 as pb
 from groundline_contracts import default_of
-from groundline_runtime.charges import charged, total, usage_of
-from groundline_runtime.errors import GroundlineError
+from groundline_runtime.charges import charged, total
 from pydantic import BaseModel
 
-from groundline_generator.domain.calls import ModelChoice
+from groundline_generator.domain.calls import NO_MODEL, ModelChoice
 from groundline_generator.domain.checking.sufficiency import gaps
 from groundline_generator.domain.fences import new_nonce
 from groundline_generator.domain.prompting import listed
 from groundline_generator.ports import ChatModel
 from groundline_generator.service.concurrency import computed
-from groundline_generator.service.fallback import model_or
+from groundline_generator.service.fallback import model_or_rules
 from groundline_generator.service.structured import question, structured
 
 __all__ = ["FallbackReader", "ModelReader", "RuleReader", "SufficiencyJudge"]
@@ -28,11 +27,6 @@ _READ: Final = 20
 
 _TOKENS_EACH: Final = 600
 """Maximum tokens of a passage that a model reads; a longer one is cut."""
-
-_MODEL_SHARE: Final = 0.9
-"""Share of the time left that the model may take."""
-
-_NO_MODEL: Final = ModelChoice("rules", ("extractive",))
 
 _INSTRUCTIONS: Final = """
 You prepare the answer to a question from passages of documents. You do not answer it. Say whether the
@@ -58,7 +52,7 @@ class RuleReader:
     """A SufficiencyJudge that follows `domain.checking.sufficiency`; its model is "rules"."""
 
     async def judge(self, request: pb.JudgeSufficiencyRequest) -> pb.JudgeSufficiencyResponse:
-        model = _NO_MODEL.of(request.model)
+        model = NO_MODEL.of(request.model)
         found = await computed(
             partial(
                 gaps,
@@ -84,16 +78,7 @@ class FallbackReader:
     model: SufficiencyJudge
 
     async def judge(self, request: pb.JudgeSufficiencyRequest) -> pb.JudgeSufficiencyResponse:
-        async def by_rules(error: GroundlineError) -> pb.JudgeSufficiencyResponse:
-            asked = pb.JudgeSufficiencyRequest()
-            asked.CopyFrom(request)
-            asked.ClearField("model")
-            judged = await RuleReader().judge(asked)
-            judged.fallback_reason = error.reason
-            judged.usage.CopyFrom(usage_of(error))
-            return judged
-
-        return await model_or(by_rules, self.model.judge(request), _MODEL_SHARE)
+        return await model_or_rules(request, self.model.judge, RuleReader().judge)
 
 
 class _Judged(BaseModel):
