@@ -37,8 +37,12 @@ CLAIMS: Final = {
     "infotabs_train": 0.04,
 }
 HELD_OUT: Final = {"fool_me_twice_dev": 0.2, "check_covid": 0.2, "contractnli_dev": 0.0}
-"""Share of claims (of passages for questions) that are held out, where it is not `HELD_OUT_ELSE`."""
+"""Share of claims that are held out, if it is not `HELD_OUT_ELSE`."""
 HELD_OUT_ELSE: Final = 0.08
+"""Share of passages that are held out, and of claims by default."""
+HELD_OUT_ARTICLES: Final = (range(220, 280), range(641, 693))
+"""Articles that are held out whole, "iPod" and "Solar energy": places of their paragraphs among the passages
+of `squad2_train_part`. A removed paragraph leaves some 50 of the same subject."""
 SUBJECTS_CHANGED: Final = 0.5
 NEGATIVES: Final = {"article": 0.6, "rest": 0.5}
 """Shares of the answered questions from which each kind of negative is made."""
@@ -58,24 +62,44 @@ def is_held_out(name: str, key: str) -> bool:
     return int.from_bytes(hashlib.sha256(f"{name}\n{key}".encode()).digest()[:4]) < share * 2**32
 
 
+def passages_of(found: Sequence[Row]) -> list[str]:
+    """Return the passages of a set once each, in its order."""
+    return list(dict.fromkeys(row["passage"] for row in found))
+
+
+def held_articles(folder: Path) -> list[str]:
+    """Return the paragraphs of the articles that are held out whole."""
+    passages = passages_of(rows(folder, "squad2_train_part"))
+    return [passages[place] for article in HELD_OUT_ARTICLES for place in article]
+
+
+def held_passages(folder: Path) -> frozenset[str]:
+    """Return all passages that are held out: nothing of them is trained on, neither as answer nor as negative
+    nor by their sentences."""
+    every = (passage for name in (*QUESTIONS, *CLAIMS) for passage in passages_of(rows(folder, name)))
+    return frozenset(passage for passage in every if is_held_out("passages", passage)).union(
+        held_articles(folder)
+    )
+
+
 def size(rng: random.Random) -> int:
     """Draw the size of a window in characters: most are short, which is cheap, and some are long."""
     return rng.choice((200, 300, 400, 500, 500, 620))
 
 
-def questions(folder: Path, name: str, rng: random.Random) -> Iterator[Example]:
+def questions(folder: Path, name: str, apart: frozenset[str], rng: random.Random) -> Iterator[Example]:
     """Yield a set's questions with windows that answer and windows that do not."""
     found = rows(folder, name)
     gold = {row["question"]: row["passage"] for row in found if row["answerable"]}
-    held_passages = {passage for passage in gold.values() if is_held_out(name, passage)}
     articles = _articles(found)
     for row in found:
         passage, question = row["passage"], row["question"]
-        held = gold.get(question, passage) in held_passages
-        if not held and (passage in held_passages or rng.random() > QUESTIONS[name]):
+        held = gold.get(question, passage) in apart
+        if not held and (passage in apart or rng.random() > QUESTIONS[name]):
             continue
         if row["answerable"]:
-            yield from _answered(row, name, articles[passage], held, rng)
+            article = [text for text in articles[passage] if held or text not in apart]
+            yield from _answered(row, name, article, held, rng)
             continue
         place = nearest(question, passage)
         if place is not None:
@@ -132,22 +156,25 @@ def _without(passage: str, start: int, end: int) -> list[str]:
 
 def _articles(found: Sequence[Row], near: int = 12) -> Mapping[str, Sequence[str]]:
     """Return for each passage those that stand near it in the set, mostly of the same article."""
-    passages = list(dict.fromkeys(row["passage"] for row in found))
+    passages = passages_of(found)
     return {
         passage: [*passages[max(0, place - near) : place], *passages[place + 1 : place + near]]
         for place, passage in enumerate(passages)
     }
 
 
-def claims(folder: Path, name: str, rng: random.Random) -> Iterator[Example]:
-    """Yield a set's claims with windows of their passages, and some with a window of another passage."""
+def claims(folder: Path, name: str, apart: frozenset[str], rng: random.Random) -> Iterator[Example]:
+    """Yield a set's claims with windows of their passages, and some with a window of another passage.
+
+    Other claims about a passage that is held out, or of which a claim is, are left out.
+    """
     found = rows(folder, name)
-    held_passages = {row["passage"] for row in found if is_held_out(name, row["claim"])}
-    passages = [row["passage"] for row in found]
+    apart |= {row["passage"] for row in found if is_held_out(name, row["claim"])}
+    passages = [row["passage"] for row in found if row["passage"] not in apart]
     for row in found:
         claim, passage = row["claim"], row["passage"]
         held = is_held_out(name, claim)
-        if not held and (passage in held_passages or rng.random() > CLAIMS[name]):
+        if not held and (passage in apart or rng.random() > CLAIMS[name]):
             continue
         label = row["label"]
         text = passage
@@ -222,28 +249,25 @@ def _fields(example: Example) -> dict[str, Any]:
 def make(folder: Path, seed: int) -> list[Example]:
     """Return all examples of one pass, those of the rules drawn anew by each seed."""
     rng = random.Random(seed)  # noqa: S311 - a draw that can be repeated
-    made = [example for name in QUESTIONS for example in questions(folder, name, rng)]
-    made += [example for name in CLAIMS for example in claims(folder, name, rng)]
-    sources = ("squad2_train_part", "qed_nq_dev", "covidqa", "fever_passages_val")
+    apart = held_passages(folder)
+    made = [example for name in QUESTIONS for example in questions(folder, name, apart, rng)]
+    made += [example for name in CLAIMS for example in claims(folder, name, apart, rng)]
+    sources = ("squad2_train_part", "qed_nq_dev", "covidqa")
     passages = [
-        (passage, is_held_out("passages", passage))
-        for name in sources
-        for passage in sorted({row["passage"] for row in rows(folder, name)})
+        (passage, passage in apart) for name in sources for passage in passages_of(rows(folder, name))
     ]
     made += falsified(passages, 1600, rng)
     return balanced(made)
 
 
-def write_questions(folder: Path, name: str, output: Path) -> None:
-    """Write the held-out questions of a set and all its passages as a set to search in.
-
-    The articles of squad2_train_part have some 70 paragraphs each, so that a removed one leaves many alike.
-    """
-    found = rows(folder, name)
-    places = {
-        passage: str(place) for place, passage in enumerate(dict.fromkeys(row["passage"] for row in found))
-    }
-    asked = [row for row in found if not row.get("derived") and is_held_out(name, row["passage"])]
+def write_questions(folder: Path, output: Path) -> None:
+    """Write the articles that are held out whole, and the questions to them, as a set to search in."""
+    places = {passage: str(place) for place, passage in enumerate(held_articles(folder))}
+    asked = [
+        row
+        for row in rows(folder, "squad2_train_part")
+        if not row.get("derived") and row["passage"] in places
+    ]
     output.mkdir(parents=True, exist_ok=True)
     corpus = [{"id": place, "title": "", "text": passage} for passage, place in places.items()]
     queries = [
@@ -270,7 +294,7 @@ def main() -> None:
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
     made = make(options.data, options.seed)
-    write_questions(options.data, "squad2_train_part", options.output / "questions")
+    write_questions(options.data, options.output / "questions")
     held = [example for example in made if example.held_out]
     trained = [example for example in made if not example.held_out]
     write_lines(held, options.output / "validation.jsonl")
