@@ -1,6 +1,5 @@
 """Shared parts of the commands that call a gateway or go to the database."""
 
-import asyncio
 import functools
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -17,6 +16,7 @@ from groundline_cli.connection import (
     database_of,
     find_connection,
 )
+from groundline_cli.interrupts import run_interruptible
 from groundline_cli.profiles import CONFIG_FILE
 from groundline_cli.terminal import printable
 
@@ -94,7 +94,7 @@ def run[T](connection: Connection, work: Callable[[AsyncClient], Awaitable[T]]) 
             return await work(client)
 
     try:
-        return asyncio.run(session())
+        return run_interruptible(session())
     except GatewayError as error:
         raise CommandFailedError(str(error)) from error
 

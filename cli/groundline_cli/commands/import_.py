@@ -1,6 +1,5 @@
 """groundline import"""
 
-import asyncio
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from groundline_runtime.errors import GroundlineError
 from pydantic import SecretStr
 
 from groundline_cli.commands.gateway import CommandFailedError, json_option, with_database
+from groundline_cli.interrupts import run_interruptible
 from groundline_cli.terminal import print_json, printable
 
 __all__ = ["import_"]
@@ -70,7 +70,7 @@ def import_(
         raise click.UsageError("give FILEs, or --discard")
     try:
         if discard:
-            dropped = asyncio.run(discard_import(settings, collection))
+            dropped = run_interruptible(discard_import(settings, collection))
             if as_json:
                 print_json({"discarded": dropped})
             else:
@@ -78,7 +78,7 @@ def import_(
             return
         begun = time.monotonic()
         with _progress() as show:
-            result = asyncio.run(
+            result = run_interruptible(
                 import_files(
                     settings,
                     collection,

@@ -1,6 +1,5 @@
 """groundline keys"""
 
-import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -16,6 +15,7 @@ from groundline_runtime.errors import GroundlineError
 from pydantic import SecretStr
 
 from groundline_cli.commands.gateway import CommandFailedError, json_option, with_database
+from groundline_cli.interrupts import run_interruptible
 from groundline_cli.terminal import print_columns, print_json, printable
 
 __all__ = ["keys"]
@@ -42,7 +42,7 @@ def _run[T](url: str, work: Callable[[KeyStore], Awaitable[T]]) -> T:
             return await work(KeyStore(pool))
 
     try:
-        return asyncio.run(session())
+        return run_interruptible(session())
     except GroundlineError as error:
         raise CommandFailedError(error.message) from error
 

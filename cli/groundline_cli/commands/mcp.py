@@ -1,6 +1,5 @@
 """groundline mcp"""
 
-import asyncio
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ from mcp.server.lowlevel import Server
 
 from groundline_cli.commands.gateway import CommandFailedError, with_gateway
 from groundline_cli.connection import Connection
+from groundline_cli.interrupts import run_interruptible
 
 __all__ = ["mcp"]
 
@@ -36,7 +36,7 @@ def mcp(connection: Connection) -> None:
        "env": {"GROUNDLINE_GATEWAY_URL": "…", "GROUNDLINE_API_KEY": "…"}}}}
     """
     try:
-        asyncio.run(_serve(connection))
+        run_interruptible(_serve(connection))
     except* (MCPError, httpx2.HTTPError) as errors:
         raise CommandFailedError(f"{connection.gateway}/mcp: {errors.exceptions[0]}") from errors
 

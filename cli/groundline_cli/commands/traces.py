@@ -1,6 +1,5 @@
 """groundline traces"""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Final
 
@@ -10,6 +9,7 @@ from groundline_runtime.errors import GroundlineError
 from pydantic import SecretStr
 
 from groundline_cli.commands.gateway import CommandFailedError, json_option, with_database
+from groundline_cli.interrupts import run_interruptible
 from groundline_cli.terminal import print_columns, print_json
 
 __all__ = ["find_traces", "traces"]
@@ -48,7 +48,7 @@ def traces(database_url: str, text: str, *, as_json: bool) -> None:
     if len(text.strip()) < 3:
         raise click.BadParameter("3 characters or more", param_hint="TEXT")
     try:
-        found = asyncio.run(_search(database_url, text))
+        found = run_interruptible(_search(database_url, text))
     except GroundlineError as error:
         raise CommandFailedError(error.message) from error
     rows = [{"table": table, "column": column, "rows": count} for table, column, count in found]
