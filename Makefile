@@ -88,9 +88,10 @@ format: setup ## Format the code and fix what ruff can fix
 	$(BIN)/ruff format
 
 # Modules run side by side, in their order: by the number of their tests, those with one long test would come last, and a
-# process would wait for the other. Those of tests/e2e share a running suite for each process. More processes than cores
-# were tried, and one test of a whole run waited for ever.
-SIDE_BY_SIDE := --dist loadfile --no-loadscope-reorder --numprocesses logical
+# process would wait for the other. Those of tests/e2e share a running suite for each process. The others wait for a third of
+# their time, for servers that start and replicas that hang, so that one process more than there are cores is worth it.
+SIDE_BY_SIDE := --dist loadfile --no-loadscope-reorder --numprocesses
+CORES := $(shell getconf _NPROCESSORS_ONLN)
 # What tests need beside .venv: groundline_tests/programs.py.
 TEST_PROGRAMS := buildah ca-certificates chromium default-jdk-headless dovecot-imapd maven nodejs openssl tesseract-ocr
 
@@ -104,8 +105,8 @@ test-programs: ## Install the programs that some tests need, on Debian or Ubuntu
 
 .PHONY: test
 test: setup ## Run all tests: unit, integration, e2e
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/e2e
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/unit tests/integration
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(CORES) tests/e2e
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $$(( $(CORES) + 1 )) tests/unit tests/integration
 
 .PHONY: test-unit test-integration test-e2e
 test-unit test-integration test-e2e: test-%: setup ## Run one kind of tests
@@ -115,7 +116,7 @@ test-unit test-integration test-e2e: test-%: setup ## Run one kind of tests
 test-service: setup ## Run the unit and integration tests of one part and what the architecture asks of it: SERVICE=retriever
 	@folders="$(wildcard tests/unit/$(SERVICE) tests/integration/$(SERVICE))"
 	test "$(words $(SERVICE)) $${folders:+found}" = "1 found" || { echo "test-service: name one part, as in tests/unit: SERVICE=retriever" >&2; exit 1; }
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $$folders tests/unit/architecture -k "not imports_alone or $(SERVICE)"
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(CORES) $$folders tests/unit/architecture -k "not imports_alone or $(SERVICE)"
 
 .PHONY: fuzz
 fuzz: setup ## Send 10,000 fuzzed requests to the gateway and 5,000 to each service of a suite of its own
