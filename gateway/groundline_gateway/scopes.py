@@ -35,6 +35,7 @@ REQUIRED: Final[Mapping[str, frozenset[Scope]]] = {
     "GetThread": _CHAT,
     "ListThreads": _CHAT,
     "DeleteThread": _CHAT,
+    "RateAnswer": _CHAT,
     "GetQuotas": _READS,
     "GetCollection": _READS,
     "ListCollections": _READS,

@@ -54,6 +54,7 @@ EXPECTED: Final[Mapping[str, Mapping[Relation, Outcome]]] = {
     "GetThread": PRIVATE,
     "ListThreads": LISTS,
     "DeleteThread": PRIVATE,
+    "RateAnswer": PRIVATE,
     "GetQuotas": LISTS,
     "GetCollection": READS,
     "ListCollections": LISTS,
@@ -118,6 +119,7 @@ class Resource:
     job_id: str
     source_id: str
     thread_id: str
+    message_id: str
     chunk_id: str
     word: str
     embedding_model: str
@@ -193,6 +195,7 @@ async def make(client: httpx.AsyncClient, collection_id: str, word: str, *reader
         job["jobId"],
         source["sourceId"],
         answer["threadId"],
+        answer["messageId"],
         answer["sources"][0]["chunkId"],
         word,
         made.json()["collection"]["settings"]["embedding"]["model"],
@@ -224,6 +227,7 @@ def body_of(name: str, resource: Resource) -> Json:
             "text": "The flower of the month is a rose.",
             "collectionIds": [resource.collection_id],
         },
+        "RateAnswer": {"feedback": {"rating": "RATING_GOOD"}},
         "CreateCollection": {"collectionId": resource.collection_id},
         "UpdateCollection": {"name": "renamed"},
         "IngestDocuments": {"documents": [{"uri": "b.md", "text": "Another."}], "dryRun": True},

@@ -39,6 +39,16 @@ EXAMPLES: Final[Mapping[str, Mapping[str, dict[str, Any]]]] = {
             },
         },
     },
+    "RateAnswer": {
+        "An answer that tells of the past": {
+            "feedback": {
+                "rating": "RATING_BAD",
+                "problem": "PROBLEM_OUTDATED",
+                "comment": "That was the rule of 2024.",
+            }
+        },
+        "Taken back": {},
+    },
     "Verify": {
         "Two claims": {"text": "The hatch screws of the DN-4 take 1.8 Nm. They are made of brass."},
         "A text against some documents": {

@@ -177,7 +177,7 @@ async def measure_fault(
     load.asked = []
     watch = asyncio.create_task(_watch_health(load.client, figures.health))
     try:
-        async with load.running(searches=4, chats=2, hand_ins=1, completions=1, verifications=1):
+        async with load.running(searches=4, chats=2, hand_ins=1, completions=1, verifications=1, ratings=1):
             await asyncio.sleep(_BEFORE_SECONDS)
             if fault.overload:
                 figures.best_rate = await _best_rate(load, seconds)

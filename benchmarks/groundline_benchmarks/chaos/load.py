@@ -48,6 +48,8 @@ class Kind(StrEnum):
     """Question by the OpenAI API, through the bridge."""
     VERIFY = "verify"
     """Two claims about a document, one of them false."""
+    RATE = "rate"
+    """Question, what is said of its answer, and whether the thread shows it."""
     INGEST = "ingest"
 
 
@@ -197,6 +199,7 @@ class Load:
         hand_ins: int = 0,
         completions: int = 0,
         verifications: int = 0,
+        ratings: int = 0,
     ) -> AsyncIterator[None]:
         """Run this many clients within the block; requests under way at its end are awaited."""
         ended = asyncio.Event()
@@ -213,6 +216,7 @@ class Load:
                 (self.hand_in, hand_ins, 0.3),
                 (self.complete, completions, 0.1),
                 (self.verify, verifications, 0.1),
+                (self.rate, ratings, 0.3),
             ):
                 for _ in range(count):
                     group.create_task(client(ask, pause))
@@ -286,6 +290,30 @@ class Load:
             else:
                 supported = [verdict == "VERDICT_SUPPORTED" for verdict in verdicts]
                 note(*_judged(supported == [True, False], last["completed"].get("degraded", ())))
+
+    async def rate(self) -> None:
+        """Ask a question, say that its answer was good, and read that in its thread."""
+        word = self._next_known()
+        question = {"query": f"What is the code of {word}?", "collectionIds": [self.collection]}
+        async with self._noted(Kind.RATE) as note:
+            answered = await self.client.post("/api/answer", json=question)
+            if answered.is_error:
+                note(Outcome.FAILED, _reason(answered.text))
+                return
+            answer = answered.json()
+            if any(
+                part["component"] == "COMPONENT_HISTORY" for part in answer["completed"].get("degraded", ())
+            ):
+                note(Outcome.DEGRADED)
+                return
+            thread = f"/api/threads/{answer['threadId']}"
+            good = {"feedback": {"rating": "RATING_GOOD"}}
+            rated = await self.client.post(f"{thread}/messages/{answer['messageId']}:rate", json=good)
+            shown = await self.client.get(thread) if rated.is_success else rated
+            if shown.is_error:
+                note(Outcome.FAILED, _reason(shown.text))
+                return
+            note(*_judged("RATING_GOOD" in shown.text, ()))
 
     async def complete(self) -> None:
         """Ask a question about a document by its marker, in the OpenAI API."""

@@ -22,12 +22,15 @@ from groundline_client.models import (
     Document,
     DocumentInput,
     DocumentSource,
+    Feedback,
     GetDocumentTextResponse,
     IngestDocumentsResponse,
     IngestionItem,
     IngestionJob,
     Message,
+    Problem,
     QuotaUsage,
+    Rating,
     SearchOptions,
     SearchResponse,
     Thread,
@@ -690,6 +693,21 @@ class AsyncClient:
     async def delete_thread(self, thread_id: str, *, timeout_seconds: float | None = None) -> None:
         """Delete a thread with its messages."""
         await self._call(rpcs.DELETE_THREAD, request_json(thread_id=thread_id), timeout_seconds)
+
+    async def rate_answer(
+        self,
+        thread_id: str,
+        message_id: str,
+        rating: Rating | str,
+        *,
+        problem: Problem | str | None = None,
+        comment: str = "",
+        timeout_seconds: float | None = None,
+    ) -> Feedback:
+        """Say whether an answer was of use; RATING_UNSPECIFIED takes back what was said."""
+        feedback = request_json(rating=rating, problem=problem, comment=comment)
+        request = request_json(thread_id=thread_id, message_id=message_id, feedback=feedback)
+        return await self._call(rpcs.RATE_ANSWER, request, timeout_seconds)
 
     async def get_quotas(self, *, timeout_seconds: float | None = None) -> Sequence[QuotaUsage]:
         """Return the usage of the caller's quotas of threads, answers and tokens."""

@@ -360,6 +360,8 @@ class ErrorReason(OpenEnum):
     """The document has fewer pages."""
     NO_PAGE_PICTURES = "NO_PAGE_PICTURES"
     """Pages of documents of this type are not drawn: only those of PDF files and images are."""
+    MESSAGE_NOT_FOUND = "MESSAGE_NOT_FOUND"
+    """No such answer in the thread."""
 
 
 class Role(OpenEnum):
@@ -541,6 +543,38 @@ class Verdict(OpenEnum):
     """A passage says otherwise."""
     NOT_FOUND = "VERDICT_NOT_FOUND"
     """No passage that was found says so or otherwise."""
+
+
+class Rating(OpenEnum):
+    """Whether an answer was of use."""
+
+    UNSPECIFIED = "RATING_UNSPECIFIED"
+    """Says nothing."""
+    GOOD = "RATING_GOOD"
+    """It was."""
+    BAD = "RATING_BAD"
+    """It was not."""
+
+
+class Problem(OpenEnum):
+    """Why an answer was of no use."""
+
+    UNSPECIFIED = "PROBLEM_UNSPECIFIED"
+    """Says nothing."""
+    INCORRECT = "PROBLEM_INCORRECT"
+    """It says something wrong."""
+    INCOMPLETE = "PROBLEM_INCOMPLETE"
+    """It lacks something that the documents say."""
+    WRONG_SOURCE = "PROBLEM_WRONG_SOURCE"
+    """It cites a source that does not say so."""
+    OUTDATED = "PROBLEM_OUTDATED"
+    """It tells of what was true once."""
+    UNANSWERABLE = "PROBLEM_UNANSWERABLE"
+    """It answers what the documents do not say, and should have been refused."""
+    REFUSED = "PROBLEM_REFUSED"
+    """It refuses what the documents say."""
+    OTHER = "PROBLEM_OTHER"
+    """Something else; the comment may say what."""
 
 
 class Quota(OpenEnum):
@@ -1312,6 +1346,21 @@ class Thread:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Feedback:
+    """Verdict of a caller on an answer. Nobody else sees it, and it is deleted with its thread; logs, traces
+    and metrics hold nothing of its comment."""
+
+    rating: Rating = Rating.UNSPECIFIED
+    """Whether it was of use."""
+    problem: Problem = Problem.UNSPECIFIED
+    """Why not; of a bad rating only."""
+    comment: str = ""
+    """In the caller's own words, 2000 characters at most."""
+    update_time: datetime | None = None
+    """When it was given; set by the server."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Message:
     """A stored message of a thread."""
 
@@ -1338,6 +1387,9 @@ class Message:
     is_withheld: bool = False
     """Whether an answer's text is not shown, because a document that it rests on was deleted or may not be
     read by the caller any more; of assistant messages only."""
+    feedback: Feedback | None = None
+    """Verdict of the caller on the answer; its comment is left out where the answer is withheld. Of assistant
+    messages only."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

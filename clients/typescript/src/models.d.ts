@@ -351,7 +351,9 @@ export type ErrorReason =
   /** The document has fewer pages. */
   | "PAGE_NOT_FOUND"
   /** Pages of documents of this type are not drawn: only those of PDF files and images are. */
-  | "NO_PAGE_PICTURES";
+  | "NO_PAGE_PICTURES"
+  /** No such answer in the thread. */
+  | "MESSAGE_NOT_FOUND";
 
 /**
  * Who wrote a message. The values have no prefix, so that JSON clients may write "user" and "assistant", as they
@@ -1198,6 +1200,49 @@ export interface Thread {
   updateTime?: string;
 }
 
+/** Whether an answer was of use. */
+export type Rating =
+  /** Says nothing. */
+  | "RATING_UNSPECIFIED"
+  /** It was. */
+  | "RATING_GOOD"
+  /** It was not. */
+  | "RATING_BAD";
+
+/** Why an answer was of no use. */
+export type Problem =
+  /** Says nothing. */
+  | "PROBLEM_UNSPECIFIED"
+  /** It says something wrong. */
+  | "PROBLEM_INCORRECT"
+  /** It lacks something that the documents say. */
+  | "PROBLEM_INCOMPLETE"
+  /** It cites a source that does not say so. */
+  | "PROBLEM_WRONG_SOURCE"
+  /** It tells of what was true once. */
+  | "PROBLEM_OUTDATED"
+  /** It answers what the documents do not say, and should have been refused. */
+  | "PROBLEM_UNANSWERABLE"
+  /** It refuses what the documents say. */
+  | "PROBLEM_REFUSED"
+  /** Something else; the comment may say what. */
+  | "PROBLEM_OTHER";
+
+/**
+ * Verdict of a caller on an answer. Nobody else sees it, and it is deleted with its thread; logs, traces and
+ * metrics hold nothing of its comment.
+ */
+export interface Feedback {
+  /** Whether it was of use. */
+  rating: Rating;
+  /** Why not; of a bad rating only. */
+  problem: Problem;
+  /** In the caller's own words, 2000 characters at most. */
+  comment: string;
+  /** When it was given; set by the server. */
+  updateTime?: string;
+}
+
 /** A stored message of a thread. */
 export interface Message {
   /** Identifier, a UUID. */
@@ -1229,6 +1274,11 @@ export interface Message {
    * the caller any more; of assistant messages only.
    */
   isWithheld: boolean;
+  /**
+   * Verdict of the caller on the answer; its comment is left out where the answer is withheld. Of assistant
+   * messages only.
+   */
+  feedback?: Feedback;
 }
 
 /** Response of GetThread. */
@@ -1268,6 +1318,22 @@ export interface DeleteThreadRequest {
 
 /** Response of DeleteThread. */
 export interface DeleteThreadResponse {
+}
+
+/** Request of RateAnswer. */
+export interface RateAnswerRequest {
+  /** The thread. */
+  threadId: string;
+  /** The answer's message. */
+  messageId: string;
+  /** Verdict of the caller; update_time is ignored. Without a rating: nothing any more. */
+  feedback?: Feedback;
+}
+
+/** Response of RateAnswer. */
+export interface RateAnswerResponse {
+  /** As it is stored; absent where it was taken back. */
+  feedback?: Feedback;
 }
 
 /** Request of GetQuotas. */

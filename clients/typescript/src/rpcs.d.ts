@@ -9,6 +9,7 @@ export interface Methods {
   getThread(request: Input<models.GetThreadRequest>, options?: CallOptions): Promise<models.GetThreadResponse>;
   listThreads(request: Input<models.ListThreadsRequest>, options?: CallOptions): Promise<models.ListThreadsResponse>;
   deleteThread(request: Input<models.DeleteThreadRequest>, options?: CallOptions): Promise<models.DeleteThreadResponse>;
+  rateAnswer(request: Input<models.RateAnswerRequest>, options?: CallOptions): Promise<models.RateAnswerResponse>;
   getQuotas(request: Input<models.GetQuotasRequest>, options?: CallOptions): Promise<models.GetQuotasResponse>;
   createCollection(request: Input<models.CreateCollectionRequest>, options?: CallOptions): Promise<models.CreateCollectionResponse>;
   getCollection(request: Input<models.GetCollectionRequest>, options?: CallOptions): Promise<models.GetCollectionResponse>;

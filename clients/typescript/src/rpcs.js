@@ -7,6 +7,7 @@ export const rpcs = {
   getThread: { verb: "GET", path: "/api/threads/{threadId}", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "messages" },
   listThreads: { verb: "GET", path: "/api/threads", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "threads" },
   deleteThread: { verb: "DELETE", path: "/api/threads/{threadId}", hasBody: false, isIdempotent: true, takesRequestId: false },
+  rateAnswer: { verb: "POST", path: "/api/threads/{threadId}/messages/{messageId}:rate", hasBody: true, isIdempotent: true, takesRequestId: false },
   getQuotas: { verb: "GET", path: "/api/quotas", hasBody: false, isIdempotent: true, takesRequestId: false },
   createCollection: { verb: "POST", path: "/api/collections", hasBody: true, isIdempotent: true, takesRequestId: true },
   getCollection: { verb: "GET", path: "/api/collections/{collectionId}", hasBody: false, isIdempotent: true, takesRequestId: false },

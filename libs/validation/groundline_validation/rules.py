@@ -23,6 +23,7 @@ from groundline.v1 import (
     reranker_service_pb2,
     retriever_service_pb2,
     source_pb2,
+    thread_pb2,
 )
 from groundline_contracts import default_of
 from groundline_filters import FilterError, parse_facet
@@ -67,6 +68,15 @@ def _an_arm_counts(options: options_pb2.RerankOptions) -> Iterable[tuple[str, st
     weights = ("keyword_weight", "semantic_weight")
     if all(options.HasField(name) and getattr(options, name) == 0 for name in weights):  # type: ignore[arg-type]
         yield "semantic_weight", "must not be 0 together with keyword_weight"
+
+
+@rule(thread_pb2.Feedback)
+def _feedback_is_of_one_kind(feedback: thread_pb2.Feedback) -> Iterable[tuple[str, str]]:
+    """problem needs a bad rating, comment any."""
+    if feedback.problem and feedback.rating != thread_pb2.Feedback.RATING_BAD:
+        yield "problem", "needs RATING_BAD"
+    if feedback.comment and not feedback.rating:
+        yield "comment", "needs a rating"
 
 
 @rule(retriever_service_pb2.SearchRequest)

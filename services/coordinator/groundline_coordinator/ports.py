@@ -183,6 +183,15 @@ class ThreadStore(Protocol):
         """List threads, the last used first; behind the one with this update_time and id if given."""
         ...
 
+    async def rate(
+        self, owner: str, thread_id: str, message_id: str, feedback: thread_pb2.Feedback
+    ) -> thread_pb2.Feedback | None:
+        """Store what the owner says of an answer, with the time; without a rating, delete it and return None.
+
+        Raises NotFoundError (MESSAGE_NOT_FOUND where the thread has no such answer).
+        """
+        ...
+
     async def delete(self, owner: str, thread_id: str) -> None:
         """Delete a thread. Raises NotFoundError."""
         ...

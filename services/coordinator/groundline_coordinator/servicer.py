@@ -107,6 +107,10 @@ class CoordinatorServicer(coordinator_service_pb2_grpc.CoordinatorServiceService
         validate(request)
         return await self._threads.delete(current_caller(), request)
 
+    async def RateAnswer(self, request: pb.RateAnswerRequest, context: Context) -> pb.RateAnswerResponse:
+        validate(request)
+        return await self._threads.rate(current_caller(), request)
+
     async def GetQuotas(self, request: pb.GetQuotasRequest, context: Context) -> pb.GetQuotasResponse:
         validate(request)
         return pb.GetQuotasResponse(quotas=await self._quotas.usages(current_caller()))

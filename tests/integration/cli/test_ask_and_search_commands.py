@@ -145,6 +145,29 @@ def test_threads_are_listed_shown_and_deleted(groundline: Run, gateway: FakeGate
     assert list(gateway.threads) == ["t2", "t3"]
 
 
+def test_an_answer_is_rated_by_default_the_last_one(groundline: Run, gateway: FakeGateway) -> None:
+    gateway.threads = {
+        "t1": [
+            {"role": "USER", "content": "How many days?", "messageId": "m1"},
+            {"role": "ASSISTANT", "content": "27", "messageId": "m2"},
+            {"role": "USER", "content": "And then?", "messageId": "m3"},
+            {"role": "ASSISTANT", "content": "28", "messageId": "m4"},
+        ],
+        "t2": [{"role": "USER", "content": "q", "messageId": "m5"}],
+    }
+    bad = ("threads", "rate", "t1", "bad", "--problem", "wrong-source", "--comment", "Not there.")
+    assert groundline(*bad).stdout == "rated bad\n"
+    assert groundline("threads", "rate", "t1", "good", "--message", "m2").exit_code == 0
+    shown = groundline("threads", "show", "t1").stdout
+    assert "27\n(rated good)\n" in shown
+    assert "28\n(rated bad, wrong source, Not there.)\n" in shown
+    assert groundline("threads", "rate", "t1", "none").stdout == "took the rating back\n"
+    assert "(rated bad" not in groundline("threads", "show", "t1").stdout
+    unanswered = groundline("threads", "rate", "t2", "good")
+    assert unanswered.exit_code == 1
+    assert "the thread has no answer: t2" in unanswered.stderr
+
+
 def test_an_answer_as_json_is_one_line(groundline: Run, gateway: FakeGateway) -> None:
     gateway.answer = {"answer": "Ja \x9b2J [1].", "sources": SOURCES, "completed": COMPLETED}
     result = groundline("ask", "x", "--json")

@@ -14,6 +14,7 @@ from groundline_runtime.errors import AbortedError, InvalidArgumentError
 from groundline_tests.coordinator.fakes import FakeThreads
 from groundline_tests.coordinator.threads import (
     ASSISTANT,
+    BAD,
     STOP,
     NewDocument,
     answered_from,
@@ -187,11 +188,14 @@ async def test_an_answer_goes_with_a_document_that_it_rests_on(
     key, gone, kept = new_id(), await new_document(), await new_document()
     answer = answered_from(source_of(gone), source_of(kept, 2), cited=cited)
     await exchanged(threads, "", key, (asked("q"), answer))
+    await threads.rate("", key, answer.message_id, thread_pb2.Feedback(rating=BAD, comment="Not hidden."))
     await hide(gone)
     (_, question), (_, shown) = await threads.messages("", (), key, after=-1, limit=10)
     assert (question.content, shown.is_withheld) == ("q", is_withheld)
     assert shown.content == ("" if is_withheld else "It is hidden.")
     assert [citation.source_number for citation in shown.citations] == ([] if is_withheld else cited)
+    assert shown.feedback.rating == BAD
+    assert shown.feedback.comment == ("" if is_withheld else "Not hidden.")
     assert [(source.number, source.document_id) for source in shown.sources] == [(2, kept)]
     history = [message.content for message in await threads.history("", (), key, 10)]
     assert history == (["q"] if is_withheld else ["q", "It is hidden."])

@@ -14,7 +14,15 @@ from groundline_coordinator.ports import CollectionCatalog, QuotaStore, QuotaUse
 from groundline_database import DatabaseSettings, Pool, open_pool
 from groundline_runtime.errors import NotFoundError, UnavailableError
 from groundline_tests.coordinator.fakes import FakeCatalog, FakeQuotas, FakeThreads, collection
-from groundline_tests.coordinator.threads import ASSISTANT, NewDocument, asked, exchange, exchanged, new_id
+from groundline_tests.coordinator.threads import (
+    ASSISTANT,
+    BAD,
+    NewDocument,
+    asked,
+    exchange,
+    exchanged,
+    new_id,
+)
 from pydantic import SecretStr
 
 LIMITS = collection_pb2.GenerationLimits(models=["m"], max_temperature=0.5, max_top_k=3)
@@ -112,6 +120,56 @@ async def test_another_owners_thread_is_not_found_and_stays(threads: ThreadStore
     with pytest.raises(NotFoundError):
         await threads.ask("user:b", key, "t", asked("q"), create=False)
     assert (await threads.get("user:a", key)).message_count == 2
+
+
+async def test_what_is_said_of_an_answer_stands_until_something_else_is_said(threads: ThreadStore) -> None:
+    key, (question, answer) = new_id(), exchange("q")
+    await exchanged(threads, "user:a", key, (question, answer))
+
+    async def shown() -> thread_pb2.Message:
+        return (await threads.messages("user:a", (), key, after=0, limit=1))[0][1]
+
+    assert not (await shown()).HasField("feedback")
+    bad = thread_pb2.Feedback(
+        rating=BAD, problem=thread_pb2.Feedback.PROBLEM_OUTDATED, comment="That was 2024."
+    )
+    for said in (bad, thread_pb2.Feedback(rating=thread_pb2.Feedback.RATING_GOOD)):
+        stored = await threads.rate("user:a", key, answer.message_id, said)
+        assert stored is not None
+        assert stored.update_time.seconds > 0
+        assert (await shown()).feedback == stored
+        stored.ClearField("update_time")
+        assert stored == said
+    assert await threads.rate("user:a", key, answer.message_id, thread_pb2.Feedback()) is None
+    assert not (await shown()).HasField("feedback")
+
+
+async def test_an_answer_that_is_written_anew_has_no_feedback(threads: ThreadStore) -> None:
+    key, (question, answer) = new_id(), exchange("q")
+    await exchanged(threads, "", key, (question, answer))
+    await threads.rate("", key, answer.message_id, thread_pb2.Feedback(rating=BAD))
+    (_, other) = exchange("q", "No.")
+    await threads.answer("", key, question.message_id, other)
+    ((_, shown),) = await threads.messages("", (), key, after=0, limit=1)
+    assert shown.content == "No."
+    assert not shown.HasField("feedback")
+
+
+async def test_only_ones_own_answers_can_be_rated(threads: ThreadStore) -> None:
+    key, other, (question, answer) = new_id(), new_id(), exchange("q")
+    await exchanged(threads, "user:a", key, (question, answer))
+    await exchanged(threads, "user:a", other, exchange("q"))
+    bad = thread_pb2.Feedback(rating=BAD)
+    for owner, thread_id, message_id, reason in (
+        ("user:b", key, answer.message_id, "THREAD_NOT_FOUND"),
+        ("user:a", new_id(), answer.message_id, "THREAD_NOT_FOUND"),
+        ("user:a", other, answer.message_id, "MESSAGE_NOT_FOUND"),
+        ("user:a", key, question.message_id, "MESSAGE_NOT_FOUND"),
+        ("user:a", key, new_id(), "MESSAGE_NOT_FOUND"),
+    ):
+        with pytest.raises(NotFoundError) as failure:
+            await threads.rate(owner, thread_id, message_id, bad)
+        assert failure.value.reason == reason
 
 
 async def test_unused_threads_expire(threads: ThreadStore, database: Pool) -> None:

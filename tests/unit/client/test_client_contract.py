@@ -90,6 +90,9 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "ListThreads": lambda c: c.list_threads(),
     "GetQuotas": lambda c: c.get_quotas(),
     "DeleteThread": lambda c: c.delete_thread(UUID),
+    "RateAnswer": lambda c: c.rate_answer(
+        UUID, UUID, models.Rating.BAD, problem=models.Problem.OUTDATED, comment="That was 2024."
+    ),
     "CreateCollection": lambda c: c.create_collection("docs", name="Docs", settings=SETTINGS),
     "GetCollection": lambda c: c.get_collection("docs"),
     "ListCollections": lambda c: c.list_collections(),

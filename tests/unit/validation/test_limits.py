@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from importlib import import_module
+from uuid import UUID
 
 import pytest
 from google.protobuf import message_factory
@@ -17,6 +18,7 @@ from groundline.v1 import (
     ingestor_service_pb2,
     limits_pb2,
     options_pb2,
+    thread_pb2,
 )
 from groundline_contracts import default_of, limits_of
 from groundline_runtime.errors import InvalidArgumentError
@@ -171,6 +173,41 @@ def test_a_limit_holds_for_a_setting_as_it_does_for_a_request() -> None:
         "options.rerank.semantic_weight"
     ]
     assert wrong_fields(as_setting) == ["settings.rerank.semantic_weight"]
+
+
+@pytest.mark.parametrize(
+    ("feedback", "wrong"),
+    [
+        (thread_pb2.Feedback(), []),
+        (thread_pb2.Feedback(rating=thread_pb2.Feedback.RATING_GOOD, comment="Thank you."), []),
+        (
+            thread_pb2.Feedback(
+                rating=thread_pb2.Feedback.RATING_BAD,
+                problem=thread_pb2.Feedback.PROBLEM_OTHER,
+                comment="x" * 2000,
+            ),
+            [],
+        ),
+        (
+            thread_pb2.Feedback(rating=thread_pb2.Feedback.RATING_BAD, comment="x" * 2001),
+            ["feedback.comment"],
+        ),
+        (
+            thread_pb2.Feedback(
+                rating=thread_pb2.Feedback.RATING_GOOD, problem=thread_pb2.Feedback.PROBLEM_OTHER
+            ),
+            ["feedback.problem"],
+        ),
+        (thread_pb2.Feedback(comment="Why?"), ["feedback.comment"]),
+    ],
+)
+def test_feedback_names_a_problem_of_bad_answers_only_and_comments_on_a_rating(
+    feedback: thread_pb2.Feedback, wrong: list[str]
+) -> None:
+    request = coordinator_service_pb2.RateAnswerRequest(
+        thread_id=str(UUID(int=1)), message_id=str(UUID(int=2)), feedback=feedback
+    )
+    assert wrong_fields(request) == wrong
 
 
 @pytest.mark.parametrize(

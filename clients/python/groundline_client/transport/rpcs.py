@@ -19,6 +19,14 @@ LIST_THREADS: Final = Rpc("GET", "/api/threads", models.Thread, "threads", is_id
 DELETE_THREAD: Final = Rpc(
     "DELETE", "/api/threads/{thread_id}", models.DeleteThreadResponse, is_idempotent=True
 )
+RATE_ANSWER: Final = Rpc(
+    "POST",
+    "/api/threads/{thread_id}/messages/{message_id}:rate",
+    models.Feedback,
+    "feedback",
+    has_body=True,
+    is_idempotent=True,
+)
 GET_QUOTAS: Final = Rpc("GET", "/api/quotas", models.GetQuotasResponse, is_idempotent=True)
 CREATE_COLLECTION: Final = Rpc(
     "POST", "/api/collections", models.Collection, "collection", has_body=True, is_idempotent=True

@@ -569,6 +569,62 @@ class DeleteThreadResponse(_message.Message):
 Global___DeleteThreadResponse: _TypeAlias = DeleteThreadResponse  # noqa: Y015
 
 @_typing.final
+class RateAnswerRequest(_message.Message):
+    """Request of RateAnswer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    THREAD_ID_FIELD_NUMBER: _builtins.int
+    MESSAGE_ID_FIELD_NUMBER: _builtins.int
+    FEEDBACK_FIELD_NUMBER: _builtins.int
+    thread_id: _builtins.str
+    """The thread."""
+    message_id: _builtins.str
+    """The answer's message."""
+    @_builtins.property
+    def feedback(self) -> _thread_pb2.Feedback:
+        """Verdict of the caller; update_time is ignored. Without a rating: nothing any more."""
+
+    def __init__(
+        self,
+        *,
+        thread_id: _builtins.str = ...,
+        message_id: _builtins.str = ...,
+        feedback: _thread_pb2.Feedback | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["feedback", b"feedback"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["feedback", b"feedback", "message_id", b"message_id", "thread_id", b"thread_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RateAnswerRequest: _TypeAlias = RateAnswerRequest  # noqa: Y015
+
+@_typing.final
+class RateAnswerResponse(_message.Message):
+    """Response of RateAnswer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FEEDBACK_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def feedback(self) -> _thread_pb2.Feedback:
+        """As it is stored; absent where it was taken back."""
+
+    def __init__(
+        self,
+        *,
+        feedback: _thread_pb2.Feedback | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["feedback", b"feedback"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["feedback", b"feedback"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RateAnswerResponse: _TypeAlias = RateAnswerResponse  # noqa: Y015
+
+@_typing.final
 class GetQuotasRequest(_message.Message):
     """Request of GetQuotas."""
 

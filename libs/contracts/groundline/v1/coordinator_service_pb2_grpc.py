@@ -69,6 +69,11 @@ class CoordinatorServiceStub:
                 request_serializer=groundline_dot_v1_dot_coordinator__service__pb2.DeleteThreadRequest.SerializeToString,
                 response_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.DeleteThreadResponse.FromString,
                 _registered_method=True)
+        self.RateAnswer = channel.unary_unary(
+                '/groundline.v1.CoordinatorService/RateAnswer',
+                request_serializer=groundline_dot_v1_dot_coordinator__service__pb2.RateAnswerRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.RateAnswerResponse.FromString,
+                _registered_method=True)
         self.GetQuotas = channel.unary_unary(
                 '/groundline.v1.CoordinatorService/GetQuotas',
                 request_serializer=groundline_dot_v1_dot_coordinator__service__pb2.GetQuotasRequest.SerializeToString,
@@ -155,6 +160,17 @@ class CoordinatorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RateAnswer(self, request, context):
+        """Says whether an answer of a thread was of use, in place of what was said of it before; without a rating, takes that
+        back. An answer that is written anew has no feedback.
+
+        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such thread of the caller (THREAD_NOT_FOUND), or no such answer in
+        it (MESSAGE_NOT_FOUND).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetQuotas(self, request, context):
         """Tells what the caller has used of its quotas of threads, answers and tokens. Those of collections, jobs, documents
         and bytes are in GetCollectionStats.
@@ -197,6 +213,11 @@ def add_CoordinatorServiceServicer_to_server(servicer, server):
                     servicer.DeleteThread,
                     request_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.DeleteThreadRequest.FromString,
                     response_serializer=groundline_dot_v1_dot_coordinator__service__pb2.DeleteThreadResponse.SerializeToString,
+            ),
+            'RateAnswer': grpc.unary_unary_rpc_method_handler(
+                    servicer.RateAnswer,
+                    request_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.RateAnswerRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_coordinator__service__pb2.RateAnswerResponse.SerializeToString,
             ),
             'GetQuotas': grpc.unary_unary_rpc_method_handler(
                     servicer.GetQuotas,
@@ -371,6 +392,33 @@ class CoordinatorService:
             '/groundline.v1.CoordinatorService/DeleteThread',
             groundline_dot_v1_dot_coordinator__service__pb2.DeleteThreadRequest.SerializeToString,
             groundline_dot_v1_dot_coordinator__service__pb2.DeleteThreadResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RateAnswer(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.CoordinatorService/RateAnswer',
+            groundline_dot_v1_dot_coordinator__service__pb2.RateAnswerRequest.SerializeToString,
+            groundline_dot_v1_dot_coordinator__service__pb2.RateAnswerResponse.FromString,
             options,
             channel_credentials,
             insecure,

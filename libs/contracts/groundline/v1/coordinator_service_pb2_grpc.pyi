@@ -85,6 +85,13 @@ class CoordinatorServiceStub:
 
     INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such thread of the caller.
     """
+    RateAnswer: _grpc.UnaryUnaryMultiCallable[_coordinator_service_pb2.RateAnswerRequest, _coordinator_service_pb2.RateAnswerResponse]
+    """Says whether an answer of a thread was of use, in place of what was said of it before; without a rating, takes that
+    back. An answer that is written anew has no feedback.
+
+    INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such thread of the caller (THREAD_NOT_FOUND), or no such answer in
+    it (MESSAGE_NOT_FOUND).
+    """
     GetQuotas: _grpc.UnaryUnaryMultiCallable[_coordinator_service_pb2.GetQuotasRequest, _coordinator_service_pb2.GetQuotasResponse]
     """Tells what the caller has used of its quotas of threads, answers and tokens. Those of collections, jobs, documents
     and bytes are in GetCollectionStats.
@@ -148,6 +155,13 @@ class CoordinatorServiceAsyncStub(CoordinatorServiceStub):
     """Deletes a thread with its messages. Deleting one that is gone answers NOT_FOUND.
 
     INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such thread of the caller.
+    """
+    RateAnswer: _aio.UnaryUnaryMultiCallable[_coordinator_service_pb2.RateAnswerRequest, _coordinator_service_pb2.RateAnswerResponse]  # type: ignore[assignment]
+    """Says whether an answer of a thread was of use, in place of what was said of it before; without a rating, takes that
+    back. An answer that is written anew has no feedback.
+
+    INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such thread of the caller (THREAD_NOT_FOUND), or no such answer in
+    it (MESSAGE_NOT_FOUND).
     """
     GetQuotas: _aio.UnaryUnaryMultiCallable[_coordinator_service_pb2.GetQuotasRequest, _coordinator_service_pb2.GetQuotasResponse]  # type: ignore[assignment]
     """Tells what the caller has used of its quotas of threads, answers and tokens. Those of collections, jobs, documents
@@ -245,6 +259,19 @@ class CoordinatorServiceServicer(metaclass=_abc_1.ABCMeta):
         """Deletes a thread with its messages. Deleting one that is gone answers NOT_FOUND.
 
         INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such thread of the caller.
+        """
+
+    @_abc_1.abstractmethod
+    def RateAnswer(
+        self,
+        request: _coordinator_service_pb2.RateAnswerRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_coordinator_service_pb2.RateAnswerResponse, _abc.Awaitable[_coordinator_service_pb2.RateAnswerResponse]]:
+        """Says whether an answer of a thread was of use, in place of what was said of it before; without a rating, takes that
+        back. An answer that is written anew has no feedback.
+
+        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such thread of the caller (THREAD_NOT_FOUND), or no such answer in
+        it (MESSAGE_NOT_FOUND).
         """
 
     @_abc_1.abstractmethod

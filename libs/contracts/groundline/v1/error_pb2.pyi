@@ -358,6 +358,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The document has fewer pages."""
     NO_PAGE_PICTURES: _ErrorReason.ValueType  # 165
     """Pages of documents of this type are not drawn: only those of PDF files and images are."""
+    MESSAGE_NOT_FOUND: _ErrorReason.ValueType  # 166
+    """No such answer in the thread."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why something failed, was left out or was degraded: the `reason` of google.rpc.ErrorInfo (domain "groundline.dev"),
@@ -703,4 +705,6 @@ PAGE_NOT_FOUND: ErrorReason.ValueType  # 164
 """The document has fewer pages."""
 NO_PAGE_PICTURES: ErrorReason.ValueType  # 165
 """Pages of documents of this type are not drawn: only those of PDF files and images are."""
+MESSAGE_NOT_FOUND: ErrorReason.ValueType  # 166
+"""No such answer in the thread."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

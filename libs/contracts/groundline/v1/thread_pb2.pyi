@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from groundline.v1 import chat_pb2 as _chat_pb2
 import builtins as _builtins
 import sys
@@ -78,6 +79,7 @@ class Message(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     IS_WITHHELD_FIELD_NUMBER: _builtins.int
+    FEEDBACK_FIELD_NUMBER: _builtins.int
     message_id: _builtins.str
     """Identifier, a UUID."""
     role: _chat_pb2.ChatMessage.Role.ValueType
@@ -112,6 +114,12 @@ class Message(_message.Message):
     def create_time(self) -> _timestamp_pb2.Timestamp:
         """When it was stored."""
 
+    @_builtins.property
+    def feedback(self) -> Global___Feedback:
+        """Verdict of the caller on the answer; its comment is left out where the answer is withheld. Of assistant messages
+        only.
+        """
+
     def __init__(
         self,
         *,
@@ -125,11 +133,116 @@ class Message(_message.Message):
         model: _builtins.str = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         is_withheld: _builtins.bool = ...,
+        feedback: Global___Feedback | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "feedback", b"feedback", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["citations", b"citations", "content", b"content", "create_time", b"create_time", "finish_reason", b"finish_reason", "is_withheld", b"is_withheld", "message_id", b"message_id", "model", b"model", "role", b"role", "sources", b"sources", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["citations", b"citations", "content", b"content", "create_time", b"create_time", "feedback", b"feedback", "finish_reason", b"finish_reason", "is_withheld", b"is_withheld", "message_id", b"message_id", "model", b"model", "role", b"role", "sources", b"sources", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Message: _TypeAlias = Message  # noqa: Y015
+
+@_typing.final
+class Feedback(_message.Message):
+    """Verdict of a caller on an answer. Nobody else sees it, and it is deleted with its thread; logs, traces and metrics hold
+    nothing of its comment.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Rating:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _RatingEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Feedback._Rating.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        RATING_UNSPECIFIED: Feedback._Rating.ValueType  # 0
+        """Says nothing."""
+        RATING_GOOD: Feedback._Rating.ValueType  # 1
+        """It was."""
+        RATING_BAD: Feedback._Rating.ValueType  # 2
+        """It was not."""
+
+    class Rating(_Rating, metaclass=_RatingEnumTypeWrapper):
+        """Whether an answer was of use."""
+
+    RATING_UNSPECIFIED: Feedback.Rating.ValueType  # 0
+    """Says nothing."""
+    RATING_GOOD: Feedback.Rating.ValueType  # 1
+    """It was."""
+    RATING_BAD: Feedback.Rating.ValueType  # 2
+    """It was not."""
+
+    class _Problem:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _ProblemEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Feedback._Problem.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        PROBLEM_UNSPECIFIED: Feedback._Problem.ValueType  # 0
+        """Says nothing."""
+        PROBLEM_INCORRECT: Feedback._Problem.ValueType  # 1
+        """It says something wrong."""
+        PROBLEM_INCOMPLETE: Feedback._Problem.ValueType  # 2
+        """It lacks something that the documents say."""
+        PROBLEM_WRONG_SOURCE: Feedback._Problem.ValueType  # 3
+        """It cites a source that does not say so."""
+        PROBLEM_OUTDATED: Feedback._Problem.ValueType  # 4
+        """It tells of what was true once."""
+        PROBLEM_UNANSWERABLE: Feedback._Problem.ValueType  # 5
+        """It answers what the documents do not say, and should have been refused."""
+        PROBLEM_REFUSED: Feedback._Problem.ValueType  # 6
+        """It refuses what the documents say."""
+        PROBLEM_OTHER: Feedback._Problem.ValueType  # 7
+        """Something else; the comment may say what."""
+
+    class Problem(_Problem, metaclass=_ProblemEnumTypeWrapper):
+        """Why an answer was of no use."""
+
+    PROBLEM_UNSPECIFIED: Feedback.Problem.ValueType  # 0
+    """Says nothing."""
+    PROBLEM_INCORRECT: Feedback.Problem.ValueType  # 1
+    """It says something wrong."""
+    PROBLEM_INCOMPLETE: Feedback.Problem.ValueType  # 2
+    """It lacks something that the documents say."""
+    PROBLEM_WRONG_SOURCE: Feedback.Problem.ValueType  # 3
+    """It cites a source that does not say so."""
+    PROBLEM_OUTDATED: Feedback.Problem.ValueType  # 4
+    """It tells of what was true once."""
+    PROBLEM_UNANSWERABLE: Feedback.Problem.ValueType  # 5
+    """It answers what the documents do not say, and should have been refused."""
+    PROBLEM_REFUSED: Feedback.Problem.ValueType  # 6
+    """It refuses what the documents say."""
+    PROBLEM_OTHER: Feedback.Problem.ValueType  # 7
+    """Something else; the comment may say what."""
+
+    RATING_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
+    COMMENT_FIELD_NUMBER: _builtins.int
+    UPDATE_TIME_FIELD_NUMBER: _builtins.int
+    rating: Global___Feedback.Rating.ValueType
+    """Whether it was of use."""
+    problem: Global___Feedback.Problem.ValueType
+    """Why not; of a bad rating only."""
+    comment: _builtins.str
+    """In the caller's own words, 2000 characters at most."""
+    @_builtins.property
+    def update_time(self) -> _timestamp_pb2.Timestamp:
+        """When it was given; set by the server."""
+
+    def __init__(
+        self,
+        *,
+        rating: Global___Feedback.Rating.ValueType = ...,
+        problem: Global___Feedback.Problem.ValueType = ...,
+        comment: _builtins.str = ...,
+        update_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["update_time", b"update_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["comment", b"comment", "problem", b"problem", "rating", b"rating", "update_time", b"update_time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Feedback: _TypeAlias = Feedback  # noqa: Y015

@@ -42,6 +42,7 @@ _SQL: Final = read_statements(
 # Fields that are read from the document, or from the message, whenever it is shown.
 _OF_DOCUMENTS: Final = frozenset({"title", "uri", "snippet", "metadata", "supporting_text"})
 _OF_THE_MESSAGE: Final = frozenset({"citations"})
+_OF_THE_SERVER: Final = frozenset({"update_time"})
 
 
 class PostgresCatalog:
@@ -202,6 +203,17 @@ class PostgresThreads:
             )
         return [_thread(row) for row in rows]
 
+    async def rate(
+        self, owner: str, thread_id: str, message_id: str, feedback: thread_pb2.Feedback
+    ) -> thread_pb2.Feedback | None:
+        given = json_values(feedback, without=_OF_THE_SERVER) if feedback.rating else None
+        with database_errors():
+            row = await self._pool.fetchrow(_SQL["rate"], thread_id, owner, message_id, given)
+        if row is None:
+            await self.get(owner, thread_id)
+            raise NotFoundError("MESSAGE_NOT_FOUND", f"no such answer in the thread: {message_id}")
+        return _feedback(row["feedback"])
+
     async def delete(self, owner: str, thread_id: str) -> None:
         with database_errors():
             deleted = await self._pool.fetchval(
@@ -354,4 +366,14 @@ def _message(row: asyncpg.Record) -> thread_pb2.Message:
         finish_reason=_finish_reason(row["finish_reason"]),
         model=row["model"],
         create_time=row["create_time"],
+        feedback=_feedback(row["feedback"], without_comment=is_withheld),
     )
+
+
+def _feedback(stored: Any, *, without_comment: bool = False) -> thread_pb2.Feedback | None:
+    if stored is None:
+        return None
+    feedback = _parsed(stored, thread_pb2.Feedback())
+    if without_comment:
+        feedback.ClearField("comment")
+    return feedback

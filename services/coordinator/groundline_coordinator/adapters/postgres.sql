@@ -77,9 +77,9 @@ stored AS (
     FROM thread JOIN messages AS question USING (thread_id), given
     WHERE question.message_id = $3
     ON CONFLICT (thread_id, message_index) DO UPDATE
-    SET ({columns}, create_time) = (
+    SET ({columns}, create_time, feedback) = (
         excluded.message_id, excluded.role, excluded.content, excluded.sources, excluded.citations,
-        excluded.usage, excluded.finish_reason, excluded.model, excluded.document_ids, now()
+        excluded.usage, excluded.finish_reason, excluded.model, excluded.document_ids, now(), NULL
     )
     RETURNING thread_id
 )
@@ -135,3 +135,11 @@ ORDER BY message_index LIMIT $4
 SELECT thread_id, title, create_time, update_time,
        (SELECT count(*) FROM messages WHERE messages.thread_id = threads.thread_id) AS message_count
 FROM threads
+
+-- name: rate
+UPDATE messages SET feedback = $4::jsonb || jsonb_build_object(
+    'updateTime', to_char(now() AT TIME ZONE 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
+FROM threads
+WHERE threads.thread_id = $1 AND threads.owner = $2
+AND messages.thread_id = threads.thread_id AND messages.message_id = $3 AND messages.role = 'assistant'
+RETURNING message_id, feedback

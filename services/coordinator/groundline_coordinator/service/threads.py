@@ -10,6 +10,7 @@ from groundline.v1 import coordinator_service_pb2 as pb
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import GroundlineError
 from groundline_runtime.paging import PageTokens, page_size
+from opentelemetry import metrics
 
 from groundline_coordinator.domain.passages import resolved
 from groundline_coordinator.ports import Retriever, ThreadStore
@@ -21,6 +22,9 @@ EXPIRY_SECONDS: Final = 3600.0
 EXPIRED_AT_ONCE: Final = 1000
 
 _log = structlog.get_logger(__name__)
+_ratings = metrics.get_meter("groundline_coordinator").create_counter(
+    "groundline.answer.ratings", description="Feedback on answers, by rating and problem"
+)
 
 
 class ThreadService:
@@ -63,6 +67,21 @@ class ThreadService:
             if len(found) > size
             else "",
         )
+
+    async def rate(self, caller: Caller, request: pb.RateAnswerRequest) -> pb.RateAnswerResponse:
+        feedback = await self._threads.rate(
+            caller.owner, request.thread_id, request.message_id, request.feedback
+        )
+        if feedback is not None:
+            rating, problem = feedback.rating, feedback.problem
+            _ratings.add(
+                1,
+                {
+                    "rating": thread_pb2.Feedback.Rating.Name(rating).removeprefix("RATING_").lower(),
+                    "problem": thread_pb2.Feedback.Problem.Name(problem).removeprefix("PROBLEM_").lower(),
+                },
+            )
+        return pb.RateAnswerResponse(feedback=feedback)
 
     async def delete(self, caller: Caller, request: pb.DeleteThreadRequest) -> pb.DeleteThreadResponse:
         await self._threads.delete(caller.owner, request.thread_id)

@@ -6,7 +6,7 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf.json_format import MessageToDict
-from groundline.v1 import chat_pb2, options_pb2, passage_pb2, quota_pb2
+from groundline.v1 import chat_pb2, options_pb2, passage_pb2, quota_pb2, thread_pb2
 from groundline.v1 import coordinator_service_pb2 as pb
 from groundline_runtime.context import LAST_EVENT_ID_KEY, TRANSCODED_KEY, Caller, acting_as
 from groundline_runtime.errors import UnimplementedError
@@ -284,6 +284,15 @@ async def test_a_thread_goes_on_and_is_kept(coordinator: Stub, backends: Any) ->
         assert [m.role for m in rest.messages] == [chat_pb2.ChatMessage.ASSISTANT]
         listed = await coordinator.ListThreads(pb.ListThreadsRequest())
         assert [t.thread_id for t in listed.threads] == [thread_id]
+        rated = await coordinator.RateAnswer(
+            pb.RateAnswerRequest(
+                thread_id=thread_id,
+                message_id=thread.messages[1].message_id,
+                feedback=thread_pb2.Feedback(rating=thread_pb2.Feedback.RATING_GOOD),
+            )
+        )
+        whole = await coordinator.GetThread(pb.GetThreadRequest(thread_id=thread_id))
+        assert whole.messages[1].feedback == rated.feedback
         used = await coordinator.GetQuotas(pb.GetQuotasRequest())
         assert [(each.quota, each.used, each.limit) for each in used.quotas] == [
             (quota_pb2.QUOTA_THREADS, 1, 10_000),

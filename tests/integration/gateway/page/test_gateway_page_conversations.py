@@ -173,3 +173,62 @@ async def test_a_wrong_key_asks_again_and_keeps_the_question(upstream: Any, tab:
     assert await tab.js("sessionStorage.getItem('groundline.key')") is None
     assert await tab.js("document.querySelector('#query').value") == "still here"
     assert upstream.calls == []
+
+
+async def test_an_answer_is_rated_corrected_and_the_rating_taken_back(upstream: Any, tab: Tab) -> None:
+    async def rated(request: Any, _context: Any) -> Any:
+        kept = request.feedback if request.feedback.rating else None
+        return coordinator_service_pb2.RateAnswerResponse(feedback=kept)
+
+    async def press(number: int) -> None:
+        await tab.js(f"document.querySelectorAll('.rating > button')[{number}].click()")
+
+    async def pressed() -> Any:
+        return await tab.js(
+            "[...document.querySelectorAll('.rating > button')]"
+            ".map((each) => each.getAttribute('aria-pressed')).join()"
+        )
+
+    upstream.on("Chat", full_answer)
+    upstream.on("RateAnswer", rated)
+    await tab.ask("x")
+    await tab.until("document.querySelector('.rating')")
+    assert await pressed() == "false,false"
+    assert await tab.js("document.querySelector('.rating .more').hidden")
+
+    await press(1)
+    await tab.until("!document.querySelector('.rating .more').hidden")
+    await tab.js("document.querySelector('.rating select').value = 'PROBLEM_OUTDATED'")
+    await tab.js("document.querySelector('.rating input').value = ' That was 2024. '")
+    await tab.js("document.querySelector('.rating .more button').click()")
+    await tab.until("document.querySelector('.rating [role=status]').textContent === 'Thank you'")
+    await press(0)
+    await tab.until("document.querySelector('.rating .more').hidden")
+    assert await pressed() == "true,false"
+    await press(0)
+    await tab.until("document.querySelector('.rating [role=status]').textContent === 'Taken back'")
+    assert await pressed() == "false,false"
+
+    bad, outdated = thread_pb2.Feedback.RATING_BAD, thread_pb2.Feedback.PROBLEM_OUTDATED
+    said = [
+        thread_pb2.Feedback(rating=bad),
+        thread_pb2.Feedback(rating=bad, problem=outdated, comment="That was 2024."),
+        thread_pb2.Feedback(rating=thread_pb2.Feedback.RATING_GOOD),
+        thread_pb2.Feedback(),
+    ]
+    assert [call.request for call in upstream.calls[1:]] == [
+        coordinator_service_pb2.RateAnswerRequest(thread_id="thread-1", message_id="m", feedback=each)
+        for each in said
+    ]
+
+
+async def test_a_rating_that_fails_says_so(upstream: Any, tab: Tab) -> None:
+    async def gone(_request: Any, context: Any) -> Any:
+        await context.abort(grpc.StatusCode.NOT_FOUND, "no such thread")
+
+    upstream.on("Chat", full_answer)
+    upstream.on("RateAnswer", gone)
+    await tab.ask("x")
+    await tab.until("document.querySelector('.rating button')")
+    await tab.js("document.querySelector('.rating button').click()")
+    await tab.until("document.querySelector('.rating [role=status]').textContent === 'no such thread'")

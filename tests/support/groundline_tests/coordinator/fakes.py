@@ -338,6 +338,20 @@ class FakeThreads:
         own.sort(key=_place, reverse=True)
         return [thread for thread in own if before is None or _place(thread) < before][:limit]
 
+    async def rate(
+        self, owner: str, thread_id: str, message_id: str, feedback: thread_pb2.Feedback
+    ) -> thread_pb2.Feedback | None:
+        exchanges = self._find(owner, thread_id).exchanges
+        for answer in (each.answer for each in exchanges if each.answer is not None):
+            if answer.message_id == message_id:
+                answer.ClearField("feedback")
+                if not feedback.rating:
+                    return None
+                answer.feedback.CopyFrom(feedback)
+                answer.feedback.update_time.FromDatetime(self._now)
+                return answer.feedback
+        raise NotFoundError("MESSAGE_NOT_FOUND", f"no such answer in the thread: {message_id}")
+
     async def delete(self, owner: str, thread_id: str) -> None:
         self._find(owner, thread_id)
         del self._threads[thread_id]
@@ -371,6 +385,8 @@ class FakeThreads:
             shown.is_withheld = True
             shown.content = ""
             shown.ClearField("citations")
+            if shown.HasField("feedback"):
+                shown.feedback.ClearField("comment")
         del shown.sources[:]
         shown.sources.extend(each for each in message.sources if each.document_id not in self.hidden)
         _without_texts(shown.sources, shown.citations)

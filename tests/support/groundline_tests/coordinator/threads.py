@@ -9,6 +9,7 @@ from groundline_coordinator.ports import ThreadStore
 
 USER, ASSISTANT = chat_pb2.ChatMessage.USER, chat_pb2.ChatMessage.ASSISTANT
 STOP = chat_pb2.FINISH_REASON_STOP
+BAD = thread_pb2.Feedback.RATING_BAD
 
 
 def new_id() -> str:

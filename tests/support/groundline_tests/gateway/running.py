@@ -142,6 +142,8 @@ class FakeGateway:
                 )
             case "GET", ["api", "threads", thread_id] if thread_id in self.threads:
                 return _page("messages", self.threads[thread_id], query)
+            case "POST", ["api", "threads", thread_id, "messages", rated] if thread_id in self.threads:
+                return self._rate(thread_id, rated.removesuffix(":rate"), body.get("feedback", {}))
             case "DELETE", ["api", "threads", thread_id] if thread_id in self.threads:
                 del self.threads[thread_id]
                 return Reply(200, {})
@@ -240,6 +242,12 @@ class FakeGateway:
         part = text[start : start + _TEXT_PART]
         fields = {"startOffset": start, "endOffset": start + len(part), "characterCount": len(text)}
         return Reply(200, {"text": part, **fields})
+
+    def _rate(self, thread_id: str, message_id: str, feedback: Json) -> Reply:
+        for message in self.threads[thread_id]:
+            if message["messageId"] == message_id:
+                message["feedback"] = feedback
+        return Reply(200, {"feedback": feedback})
 
     def _answer(self, question: str) -> Reply:
         return self.before_answer(question) or Reply(200, self.answers.get(question, self.answer))
