@@ -63,6 +63,12 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         EvaluationSet.load(tmp_path)
 
 
+def test_other_fields_of_a_question_are_passed_over(tmp_path: Path) -> None:
+    queries = [{"id": "q1", "text": "first", "half": "open", "opposites": ["beta"]}]
+    [query] = EvaluationSet.load(write_set(tmp_path, queries=queries)).queries
+    assert query.text == "first"
+
+
 def test_a_line_that_is_no_object_is_named(tmp_path: Path) -> None:
     write_set(tmp_path)
     (tmp_path / "queries.jsonl").write_text("[1]\n")
