@@ -1,6 +1,6 @@
 """groundline eval create"""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -15,6 +15,7 @@ from groundline_cli.commands.gateway import CommandFailedError, all_of, run, wit
 from groundline_cli.connection import Connection
 from groundline_cli.evaluation.making.drafting import Draft, drafts
 from groundline_cli.evaluation.making.folder import DraftedSet
+from groundline_cli.evaluation.making.rated import Rated, rated_questions
 from groundline_cli.evaluation.making.wording import Wording
 from groundline_cli.evaluation.sets import DatasetError
 from groundline_cli.terminal import printable
@@ -25,6 +26,10 @@ _ACCEPT: Final = "a"
 _EDIT: Final = "e"
 _REJECT: Final = "r"
 _QUIT: Final = "q"
+_WITHOUT_DOCUMENT: Final = {
+    True: "the document that holds the answer is not known: edit it in, or reject the question",
+    False: "nothing holds the answer: it is to be refused",
+}
 
 type _Text = tuple[str, str, str]
 """Uri, title and text of a document."""
@@ -46,10 +51,20 @@ type _Text = tuple[str, str, str]
     show_default=True,
     help="Drafts to decide on, at most.",
 )
+@click.option(
+    "--from-feedback",
+    is_flag=True,
+    help="Take the questions whose answers you rated, from your own threads.",
+)
 @click.option("--accept-all", is_flag=True, help="Accept every draft as it is, unread.")
 @with_gateway
 def create_set(
-    connection: Connection, collection: str, output: Path, questions: int, accept_all: bool
+    connection: Connection,
+    collection: str,
+    output: Path,
+    questions: int,
+    from_feedback: bool,
+    accept_all: bool,
 ) -> None:
     """Draft questions about the documents of COLLECTION, and write those that you accept as a set.
 
@@ -57,16 +72,23 @@ def create_set(
     model, it words the question; otherwise rules do, and the question shares most of its words with the
     sentence: edit it to what a person would ask. Each is accepted, edited or rejected; what was decided is
     kept at once, and the same command goes on from there.
+
+    With --from-feedback, what a good answer cites holds the answer of its question; for a bad answer you name
+    the document that does. --accept-all leaves out the latter, and follow-up questions, which may not be
+    understood alone.
     """
     try:
         made = DraftedSet(output)
     except DatasetError as error:
         raise CommandFailedError(str(error)) from error
 
-    async def prepare(client: AsyncClient) -> list[Draft]:
-        documents = await all_of(client.list_documents(collection))
-        texts = await _texts(client, collection, documents)
+    async def corpus(client: AsyncClient) -> list[_Text]:
+        texts = await _texts(client, collection, await all_of(client.list_documents(collection)))
         made.write_corpus(texts)
+        return texts
+
+    async def drafted(client: AsyncClient) -> list[Draft]:
+        texts = await corpus(client)
         found = drafts([(uri, text) for uri, _, text in texts])
         undecided = list(islice((one for one in found if one.draft_id not in made.decided), questions))
         wording = Wording(client, collection)
@@ -77,16 +99,40 @@ def create_set(
                 advance()
         return worded
 
-    found = run(connection, prepare)
+    async def rated(client: AsyncClient) -> list[Rated]:
+        found = await rated_questions(client, {uri for uri, _, _ in await corpus(client)})
+        if accept_all:
+            found = [one for one in found if one.is_complete and not one.is_follow_up]
+        return [one for one in found if one.draft_id not in made.decided][:questions]
+
+    if from_feedback:
+        cases = run(connection, rated)
+        accepted = _added(made, cases, _decide_rated, _keep_rated, accept_all, "no rated question is left")
+    else:
+        found = run(connection, drafted)
+        nothing = "no sentence is left that a question could be made of"
+        accepted = _added(made, found, _decide, _keep, accept_all, nothing)
+    click.echo(f"{accepted} questions added to {output}")
+
+
+def _added[D](
+    made: DraftedSet,
+    found: Sequence[D],
+    decide: Callable[[D, str], str],
+    keep: Callable[[DraftedSet, D, str], bool],
+    accept_all: bool,
+    nothing: str,
+) -> int:
+    """Have each draft decided on, until the person quits; return how many were accepted."""
     if not found:
-        click.echo("no sentence is left that a question could be made of", err=True)
+        click.echo(nothing, err=True)
     accepted = 0
     for number, one in enumerate(found, 1):
-        decision = _ACCEPT if accept_all else _decide(one, f"{number} of {len(found)}")
+        decision = _ACCEPT if accept_all else decide(one, f"{number} of {len(found)}")
         if decision == _QUIT:
             break
-        accepted += _keep(made, one, decision)
-    click.echo(f"{accepted} questions added to {output}")
+        accepted += keep(made, one, decision)
+    return accepted
 
 
 async def _texts(client: AsyncClient, collection: str, documents: Sequence[Document]) -> list[_Text]:
@@ -120,11 +166,40 @@ def _decide(one: Draft, place: str) -> str:
 def _keep(made: DraftedSet, one: Draft, decision: str) -> bool:
     """Keep a decision on a draft; return whether it was accepted."""
     if decision == _REJECT:
-        made.reject(one)
+        made.reject(one.draft_id, one.question)
         return False
+    question, answer = one.question, one.answer
     if decision == _EDIT:
-        question = click.prompt("question", default=printable(one.question))
-        made.accept(one, question, click.prompt("answer", default=printable(one.answer)))
-    else:
-        made.accept(one, one.question, one.answer)
+        question = click.prompt("question", default=printable(question))
+        answer = click.prompt("answer", default=printable(answer))
+    made.accept(one.draft_id, question, uris=[one.uri], answers=[answer], passage=one.sentence)
+    return True
+
+
+def _decide_rated(one: Rated, place: str) -> str:
+    """Show a rated question, and ask what to do with it."""
+    click.echo(f"\n{place}  {printable(one.said)}\n  question: {printable(one.question)}")
+    click.echo(f"  answered: {printable(one.answer)}")
+    click.echo(
+        f"  {'stands in: ' + ', '.join(one.uris) if one.uris else _WITHOUT_DOCUMENT[one.is_answerable]}"
+    )
+    choices = [_ACCEPT, _EDIT, _REJECT, _QUIT] if one.is_complete else [_EDIT, _REJECT, _QUIT]
+    asked = "[a]ccept, [e]dit, [r]eject or [q]uit" if one.is_complete else "[e]dit, [r]eject or [q]uit"
+    decision: str = click.prompt(asked, type=click.Choice(choices), show_choices=False)
+    return decision
+
+
+def _keep_rated(made: DraftedSet, one: Rated, decision: str) -> bool:
+    """Keep a decision on a rated question; return whether it was accepted."""
+    if decision == _REJECT:
+        made.reject(one.draft_id, one.question)
+        return False
+    question, uris, answers = one.question, one.uris, []
+    if decision == _EDIT:
+        question = click.prompt("question", default=printable(question))
+        if one.is_answerable:
+            uris = [click.prompt("document that holds the answer", default=uris[0] if uris else None)]
+            answer = click.prompt("text that a right answer contains (none: -)", default="-")
+            answers = [] if answer == "-" else [answer]
+    made.accept(one.draft_id, question, uris=uris, answers=answers)
     return True

@@ -108,3 +108,73 @@ def test_without_a_model_it_is_asked_for_once(
     result = groundline("eval", "create", handbook, "--output", str(tmp_path / "set-2"), "--accept-all")
     assert result.exit_code == 0, result.stderr
     assert len([path for path in gateway.paths("POST") if path == "/api/answer"]) == 2
+
+
+def rated(message_id: str, question: str, answer: str, uri: str, **feedback: str) -> list[dict[str, Any]]:
+    """Build a question and its answer, which cites a document unless there is no uri."""
+    return [
+        {"role": "USER", "messageId": f"of-{message_id}", "content": question},
+        {
+            "role": "ASSISTANT",
+            "messageId": message_id,
+            "content": answer,
+            "finishReason": "FINISH_REASON_STOP" if uri else "FINISH_REASON_NO_ANSWER",
+            "sources": [{"number": 1, "uri": uri or "cars.md"}, {"number": 2, "uri": "cars.md"}],
+            "citations": [{"sourceNumber": 1}] if uri else [],
+            "feedback": {"rating": feedback.pop("rating"), **feedback},
+        },
+    ]
+
+
+@pytest.fixture
+def threads(gateway: FakeGateway) -> None:
+    good, bad = "RATING_GOOD", "RATING_BAD"
+    gateway.threads = {
+        "t1": [
+            *rated("good", "How much leave?", "27 days [1]", "leave.md", rating=good),
+            *rated("later", "And in Kiel?", "30 days [1]", "leave.md", rating=good),
+        ],
+        "t2": rated("refused", "Who is the chief?", "Not said.", "", rating=good),
+        "t3": rated("invented", "Is there a pool?", "38 cents [1]", "cars.md", rating=bad)
+        + rated("stale", "What is paid?", "30 cents [1]", "cars.md", rating=bad, problem="PROBLEM_OUTDATED"),
+        "t4": rated("elsewhere", "How?", "So [1]", "other.md", rating=good),
+        "t5": [{"role": "USER", "content": "unanswered"}],
+    }
+    gateway.threads["t3"][1]["feedback"]["problem"] = "PROBLEM_UNANSWERABLE"
+    gateway.threads["t4"][1]["sources"] = [{"number": 1, "uri": "other.md"}]
+
+
+def test_rated_answers_become_questions(
+    groundline: Run, handbook: str, threads: None, tmp_path: Path
+) -> None:
+    folder = tmp_path / "set"
+    command = ("eval", "create", handbook, "--output", str(folder), "--from-feedback", "--accept-all")
+    result = groundline(*command)
+    assert result.exit_code == 0, result.stderr
+    assert f"3 questions added to {folder}" in result.stdout
+    dataset = EvaluationSet.load(folder)
+    assert {query.text: (list(query.relevance), query.answerable) for query in dataset.queries} == {
+        "How much leave?": (["leave.md"], True),
+        "Who is the chief?": ([], False),
+        "Is there a pool?": ([], False),
+    }
+    again = groundline(*command)
+    assert "no rated question is left" in again.stderr
+
+
+def test_the_document_that_a_bad_answer_lacked_is_named_by_a_person(
+    groundline: Run, handbook: str, threads: None, tmp_path: Path
+) -> None:
+    folder = tmp_path / "set"
+    decisions = "r\ne\nHow much leave in Kiel?\n\n-\nr\nr\na\ne\nWhat is paid for a car?\ncars.md\n38 cents\n"
+    result = groundline(
+        "eval", "create", handbook, "--output", str(folder), "--from-feedback", input=decisions
+    )
+    assert result.exit_code == 0, result.output
+    assert "the document that holds the answer is not known" in result.stdout
+    assert "bad, outdated" in result.stdout
+    assert {row["text"]: row.get("answers") for row in rows(folder / "queries.jsonl")} == {
+        "How much leave in Kiel?": None,
+        "What is paid for a car?": ["38 cents"],
+    }
+    assert (folder / "qrels.tsv").read_text().splitlines()[1:] == ["later\tleave.md\t1", "stale\tcars.md\t1"]

@@ -1,12 +1,11 @@
 """Sets in the making: the three files of an evaluation set, which grow with each decision."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from groundline_cli.evaluation.making.drafting import Draft
 from groundline_cli.evaluation.sets import DatasetError
 
 __all__ = ["DraftedSet"]
@@ -36,20 +35,35 @@ class DraftedSet:
             for document_id, title, text in documents:
                 file.write(_line({"id": document_id, "title": title, "text": text}))
 
-    def accept(self, draft: Draft, question: str, answer: str) -> None:
-        """Keep a question with its answer and document."""
+    def accept(
+        self,
+        draft_id: str,
+        question: str,
+        *,
+        uris: Sequence[str],
+        answers: Sequence[str] = (),
+        passage: str = "",
+    ) -> None:
+        """Keep a question with the documents that hold its answer; without any, it cannot be answered."""
         judgements = self.directory / "qrels.tsv"
-        # The judgement first: without it the question would be one that cannot be answered.
+        # The judgements first: without them the question would be one that cannot be answered.
         with judgements.open("a", encoding="utf-8") as file:
             if not judgements.stat().st_size:
                 file.write("query_id\tdoc_id\trelevance\n")
-            file.write(f"{draft.draft_id}\t{draft.uri}\t1\n")
-        row = {"id": draft.draft_id, "text": question, "answers": [answer], "passage": draft.sentence}
+            for uri in uris:
+                file.write(f"{draft_id}\t{uri}\t1\n")
+        row: dict[str, Any] = {"id": draft_id, "text": question}
+        if answers:
+            row["answers"] = list(answers)
+        if passage:
+            row["passage"] = passage
+        if not uris:
+            row["answerable"] = False
         self._add(self._queries, row)
 
-    def reject(self, draft: Draft) -> None:
+    def reject(self, draft_id: str, question: str) -> None:
         """Remember that a draft is not wanted."""
-        self._add(self._rejected, {"id": draft.draft_id, "text": draft.question})
+        self._add(self._rejected, {"id": draft_id, "text": question})
 
     @property
     def _queries(self) -> Path:
