@@ -8,6 +8,7 @@ from typing import Final
 import click
 
 from groundline_cli.commands.ask import ask
+from groundline_cli.commands.calibrate import calibrate
 from groundline_cli.commands.collections import collections, create, reindex, update
 from groundline_cli.commands.completion import completion
 from groundline_cli.commands.crawl import crawl
@@ -103,6 +104,7 @@ def cli() -> None:
 
 for _command in (
     ask,
+    calibrate,
     collections,
     completion,
     create,

@@ -30,6 +30,8 @@ class Outcome:
     sources: Sequence[str]
     """Documents of the passages that it could cite, best first."""
     confidence: float
+    raw_confidence: float
+    """Confidence before the collection's calibration."""
     grounded: bool
     issues: Sequence[str]
     """Reasons that validation gave."""
@@ -51,6 +53,7 @@ class Outcome:
             citations=[uris.get(citation.source_number, "") for citation in completed.citations],
             sources=unique(uris.values()),
             confidence=validation.confidence,
+            raw_confidence=validation.raw_confidence,
             grounded=validation.grounded,
             issues=[issue.reason.value for issue in validation.issues],
             degraded=bool(completed.degraded),
@@ -60,7 +63,7 @@ class Outcome:
     @classmethod
     def failed(cls, error: str) -> "Outcome":
         """Build the outcome of a question that the gateway refused for good."""
-        return cls("", False, [], [], 0.0, False, [], False, "", error)
+        return cls("", False, [], [], 0.0, 0.0, False, [], False, "", error)
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields for a file."""

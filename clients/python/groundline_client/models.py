@@ -1098,7 +1098,7 @@ class Validation:
     rules find no number, unit, name or negation in it that they do not have. Where a model judges, its
     verdicts count instead."""
     confidence: float = 0.0
-    """0 to 1."""
+    """0 to 1; by the calibration of the collection, if it alone was asked and has one."""
     issues: Sequence[ValidationIssue] = ()
     """Issues found; empty without any."""
     cited_share: float = 0.0
@@ -1107,6 +1107,8 @@ class Validation:
     """Share of the answer's sentences that their cited passages support, 0 to 1."""
     query_relevance: float = 0.0
     """Relevance of the answer to the question, 0 to 1."""
+    raw_confidence: float = 0.0
+    """Confidence before the calibration of the collection, 0 to 1."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1534,6 +1536,24 @@ class Webhook:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class CalibrationPoint:
+    """A point of a map of confidence."""
+
+    confidence: float = 0.0
+    """Confidence before the map, 0 to 1."""
+    probability: float = 0.0
+    """Probability that such an answer is right, 0 to 1."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Calibration:
+    """A map of confidence: straight between its points, level beyond the first and the last."""
+
+    points: Sequence[CalibrationPoint] = ()
+    """By rising confidence; the probability never falls. 20 at most; none: confidence stays as it is."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CollectionSettings:
     """Settings of a collection, which are the defaults of the requests that use it."""
 
@@ -1563,6 +1583,9 @@ class CollectionSettings:
     webhooks: Sequence[Webhook] = ()
     """Addresses that are told when a job has ended, each of them once. Those that are set when it ends are
     told."""
+    calibration: Calibration | None = None
+    """Map from the confidence of answers to the share of right ones among them, made by `groundline
+    calibrate`. It counts for requests that ask this collection alone. Not set: confidence stays as it is."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

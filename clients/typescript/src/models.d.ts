@@ -893,7 +893,7 @@ export interface Validation {
    * instead.
    */
   grounded: boolean;
-  /** 0 to 1. */
+  /** 0 to 1; by the calibration of the collection, if it alone was asked and has one. */
   confidence: number;
   /** Issues found; empty without any. */
   issues: ValidationIssue[];
@@ -903,6 +903,8 @@ export interface Validation {
   supportedShare: number;
   /** Relevance of the answer to the question, 0 to 1. */
   queryRelevance: number;
+  /** Confidence before the calibration of the collection, 0 to 1. */
+  rawConfidence: number;
 }
 
 /** A part of the work that can be skipped, fail or come late without failing the request. */
@@ -1533,6 +1535,20 @@ export interface Webhook {
   secret: string;
 }
 
+/** A point of a map of confidence. */
+export interface CalibrationPoint {
+  /** Confidence before the map, 0 to 1. */
+  confidence: number;
+  /** Probability that such an answer is right, 0 to 1. */
+  probability: number;
+}
+
+/** A map of confidence: straight between its points, level beyond the first and the last. */
+export interface Calibration {
+  /** By rising confidence; the probability never falls. 20 at most; none: confidence stays as it is. */
+  points: CalibrationPoint[];
+}
+
 /** Settings of a collection, which are the defaults of the requests that use it. */
 export interface CollectionSettings {
   /** Chunking. */
@@ -1562,6 +1578,11 @@ export interface CollectionSettings {
   keepOriginals?: boolean;
   /** Addresses that are told when a job has ended, each of them once. Those that are set when it ends are told. */
   webhooks: Webhook[];
+  /**
+   * Map from the confidence of answers to the share of right ones among them, made by `groundline calibrate`. It
+   * counts for requests that ask this collection alone. Not set: confidence stays as it is.
+   */
+  calibration?: Calibration;
 }
 
 /** Request of CreateCollection. */

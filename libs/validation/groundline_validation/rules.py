@@ -6,7 +6,7 @@ They hold wherever the message occurs: what is refused in a request is refused a
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from string import Formatter
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -68,6 +68,16 @@ def _an_arm_counts(options: options_pb2.RerankOptions) -> Iterable[tuple[str, st
     weights = ("keyword_weight", "semantic_weight")
     if all(options.HasField(name) and getattr(options, name) == 0 for name in weights):  # type: ignore[arg-type]
         yield "semantic_weight", "must not be 0 together with keyword_weight"
+
+
+@rule(collection_pb2.Calibration)
+def _calibration_rises(calibration: collection_pb2.Calibration) -> Iterable[tuple[str, str]]:
+    """points must have a rising confidence, and a probability that never falls."""
+    for index, (before, point) in enumerate(pairwise(calibration.points), 1):
+        if point.confidence <= before.confidence:
+            yield f"points[{index}].confidence", "must be above the one before"
+        if point.probability < before.probability:
+            yield f"points[{index}].probability", "must not be below the one before"
 
 
 @rule(thread_pb2.Feedback)

@@ -9,7 +9,7 @@ from groundline_cli.interrupts import run_interruptible
 
 
 def test_an_interrupt_that_does_not_break_the_wait_of_the_loop_ends_it_all_the_same() -> None:
-    seen = []
+    seen: list[str] = []
 
     async def wait() -> None:
         # A signal to another thread sets the interpreter's flag without ending this thread's system call, as

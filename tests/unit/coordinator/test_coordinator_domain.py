@@ -12,6 +12,7 @@ from groundline.v1 import (
     passage_pb2,
     retriever_service_pb2,
 )
+from groundline_coordinator.domain.calibration import calibrate
 from groundline_coordinator.domain.conversation import recent_history
 from groundline_coordinator.domain.locations import add_boxes, locate
 from groundline_coordinator.domain.options import plan_of
@@ -230,3 +231,34 @@ def test_only_what_is_marked_and_cited_is_suspected() -> None:
         source.metadata["promptInjection"] = True
     [issue] = suspicions(sources, {2, 3})
     assert (issue.reason, issue.message[:3]) == (error_pb2.SUSPECTED_PROMPT_INJECTION, "[2]")
+
+
+@pytest.mark.parametrize(
+    ("confidence", "expected"), [(0.0, 0.1), (0.2, 0.1), (0.4, 0.3), (0.6, 0.5), (0.9, 0.5)]
+)
+def test_confidence_is_mapped_straight_between_the_points_and_kept_as_it_was(
+    confidence: float, expected: float
+) -> None:
+    points = [
+        collection_pb2.CalibrationPoint(confidence=0.2, probability=0.1),
+        collection_pb2.CalibrationPoint(confidence=0.6, probability=0.5),
+    ]
+    validation = chat_pb2.Validation(confidence=confidence)
+    calibrate(validation, collection_pb2.Calibration(points=points))
+    assert validation.confidence == pytest.approx(expected)
+    assert validation.raw_confidence == pytest.approx(confidence)
+
+
+def test_without_a_calibration_confidence_stays_as_it_is() -> None:
+    validation = chat_pb2.Validation(confidence=0.7)
+    calibrate(validation, collection_pb2.Calibration())
+    assert validation.confidence == validation.raw_confidence == pytest.approx(0.7)
+
+
+def test_the_calibration_of_one_collection_counts_for_it_alone() -> None:
+    calibration = collection_pb2.Calibration(
+        points=[collection_pb2.CalibrationPoint(confidence=each, probability=each) for each in (0, 1)]
+    )
+    mapped, other = collection("mapped", calibration=calibration), collection("other")
+    assert plan(mapped).calibration == calibration
+    assert not plan(mapped, other).calibration.points

@@ -176,6 +176,25 @@ def test_a_limit_holds_for_a_setting_as_it_does_for_a_request() -> None:
 
 
 @pytest.mark.parametrize(
+    ("points", "wrong"),
+    [
+        ([(0, 0), (1, 1)], []),
+        ([(0.2, 0.5), (0.4, 0.5), (0.9, 1)], []),
+        ([(0.5, 0.5)], []),
+        ([(0.5, 0.5), (0.5, 0.6)], ["points[1].confidence"]),
+        ([(0.1, 0.5), (0.5, 0.4)], ["points[1].probability"]),
+        ([(0, 0), (1, 1.1)], ["points[1].probability"]),
+        ([(each / 100, 0.5) for each in range(21)], ["points"]),
+    ],
+)
+def test_a_map_of_confidence_rises(points: list[tuple[float, float]], wrong: list[str]) -> None:
+    calibration = collection_pb2.Calibration(
+        points=[collection_pb2.CalibrationPoint(confidence=one, probability=other) for one, other in points]
+    )
+    assert wrong_fields(calibration) == wrong
+
+
+@pytest.mark.parametrize(
     ("feedback", "wrong"),
     [
         (thread_pb2.Feedback(), []),

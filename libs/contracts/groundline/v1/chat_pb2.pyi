@@ -353,18 +353,21 @@ class Validation(_message.Message):
     CITED_SHARE_FIELD_NUMBER: _builtins.int
     SUPPORTED_SHARE_FIELD_NUMBER: _builtins.int
     QUERY_RELEVANCE_FIELD_NUMBER: _builtins.int
+    RAW_CONFIDENCE_FIELD_NUMBER: _builtins.int
     grounded: _builtins.bool
     """Whether every sentence carries a citation and its cited passages support it: they have its terms, and rules find no
     number, unit, name or negation in it that they do not have. Where a model judges, its verdicts count instead.
     """
     confidence: _builtins.float
-    """0 to 1."""
+    """0 to 1; by the calibration of the collection, if it alone was asked and has one."""
     cited_share: _builtins.float
     """Share of the answer's sentences that carry a citation, 0 to 1."""
     supported_share: _builtins.float
     """Share of the answer's sentences that their cited passages support, 0 to 1."""
     query_relevance: _builtins.float
     """Relevance of the answer to the question, 0 to 1."""
+    raw_confidence: _builtins.float
+    """Confidence before the calibration of the collection, 0 to 1."""
     @_builtins.property
     def issues(self) -> _containers.RepeatedCompositeFieldContainer[Global___ValidationIssue]:
         """Issues found; empty without any."""
@@ -378,10 +381,11 @@ class Validation(_message.Message):
         cited_share: _builtins.float = ...,
         supported_share: _builtins.float = ...,
         query_relevance: _builtins.float = ...,
+        raw_confidence: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cited_share", b"cited_share", "confidence", b"confidence", "grounded", b"grounded", "issues", b"issues", "query_relevance", b"query_relevance", "supported_share", b"supported_share"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cited_share", b"cited_share", "confidence", b"confidence", "grounded", b"grounded", "issues", b"issues", "query_relevance", b"query_relevance", "raw_confidence", b"raw_confidence", "supported_share", b"supported_share"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

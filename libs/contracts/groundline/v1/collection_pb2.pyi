@@ -441,6 +441,7 @@ class CollectionSettings(_message.Message):
     GENERATION_LIMITS_FIELD_NUMBER: _builtins.int
     KEEP_ORIGINALS_FIELD_NUMBER: _builtins.int
     WEBHOOKS_FIELD_NUMBER: _builtins.int
+    CALIBRATION_FIELD_NUMBER: _builtins.int
     keep_originals: _builtins.bool
     """Whether documents are kept as they were handed in, to be fetched by DownloadDocument, which takes their size again
     in the database. It holds for documents brought in from then on.
@@ -489,6 +490,12 @@ class CollectionSettings(_message.Message):
     def webhooks(self) -> _containers.RepeatedCompositeFieldContainer[Global___Webhook]:
         """Addresses that are told when a job has ended, each of them once. Those that are set when it ends are told."""
 
+    @_builtins.property
+    def calibration(self) -> Global___Calibration:
+        """Map from the confidence of answers to the share of right ones among them, made by `groundline calibrate`. It counts
+        for requests that ask this collection alone. Not set: confidence stays as it is.
+        """
+
     def __init__(
         self,
         *,
@@ -504,16 +511,67 @@ class CollectionSettings(_message.Message):
         generation_limits: Global___GenerationLimits | None = ...,
         keep_originals: _builtins.bool | None = ...,
         webhooks: _abc.Iterable[Global___Webhook] | None = ...,
+        calibration: Global___Calibration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_keep_originals", b"_keep_originals", "access", b"access", "chunking", b"chunking", "contextualization", b"contextualization", "crawl", b"crawl", "embedding", b"embedding", "generation", b"generation", "generation_limits", b"generation_limits", "keep_originals", b"keep_originals", "lexical", b"lexical", "rerank", b"rerank", "retrieval", b"retrieval"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_keep_originals", b"_keep_originals", "access", b"access", "calibration", b"calibration", "chunking", b"chunking", "contextualization", b"contextualization", "crawl", b"crawl", "embedding", b"embedding", "generation", b"generation", "generation_limits", b"generation_limits", "keep_originals", b"keep_originals", "lexical", b"lexical", "rerank", b"rerank", "retrieval", b"retrieval"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_keep_originals", b"_keep_originals", "access", b"access", "chunking", b"chunking", "contextualization", b"contextualization", "crawl", b"crawl", "embedding", b"embedding", "generation", b"generation", "generation_limits", b"generation_limits", "keep_originals", b"keep_originals", "lexical", b"lexical", "rerank", b"rerank", "retrieval", b"retrieval", "webhooks", b"webhooks"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_keep_originals", b"_keep_originals", "access", b"access", "calibration", b"calibration", "chunking", b"chunking", "contextualization", b"contextualization", "crawl", b"crawl", "embedding", b"embedding", "generation", b"generation", "generation_limits", b"generation_limits", "keep_originals", b"keep_originals", "lexical", b"lexical", "rerank", b"rerank", "retrieval", b"retrieval", "webhooks", b"webhooks"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__keep_originals: _TypeAlias = _typing.Literal["keep_originals"]  # noqa: Y015
     _WhichOneofArgType__keep_originals: _TypeAlias = _typing.Literal["_keep_originals", b"_keep_originals"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__keep_originals) -> _WhichOneofReturnType__keep_originals | None: ...
 
 Global___CollectionSettings: _TypeAlias = CollectionSettings  # noqa: Y015
+
+@_typing.final
+class Calibration(_message.Message):
+    """A map of confidence: straight between its points, level beyond the first and the last."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POINTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def points(self) -> _containers.RepeatedCompositeFieldContainer[Global___CalibrationPoint]:
+        """By rising confidence; the probability never falls. 20 at most; none: confidence stays as it is."""
+
+    def __init__(
+        self,
+        *,
+        points: _abc.Iterable[Global___CalibrationPoint] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["points", b"points"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Calibration: _TypeAlias = Calibration  # noqa: Y015
+
+@_typing.final
+class CalibrationPoint(_message.Message):
+    """A point of a map of confidence."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONFIDENCE_FIELD_NUMBER: _builtins.int
+    PROBABILITY_FIELD_NUMBER: _builtins.int
+    confidence: _builtins.float
+    """Confidence before the map, 0 to 1."""
+    probability: _builtins.float
+    """Probability that such an answer is right, 0 to 1."""
+    def __init__(
+        self,
+        *,
+        confidence: _builtins.float = ...,
+        probability: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["confidence", b"confidence", "probability", b"probability"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CalibrationPoint: _TypeAlias = CalibrationPoint  # noqa: Y015
 
 @_typing.final
 class Collection(_message.Message):

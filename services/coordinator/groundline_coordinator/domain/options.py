@@ -30,11 +30,11 @@ def plan_of(
     beyond += options_of(inquiry.rerank, settings)[1]
     if beyond:
         raise InvalidArgumentError(beyond)
+    alone = collections[0].settings if len(collections) == 1 else collection_pb2.CollectionSettings()
     answering = options_pb2.GenerationOptions()
-    if len(collections) == 1:
-        answering.CopyFrom(collections[0].settings.generation)
+    answering.CopyFrom(alone.generation)
     answering.MergeFrom(generation)
-    return Plan(not collections, answering)
+    return Plan(not collections, answering, alone.calibration)
 
 
 def _excesses(

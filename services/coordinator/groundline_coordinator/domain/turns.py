@@ -68,6 +68,7 @@ class Plan:
     is_empty: bool
     """Whether the caller may read nothing at all."""
     generation: options_pb2.GenerationOptions
+    calibration: collection_pb2.Calibration
 
 
 @dataclass(frozen=True, slots=True)

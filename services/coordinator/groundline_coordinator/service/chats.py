@@ -34,6 +34,7 @@ from groundline_runtime.errors import (
 )
 from groundline_runtime.reasons import reason_value
 
+from groundline_coordinator.domain.calibration import calibrate
 from groundline_coordinator.domain.conversation import recent_history
 from groundline_coordinator.domain.passages import (
     number_sources,
@@ -263,6 +264,7 @@ class ChatService:
         )
         cited = {citation.source_number for citation in generated.citations}
         generated.validation.issues.extend(suspicions(exchange.sources, cited))
+        calibrate(generated.validation, turn.plan.calibration)
         completed = chat_pb2.ChatCompleted(
             finish_reason=generated.finish_reason,
             usage=total([generated.usage, searched.rewrite.usage]),
