@@ -28,7 +28,8 @@ UNKNOWN = Query("q", "How old?", {}, answerable=False)
 def outcome(text: str, *cited: str, **fields: Any) -> Outcome:
     """Return an answer that cites these documents."""
     given: dict[str, Any] = {
-        "refused": False, "confidence": 0.8, "raw_confidence": 0.8, "grounded": True, "issues": [], "degraded": False, "model": "m"
+        "refused": False, "confidence": 0.8, "raw_confidence": 0.8, "grounded": True, "issues": [],
+        "degraded": False, "model": "m",
     }  # fmt: skip
     return Outcome(answer=text, citations=cited, sources=[], **{**given, **fields})
 

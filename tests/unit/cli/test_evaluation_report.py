@@ -32,8 +32,8 @@ class Page(HTMLParser):
 
 def outcome(text: str, **fields: Any) -> Outcome:
     given: dict[str, Any] = {
-        "refused": False, "citations": ["d1"], "sources": ["d1"], "confidence": 0.9, "raw_confidence": 0.9, "grounded": True,
-        "issues": [], "degraded": False, "model": "m",
+        "refused": False, "citations": ["d1"], "sources": ["d1"], "confidence": 0.9, "raw_confidence": 0.9,
+        "grounded": True, "issues": [], "degraded": False, "model": "m",
     }  # fmt: skip
     return Outcome(answer=text, **{**given, **fields})
 
