@@ -5,9 +5,10 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
+import pytest
 from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
-from groundline.v1 import chat_pb2, coordinator_service_pb2, error_pb2, thread_pb2
+from groundline.v1 import chat_pb2, coordinator_service_pb2, error_pb2, options_pb2, thread_pb2
 from groundline_tests.browser import CHROMIUM, Tab
 from groundline_tests.gateway.page import MARKUP, full_answer, response
 from groundline_tests.programs import needs_program
@@ -26,6 +27,15 @@ async def test_a_conversation_keeps_its_thread_until_a_new_one_begins(upstream: 
     await tab.until("document.querySelectorAll('article .note').length === 3")
 
     assert [call.request.thread_id for call in upstream.calls] == ["", "thread-1", ""]
+
+
+@pytest.mark.parametrize("effort", [options_pb2.EFFORT_QUICK, options_pb2.EFFORT_UNSPECIFIED])
+async def test_the_effort_is_chosen_for_each_question(upstream: Any, tab: Tab, effort: Any) -> None:
+    upstream.on("Chat", full_answer)
+    await tab.js(f"document.querySelector('#effort').selectedIndex = {0 if effort else 1}")
+    await tab.ask("x")
+    await tab.until("document.querySelector('.rating')")
+    assert [call.request.options.effort for call in upstream.calls] == [effort]
 
 
 async def test_stop_cancels_the_services_work_and_keeps_what_came(upstream: Any, tab: Tab) -> None:
