@@ -19,7 +19,7 @@ from groundline_generator.service.judging import FallbackJudge, ModelJudge, Rule
 from groundline_generator.service.prompted_model import PromptedModel
 from groundline_generator.service.quota import Limiter
 from groundline_generator.service.rewriting import FallbackRewriter, ModelRewriter, RuleRewriter
-from groundline_generator.service.sufficiency import FallbackReader, ModelReader, RuleReader
+from groundline_generator.service.sufficiency import FallbackSufficiency, ModelSufficiency, RuleSufficiency
 from groundline_generator.servicer import SERVICE, GeneratorServicer, UseCases
 from groundline_generator.settings import GeneratorSettings
 
@@ -58,7 +58,7 @@ async def _use_cases(settings: GeneratorSettings) -> AsyncIterator[UseCases]:
             min_relevance=_or(settings.min_relevance, _EXTRACTIVE_MIN_RELEVANCE),
             max_sentences=settings.max_sentences,
         )
-        yield UseCases(AnswerService(model), RuleRewriter(), RuleReader(), RuleJudge())
+        yield UseCases(AnswerService(model), RuleRewriter(), RuleSufficiency(), RuleJudge())
         return
     async with _provider(settings) as provider:
         limiter = Limiter(
@@ -89,7 +89,7 @@ async def _use_cases(settings: GeneratorSettings) -> AsyncIterator[UseCases]:
         yield UseCases(
             AnswerService(answers, judge if settings.judge_answers else None),
             FallbackRewriter(ModelRewriter(chat, models)),
-            FallbackReader(ModelReader(chat, models)),
+            FallbackSufficiency(ModelSufficiency(chat, models)),
             FallbackJudge(judge),
             judge,
             Contextualizer(chat, models, settings.document_tokens),

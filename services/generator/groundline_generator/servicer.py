@@ -31,7 +31,7 @@ class UseCases:
 
     answers: AnswerService
     rewriter: Rewriter
-    reader: SufficiencyJudge
+    sufficiency: SufficiencyJudge
     claims: ClaimJudge
     relevance: ModelJudge | None = None
     contextualizer: Contextualizer | None = None
@@ -76,7 +76,7 @@ class GeneratorServicer(GeneratorServiceServicer):
     ) -> pb.JudgeSufficiencyResponse:
         _retries_end_here(context)
         validate(request)
-        return await self._use_cases.reader.judge(request)
+        return await self._use_cases.sufficiency.judge(request)
 
     async def SplitClaims(  # noqa: N802
         self, request: pb.SplitClaimsRequest, context: _Context

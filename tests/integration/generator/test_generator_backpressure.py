@@ -9,7 +9,7 @@ from groundline_generator.domain.calls import ModelFinished, OnWait
 from groundline_generator.service.answering import AnswerService
 from groundline_generator.service.judging import RuleJudge
 from groundline_generator.service.rewriting import RuleRewriter
-from groundline_generator.service.sufficiency import RuleReader
+from groundline_generator.service.sufficiency import RuleSufficiency
 from groundline_generator.servicer import SERVICE, GeneratorServicer, UseCases
 from groundline_runtime.channels import open_channel
 from groundline_runtime.serving.server import Application
@@ -47,7 +47,9 @@ class EndlessModel:
 
 async def test_the_model_waits_for_a_client_that_does_not_read() -> None:
     model = EndlessModel()
-    servicer = GeneratorServicer(UseCases(AnswerService(model), RuleRewriter(), RuleReader(), RuleJudge()))
+    servicer = GeneratorServicer(
+        UseCases(AnswerService(model), RuleRewriter(), RuleSufficiency(), RuleJudge())
+    )
     application = Application(
         services={
             SERVICE: lambda server: generator_service_pb2_grpc.add_GeneratorServiceServicer_to_server(

@@ -19,7 +19,7 @@ from groundline_generator.service.concurrency import computed
 from groundline_generator.service.fallback import model_or_rules
 from groundline_generator.service.structured import question, structured
 
-__all__ = ["FallbackReader", "ModelReader", "RuleReader", "SufficiencyJudge"]
+__all__ = ["FallbackSufficiency", "ModelSufficiency", "RuleSufficiency", "SufficiencyJudge"]
 
 _QUERIES: Final[int] = default_of(pb.JudgeSufficiencyRequest, "max_queries")
 _READ: Final = 20
@@ -48,7 +48,7 @@ class SufficiencyJudge(Protocol):
     async def judge(self, request: pb.JudgeSufficiencyRequest) -> pb.JudgeSufficiencyResponse: ...
 
 
-class RuleReader:
+class RuleSufficiency:
     """A SufficiencyJudge that follows `domain.checking.sufficiency`; its model is "rules"."""
 
     async def judge(self, request: pb.JudgeSufficiencyRequest) -> pb.JudgeSufficiencyResponse:
@@ -72,13 +72,13 @@ class RuleReader:
 
 
 @dataclass(frozen=True, slots=True)
-class FallbackReader:
+class FallbackSufficiency:
     """A SufficiencyJudge that follows the rules where the model fails or is late."""
 
     model: SufficiencyJudge
 
     async def judge(self, request: pb.JudgeSufficiencyRequest) -> pb.JudgeSufficiencyResponse:
-        return await model_or_rules(request, self.model.judge, RuleReader().judge)
+        return await model_or_rules(request, self.model.judge, RuleSufficiency().judge)
 
 
 class _Judged(BaseModel):
@@ -87,7 +87,7 @@ class _Judged(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class ModelReader:
+class ModelSufficiency:
     """A SufficiencyJudge that asks a language model, at temperature 0."""
 
     chat: ChatModel

@@ -21,7 +21,7 @@ from groundline_generator.service.guarded_model import GuardedModel
 from groundline_generator.service.judging import RuleJudge
 from groundline_generator.service.quota import Limiter
 from groundline_generator.service.rewriting import RuleRewriter
-from groundline_generator.service.sufficiency import RuleReader
+from groundline_generator.service.sufficiency import RuleSufficiency
 from groundline_generator.servicer import GeneratorServicer, UseCases
 from groundline_indexing.partitions import chunk_table
 from groundline_indexing.preparation import open_sandbox
@@ -103,7 +103,7 @@ async def generator(server: ProviderServer, wire: Wire) -> AsyncIterator[str]:
         use_cases = UseCases(
             AnswerService(None),  # type: ignore[arg-type]  # nobody asks for answers
             RuleRewriter(),
-            RuleReader(),
+            RuleSufficiency(),
             RuleJudge(),
             contextualizer=Contextualizer(chat, ModelChoice("m"), 100_000),
         )

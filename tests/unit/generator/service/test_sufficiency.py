@@ -7,7 +7,7 @@ import pytest
 from groundline.v1 import chat_pb2
 from groundline.v1 import generator_service_pb2 as pb
 from groundline_generator.domain.calls import ModelChoice, ModelFinished
-from groundline_generator.service.sufficiency import FallbackReader, ModelReader, RuleReader
+from groundline_generator.service.sufficiency import FallbackSufficiency, ModelSufficiency, RuleSufficiency
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
 from groundline_tests.generator.messages import used
 from groundline_tests.generator.models import ScriptedChat
@@ -28,41 +28,43 @@ def says(missing: str, *queries: str) -> ScriptedChat:
 
 async def test_a_model_names_what_is_missing_and_new_queries_for_it() -> None:
     chat = says("the manager", "who builds the DN-6?", " manager of Falke ", "", "a", "b")
-    judged = await ModelReader(chat, MODELS).judge(ASKED)
+    judged = await ModelSufficiency(chat, MODELS).judge(ASKED)
     assert (judged.missing, list(judged.queries)) == ("the manager", ["manager of Falke", "a"])
     assert (judged.model, judged.usage) == ("m", used(10, 2, 5))
 
 
 async def test_passages_are_data_of_the_prompt() -> None:
     chat = says("")
-    await ModelReader(chat, MODELS).judge(ASKED)
+    await ModelSufficiency(chat, MODELS).judge(ASKED)
     prompt = chat.calls[0].messages[0].content
     assert len(re.findall(r"</passage-[0-9a-f]{8}>", prompt)) == 3
     assert "- Who builds the DN-6?" in prompt
 
 
 async def test_queries_for_nothing_missing_are_dropped() -> None:
-    judged = await ModelReader(says(" ", "manager of Falke"), MODELS).judge(ASKED)
+    judged = await ModelSufficiency(says(" ", "manager of Falke"), MODELS).judge(ASKED)
     assert (judged.missing, list(judged.queries)) == ("", [])
 
 
 async def test_where_the_model_fails_rules_read_and_say_why() -> None:
     chat = ScriptedChat([UnavailableError("PROVIDER_UNAVAILABLE", "down")])
-    judged = await FallbackReader(ModelReader(chat, MODELS)).judge(ASKED)
+    judged = await FallbackSufficiency(ModelSufficiency(chat, MODELS)).judge(ASKED)
     assert (judged.model, judged.fallback_reason) == ("rules", "PROVIDER_UNAVAILABLE")
     assert (judged.missing, list(judged.queries)) == ("manager", ["manager Falke"])
 
 
-@pytest.mark.parametrize("reader", [FallbackReader(ModelReader(ScriptedChat(), MODELS)), RuleReader()])
+@pytest.mark.parametrize(
+    "judge", [FallbackSufficiency(ModelSufficiency(ScriptedChat(), MODELS)), RuleSufficiency()]
+)
 async def test_a_model_that_does_not_exist_is_not_replaced_by_rules(
-    reader: FallbackReader | RuleReader,
+    judge: FallbackSufficiency | RuleSufficiency,
 ) -> None:
     with pytest.raises(FailedPreconditionError):
-        await reader.judge(pb.JudgeSufficiencyRequest(query="A?", model="unknown"))
+        await judge.judge(pb.JudgeSufficiencyRequest(query="A?", model="unknown"))
 
 
 async def test_rules_name_no_query_that_was_searched_for() -> None:
     asked = pb.JudgeSufficiencyRequest()
     asked.CopyFrom(ASKED)
     asked.searched_queries.append("manager falke")
-    assert list((await RuleReader().judge(asked)).queries) == []
+    assert list((await RuleSufficiency().judge(asked)).queries) == []
