@@ -13,9 +13,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-from groundline_training.examples import LABELS, Example, read_lines
-from groundline_training.reader import Reader, Reading, windows
-from groundline_training.texts import falsify, sentence_spans, words
+from groundline_reader import CLAIM_LABELS, PairReading, Reader
+
+from groundline_training.examples import Example, read_lines
+from groundline_training.texts import falsify, sentence_spans, windows, words
 
 __all__ = ["Case", "area", "cases", "refused"]
 
@@ -150,8 +151,8 @@ def measure_validation(reader: Reader, held: Sequence[Example]) -> dict[str, Any
             said, gold = _tokens(reading.answer), _tokens(example.passage[slice(*example.span)])
             common = (Counter(said) & Counter(gold)).total()
             spans.append(2 * common / max(len(said) + len(gold), 1))
-        if example.label in LABELS[:3]:
-            claims[name].append((_likeliest(reading), LABELS.index(example.label)))
+        if example.label in CLAIM_LABELS:
+            claims[name].append((_likeliest(reading), CLAIM_LABELS.index(example.label)))
     return {
         "answerable_auc": area([*chain(*answered.values())], [*chain(*others.values())]),
         "answerable_auc_by_negative": {
@@ -163,7 +164,7 @@ def measure_validation(reader: Reader, held: Sequence[Example]) -> dict[str, Any
     }
 
 
-def _likeliest(reading: Reading) -> int:
+def _likeliest(reading: PairReading) -> int:
     return max(range(3), key=reading.claim.__getitem__)
 
 
@@ -171,7 +172,7 @@ def _told(pairs: Sequence[tuple[int, int]]) -> dict[str, float]:
     right = sum(said == label for said, label in pairs) / len(pairs)
     largest = max(Counter(label for _, label in pairs).values()) / len(pairs)
     recall = {
-        LABELS[kind]: sum(said == kind for said, label in pairs if label == kind) / count
+        CLAIM_LABELS[kind]: sum(said == kind for said, label in pairs if label == kind) / count
         for kind, count in sorted(Counter(label for _, label in pairs).items())
     }
     return {"number": len(pairs), "right": right, "largest_class": largest, **recall}

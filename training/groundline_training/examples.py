@@ -1,19 +1,16 @@
-"""Examples of one form, which the model is trained on, and pairs of texts in its tokens."""
+"""Examples of one form, which the model is trained on."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from tokenizers import Tokenizer
+from groundline_reader import CLAIM_LABELS
 
-__all__ = ["LABELS", "MAXIMUM_TOKENS", "Example", "Pair", "encode", "read_lines", "tokenizer", "write_lines"]
+__all__ = ["LABELS", "Example", "read_lines", "write_lines"]
 
-MAXIMUM_TOKENS: Final = 192
-"""Tokens of a pair, above which the passage is cut."""
-MAXIMUM_TEXT_TOKENS: Final = 64
-LABELS: Final = ("supports", "refutes", "unrelated", "not_supported")
+LABELS: Final = (*CLAIM_LABELS, "not_supported")
 """Labels of claims; the model tells the first three apart, and `not_supported` is the second or the third."""
 
 
@@ -31,39 +28,6 @@ class Example:
     label: str | None = None
     weight: float = 1.0
     held_out: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A text and a passage in tokens."""
-
-    ids: list[int]
-    """Tokens of [CLS] text [SEP] passage [SEP]."""
-    split: int
-    """Place of the passage's first token."""
-    offsets: list[tuple[int, int]]
-    """Place of each token of the passage, in characters."""
-
-
-def tokenizer(model: Path) -> Tokenizer:
-    """Return the tokenizer of the model's directory, which neither cuts nor pads."""
-    found = Tokenizer.from_file(str(model / "tokenizer.json"))
-    found.no_truncation()
-    found.no_padding()
-    return found
-
-
-def encode(pairs: Sequence[tuple[str, str]], using: Tokenizer) -> list[Pair]:
-    """Return the pairs in tokens, cut to what the model takes."""
-    texts = using.encode_batch([text for text, _ in pairs], add_special_tokens=False)
-    passages = using.encode_batch([passage for _, passage in pairs], add_special_tokens=False)
-    opening, closing = using.encode("").ids
-    found: list[Pair] = []
-    for text, passage in zip(texts, passages, strict=True):
-        head = [opening, *text.ids[:MAXIMUM_TEXT_TOKENS], closing]
-        room = MAXIMUM_TOKENS - len(head) - 1
-        found.append(Pair([*head, *passage.ids[:room], closing], len(head), passage.offsets[:room]))
-    return found
 
 
 def write_lines(examples: Iterable[Example], path: Path) -> None:

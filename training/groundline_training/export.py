@@ -11,12 +11,11 @@ from typing import Any, Final
 
 import numpy as np
 import onnx
+from groundline_reader import CLAIM_LABELS, MAXIMUM_TOKENS
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from safetensors.numpy import load_file
-
-from groundline_training.examples import LABELS, MAXIMUM_TOKENS
 
 __all__ = ["export", "trained_weights"]
 
@@ -193,7 +192,7 @@ def export(model: Path, checkpoint: Path, target: Path) -> None:
         )
         (folder / "full.onnx").unlink()
         shutil.copyfile(model / "tokenizer.json", folder / "tokenizer.json")
-        labels = {"claim": LABELS[:3], "max_tokens": MAXIMUM_TOKENS}
+        labels = {"claim": CLAIM_LABELS, "max_tokens": MAXIMUM_TOKENS}
         (folder / "labels.json").write_text(json.dumps(labels, indent=2) + "\n", encoding="utf-8")
         names = sorted(path.name for path in folder.iterdir())
         sums = [f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n" for name in names]

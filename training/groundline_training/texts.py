@@ -7,7 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["Change", "Window", "change_subject", "falsify", "nearest", "sentence_spans", "window", "words"]
+__all__ = [
+    "Change",
+    "Window",
+    "change_subject",
+    "falsify",
+    "nearest",
+    "sentence_spans",
+    "window",
+    "windows",
+    "words",
+]
 
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]*[A-Z0-9ÄÖÜ])|\n+")
 _WORD: Final = re.compile(r"\w+")
@@ -93,6 +103,22 @@ def window(passage: str, kept: tuple[int, int], size: int, rng: random.Random) -
             last += 1
     start, end = min(spans[first][0], kept[0]), max(spans[last][1], kept[1])
     return Window(passage[start:end], start)
+
+
+def windows(passage: str, characters: int = 620) -> list[str]:
+    """Cut a passage into runs of sentences of at most `characters`, which overlap by a sentence."""
+    spans = sentence_spans(passage)
+    found: list[str] = []
+    first = 0
+    while first < len(spans):
+        last = first
+        while last + 1 < len(spans) and spans[last + 1][1] - spans[first][0] <= characters:
+            last += 1
+        found.append(passage[spans[first][0] : spans[last][1]])
+        if last + 1 == len(spans):
+            break
+        first = max(first + 1, last)
+    return found or [passage]
 
 
 def nearest(text: str, passage: str, forbidden: Sequence[str] = ()) -> tuple[int, int] | None:

@@ -17,9 +17,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from groundline_reader import MAXIMUM_TOKENS, encode, tokenizer
 from tokenizers import Tokenizer
 
-from groundline_training.examples import LABELS, MAXIMUM_TOKENS, Example, encode, read_lines, tokenizer
+from groundline_training.examples import LABELS, Example, read_lines
 from groundline_training.model import Arrays, initial, loss
 
 __all__ = ["batches", "read_checkpoint", "to_batch"]

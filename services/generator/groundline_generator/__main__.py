@@ -8,6 +8,7 @@ from groundline.v1 import generator_service_pb2_grpc
 from groundline_runtime.serving.server import Application, run
 
 from groundline_generator.adapters.extractive import ExtractiveModel
+from groundline_generator.adapters.reading import load_reader
 from groundline_generator.domain.calls import ModelChoice
 from groundline_generator.domain.prompting import load_templates
 from groundline_generator.ports import ChatModel
@@ -57,6 +58,7 @@ async def _use_cases(settings: GeneratorSettings) -> AsyncIterator[UseCases]:
         model = ExtractiveModel(
             min_relevance=_or(settings.min_relevance, _EXTRACTIVE_MIN_RELEVANCE),
             max_sentences=settings.max_sentences,
+            answerability=load_reader(settings.reader_directory),
         )
         yield UseCases(AnswerService(model), RuleRewriter(), RuleSufficiency(), RuleJudge())
         return

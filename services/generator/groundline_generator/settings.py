@@ -93,6 +93,10 @@ class GeneratorSettings(ServiceSettings):
     max_sentences: Annotated[int, Field(ge=1, le=20)] = 3
     """Maximum sentences that the extractive provider quotes."""
 
+    reader_directory: Path | None = None
+    """Folder of a small model, as `training/` writes it, that reads what the extractive provider is about to
+    quote; needs groundline-generator[reader]. Unset: rules alone decide."""
+
     @field_validator("further_models", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:

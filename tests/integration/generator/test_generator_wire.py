@@ -1,4 +1,5 @@
 from collections.abc import AsyncIterator, Awaitable
+from pathlib import Path
 
 import grpc
 import pytest
@@ -15,7 +16,9 @@ from groundline_generator.__main__ import wire
 from groundline_generator.servicer import SERVICE
 from groundline_generator.settings import GeneratorSettings
 from groundline_runtime.channels import open_channel
+from groundline_runtime.errors import FailedPreconditionError
 from groundline_runtime.status import from_rpc_error
+from groundline_tests.generator.reader import write_reader
 from groundline_tests.runtime import serve
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
@@ -45,6 +48,31 @@ async def generate(stub: Stub, request: pb.GenerateRequest) -> tuple[str, pb.Gen
     events = [event async for event in stub.Generate(request)]
     assert all(event.WhichOneof("event") == "delta" for event in events[:-1])
     return "".join(event.delta.text for event in events[:-1]), events[-1].completed
+
+
+async def test_a_reader_that_is_named_has_its_say(stub: Stub, tmp_path: Path) -> None:
+    write_reader(tmp_path)  # it finds an answer wherever it finds "kiel"
+    text = "From kiel to kiel by way of kiel: the ferry leaves at nine."
+    asked = pb.GenerateRequest(
+        query="When does the ferry with blue cabins and its own cinema leave?",
+        passages=[pb.NumberedPassage(number=1, text=text, title="Ferry", chunk_id="1")],
+    )
+    _, by_rules = await generate(stub, asked)
+    assert by_rules.finish_reason == chat_pb2.FINISH_REASON_NO_ANSWER
+    async with (
+        wire(GeneratorSettings(reader_directory=tmp_path)) as application,
+        serve(application) as address,
+        open_channel(address, service=SERVICE) as channel,
+    ):
+        answer, by_both = await generate(generator_service_pb2_grpc.GeneratorServiceStub(channel), asked)
+    assert by_both.finish_reason == chat_pb2.FINISH_REASON_STOP
+    assert answer == f"{text} [1]"
+
+
+async def test_a_folder_without_a_reader_ends_the_start(tmp_path: Path) -> None:
+    with pytest.raises(FailedPreconditionError, match=r"GROUNDLINE_GENERATOR_READER_DIRECTORY: .* holds no"):
+        async with wire(GeneratorSettings(reader_directory=tmp_path)):
+            pass
 
 
 async def test_a_wrong_request_names_every_field(stub: Stub) -> None:

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from groundline_training.evaluate import area, cases, refused
 from groundline_training.prepare import balanced, claims, falsified, questions
-from groundline_training.reader import windows
-from groundline_training.texts import change_subject, falsify, sentence_spans, window
+from groundline_training.texts import change_subject, falsify, sentence_spans, window, windows
 
 PASSAGE = (
     "The mill was built in 1874 by Anna Weber. It was not used after the flood. Its owner moved to Kiel with "

@@ -10,7 +10,7 @@ from groundline.v1 import chat_pb2, error_pb2
 from groundline.v1 import generator_service_pb2 as pb
 
 from groundline_generator.domain.calls import ModelChoice, ModelFinished, OnWait
-from groundline_generator.domain.quoting.extraction import Extract, Extraction, extract
+from groundline_generator.domain.quoting.extraction import Answerability, Extract, Extraction, extract
 from groundline_generator.domain.refusals import refusal
 from groundline_generator.service.concurrency import computed
 
@@ -24,9 +24,12 @@ _MODELS: Final = ModelChoice("extractive")
 class ExtractiveModel:
     """An AnswerModel; tokens are words and punctuation marks."""
 
-    def __init__(self, *, min_relevance: float, max_sentences: int) -> None:
+    def __init__(
+        self, *, min_relevance: float, max_sentences: int, answerability: Answerability | None
+    ) -> None:
         self._min_relevance = min_relevance
         self._max_sentences = max_sentences
+        self._answerability = answerability
 
     def check(self, request: pb.GenerateRequest) -> str:
         return _MODELS.of(request.options.model)
@@ -70,6 +73,7 @@ class ExtractiveModel:
                 options.min_relevance if options.HasField("min_relevance") else self._min_relevance
             ),
             max_sentences=self._max_sentences,
+            answerability=self._answerability,
             checkpoint=checkpoint,
         )
         try:

@@ -315,3 +315,60 @@ def test_the_best_sentence_is_quoted_with_the_neighbour_that_it_needs(
     query: str, text: str, quoted: list[str]
 ) -> None:
     assert quotes(query, [numbered(1, text)]) == quoted
+
+
+# A reader has its say.
+
+
+def doubting(_question: str, texts: Sequence[str]) -> Sequence[float]:
+    return [-9.0] * len(texts)
+
+
+def sure(_question: str, texts: Sequence[str]) -> Sequence[float]:
+    return [9.0] * len(texts)
+
+
+def test_what_a_reader_doubts_is_refused_unless_the_rules_are_sure() -> None:
+    doubtful = "How long are the backups of the gateway kept in storage?"
+    assert answers(doubtful, [BACKUP]).extracts
+    assert answers(doubtful, [BACKUP], answerability=doubting).extracts == ()
+    certain = "How long are backups kept in object storage?"
+    assert answers(certain, [BACKUP], answerability=doubting).extracts
+    assert (
+        answers(certain, [BACKUP], answerability=doubting).likelihood
+        < answers(certain, [BACKUP], answerability=sure).likelihood
+    )
+
+
+def test_a_sure_reader_answers_what_shares_few_words_and_nothing_that_shares_none() -> None:
+    rephrased = "For what time do nightly backups remain available to administrators?"
+    assert answers(rephrased, [BACKUP]).extracts == ()
+    assert answers(rephrased, [BACKUP], answerability=sure).extracts
+    assert answers("Who won the Super Bowl in 1998?", [BACKUP], answerability=sure).extracts == ()
+
+
+def test_a_reader_reads_what_stands_around_the_sentences_to_quote() -> None:
+    read: list[str] = []
+
+    def record(_question: str, texts: Sequence[str]) -> Sequence[float]:
+        read.extend(texts)
+        return [0.0] * len(texts)
+
+    filler = " ".join(f"Paragraph {number} tells of other things." for number in range(60))
+    long = numbered(5, f"{filler} {BACKUP.text} {filler}")
+    assert answers("How long are backups kept?", [long], answerability=record).extracts
+    (text,) = read
+    assert BACKUP.text in text
+    assert len(BACKUP.text) < len(text) <= 620
+
+
+@pytest.mark.parametrize(
+    ("query", "passage"),
+    [
+        ("How long are backups kept?", "Sicherungen werden 30 Tage lang aufbewahrt und dann gelöscht."),
+        ("Wie lange werden Sicherungen aufbewahrt?", BACKUP.text),
+    ],
+)
+def test_a_reader_of_one_language_does_not_judge_between_two(query: str, passage: str) -> None:
+    passages = [numbered(1, passage)]
+    assert answers(query, passages, answerability=doubting) == answers(query, passages)

@@ -51,7 +51,7 @@ def scripted() -> AnswerModel:
 
 
 def extractive() -> AnswerModel:
-    return ExtractiveModel(min_relevance=0.4, max_sentences=3)
+    return ExtractiveModel(min_relevance=0.4, max_sentences=3, answerability=None)
 
 
 async def answered(model: AnswerModel, question: pb.GenerateRequest) -> tuple[str, pb.GenerateCompleted]:

@@ -30,7 +30,7 @@ from groundline_generator.domain.signs import (
     words,
 )
 
-__all__ = ["Extract", "Extraction", "extract"]
+__all__ = ["Answerability", "Extract", "Extraction", "extract"]
 
 _OTHER_SUBJECT: Final = 0.5
 """Factor of the relevance where the passages speak of others than the question."""
@@ -58,6 +58,17 @@ _RELEVANCE_WEIGHT: Final = 3.88
 _LEAD_WEIGHT: Final = 1.75
 _BIAS: Final = -2.72
 
+_READ: Final = frozenset({"english", "german"})
+"""Languages in which a reading was measured to help; both the question and the passage have to be in it."""
+
+_READ_CHARACTERS: Final = 620
+"""Maximum length of what is read around a quoted sentence; the reader was trained on texts of up to this."""
+
+_READING_SHIFT: Final = 0.07
+"""Relevance that a reading adds, for one of its log-odds that the quoted sentences answer."""
+
+_MAXIMUM_SHIFT: Final = 0.3
+
 _COMPARED: Final = 5
 """Sentences on each side of a comparison among which the best pair is looked for."""
 
@@ -71,6 +82,10 @@ class Extract:
     number: int
     text: str
     is_code: bool
+
+
+type Answerability = Callable[[str, Sequence[str]], Sequence[float]]
+"""Judgement of a reader: for a question and texts, the log-odds that each text answers it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +112,14 @@ def extract(
     *,
     min_relevance: float,
     max_sentences: int,
+    answerability: Answerability | None = None,
     checkpoint: Callable[[], None] = lambda: None,
 ) -> Extraction:
     """Choose at most `max_sentences` from passages that come best first.
 
-    `checkpoint` is called before each passage; it may raise to stop the work.
+    With a reader, the relevance that has to reach `min_relevance` depends on what it says of the chosen
+    sentences and what stands around them. `checkpoint` is called before each passage; it may raise to stop
+    the work.
     """
     work = _Work(passages, checkpoint)
     sides = compared(query) if max_sentences > 1 else None
@@ -110,10 +128,16 @@ def extract(
     ranked = work.ranked(question := work.question(query))
     if sides and question.asks_degree:
         ranked = _on_both([work.question(side) for side in sides], question.degrees, ranked)
-    relevance = work.relevance(question, ranked, min_relevance)
-    if not ranked or relevance < min_relevance:
+    is_read = bool(answerability and ranked and question.language == ranked[0].language in _READ)
+    minimum = min_relevance - _MAXIMUM_SHIFT if is_read else min_relevance
+    relevance = work.relevance(question, ranked, minimum)
+    if not ranked or relevance < minimum:
         return Extraction((), relevance)
     chosen = _choose(ranked, max_sentences)
+    if answerability and is_read and chosen:
+        relevance = _shifted(relevance, answerability(query, work.around(chosen)))
+        if relevance < min_relevance:
+            return Extraction((), relevance)
     if chosen and max_sentences > 1 and (other := work.saying_otherwise(question, ranked, chosen)):
         chosen = [*chosen[: max_sentences - 1], other]
     return Extraction(work.extracts(chosen), relevance, _lead(ranked))
@@ -174,6 +198,20 @@ class _Work:
 
     def _is_same_document(self, first: Candidate, second: Candidate) -> bool:
         return document_of(self._passages[first.passage]) == document_of(self._passages[second.passage])
+
+    def around(self, chosen: Sequence[Candidate]) -> Sequence[str]:
+        """Return what stands around the sentences in their passages, at most `_READ_CHARACTERS` of each."""
+        spans: list[tuple[int, int, int]] = []
+        for each in chosen:
+            start, end = each.sentence.segment.start, each.sentence.segment.end
+            if any(where == each.passage and first <= start and end <= last for where, first, last in spans):
+                continue
+            room = max(0, (_READ_CHARACTERS - (end - start)) // 2)
+            beside = [one.segment for one in self._readings[each.passage].sentences(each.language)]
+            first = min(one.start for one in beside if start - room <= one.start <= start)
+            last = max(one.end for one in beside if end <= one.end <= end + room)
+            spans.append((each.passage, first, last))
+        return [self._passages[where].text[first:last][:_READ_CHARACTERS] for where, first, last in spans]
 
     def extracts(self, chosen: Sequence[Candidate]) -> Sequence[Extract]:
         return tuple(
@@ -263,6 +301,11 @@ def _is_of_others(query: str, language: str | None, passages: Sequence[pb.Number
         return False
     spoken = frozenset(text.split())
     return any(not get_close_matches(name, spoken, 1, _TYPING_ERROR) for name in missing)
+
+
+def _shifted(relevance: float, answerable: Sequence[float]) -> float:
+    shift = _READING_SHIFT * max(answerable)
+    return max(0.0, min(relevance + max(-_MAXIMUM_SHIFT, min(shift, _MAXIMUM_SHIFT)), 1.0))
 
 
 def _lead(ranked: Sequence[Candidate]) -> float:
