@@ -243,6 +243,8 @@ class ErrorReason(OpenEnum):
     SUSPECTED_PROMPT_INJECTION = "SUSPECTED_PROMPT_INJECTION"
     """A cited source has text that looks like instructions to an assistant: it may have been written to
     mislead it."""
+    ANSWER_IN_OTHER_LANGUAGE = "ANSWER_IN_OTHER_LANGUAGE"
+    """The answer is in another language than the question."""
     UNKNOWN_CITATION = "UNKNOWN_CITATION"
     """The answer cites a number that no passage has."""
     PASSAGES_OMITTED = "PASSAGES_OMITTED"

@@ -237,6 +237,8 @@ export type ErrorReason =
   | "SOURCES_DISAGREE"
   /** A cited source has text that looks like instructions to an assistant: it may have been written to mislead it. */
   | "SUSPECTED_PROMPT_INJECTION"
+  /** The answer is in another language than the question. */
+  | "ANSWER_IN_OTHER_LANGUAGE"
   /** The answer cites a number that no passage has. */
   | "UNKNOWN_CITATION"
   /** Some passages did not fit into the prompt. */

@@ -244,6 +244,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """Two documents answer the question differently: with another number, or with a negation. The message names both."""
     SUSPECTED_PROMPT_INJECTION: _ErrorReason.ValueType  # 171
     """A cited source has text that looks like instructions to an assistant: it may have been written to mislead it."""
+    ANSWER_IN_OTHER_LANGUAGE: _ErrorReason.ValueType  # 172
+    """The answer is in another language than the question."""
     UNKNOWN_CITATION: _ErrorReason.ValueType  # 107
     """The answer cites a number that no passage has."""
     PASSAGES_OMITTED: _ErrorReason.ValueType  # 108
@@ -591,6 +593,8 @@ SOURCES_DISAGREE: ErrorReason.ValueType  # 170
 """Two documents answer the question differently: with another number, or with a negation. The message names both."""
 SUSPECTED_PROMPT_INJECTION: ErrorReason.ValueType  # 171
 """A cited source has text that looks like instructions to an assistant: it may have been written to mislead it."""
+ANSWER_IN_OTHER_LANGUAGE: ErrorReason.ValueType  # 172
+"""The answer is in another language than the question."""
 UNKNOWN_CITATION: ErrorReason.ValueType  # 107
 """The answer cites a number that no passage has."""
 PASSAGES_OMITTED: ErrorReason.ValueType  # 108

@@ -57,6 +57,9 @@ def validate(
     cited = sum(map(answer.cites, claims))
     supported = len(borne_out)
     issues.extend(_disagreements(query, answer, borne_out))
+    if (asked := guess_language(query)) and (said := guess_language(answer.text)) and said != asked:
+        message = f"the answer is in {said.capitalize()}, the question in {asked.capitalize()}"
+        issues.append(_issue(error_pb2.ANSWER_IN_OTHER_LANGUAGE, message))
     relevance = _query_relevance(query, answer)
     if relevance < _LOW_RELEVANCE:
         issues.append(_issue(error_pb2.LOW_RELEVANCE, "the answer says little of what was asked for"))

@@ -26,7 +26,7 @@ GERMAN = (
 def reasons(answer: str, *texts: str) -> Sequence[int]:
     passages = {number: numbered(number, text) for number, text in enumerate(texts, start=1)}
     marked = CitedAnswer(f"{answer} {''.join(f'[{number}]' for number in passages)}", passages)
-    validation = validate("What of the DN-4?", marked, chat_pb2.FINISH_REASON_STOP)
+    validation = validate("DN-4?", marked, chat_pb2.FINISH_REASON_STOP)
     found = [issue.reason for issue in validation.issues if issue.reason != error_pb2.LOW_RELEVANCE]
     assert validation.grounded == (not found)
     assert validation.supported_share == (0 if found else 1)
