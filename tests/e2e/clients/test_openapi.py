@@ -66,6 +66,7 @@ async def known(stack: Stack) -> AsyncIterator[Mapping[str, str]]:
             "documentId": documents[0]["documentId"],
             "jobId": job["jobId"],
             "threadId": answer["threadId"],
+            "messageId": answer["messageId"],
             "sourceId": created.json()["source"]["sourceId"],
         }
         for collection_id in await collection_ids(client) - before:

@@ -13,6 +13,7 @@ __all__ = [
     "designated",
     "designation_form",
     "designations",
+    "full_years",
     "mentions",
     "names",
     "quantities",
@@ -58,9 +59,14 @@ class Quantity(NamedTuple):
         return not self.values.isdisjoint(other.values)
 
 
+def full_years(text: str) -> str:
+    """Return a text with both years of a range in full: 2018–2019 for 2018–19."""
+    return _SHORT_YEAR.sub(r"\1\2–\1\3", text)
+
+
 def quantities(text: str) -> Iterator[Quantity]:
     """Yield numbers in digits with their units, then small ones in words, each kind in the text's order."""
-    text = _COMPOUND.sub("newtonmet", _SHORT_YEAR.sub(r"\1\2-\1\3", text))
+    text = _COMPOUND.sub("newtonmet", full_years(text))
     for match in _NUMBER.finditer(text):
         number = match.group(1) or match.group(4)
         unit = _UNITS.get((match.group(2) or match.group(3) or "").casefold())

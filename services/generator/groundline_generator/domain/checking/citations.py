@@ -9,8 +9,9 @@ from typing import Final, NamedTuple
 from groundline.v1 import chat_pb2
 from groundline.v1 import generator_service_pb2 as pb
 
-from groundline_generator.domain.checking.contradictions import Contradiction, Said, Statement, contradiction
-from groundline_generator.domain.checking.disagreement import Asked, disagreement, document_of
+from groundline_generator.domain.checking.differences import Deviation
+from groundline_generator.domain.checking.disagreement import Asked, Statement, disagreement, document_of
+from groundline_generator.domain.checking.verdicts import deviation
 from groundline_generator.domain.language import content_terms, guess_language
 from groundline_generator.domain.markers import masked
 from groundline_generator.domain.reading import Reading, read
@@ -66,7 +67,6 @@ class CitedAnswer:
         self.text = text
         self.passages = passages
         self._evidence = {number: _Evidence(passage) for number, passage in passages.items()}
-        self._said: dict[tuple[tuple[int, ...], str | None], Said] = {}
 
     @cached_property
     def claims(self) -> Sequence[CitedClaim]:
@@ -101,15 +101,9 @@ class CitedAnswer:
         evidence = [self._evidence[number] for number in self._cited(claim)]
         return bool(evidence) and _is_supported(claim.text, evidence)
 
-    def contradiction(self, claim: CitedClaim) -> Contradiction | None:
-        """Return what a claim says otherwise than the passages that it cites; if it cites none, than all."""
-        cited = self._cited(claim)
-        languages = [self._evidence[number].language for number in cited]
-        language = guess_language(claim.text) or next(iter(languages), None)
-        if (cited, language) not in self._said:
-            found = (self._evidence[number].statements(language) for number in cited)
-            self._said[cited, language] = Said([statement for each in found for statement in each])
-        return contradiction(claim.text, self._said[cited, language], language)
+    def deviation(self, claim: CitedClaim) -> Deviation | None:
+        """Return what a claim has otherwise than the passages that it cites; if it cites none, than all."""
+        return deviation(claim.text, [self.passages[number] for number in self._cited(claim)])
 
     def disagreements(self, query: str, claims: Sequence[CitedClaim]) -> list[Disagreement]:
         """Return what passages of other documents say otherwise than those that some of the claims cite, once

@@ -17,7 +17,7 @@ from groundline_generator.domain.checking.wording import Token, WordedText, is_n
 from groundline_generator.domain.language import content_terms
 from groundline_generator.domain.signs import COUNTED, Quantity, designation_form, quantities
 
-__all__ = ["Deviation", "difference"]
+__all__ = ["Deviation", "denied_alone", "difference"]
 
 _MAX_CHANGED: Final = 3
 """Maximum words in whose place others stand; more are another sentence."""
@@ -130,9 +130,9 @@ def _denial(claim: WordedText, sentence: WordedText, changes: Sequence[_Change])
         word, other = _negation_at_end(ours), _negation_at_end(theirs)
         if bool(word) != bool(other):
             return Deviation(error_pb2.CONTRADICTED_SENTENCE, word, other)
-    if word := _denied_alone(claim, sentence):
+    if word := denied_alone(claim, sentence):
         return Deviation(error_pb2.CONTRADICTED_SENTENCE, word)
-    if word := _denied_alone(sentence, claim):
+    if word := denied_alone(sentence, claim):
         return Deviation(error_pb2.CONTRADICTED_SENTENCE, "", word)
     return None
 
@@ -146,7 +146,7 @@ def _negation_at_end(tokens: Sequence[Token]) -> str:
     return tokens[-1].text if tokens and is_negation(tokens[-1].text) else ""
 
 
-def _denied_alone(denying: WordedText, saying: WordedText) -> str:
+def denied_alone(denying: WordedText, saying: WordedText) -> str:
     """Return the word by which a text denies what the other says; else ""."""
     others = frozenset[str]().union(*(denial.terms for denial in saying.denials))
     for denial in denying.denials:

@@ -11,12 +11,13 @@ from typing import Final, NamedTuple
 
 from groundline.v1 import generator_service_pb2 as pb
 
-from groundline_generator.domain.checking.contradictions import Statement, denied
+from groundline_generator.domain.checking.differences import denied_alone
+from groundline_generator.domain.checking.wording import WordedText
 from groundline_generator.domain.language import content_terms
 from groundline_generator.domain.quoting.asked import DATE, NUMBER, asked_for
 from groundline_generator.domain.signs import Quantity, beginning, designations, names, quantities, words
 
-__all__ = ["Asked", "disagreement", "document_of"]
+__all__ = ["Asked", "Statement", "disagreement", "document_of"]
 
 _SAME_MATTER: Final = 0.5
 _SAME_SENTENCE: Final = 0.75
@@ -46,6 +47,15 @@ _QUALIFIER: Final = re.compile(
     r"(?:(?:the|an?|all|each|every|any|dem|den|der|das|die|eine[mnrs]?|jede[mnrs]?|allen?)\s+)?([^\W\d_]+)",
     re.IGNORECASE,
 )
+
+
+class Statement(NamedTuple):
+    """A sentence of a passage with its terms, and what says of which thing it speaks: headings, title and
+    context, and the sentence before."""
+
+    text: str
+    terms: Sequence[str]
+    about: str
 
 
 class Asked(NamedTuple):
@@ -95,9 +105,8 @@ def disagreement(asked: Asked, ours: Statement, theirs: Statement) -> tuple[str,
     if pair and (pair[0].unit or (asked.wants_number and share >= _SAME_SENTENCE)):
         return pair[0].shown, pair[1].shown
     if pair is None and not (mine ^ their) - _NEGATIONS and _values(own) == _values(other):
-        found = denied(ours.text, theirs.text, asked.language) or denied(
-            theirs.text, ours.text, asked.language
-        )
+        own_words, other_words = (WordedText(each.text, asked.language) for each in (ours, theirs))
+        found = denied_alone(own_words, other_words) or denied_alone(other_words, own_words)
         return (ours.text.strip(), theirs.text.strip()) if found else None
     return None
 

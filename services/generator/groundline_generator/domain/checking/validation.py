@@ -87,8 +87,8 @@ def _borne_out(
         elif not (answer.supports(claim) if verdicts is None else verdicts[index]):
             message = f"its sources do not support: {_shortened(claim.text)}"
             issues.append(_issue(error_pb2.UNSUPPORTED_SENTENCE, message))
-        elif verdicts is None and (found := answer.contradiction(claim)) is not None:
-            message = f'its sources do not bear out "{found.words}": {_shortened(claim.text)}'
+        elif verdicts is None and (found := answer.deviation(claim)) is not None:
+            message = f'its sources do not bear out "{found.claimed or found.said}": {_shortened(claim.text)}'
             issues.append(_issue(found.reason, message))
         else:
             borne_out.append(claim)

@@ -15,7 +15,7 @@ from groundline_generator.domain.language import content_terms, guess_language
 from groundline_generator.domain.reading import Sentence, read
 from groundline_generator.domain.segments import Kind
 
-__all__ = ["nearest", "verdict_on"]
+__all__ = ["deviation", "nearest", "verdict_on"]
 
 _SUPPORTED: Final = 0.55
 """Share of a claim's terms from which a sentence that says nothing otherwise supports it."""
@@ -48,6 +48,9 @@ _LIKELY: Final = 0.5
 
 _COMPARED: Final = 0.3
 """Share of a claim's terms below which a sentence is not looked at further."""
+
+_COMPARABLE: Final = 0.5
+"""Share of an answer's sentence in one of the passages' from which the two are compared."""
 
 _AROUND: Final = 0.7
 """Weight of a term that stands only above or before a sentence."""
@@ -139,6 +142,36 @@ def verdict_on(claim: pb.Claim, passages: Sequence[pb.NumberedPassage]) -> pb.Cl
     if refuting:
         return _refuted(*refuting)
     return _not_found(*lacking) if lacking else _not_found(near[0])
+
+
+def deviation(claim: str, passages: Sequence[pb.NumberedPassage]) -> Deviation | None:
+    """Return what a claim has otherwise than the passages that bear it out together, or has and they lack.
+
+    The nearest sentences decide, as for a verdict: if one of them has nothing otherwise, nothing is. What a
+    sentence only lacks may stand anywhere in the passages.
+    """
+    asked = _Claim(pb.Claim(text=claim))
+    near = sorted(chain(*(_near(asked, passage) for passage in passages)), key=lambda each: -each.share)
+    if any(claim.strip() in passage.text for passage in passages):
+        return None
+    everything = "\n".join(f"{each.title}\n{each.context}\n{each.text}" for each in passages)
+    first = None
+    for each in near:
+        if each.share < max(_COMPARABLE, near[0].share - _AS_NEAR):
+            break
+        wording, sentence = asked.wording(each.language), WordedText(each.sentence.text, each.language)
+        found = difference(wording, sentence, WordedText(each.around, each.language))
+        if found is not None and not (found.contradicts and _is_nearly_said(wording, each, found)):
+            found = difference(wording, sentence, WordedText(everything, each.language))
+            if found is not None and found.contradicts and not _is_nearly_said(wording, each, found):
+                found = None
+        if found is None:
+            return None
+        first = first or found
+    if first is None:
+        language = asked.language(guess_language(everything))
+        return difference(asked.wording(language), WordedText("", language), WordedText(everything, language))
+    return first
 
 
 def nearest(claim: pb.Claim, passage: pb.NumberedPassage) -> tuple[int, int]:

@@ -9,7 +9,15 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from groundline_generator.domain.language import content_terms
-from groundline_generator.domain.signs import COUNTED, Quantity, beginning, designated, names, quantities
+from groundline_generator.domain.signs import (
+    COUNTED,
+    Quantity,
+    beginning,
+    designated,
+    full_years,
+    names,
+    quantities,
+)
 
 __all__ = ["Denial", "Token", "WordedText", "folded", "in_order", "is_negation", "is_same_name"]
 
@@ -95,13 +103,14 @@ class WordedText:
 
     @cached_property
     def tokens(self) -> Sequence[Token]:
-        found = list(_TOKEN.finditer(self.text))
+        text = full_years(self.text)
+        found = list(_TOKEN.finditer(text))
         ends = [0, *(token.end() for token in found)]
         return [
             Token(
                 token.group(),
                 folded(token.group()),
-                end == 0 or "." in self.text[end : token.start()],
+                end == 0 or "." in text[end : token.start()],
             )
             for token, end in zip(found, ends, strict=False)
         ]

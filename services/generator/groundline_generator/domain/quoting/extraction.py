@@ -12,8 +12,7 @@ from typing import Final
 
 from groundline.v1 import generator_service_pb2 as pb
 
-from groundline_generator.domain.checking.contradictions import Statement
-from groundline_generator.domain.checking.disagreement import Asked, disagreement, document_of
+from groundline_generator.domain.checking.disagreement import Asked, Statement, disagreement, document_of
 from groundline_generator.domain.comparing import compared
 from groundline_generator.domain.language import guess_language
 from groundline_generator.domain.quoting.quotation import quotation
