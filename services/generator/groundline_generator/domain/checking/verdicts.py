@@ -147,24 +147,19 @@ def verdict_on(claim: pb.Claim, passages: Sequence[pb.NumberedPassage]) -> pb.Cl
 def deviation(claim: str, passages: Sequence[pb.NumberedPassage]) -> Deviation | None:
     """Return what a claim has otherwise than the passages that bear it out together, or has and they lack.
 
-    The nearest sentences decide, as for a verdict: if one of them has nothing otherwise, nothing is. What a
-    sentence only lacks may stand anywhere in the passages.
+    The nearest sentences decide, as for a verdict: one that says nothing otherwise is enough. What a sentence
+    only lacks may stand anywhere in the passages.
     """
+    if any(claim in passage.text for passage in passages):
+        return None
     asked = _Claim(pb.Claim(text=claim))
     near = sorted(chain(*(_near(asked, passage) for passage in passages)), key=lambda each: -each.share)
-    if any(claim.strip() in passage.text for passage in passages):
-        return None
     everything = "\n".join(f"{each.title}\n{each.context}\n{each.text}" for each in passages)
     first = None
     for each in near:
         if each.share < max(_COMPARABLE, near[0].share - _AS_NEAR):
             break
-        wording, sentence = asked.wording(each.language), WordedText(each.sentence.text, each.language)
-        found = difference(wording, sentence, WordedText(each.around, each.language))
-        if found is not None and not (found.contradicts and _is_nearly_said(wording, each, found)):
-            found = difference(wording, sentence, WordedText(everything, each.language))
-            if found is not None and found.contradicts and not _is_nearly_said(wording, each, found):
-                found = None
+        found = _otherwise(asked, each, each.around) or _otherwise(asked, each, everything, lacking=True)
         if found is None:
             return None
         first = first or found
@@ -172,6 +167,18 @@ def deviation(claim: str, passages: Sequence[pb.NumberedPassage]) -> Deviation |
         language = asked.language(guess_language(everything))
         return difference(asked.wording(language), WordedText("", language), WordedText(everything, language))
     return first
+
+
+def _otherwise(asked: _Claim, near: _Near, around: str, *, lacking: bool = False) -> Deviation | None:
+    """Return what a claim has otherwise than a sentence that is nearly the same; with `lacking`, also what is
+    missing in the sentence and around it."""
+    wording = asked.wording(near.language)
+    found = difference(
+        wording, WordedText(near.sentence.text, near.language), WordedText(around, near.language)
+    )
+    if found is None or (found.contradicts and not _is_nearly_said(wording, near, found)):
+        return None
+    return found if found.contradicts or lacking else None
 
 
 def nearest(claim: pb.Claim, passage: pb.NumberedPassage) -> tuple[int, int]:
