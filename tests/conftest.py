@@ -3,6 +3,7 @@
 import asyncio
 import os
 import pwd
+import signal
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
@@ -23,6 +24,10 @@ from hypothesis import HealthCheck, settings
 # No test passes or fails on the clock: a busy machine makes the drawing of examples slow.
 settings.register_profile("groundline", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("groundline")
+
+# A shell that runs the tests in the background has them, and what they start, ignore Ctrl-C; some tests end a
+# command by it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TEMPLATE = "groundline_template"
 
