@@ -245,6 +245,14 @@ class ErrorReason(OpenEnum):
     mislead it."""
     ANSWER_IN_OTHER_LANGUAGE = "ANSWER_IN_OTHER_LANGUAGE"
     """The answer is in another language than the question."""
+    SENTENCE_CORRECTED = "SENTENCE_CORRECTED"
+    """The passages contradicted a sentence, and another stands in its place."""
+    SENTENCE_WITHDRAWN = "SENTENCE_WITHDRAWN"
+    """The passages contradicted a sentence, and it was taken back."""
+    ANSWER_CORRECTED = "ANSWER_CORRECTED"
+    """The answer was corrected after it was sent."""
+    CORRECTION_UNAVAILABLE = "CORRECTION_UNAVAILABLE"
+    """The model did not correct the answer in time, or failed."""
     UNKNOWN_CITATION = "UNKNOWN_CITATION"
     """The answer cites a number that no passage has."""
     PASSAGES_OMITTED = "PASSAGES_OMITTED"
@@ -875,6 +883,10 @@ class ChatOptions:
     """Parameters of the answer."""
     effort: Effort = Effort.UNSPECIFIED
     """How much work the answer may take."""
+    append_only: bool | None = None
+    """Whether text that was sent stays, for clients that cannot take it back: no correction is sent. Instead
+    each sentence of a language model comes when it has been checked, and what follows a contradicted one when
+    that has been corrected. Answer sends no events and does not look at it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1021,7 +1033,7 @@ class ChatSources:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChatDelta:
-    """Text to append to the answer."""
+    """Text to append to the answer, as it stands after the corrections so far."""
 
     text: str = ""
     """May end within a word; never within a citation marker."""
@@ -1144,7 +1156,7 @@ class ChatCompleted:
     usage: Usage | None = None
     """Tokens read and written for this request, all model calls included."""
     citations: Sequence[Citation] = ()
-    """In the order of their position in the answer."""
+    """In the order of their position in the answer, corrections included."""
     validation: Validation | None = None
     """Result of the answer's checks."""
     degraded: Sequence[Degradation] = ()
@@ -1155,6 +1167,10 @@ class ChatCompleted:
     """The model that wrote the answer; "extractive" when none did."""
     prompt_version: str = ""
     """Version of the prompt template; empty when no model was called."""
+    corrected_answer: str = ""
+    """The whole answer, if a correction changed it after it was sent: a client that only joins the text of
+    its deltas shows this in place of it. Empty if the joined text is the answer, and in the response of
+    Answer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1186,6 +1202,47 @@ class ChatError:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class UnsupportedSentence:
+    """A sentence of the answer that its cited passages do not bear out; it stays. Sent once for each, when
+    the next sentence has begun or the answer has ended, and only for answers of a language model. Sentences
+    that are supported, or that cite nothing, are not told of here; `completed` names the latter."""
+
+    start_offset: int = 0
+    """Start in the answer, in Unicode code points, inclusive. The answer is the text as it stands when the
+    event comes: all text and corrections before it count, in their order. A later correction moves it; see
+    AnswerCorrection."""
+    end_offset: int = 0
+    """End in the answer, in Unicode code points, exclusive; a marker [n] behind the full stop is not part of
+    it."""
+    issue: ValidationIssue | None = None
+    """Reason: UNSUPPORTED_SENTENCE, or what the passages lack: NUMBER_NOT_SUPPORTED or NAME_NOT_SUPPORTED."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AnswerCorrection:
+    """A change to the text of the answer that was sent before: answer[:start_offset] + text +
+    answer[end_offset:].
+
+    A sentence that its cited passages contradict is taken back when the next one has begun or the answer has
+    ended, and further text goes on at the end. Behind the last text, other sentences may come in the places
+    of those, written in one more call of the model at most. If nothing is left of an answer, a refusal comes.
+    Offsets behind end_offset, such as those of an UnsupportedSentence, move by the difference in length.
+    """
+
+    start_offset: int = 0
+    """Start in the answer, in Unicode code points, inclusive. The answer is the text as it stands when the
+    event comes: all text and corrections before it count, in their order."""
+    end_offset: int = 0
+    """End in the answer, in Unicode code points, exclusive; equal to the start where text is put in only."""
+    text: str = ""
+    """Text in its place; empty: taken back."""
+    issue: ValidationIssue | None = None
+    """Reason. Of a sentence that is taken back NUMBER_NOT_SUPPORTED, NAME_NOT_SUPPORTED or
+    CONTRADICTED_SENTENCE; of one in its place SENTENCE_CORRECTED; of a refusal NO_SUPPORTING_PASSAGE;
+    ANSWER_CORRECTED where a stream that is resumed replaces all its text."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ChatResponse:
     """One event of Chat."""
 
@@ -1203,6 +1260,10 @@ class ChatResponse:
     """Last event, on success."""
     error: ChatError | None = None
     """Last event, on failure."""
+    unsupported: UnsupportedSentence | None = None
+    """A sentence that stays, although its passages do not bear it out."""
+    correction: AnswerCorrection | None = None
+    """A change to text that was sent."""
     event_id: str = ""
     """Identifies the event, for resumption; the id of the server-sent event."""
 

@@ -239,6 +239,14 @@ export type ErrorReason =
   | "SUSPECTED_PROMPT_INJECTION"
   /** The answer is in another language than the question. */
   | "ANSWER_IN_OTHER_LANGUAGE"
+  /** The passages contradicted a sentence, and another stands in its place. */
+  | "SENTENCE_CORRECTED"
+  /** The passages contradicted a sentence, and it was taken back. */
+  | "SENTENCE_WITHDRAWN"
+  /** The answer was corrected after it was sent. */
+  | "ANSWER_CORRECTED"
+  /** The model did not correct the answer in time, or failed. */
+  | "CORRECTION_UNAVAILABLE"
   /** The answer cites a number that no passage has. */
   | "UNKNOWN_CITATION"
   /** Some passages did not fit into the prompt. */
@@ -590,6 +598,12 @@ export interface ChatOptions {
   generation?: GenerationOptions;
   /** How much work the answer may take. */
   effort: Effort;
+  /**
+   * Whether text that was sent stays, for clients that cannot take it back: no correction is sent. Instead each
+   * sentence of a language model comes when it has been checked, and what follows a contradicted one when that has
+   * been corrected. Answer sends no events and does not look at it.
+   */
+  appendOnly?: boolean;
 }
 
 /** Request of Chat. */
@@ -808,7 +822,7 @@ export interface ChatSources {
   sources: Source[];
 }
 
-/** Text to append to the answer. */
+/** Text to append to the answer, as it stands after the corrections so far. */
 export interface ChatDelta {
   /** May end within a word; never within a citation marker. */
   text: string;
@@ -956,7 +970,7 @@ export interface ChatCompleted {
   finishReason: FinishReason;
   /** Tokens read and written for this request, all model calls included. */
   usage?: Usage;
-  /** In the order of their position in the answer. */
+  /** In the order of their position in the answer, corrections included. */
   citations: Citation[];
   /** Result of the answer's checks. */
   validation?: Validation;
@@ -968,6 +982,11 @@ export interface ChatCompleted {
   model: string;
   /** Version of the prompt template; empty when no model was called. */
   promptVersion: string;
+  /**
+   * The whole answer, if a correction changed it after it was sent: a client that only joins the text of its
+   * deltas shows this in place of it. Empty if the joined text is the answer, and in the response of Answer.
+   */
+  correctedAnswer: string;
 }
 
 /** A wrong field of a request. */
@@ -994,6 +1013,50 @@ export interface ChatError {
   violations: FieldError[];
 }
 
+/**
+ * A sentence of the answer that its cited passages do not bear out; it stays. Sent once for each, when the next
+ * sentence has begun or the answer has ended, and only for answers of a language model. Sentences that are
+ * supported, or that cite nothing, are not told of here; `completed` names the latter.
+ */
+export interface UnsupportedSentence {
+  /**
+   * Start in the answer, in Unicode code points, inclusive. The answer is the text as it stands when the event
+   * comes: all text and corrections before it count, in their order. A later correction moves it; see
+   * AnswerCorrection.
+   */
+  startOffset: number;
+  /** End in the answer, in Unicode code points, exclusive; a marker [n] behind the full stop is not part of it. */
+  endOffset: number;
+  /** Reason: UNSUPPORTED_SENTENCE, or what the passages lack: NUMBER_NOT_SUPPORTED or NAME_NOT_SUPPORTED. */
+  issue?: ValidationIssue;
+}
+
+/**
+ * A change to the text of the answer that was sent before: answer[:start_offset] + text + answer[end_offset:].
+ *
+ * A sentence that its cited passages contradict is taken back when the next one has begun or the answer has
+ * ended, and further text goes on at the end. Behind the last text, other sentences may come in the places of
+ * those, written in one more call of the model at most. If nothing is left of an answer, a refusal comes.
+ * Offsets behind end_offset, such as those of an UnsupportedSentence, move by the difference in length.
+ */
+export interface AnswerCorrection {
+  /**
+   * Start in the answer, in Unicode code points, inclusive. The answer is the text as it stands when the event
+   * comes: all text and corrections before it count, in their order.
+   */
+  startOffset: number;
+  /** End in the answer, in Unicode code points, exclusive; equal to the start where text is put in only. */
+  endOffset: number;
+  /** Text in its place; empty: taken back. */
+  text: string;
+  /**
+   * Reason. Of a sentence that is taken back NUMBER_NOT_SUPPORTED, NAME_NOT_SUPPORTED or CONTRADICTED_SENTENCE; of
+   * one in its place SENTENCE_CORRECTED; of a refusal NO_SUPPORTING_PASSAGE; ANSWER_CORRECTED where a stream that
+   * is resumed replaces all its text.
+   */
+  issue?: ValidationIssue;
+}
+
 /** One event of Chat. */
 export interface ChatResponse {
   /** Counts from 1 without gaps. */
@@ -1010,6 +1073,10 @@ export interface ChatResponse {
   completed?: ChatCompleted;
   /** Last event, on failure. */
   error?: ChatError;
+  /** A sentence that stays, although its passages do not bear it out. */
+  unsupported?: UnsupportedSentence;
+  /** A change to text that was sent. */
+  correction?: AnswerCorrection;
   /** Identifies the event, for resumption; the id of the server-sent event. */
   eventId: string;
 }

@@ -12,7 +12,8 @@ from groundline_generator.adapters.reading import load_reader
 from groundline_generator.domain.calls import ModelChoice
 from groundline_generator.domain.prompting import load_templates
 from groundline_generator.ports import ChatModel
-from groundline_generator.service.answering import AnswerService
+from groundline_generator.service.answers.answering import AnswerService
+from groundline_generator.service.answers.correcting import ModelCorrector
 from groundline_generator.service.breaker import Breaker
 from groundline_generator.service.contextualizing import Contextualizer
 from groundline_generator.service.guarded_model import GuardedModel
@@ -89,7 +90,11 @@ async def _use_cases(settings: GeneratorSettings) -> AsyncIterator[UseCases]:
         )
         judge = ModelJudge(chat, models, settings.context_tokens)
         yield UseCases(
-            AnswerService(answers, judge if settings.judge_answers else None),
+            AnswerService(
+                answers,
+                judge if settings.judge_answers else None,
+                ModelCorrector(chat, models, settings.context_tokens),
+            ),
             FallbackRewriter(ModelRewriter(chat, models)),
             FallbackSufficiency(ModelSufficiency(chat, models)),
             FallbackJudge(judge),

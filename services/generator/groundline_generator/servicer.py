@@ -11,7 +11,7 @@ from groundline.v1.generator_service_pb2_grpc import GeneratorServiceServicer
 from groundline_runtime.errors import FailedPreconditionError
 from groundline_validation import validate
 
-from groundline_generator.service.answering import AnswerService
+from groundline_generator.service.answers.answering import AnswerService
 from groundline_generator.service.claims import split_claims
 from groundline_generator.service.contextualizing import Contextualizer
 from groundline_generator.service.judging import ClaimJudge, ModelJudge

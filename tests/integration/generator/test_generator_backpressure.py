@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from groundline.v1 import generator_service_pb2 as pb
 from groundline.v1 import generator_service_pb2_grpc
 from groundline_generator.domain.calls import ModelFinished, OnWait
-from groundline_generator.service.answering import AnswerService
+from groundline_generator.service.answers.answering import AnswerService
 from groundline_generator.service.judging import RuleJudge
 from groundline_generator.service.rewriting import RuleRewriter
 from groundline_generator.service.sufficiency import RuleSufficiency

@@ -30,7 +30,9 @@ PASSAGES = [
         number=2, text="Paris is the capital of France.", title="Paris", chunk_id="8", similarity=0.7
     ),
 ]
-REQUEST = pb.GenerateRequest(query="What is the capital of France?", passages=PASSAGES)
+REQUEST = pb.GenerateRequest(
+    query="What is the capital of France?", passages=PASSAGES, accepts_corrections=True
+)
 
 
 @dataclass

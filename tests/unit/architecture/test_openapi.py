@@ -164,7 +164,9 @@ def test_a_stream_is_described_by_its_event(document: Mapping[str, Any]) -> None
     chat = document["paths"]["/api/chat"]["post"]["responses"]["200"]["content"]
     event = chat["text/event-stream"]["schema"]["properties"]
     assert event["data"]["contentSchema"] == {"$ref": "#/components/schemas/ChatResponse"}
-    assert event["event"]["enum"] == ["started", "status", "sources", "delta", "completed", "error"]
+    assert event["event"]["enum"] == [
+        *("started", "status", "sources", "delta", "completed", "error", "unsupported", "correction")
+    ]
     watch = document["paths"]["/api/jobs/{jobId}:watch"]["get"]["responses"]["200"]["content"]
     assert watch["text/event-stream"]["schema"]["properties"]["event"]["enum"] == ["job"]
 

@@ -531,7 +531,7 @@ Global___ChatSources: _TypeAlias = ChatSources  # noqa: Y015
 
 @_typing.final
 class ChatDelta(_message.Message):
-    """Text to append to the answer."""
+    """Text to append to the answer, as it stands after the corrections so far."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -552,6 +552,90 @@ class ChatDelta(_message.Message):
 Global___ChatDelta: _TypeAlias = ChatDelta  # noqa: Y015
 
 @_typing.final
+class UnsupportedSentence(_message.Message):
+    """A sentence of the answer that its cited passages do not bear out; it stays. Sent once for each, when the next sentence
+    has begun or the answer has ended, and only for answers of a language model. Sentences that are supported, or that cite
+    nothing, are not told of here; `completed` names the latter.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    START_OFFSET_FIELD_NUMBER: _builtins.int
+    END_OFFSET_FIELD_NUMBER: _builtins.int
+    ISSUE_FIELD_NUMBER: _builtins.int
+    start_offset: _builtins.int
+    """Start in the answer, in Unicode code points, inclusive. The answer is the text as it stands when the event comes: all
+    text and corrections before it count, in their order. A later correction moves it; see AnswerCorrection.
+    """
+    end_offset: _builtins.int
+    """End in the answer, in Unicode code points, exclusive; a marker [n] behind the full stop is not part of it."""
+    @_builtins.property
+    def issue(self) -> Global___ValidationIssue:
+        """Reason: UNSUPPORTED_SENTENCE, or what the passages lack: NUMBER_NOT_SUPPORTED or NAME_NOT_SUPPORTED."""
+
+    def __init__(
+        self,
+        *,
+        start_offset: _builtins.int = ...,
+        end_offset: _builtins.int = ...,
+        issue: Global___ValidationIssue | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["issue", b"issue"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_offset", b"end_offset", "issue", b"issue", "start_offset", b"start_offset"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UnsupportedSentence: _TypeAlias = UnsupportedSentence  # noqa: Y015
+
+@_typing.final
+class AnswerCorrection(_message.Message):
+    """A change to the text of the answer that was sent before: answer[:start_offset] + text + answer[end_offset:].
+
+    A sentence that its cited passages contradict is taken back when the next one has begun or the answer has ended, and
+    further text goes on at the end. Behind the last text, other sentences may come in the places of those, written in one
+    more call of the model at most. If nothing is left of an answer, a refusal comes. Offsets behind end_offset, such as those
+    of an UnsupportedSentence, move by the difference in length.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    START_OFFSET_FIELD_NUMBER: _builtins.int
+    END_OFFSET_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    ISSUE_FIELD_NUMBER: _builtins.int
+    start_offset: _builtins.int
+    """Start in the answer, in Unicode code points, inclusive. The answer is the text as it stands when the event comes: all
+    text and corrections before it count, in their order.
+    """
+    end_offset: _builtins.int
+    """End in the answer, in Unicode code points, exclusive; equal to the start where text is put in only."""
+    text: _builtins.str
+    """Text in its place; empty: taken back."""
+    @_builtins.property
+    def issue(self) -> Global___ValidationIssue:
+        """Reason. Of a sentence that is taken back NUMBER_NOT_SUPPORTED, NAME_NOT_SUPPORTED or CONTRADICTED_SENTENCE; of one in
+        its place SENTENCE_CORRECTED; of a refusal NO_SUPPORTING_PASSAGE; ANSWER_CORRECTED where a stream that is resumed
+        replaces all its text.
+        """
+
+    def __init__(
+        self,
+        *,
+        start_offset: _builtins.int = ...,
+        end_offset: _builtins.int = ...,
+        text: _builtins.str = ...,
+        issue: Global___ValidationIssue | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["issue", b"issue"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_offset", b"end_offset", "issue", b"issue", "start_offset", b"start_offset", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AnswerCorrection: _TypeAlias = AnswerCorrection  # noqa: Y015
+
+@_typing.final
 class ChatCompleted(_message.Message):
     """Last event of a request that succeeded."""
 
@@ -565,19 +649,24 @@ class ChatCompleted(_message.Message):
     TIMINGS_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
     PROMPT_VERSION_FIELD_NUMBER: _builtins.int
+    CORRECTED_ANSWER_FIELD_NUMBER: _builtins.int
     finish_reason: Global___FinishReason.ValueType
     """Why the answer ended."""
     model: _builtins.str
     """The model that wrote the answer; "extractive" when none did."""
     prompt_version: _builtins.str
     """Version of the prompt template; empty when no model was called."""
+    corrected_answer: _builtins.str
+    """The whole answer, if a correction changed it after it was sent: a client that only joins the text of its deltas shows
+    this in place of it. Empty if the joined text is the answer, and in the response of Answer.
+    """
     @_builtins.property
     def usage(self) -> Global___Usage:
         """Tokens read and written for this request, all model calls included."""
 
     @_builtins.property
     def citations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Citation]:
-        """In the order of their position in the answer."""
+        """In the order of their position in the answer, corrections included."""
 
     @_builtins.property
     def validation(self) -> Global___Validation:
@@ -602,10 +691,11 @@ class ChatCompleted(_message.Message):
         timings: _abc.Iterable[_passage_pb2.StageTiming] | None = ...,
         model: _builtins.str = ...,
         prompt_version: _builtins.str = ...,
+        corrected_answer: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage", "validation", b"validation"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["citations", b"citations", "degraded", b"degraded", "finish_reason", b"finish_reason", "model", b"model", "prompt_version", b"prompt_version", "timings", b"timings", "usage", b"usage", "validation", b"validation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["citations", b"citations", "corrected_answer", b"corrected_answer", "degraded", b"degraded", "finish_reason", b"finish_reason", "model", b"model", "prompt_version", b"prompt_version", "timings", b"timings", "usage", b"usage", "validation", b"validation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -130,6 +130,8 @@ class ChatResponse(_message.Message):
     DELTA_FIELD_NUMBER: _builtins.int
     COMPLETED_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
+    UNSUPPORTED_FIELD_NUMBER: _builtins.int
+    CORRECTION_FIELD_NUMBER: _builtins.int
     EVENT_ID_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """Counts from 1 without gaps."""
@@ -159,6 +161,14 @@ class ChatResponse(_message.Message):
     def error(self) -> _chat_pb2.ChatError:
         """Last event, on failure."""
 
+    @_builtins.property
+    def unsupported(self) -> _chat_pb2.UnsupportedSentence:
+        """A sentence that stays, although its passages do not bear it out."""
+
+    @_builtins.property
+    def correction(self) -> _chat_pb2.AnswerCorrection:
+        """A change to text that was sent."""
+
     def __init__(
         self,
         *,
@@ -169,13 +179,15 @@ class ChatResponse(_message.Message):
         delta: _chat_pb2.ChatDelta | None = ...,
         completed: _chat_pb2.ChatCompleted | None = ...,
         error: _chat_pb2.ChatError | None = ...,
+        unsupported: _chat_pb2.UnsupportedSentence | None = ...,
+        correction: _chat_pb2.AnswerCorrection | None = ...,
         event_id: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["completed", b"completed", "delta", b"delta", "error", b"error", "event", b"event", "sources", b"sources", "started", b"started", "status", b"status"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["completed", b"completed", "correction", b"correction", "delta", b"delta", "error", b"error", "event", b"event", "sources", b"sources", "started", b"started", "status", b"status", "unsupported", b"unsupported"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["completed", b"completed", "delta", b"delta", "error", b"error", "event", b"event", "event_id", b"event_id", "sequence", b"sequence", "sources", b"sources", "started", b"started", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["completed", b"completed", "correction", b"correction", "delta", b"delta", "error", b"error", "event", b"event", "event_id", b"event_id", "sequence", b"sequence", "sources", b"sources", "started", b"started", "status", b"status", "unsupported", b"unsupported"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["started", "status", "sources", "delta", "completed", "error"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["started", "status", "sources", "delta", "completed", "error", "unsupported", "correction"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 

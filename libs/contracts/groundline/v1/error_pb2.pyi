@@ -246,6 +246,14 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """A cited source has text that looks like instructions to an assistant: it may have been written to mislead it."""
     ANSWER_IN_OTHER_LANGUAGE: _ErrorReason.ValueType  # 172
     """The answer is in another language than the question."""
+    SENTENCE_CORRECTED: _ErrorReason.ValueType  # 173
+    """The passages contradicted a sentence, and another stands in its place."""
+    SENTENCE_WITHDRAWN: _ErrorReason.ValueType  # 174
+    """The passages contradicted a sentence, and it was taken back."""
+    ANSWER_CORRECTED: _ErrorReason.ValueType  # 175
+    """The answer was corrected after it was sent."""
+    CORRECTION_UNAVAILABLE: _ErrorReason.ValueType  # 176
+    """The model did not correct the answer in time, or failed."""
     UNKNOWN_CITATION: _ErrorReason.ValueType  # 107
     """The answer cites a number that no passage has."""
     PASSAGES_OMITTED: _ErrorReason.ValueType  # 108
@@ -595,6 +603,14 @@ SUSPECTED_PROMPT_INJECTION: ErrorReason.ValueType  # 171
 """A cited source has text that looks like instructions to an assistant: it may have been written to mislead it."""
 ANSWER_IN_OTHER_LANGUAGE: ErrorReason.ValueType  # 172
 """The answer is in another language than the question."""
+SENTENCE_CORRECTED: ErrorReason.ValueType  # 173
+"""The passages contradicted a sentence, and another stands in its place."""
+SENTENCE_WITHDRAWN: ErrorReason.ValueType  # 174
+"""The passages contradicted a sentence, and it was taken back."""
+ANSWER_CORRECTED: ErrorReason.ValueType  # 175
+"""The answer was corrected after it was sent."""
+CORRECTION_UNAVAILABLE: ErrorReason.ValueType  # 176
+"""The model did not correct the answer in time, or failed."""
 UNKNOWN_CITATION: ErrorReason.ValueType  # 107
 """The answer cites a number that no passage has."""
 PASSAGES_OMITTED: ErrorReason.ValueType  # 108

@@ -82,10 +82,15 @@ class GenerateRequest(_message.Message):
     CHAT_HISTORY_FIELD_NUMBER: _builtins.int
     OPTIONS_FIELD_NUMBER: _builtins.int
     ADDITIONAL_CONTEXT_FIELD_NUMBER: _builtins.int
+    ACCEPTS_CORRECTIONS_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """The question, 1 to 8000 characters."""
     additional_context: _builtins.str
     """Further information for the model."""
+    accepts_corrections: _builtins.bool
+    """Whether the client takes text back by correction. Otherwise no text comes before its sentence has been checked, and
+    behind a contradicted one none before it has been corrected.
+    """
     @_builtins.property
     def passages(self) -> _containers.RepeatedCompositeFieldContainer[Global___NumberedPassage]:
         """Best first, 100 at most. None: the answer is a refusal."""
@@ -106,10 +111,11 @@ class GenerateRequest(_message.Message):
         chat_history: _abc.Iterable[_chat_pb2.ChatMessage] | None = ...,
         options: _options_pb2.GenerationOptions | None = ...,
         additional_context: _builtins.str = ...,
+        accepts_corrections: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["additional_context", b"additional_context", "chat_history", b"chat_history", "options", b"options", "passages", b"passages", "query", b"query"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepts_corrections", b"accepts_corrections", "additional_context", b"additional_context", "chat_history", b"chat_history", "options", b"options", "passages", b"passages", "query", b"query"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -117,7 +123,7 @@ Global___GenerateRequest: _TypeAlias = GenerateRequest  # noqa: Y015
 
 @_typing.final
 class GenerateDelta(_message.Message):
-    """Text to append to the answer."""
+    """Text to append to the answer, as it stands after the corrections so far."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -149,6 +155,7 @@ class GenerateCompleted(_message.Message):
     VALIDATION_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
     PROMPT_VERSION_FIELD_NUMBER: _builtins.int
+    DEGRADED_FIELD_NUMBER: _builtins.int
     finish_reason: _chat_pb2.FinishReason.ValueType
     """Why it ended."""
     model: _builtins.str
@@ -161,11 +168,15 @@ class GenerateCompleted(_message.Message):
 
     @_builtins.property
     def citations(self) -> _containers.RepeatedCompositeFieldContainer[_chat_pb2.Citation]:
-        """In the order of their position in the answer."""
+        """In the order of their position in the answer, corrections included."""
 
     @_builtins.property
     def validation(self) -> _chat_pb2.Validation:
         """Result of the answer's checks."""
+
+    @_builtins.property
+    def degraded(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Degradation]:
+        """Checks that failed or came late; empty without any."""
 
     def __init__(
         self,
@@ -176,10 +187,11 @@ class GenerateCompleted(_message.Message):
         validation: _chat_pb2.Validation | None = ...,
         model: _builtins.str = ...,
         prompt_version: _builtins.str = ...,
+        degraded: _abc.Iterable[_passage_pb2.Degradation] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage", "validation", b"validation"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["citations", b"citations", "finish_reason", b"finish_reason", "model", b"model", "prompt_version", b"prompt_version", "usage", b"usage", "validation", b"validation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["citations", b"citations", "degraded", b"degraded", "finish_reason", b"finish_reason", "model", b"model", "prompt_version", b"prompt_version", "usage", b"usage", "validation", b"validation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -194,6 +206,8 @@ class GenerateResponse(_message.Message):
     DELTA_FIELD_NUMBER: _builtins.int
     COMPLETED_FIELD_NUMBER: _builtins.int
     WAITING_FIELD_NUMBER: _builtins.int
+    UNSUPPORTED_FIELD_NUMBER: _builtins.int
+    CORRECTION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def delta(self) -> Global___GenerateDelta:
         """Text to append."""
@@ -206,18 +220,28 @@ class GenerateResponse(_message.Message):
     def waiting(self) -> _chat_pb2.ModelWait:
         """The model is not asked yet; before the first text only."""
 
+    @_builtins.property
+    def unsupported(self) -> _chat_pb2.UnsupportedSentence:
+        """A sentence that stays, although its passages do not bear it out."""
+
+    @_builtins.property
+    def correction(self) -> _chat_pb2.AnswerCorrection:
+        """A change to text that was sent."""
+
     def __init__(
         self,
         *,
         delta: Global___GenerateDelta | None = ...,
         completed: Global___GenerateCompleted | None = ...,
         waiting: _chat_pb2.ModelWait | None = ...,
+        unsupported: _chat_pb2.UnsupportedSentence | None = ...,
+        correction: _chat_pb2.AnswerCorrection | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["completed", b"completed", "delta", b"delta", "event", b"event", "waiting", b"waiting"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["completed", b"completed", "correction", b"correction", "delta", b"delta", "event", b"event", "unsupported", b"unsupported", "waiting", b"waiting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["completed", b"completed", "delta", b"delta", "event", b"event", "waiting", b"waiting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["completed", b"completed", "correction", b"correction", "delta", b"delta", "event", b"event", "unsupported", b"unsupported", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["delta", "completed", "waiting"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["delta", "completed", "waiting", "unsupported", "correction"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 

@@ -84,6 +84,9 @@ class GeneratorServiceServicer:
         """Answers a question from passages: delta (many), then completed. Text is cited as [n] with the passages' numbers;
         no other number reaches the stream.
 
+        Sentences of a language model are checked as they end: unsupported and correction come between the deltas, or,
+        to a client that accepts no corrections, sentences that were corrected already.
+
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. FAILED_PRECONDITION: the model or the prompt
         template does not exist.
         """

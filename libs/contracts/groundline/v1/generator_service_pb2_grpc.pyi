@@ -40,6 +40,9 @@ class GeneratorServiceStub:
     """Answers a question from passages: delta (many), then completed. Text is cited as [n] with the passages' numbers;
     no other number reaches the stream.
 
+    Sentences of a language model are checked as they end: unsupported and correction come between the deltas, or,
+    to a client that accepts no corrections, sentences that were corrected already.
+
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. FAILED_PRECONDITION: the model or the prompt
     template does not exist.
     """
@@ -94,6 +97,9 @@ class GeneratorServiceAsyncStub(GeneratorServiceStub):
     Generate: _aio.UnaryStreamMultiCallable[_generator_service_pb2.GenerateRequest, _generator_service_pb2.GenerateResponse]  # type: ignore[assignment]
     """Answers a question from passages: delta (many), then completed. Text is cited as [n] with the passages' numbers;
     no other number reaches the stream.
+
+    Sentences of a language model are checked as they end: unsupported and correction come between the deltas, or,
+    to a client that accepts no corrections, sentences that were corrected already.
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. FAILED_PRECONDITION: the model or the prompt
     template does not exist.
@@ -152,6 +158,9 @@ class GeneratorServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_generator_service_pb2.GenerateResponse], _abc.AsyncIterator[_generator_service_pb2.GenerateResponse]]:
         """Answers a question from passages: delta (many), then completed. Text is cited as [n] with the passages' numbers;
         no other number reaches the stream.
+
+        Sentences of a language model are checked as they end: unsupported and correction come between the deltas, or,
+        to a client that accepts no corrections, sentences that were corrected already.
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. FAILED_PRECONDITION: the model or the prompt
         template does not exist.

@@ -571,8 +571,14 @@ class ChatOptions(_message.Message):
     RERANK_FIELD_NUMBER: _builtins.int
     GENERATION_FIELD_NUMBER: _builtins.int
     EFFORT_FIELD_NUMBER: _builtins.int
+    APPEND_ONLY_FIELD_NUMBER: _builtins.int
     effort: Global___Effort.ValueType
     """How much work the answer may take."""
+    append_only: _builtins.bool
+    """Whether text that was sent stays, for clients that cannot take it back: no correction is sent. Instead each sentence
+    of a language model comes when it has been checked, and what follows a contradicted one when that has been corrected.
+    Answer sends no events and does not look at it.
+    """
     @_builtins.property
     def retrieval(self) -> Global___RetrievalOptions:
         """Retrieval parameters."""
@@ -592,12 +598,15 @@ class ChatOptions(_message.Message):
         rerank: Global___RerankOptions | None = ...,
         generation: Global___GenerationOptions | None = ...,
         effort: Global___Effort.ValueType = ...,
+        append_only: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "rerank", b"rerank", "retrieval", b"retrieval"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_append_only", b"_append_only", "append_only", b"append_only", "generation", b"generation", "rerank", b"rerank", "retrieval", b"retrieval"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["effort", b"effort", "generation", b"generation", "rerank", b"rerank", "retrieval", b"retrieval"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_append_only", b"_append_only", "append_only", b"append_only", "effort", b"effort", "generation", b"generation", "rerank", b"rerank", "retrieval", b"retrieval"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__append_only: _TypeAlias = _typing.Literal["append_only"]  # noqa: Y015
+    _WhichOneofArgType__append_only: _TypeAlias = _typing.Literal["_append_only", b"_append_only"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__append_only) -> _WhichOneofReturnType__append_only | None: ...
 
 Global___ChatOptions: _TypeAlias = ChatOptions  # noqa: Y015
 

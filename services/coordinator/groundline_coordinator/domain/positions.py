@@ -14,6 +14,8 @@ type Sent = (
     | chat_pb2.ChatStarted
     | chat_pb2.ChatStatus
     | chat_pb2.ChatSources
+    | chat_pb2.UnsupportedSentence
+    | chat_pb2.AnswerCorrection
     | chat_pb2.ChatCompleted
     | chat_pb2.ChatError
 )
@@ -30,7 +32,7 @@ class Position:
     sequence: int = 0
     """Number of events sent."""
     characters: int | None = None
-    """Characters of text sent; None before the sources."""
+    """Characters of the text that the caller has; None before the sources."""
 
     @classmethod
     def before(cls, message_id: str) -> Self:
@@ -58,6 +60,8 @@ class Position:
             characters = (characters or 0) + len(event)
         elif isinstance(event, chat_pb2.ChatSources):
             characters = 0
+        elif isinstance(event, chat_pb2.AnswerCorrection):
+            characters = (characters or 0) + len(event.text) - (event.end_offset - event.start_offset)
         return Position(self.answer, self.sequence + 1, characters)
 
     def response(self, event: Sent) -> pb.ChatResponse:
@@ -72,6 +76,10 @@ class Position:
                 response.status.CopyFrom(event)
             case chat_pb2.ChatSources():
                 response.sources.CopyFrom(event)
+            case chat_pb2.UnsupportedSentence():
+                response.unsupported.CopyFrom(event)
+            case chat_pb2.AnswerCorrection():
+                response.correction.CopyFrom(event)
             case chat_pb2.ChatCompleted():
                 response.completed.CopyFrom(event)
             case chat_pb2.ChatError():

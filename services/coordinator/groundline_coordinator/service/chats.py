@@ -36,6 +36,7 @@ from groundline_runtime.reasons import reason_value
 
 from groundline_coordinator.domain.calibration import calibrate
 from groundline_coordinator.domain.conversation import recent_history
+from groundline_coordinator.domain.corrections import corrected, replacement, was_corrected, with_answer
 from groundline_coordinator.domain.passages import (
     number_sources,
     numbered_passages,
@@ -96,6 +97,8 @@ class _Exchange:
     searched: Searched | None = None
     sources: Sequence[chat_pb2.Source] = ()
     pieces: list[str] = field(default_factory=list)
+    is_corrected: bool = False
+    """Whether the caller was sent a correction."""
     asking: asyncio.Task[GroundlineError | None] | None = None
     """Task that stores the question, and returns why it could not; None if it is not stored."""
     has_ended: bool = False
@@ -104,6 +107,10 @@ class _Exchange:
     @property
     def answer(self) -> str:
         return "".join(self.pieces)
+
+    def correct(self, correction: chat_pb2.AnswerCorrection) -> None:
+        self.pieces = [corrected(self.answer, correction)]
+        self.is_corrected = True
 
     def answered(self, completed: chat_pb2.ChatCompleted) -> pb.AnswerResponse:
         status = self.searched.status if self.searched else chat_pb2.ChatStatus()
@@ -263,6 +270,7 @@ class ChatService:
             self._limits.store_timeout_seconds,
         )
         cited = {citation.source_number for citation in generated.citations}
+        progress.degraded.extend(generated.degraded)
         generated.validation.issues.extend(suspicions(exchange.sources, cited))
         calibrate(generated.validation, turn.plan.calibration)
         completed = chat_pb2.ChatCompleted(
@@ -281,7 +289,7 @@ class ChatService:
         # A client that leaves now has read the whole answer: it is stored as complete.
         await asyncio.shield(self._work.run(self._store(exchange, completed)))
         count(completed)
-        await emit(completed)
+        await emit(with_answer(completed, exchange.answer) if exchange.is_corrected else completed)
         return exchange.answered(completed)
 
     async def _history(self, caller: Caller, question: Question) -> Sequence[chat_pb2.ChatMessage]:
@@ -310,6 +318,7 @@ class ChatService:
             chat_history=turn.history,
             options=turn.plan.generation,
             additional_context=turn.question.additional_context,
+            accepts_corrections=not turn.question.options.append_only,
         )
         asked, completed = time.perf_counter(), None
         give_place_back()
@@ -324,6 +333,13 @@ class ChatService:
                         await emit(
                             chat_pb2.ChatStatus(stage=passage_pb2.STAGE_GENERATING, waiting=event.waiting)
                         )
+                        continue
+                    if event.HasField("unsupported"):
+                        await emit(event.unsupported)
+                        continue
+                    if event.HasField("correction"):
+                        exchange.correct(event.correction)
+                        await emit(event.correction)
                         continue
                     if not exchange.pieces:
                         progress.answering(asked)
@@ -417,9 +433,14 @@ async def _replay(turn: Turn, answered: pb.AnswerResponse, emit: Emit) -> None:
                 )
             )
         await emit(chat_pb2.ChatSources(sources=answered.sources))
-    if text := answered.answer[sent.characters or 0 :]:
-        await emit(text)
-    await emit(answered.completed)
+    if not was_corrected(answered) or turn.question.options.append_only:
+        if text := answered.answer[sent.characters or 0 :]:
+            await emit(text)
+        await emit(answered.completed)
+        return
+    # The caller may have what was taken back later.
+    await emit(replacement(sent.characters, answered.answer) if sent.characters else answered.answer)
+    await emit(with_answer(answered.completed, answered.answer))
 
 
 async def _ignore(event: Event | str) -> None:

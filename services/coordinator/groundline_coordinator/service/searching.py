@@ -36,7 +36,14 @@ from groundline_coordinator.service.progress import StageReport, share
 
 __all__ = ["Emit", "Event", "PassageSearch", "SearchLimits", "Searched", "chunks_read_for"]
 
-type Event = chat_pb2.ChatStarted | chat_pb2.ChatStatus | chat_pb2.ChatSources | chat_pb2.ChatCompleted
+type Event = (
+    chat_pb2.ChatStarted
+    | chat_pb2.ChatStatus
+    | chat_pb2.ChatSources
+    | chat_pb2.UnsupportedSentence
+    | chat_pb2.AnswerCorrection
+    | chat_pb2.ChatCompleted
+)
 type Emit = Callable[[Event | str], Awaitable[None]]
 """Takes the next event of a chat; a `str` is text to append to the answer."""
 

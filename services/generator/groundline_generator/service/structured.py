@@ -31,21 +31,26 @@ def question(model: str, system: str, prompt: str, answer: type[BaseModel]) -> M
 
 
 async def structured[T: BaseModel](
-    model: ChatModel, call: ModelCall, answer: type[T], paid: list[chat_pb2.Usage]
+    model: ChatModel,
+    call: ModelCall,
+    answer: type[T],
+    paid: list[chat_pb2.Usage],
+    *,
+    max_calls: int = 2,
 ) -> T:
-    """Call for one JSON object of the given class, and once more if the reply is not one.
+    """Call for one JSON object of the given class, and again if the reply is not one.
 
-    The usage of each call is added to `paid`. Raises InternalError if the second reply is not one either, or
-    the provider cut the first short.
+    The usage of each call is added to `paid`. Raises InternalError if none of `max_calls` replies is one, or
+    the provider cut one short.
     """
-    for is_last in (False, True):
+    for calls_left in reversed(range(max_calls)):
         text, finished = await _reply(model, call)
         paid.append(finished.usage)
         try:
             return answer.model_validate_json(_json_object(text))
         except ValidationError:
             why = _WHY_UNUSABLE.get(finished.finish_reason)
-            if is_last or why is not None:
+            if not calls_left or why is not None:
                 break
     raise InternalError(
         "MODEL_OUTPUT_INVALID",

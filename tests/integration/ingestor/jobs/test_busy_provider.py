@@ -14,7 +14,7 @@ from groundline_extraction.documents import GivenDocument
 from groundline_generator.adapters.gemini import GeminiModel
 from groundline_generator.adapters.openai import OpenAIModel
 from groundline_generator.domain.calls import ModelChoice
-from groundline_generator.service.answering import AnswerService
+from groundline_generator.service.answers.answering import AnswerService
 from groundline_generator.service.breaker import Breaker
 from groundline_generator.service.contextualizing import Contextualizer
 from groundline_generator.service.guarded_model import GuardedModel

@@ -5,7 +5,7 @@ import re
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from groundline.v1 import chat_pb2, generator_service_pb2, verification_pb2
+from groundline.v1 import chat_pb2, generator_service_pb2, passage_pb2, verification_pb2
 
 __all__ = ["FakeGenerator", "Step", "judged", "rewrite"]
 
@@ -63,17 +63,19 @@ class Step:
 
 
 class FakeGenerator(Step):
-    """A Generator that says its `pieces`; it fails or hangs after them. Without passages it refuses. Before
-    its pieces come its `waits`.
+    """A Generator that says its `pieces`, some of which may mark or correct the text; it fails or hangs after
+    them. Without passages it refuses. Before its pieces come its `waits`.
 
     A question becomes what `rewrites` says, else stays as it is. A claim ends with a full stop, and gets its
     verdict of `verdicts`, else is not found. Passages lack what `lacking` says in turn, then suffice.
     """
 
-    def __init__(self, *pieces: str) -> None:
+    def __init__(self, *pieces: str | chat_pb2.UnsupportedSentence | chat_pb2.AnswerCorrection) -> None:
         super().__init__()
         self.pieces = pieces
         self.waits: list[chat_pb2.ModelWait] = []
+        self.issues: list[chat_pb2.ValidationIssue] = []
+        self.degraded: list[passage_pb2.Degradation] = []
         self.calls: list[generator_service_pb2.GenerateRequest] = []
         self.said = 0
         self.read_to_the_end = False
@@ -91,8 +93,7 @@ class FakeGenerator(Step):
         for wait in self.waits:
             yield generator_service_pb2.GenerateResponse(waiting=wait)
         for piece in self.pieces if request.passages else ("I cannot answer.",):
-            delta = generator_service_pb2.GenerateDelta(text=piece)
-            yield generator_service_pb2.GenerateResponse(delta=delta)
+            yield _response(piece)
             self.said += 1
         await self._pass()
         has_passages = bool(request.passages)
@@ -102,8 +103,9 @@ class FakeGenerator(Step):
                 if has_passages
                 else chat_pb2.FINISH_REASON_NO_ANSWER,
                 usage=chat_pb2.Usage(prompt_tokens=10, output_tokens=5),
-                validation=chat_pb2.Validation(grounded=has_passages),
+                validation=chat_pb2.Validation(grounded=has_passages, issues=self.issues),
                 model="fake",
+                degraded=self.degraded,
             )
         )
         self.read_to_the_end = True
@@ -147,3 +149,16 @@ class FakeGenerator(Step):
         if isinstance(found, Exception):
             raise found
         return found
+
+
+def _response(
+    piece: str | chat_pb2.UnsupportedSentence | chat_pb2.AnswerCorrection,
+) -> generator_service_pb2.GenerateResponse:
+    match piece:
+        case chat_pb2.UnsupportedSentence():
+            return generator_service_pb2.GenerateResponse(unsupported=piece)
+        case chat_pb2.AnswerCorrection():
+            return generator_service_pb2.GenerateResponse(correction=piece)
+        case str():
+            delta = generator_service_pb2.GenerateDelta(text=piece)
+            return generator_service_pb2.GenerateResponse(delta=delta)

@@ -124,7 +124,9 @@ class World:
 
 def question(query: str = "What is alpha?", **fields: Any) -> pb.ChatRequest:
     options: Any = {
-        name: fields.pop(name) for name in ("retrieval", "rerank", "generation", "effort") if name in fields
+        name: fields.pop(name)
+        for name in ("retrieval", "rerank", "generation", "effort", "append_only")
+        if name in fields
     }
     return pb.ChatRequest(query=query, options=options, **fields)
 

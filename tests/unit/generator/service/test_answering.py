@@ -7,7 +7,7 @@ from groundline.v1 import generator_service_pb2 as pb
 from groundline_generator.adapters.extractive import ExtractiveModel
 from groundline_generator.domain.calls import ModelFinished, OnWait
 from groundline_generator.ports import AnswerModel
-from groundline_generator.service.answering import AnswerService
+from groundline_generator.service.answers.answering import AnswerService
 from groundline_runtime.errors import FailedPreconditionError, InternalError, UnavailableError
 from groundline_tests.generator.messages import ask, numbered
 

@@ -3,7 +3,7 @@ from groundline.v1 import chat_pb2, error_pb2, options_pb2
 from groundline.v1 import generator_service_pb2 as pb
 from groundline_generator.domain.calls import ModelChoice, ModelFinished
 from groundline_generator.domain.prompting import load_templates
-from groundline_generator.service.answering import AnswerService
+from groundline_generator.service.answers.answering import AnswerService
 from groundline_generator.service.judging import ModelJudge
 from groundline_generator.service.prompted_model import PromptedModel
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError

@@ -45,6 +45,7 @@ class CitedClaim:
     references: tuple[_Reference, ...]
     start: int
     end: int
+    kind: Kind = Kind.SENTENCE
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -67,6 +68,12 @@ class CitedAnswer:
         self.text = text
         self.passages = passages
         self._evidence = {number: _Evidence(passage) for number, passage in passages.items()}
+
+    def with_text(self, text: str) -> "CitedAnswer":
+        """Return another answer from the same passages, which are not read again."""
+        other = CitedAnswer(text, {})
+        other.passages, other._evidence = self.passages, self._evidence
+        return other
 
     @cached_property
     def claims(self) -> Sequence[CitedClaim]:
@@ -149,7 +156,8 @@ def _claims(answer: str) -> Iterator[CitedClaim]:
         own = [marker for marker in markers if segment.start <= marker.start() and marker.end() <= limit]
         references = tuple(_references(bare, segment.start, segment.end, own))
         text = bare[segment.start : segment.end]
-        yield CitedClaim(_SPACE.sub(" ", text), references, segment.start, segment.start + len(text.rstrip()))
+        end = segment.start + len(text.rstrip())
+        yield CitedClaim(_SPACE.sub(" ", text), references, segment.start, end, segment.kind)
 
 
 def _parts(bare: str, segment: Segment, markers: Sequence[re.Match[str]]) -> Iterator[Segment]:

@@ -1,14 +1,15 @@
 """Validation of a finished answer."""
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from groundline.v1 import chat_pb2, error_pb2
 
 from groundline_generator.domain.checking.citations import CitedAnswer, CitedClaim
+from groundline_generator.domain.checking.differences import Deviation
 from groundline_generator.domain.language import content_terms, guess_language
 
-__all__ = ["validate"]
+__all__ = ["Defect", "defect_of", "shortened", "validate"]
 
 _LOW_RELEVANCE: Final = 0.4
 """Share of the question's terms below which an answer gets an issue; most such answers were wrong."""
@@ -21,6 +22,17 @@ _ENDINGS: Final = {
         reason=error_pb2.ANSWER_WITHHELD, message="the provider withheld the rest of the answer"
     ),
 }
+
+
+class Defect(NamedTuple):
+    """Reason why a claim is not borne out, and what it has otherwise than its passages, if that is known."""
+
+    issue: chat_pb2.ValidationIssue
+    deviation: Deviation | None = None
+
+    @property
+    def contradicts(self) -> bool:
+        return self.deviation is not None and self.deviation.contradicts
 
 
 def validate(
@@ -74,24 +86,34 @@ def validate(
     )
 
 
+def defect_of(answer: CitedAnswer, claim: CitedClaim) -> Defect | None:
+    """Return why the passages that a claim cites do not bear it out; None if they do."""
+    if not answer.cites(claim):
+        return Defect(_uncited(claim))
+    if not answer.supports(claim):
+        return Defect(_unsupported(claim))
+    if (found := answer.deviation(claim)) is not None:
+        message = f'its sources do not bear out "{found.claimed or found.said}": {shortened(claim.text)}'
+        return Defect(_issue(found.reason, message), found)
+    return None
+
+
 def _borne_out(
     answer: CitedAnswer, verdicts: Sequence[bool] | None, issues: list[chat_pb2.ValidationIssue]
 ) -> Sequence[CitedClaim]:
     """Return the claims that their passages bear out; append to `issues` what is wrong with the others."""
     borne_out = []
     for index, claim in enumerate(answer.claims):
-        if not answer.cites(claim):
-            issues.append(
-                _issue(error_pb2.UNCITED_SENTENCE, f"no source is cited for: {_shortened(claim.text)}")
-            )
-        elif not (answer.supports(claim) if verdicts is None else verdicts[index]):
-            message = f"its sources do not support: {_shortened(claim.text)}"
-            issues.append(_issue(error_pb2.UNSUPPORTED_SENTENCE, message))
-        elif verdicts is None and (found := answer.deviation(claim)) is not None:
-            message = f'its sources do not bear out "{found.claimed or found.said}": {_shortened(claim.text)}'
-            issues.append(_issue(found.reason, message))
+        if verdicts is None:
+            issue = found.issue if (found := defect_of(answer, claim)) else None
+        elif not answer.cites(claim):
+            issue = _uncited(claim)
         else:
+            issue = None if verdicts[index] else _unsupported(claim)
+        if issue is None:
             borne_out.append(claim)
+        else:
+            issues.append(issue)
     return borne_out
 
 
@@ -100,8 +122,8 @@ def _disagreements(
 ) -> Iterator[chat_pb2.ValidationIssue]:
     for found in answer.disagreements(query, claims):
         message = (
-            f'[{found.number}] says "{_shortened(found.words)}", '
-            f'[{found.other_number}] "{_shortened(found.other_words)}"'
+            f'[{found.number}] says "{shortened(found.words)}", '
+            f'[{found.other_number}] "{shortened(found.other_words)}"'
         )
         yield _issue(error_pb2.SOURCES_DISAGREE, message)
 
@@ -122,5 +144,14 @@ def _issue(reason: error_pb2.ErrorReason.ValueType, message: str) -> chat_pb2.Va
     return chat_pb2.ValidationIssue(reason=reason, message=message)
 
 
-def _shortened(text: str) -> str:
+def _uncited(claim: CitedClaim) -> chat_pb2.ValidationIssue:
+    return _issue(error_pb2.UNCITED_SENTENCE, f"no source is cited for: {shortened(claim.text)}")
+
+
+def _unsupported(claim: CitedClaim) -> chat_pb2.ValidationIssue:
+    return _issue(error_pb2.UNSUPPORTED_SENTENCE, f"its sources do not support: {shortened(claim.text)}")
+
+
+def shortened(text: str) -> str:
+    """Return a text as an issue quotes it, 80 characters at most."""
     return text if len(text) <= 80 else text[:79] + "…"

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 from typing import Final, Protocol
 
@@ -15,9 +16,11 @@ from opentelemetry import trace
 
 from groundline_generator.domain.calls import ModelFinished
 from groundline_generator.domain.checking.citations import CitedAnswer
+from groundline_generator.domain.checking.running import Change
 from groundline_generator.domain.checking.validation import validate
 from groundline_generator.domain.markers import MarkerFilter
 from groundline_generator.ports import AnswerModel
+from groundline_generator.service.answers.writing import AnswerWriter, CheckedWriter, Corrector
 from groundline_generator.service.concurrency import computed
 
 __all__ = ["AnswerService"]
@@ -29,6 +32,8 @@ _DELTAS_PER_SECOND: Final = 2_500
 _MAXIMUM_GAP_SECONDS: Final = 0.02
 """Maximum time between two deltas under load, in seconds. Up to 25 streams of a hundred tokens a second are
 sent as they come; with more, tokens are joined, down to fifty deltas a second each."""
+
+type _Event = pb.GenerateCompleted | chat_pb2.ModelWait | Change
 
 _tracer = trace.get_tracer("groundline_generator")
 
@@ -42,16 +47,20 @@ class AnswerJudge(Protocol):
 
 
 class AnswerService:
-    """Use case of Generate. Answers are checked by `judge` if given, else by their terms."""
+    """Use case of Generate. A finished answer is checked by `judge` if given, else by rules; with a
+    `corrector` the rules also check each sentence as it ends."""
 
-    def __init__(self, model: AnswerModel, judge: AnswerJudge | None = None) -> None:
+    def __init__(
+        self, model: AnswerModel, judge: AnswerJudge | None = None, corrector: Corrector | None = None
+    ) -> None:
         self._model = model
         self._judge = judge
+        self._corrector = corrector
         self._pace = Pace(_DELTAS_PER_SECOND, _MAXIMUM_GAP_SECONDS)
 
     async def answer(self, request: pb.GenerateRequest) -> AsyncGenerator[pb.GenerateResponse]:
-        """Yield notices of waits for the model, any number of deltas, then one completion. Markers of unknown
-        passages are removed.
+        """Yield notices of waits for the model, any number of deltas, with marks and corrections of their
+        sentences, then one completion. Markers of unknown passages are removed.
 
         Deltas that wait for a slow reader become one; the model waits once 16,384 characters do. Raises
         FailedPreconditionError for an unknown model or template, and whatever the model raises.
@@ -65,26 +74,13 @@ class AnswerService:
             )
         ) as events:
             async for event in events:
-                if isinstance(event, str):
-                    yield pb.GenerateResponse(delta=pb.GenerateDelta(text=event))
-                elif isinstance(event, chat_pb2.ModelWait):
-                    yield pb.GenerateResponse(waiting=event)
-                else:
-                    yield pb.GenerateResponse(completed=event)
+                yield _response(event)
 
-    async def _answer(
-        self, request: pb.GenerateRequest, name: str, emit: Emit[pb.GenerateCompleted | chat_pb2.ModelWait]
-    ) -> None:
+    async def _answer(self, request: pb.GenerateRequest, name: str, emit: Emit[_Event]) -> None:
         served = {passage.number: passage for passage in self._model.served(request)}
         markers = MarkerFilter(frozenset(served))
-        answer: list[str] = []
+        writer = self._writer(request, served, emit)
         finished: ModelFinished | None = None
-
-        async def write(text: str) -> None:
-            if text:
-                answer.append(text)
-                await emit(text)
-
         with span(
             _tracer,
             "answer",
@@ -95,16 +91,33 @@ class AnswerService:
             async with aclosing(self._model.stream(request, tuple(served.values()), emit)) as events:
                 async for event in events:
                     if isinstance(event, str):
-                        await write(markers.feed(event))
+                        await writer.write(markers.feed(event))
                     else:
                         finished = event
             if finished is None:
                 raise InternalError(
                     "MODEL_STREAM_INCOMPLETE", "the model's answer ended without a finish reason"
                 )
-            await write(markers.finish())
-            issues = [*finished.issues, *_omitted(request, served), *_unknown(markers.unknown)]
-            await emit(await self._completed(request, served, "".join(answer), finished, issues, name))
+            await writer.write(markers.finish())
+            reason = await writer.end(finished.finish_reason)
+            finished = replace(finished, finish_reason=reason, usage=total((finished.usage, writer.usage)))
+            issues = [
+                *finished.issues,
+                *_omitted(request, served),
+                *_unknown(markers.unknown),
+                *writer.issues,
+            ]
+            completed = await self._completed(request, served, writer.text, finished, issues, name)
+            completed.degraded.extend(writer.degraded)
+            await emit(completed)
+
+    def _writer(
+        self, request: pb.GenerateRequest, served: dict[int, pb.NumberedPassage], emit: Emit[Change]
+    ) -> AnswerWriter:
+        # A judge reads better than the rules, which would take back what it supports.
+        if self._corrector is None or self._judge is not None:
+            return AnswerWriter(emit)
+        return CheckedWriter(request, served, self._corrector, emit)
 
     async def _completed(
         self,
@@ -157,6 +170,20 @@ class AnswerService:
                 )
             )
             return None, usage_of(error)
+
+
+def _response(event: _Event | str) -> pb.GenerateResponse:
+    match event:
+        case str():
+            return pb.GenerateResponse(delta=pb.GenerateDelta(text=event))
+        case chat_pb2.ModelWait():
+            return pb.GenerateResponse(waiting=event)
+        case chat_pb2.UnsupportedSentence():
+            return pb.GenerateResponse(unsupported=event)
+        case chat_pb2.AnswerCorrection():
+            return pb.GenerateResponse(correction=event)
+        case pb.GenerateCompleted():
+            return pb.GenerateResponse(completed=event)
 
 
 def _omitted(

@@ -1,0 +1,1 @@
+"""Answers: written, checked and corrected on their way to the client."""
