@@ -1215,7 +1215,8 @@ class UnsupportedSentence:
     """End in the answer, in Unicode code points, exclusive; a marker [n] behind the full stop is not part of
     it."""
     issue: ValidationIssue | None = None
-    """Reason: UNSUPPORTED_SENTENCE, or what the passages lack: NUMBER_NOT_SUPPORTED or NAME_NOT_SUPPORTED."""
+    """Reason: UNSUPPORTED_SENTENCE, or what the passages lack or may have otherwise: NUMBER_NOT_SUPPORTED,
+    NAME_NOT_SUPPORTED or CONTRADICTED_SENTENCE."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1027,7 +1027,10 @@ export interface UnsupportedSentence {
   startOffset: number;
   /** End in the answer, in Unicode code points, exclusive; a marker [n] behind the full stop is not part of it. */
   endOffset: number;
-  /** Reason: UNSUPPORTED_SENTENCE, or what the passages lack: NUMBER_NOT_SUPPORTED or NAME_NOT_SUPPORTED. */
+  /**
+   * Reason: UNSUPPORTED_SENTENCE, or what the passages lack or may have otherwise: NUMBER_NOT_SUPPORTED,
+   * NAME_NOT_SUPPORTED or CONTRADICTED_SENTENCE.
+   */
   issue?: ValidationIssue;
 }
 

@@ -571,7 +571,9 @@ class UnsupportedSentence(_message.Message):
     """End in the answer, in Unicode code points, exclusive; a marker [n] behind the full stop is not part of it."""
     @_builtins.property
     def issue(self) -> Global___ValidationIssue:
-        """Reason: UNSUPPORTED_SENTENCE, or what the passages lack: NUMBER_NOT_SUPPORTED or NAME_NOT_SUPPORTED."""
+        """Reason: UNSUPPORTED_SENTENCE, or what the passages lack or may have otherwise: NUMBER_NOT_SUPPORTED,
+        NAME_NOT_SUPPORTED or CONTRADICTED_SENTENCE.
+        """
 
     def __init__(
         self,

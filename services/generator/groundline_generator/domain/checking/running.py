@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from groundline.v1 import chat_pb2, error_pb2
+from groundline.v1 import chat_pb2, error_pb2, verification_pb2
 from groundline.v1 import generator_service_pb2 as pb
 
 from groundline_generator.domain.checking.citations import CitedAnswer, CitedClaim
 from groundline_generator.domain.checking.differences import Deviation
 from groundline_generator.domain.checking.validation import Defect, defect_of, shortened
+from groundline_generator.domain.checking.verdicts import verdict_on
 from groundline_generator.domain.markers import MarkerFilter
 from groundline_generator.domain.refusals import refusal
 from groundline_generator.domain.segments import Kind
@@ -51,8 +52,8 @@ class Contradiction:
 class RunningAnswer:
     """An answer as its client has it, text by text and change by change.
 
-    Sentences that cite a passage are compared with what they cite. A sentence that is contradicted is taken
-    out, one that is only not borne out is marked; code is left alone.
+    Sentences that cite a passage are compared with what they cite. A sentence that is refuted is taken out,
+    one that is only not borne out is marked; code is left alone.
     """
 
     def __init__(self, passages: Mapping[int, pb.NumberedPassage]) -> None:
@@ -90,7 +91,7 @@ class RunningAnswer:
             if start < self._checked:
                 continue
             found = defect_of(answer, claim) if _is_compared(answer, claim) else None
-            if found is not None and found.contradicts:
+            if found is not None and found.contradicts and _is_refuted(answer, claim):
                 taken_back = self._take_back(start, end, found)
                 moved_by -= taken_back.end_offset - taken_back.start_offset
                 changes.append(taken_back)
@@ -189,6 +190,13 @@ def moved(
 
 def _is_compared(answer: CitedAnswer, claim: CitedClaim) -> bool:
     return claim.kind is not Kind.CODE and answer.cites(claim)
+
+
+def _is_refuted(answer: CitedAnswer, claim: CitedClaim) -> bool:
+    """Tell whether the verdict on a sentence is that what it cites refutes it: a wrong mark costs a look, a
+    sentence wrongly taken back is lost."""
+    cited = [answer.passages[number] for number in claim.numbers if number in answer.passages]
+    return verdict_on(pb.Claim(text=claim.text), cited).verdict == verification_pb2.VERDICT_REFUTED
 
 
 def _with_surroundings(text: str, start: int, end: int) -> tuple[int, int]:

@@ -89,6 +89,15 @@ def test_a_number_that_no_passage_has_in_its_place_is_marked_only() -> None:
     assert reasons(changes) == ["NUMBER_NOT_SUPPORTED"]
 
 
+def test_a_sentence_that_its_passage_may_only_say_in_other_words_is_marked_and_not_taken_back() -> None:
+    text = "We still lack a set of global accounting standards that reflects the globalization of economies."
+    answer = RunningAnswer({1: numbered(1, text)})
+    sentence = "The globalization of economies is not reflected in global accounting standards [1]."
+    answer.append(sentence)
+    assert reasons(answer.check(is_complete=True)) == ["CONTRADICTED_SENTENCE"]
+    assert answer.text == sentence
+
+
 @pytest.mark.parametrize(
     "uncompared",
     [
