@@ -75,6 +75,8 @@ def ask(
 
 async def _stream(client: AsyncClient, question: str, request: JsonObject) -> ChatCompleted:
     """Print the answer as it comes and then its sources."""
+    # What is printed cannot be taken back.
+    asked = {**request, "options": {**request.get("options", {}), "appendOnly": True}}
     thread_id = ""
     searched_for: list[str] = []
     sources: Sequence[Source] = []
@@ -82,7 +84,7 @@ async def _stream(client: AsyncClient, question: str, request: JsonObject) -> Ch
     waiting = Console(stderr=True).status("")
     line_open = False
     try:
-        async with aclosing(client.chat(question, **request)) as events:
+        async with aclosing(client.chat(question, **asked)) as events:
             async for event in events:
                 match event:
                     case ChatStarted():

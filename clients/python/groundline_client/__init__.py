@@ -15,7 +15,7 @@ from groundline_client.errors import (
 )
 from groundline_client.json_form import JsonObject, from_json, to_json
 from groundline_client.sync_client import Client
-from groundline_client.transport.messages import ChatEvent, has_ended, is_loopback
+from groundline_client.transport.messages import ChatEvent, corrected, has_ended, is_loopback
 
 __all__ = [
     "ApiError",
@@ -28,6 +28,7 @@ __all__ = [
     "JsonObject",
     "ProtocolError",
     "UnreachableError",
+    "corrected",
     "from_json",
     "has_ended",
     "is_loopback",

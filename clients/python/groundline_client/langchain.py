@@ -228,7 +228,8 @@ class ChatGroundline(_Connected, BaseChatModel):
         said = [message for message in messages if not isinstance(message, SystemMessage)]
         if not said or not isinstance(said[-1], HumanMessage):
             raise ValueError("the last message must be the user's")
-        options = options_json(self.options)
+        # Chunks are only ever appended.
+        options = {**options_json(self.options), "appendOnly": True}
         instructions = [_text(message) for message in messages if isinstance(message, SystemMessage)]
         if instructions:
             generation = options.get("generation", {})

@@ -43,6 +43,7 @@ from groundline_client.transport.deadline import Deadline
 from groundline_client.transport.messages import (
     ChatEvent,
     VerifyEvent,
+    chat_event,
     compact_json,
     has_ended,
     is_loopback,
@@ -137,6 +138,9 @@ class Client:
     ) -> Generator[ChatEvent]:
         """Answer a question and yield the events, ending with ChatCompleted.
 
+        An AnswerCorrection changes the text of earlier deltas (`corrected` applies it); with the option
+        `append_only` none comes.
+
         A failure is raised as ApiError. A stream that ends too early raises UnreachableError, or with a
         `request_id` is continued, up to twice: behind the last event if the answer was complete, otherwise
         from the beginning, and then another ChatStarted makes void what came before. Closing the iterator
@@ -162,11 +166,7 @@ class Client:
                         after = event_id
                         if event.error:
                             raise ApiError.from_event(event.error)
-                        # An event of an unknown kind has none of them.
-                        happened = (
-                            event.started or event.status or event.sources or event.delta or event.completed
-                        )
-                        if happened:
+                        if happened := chat_event(event):
                             yield happened
                         if event.completed:
                             return

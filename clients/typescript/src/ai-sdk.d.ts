@@ -20,6 +20,8 @@ export type ChatChunk =
   | { type: "text-start"; id: string }
   | { type: "text-delta"; id: string; delta: string }
   | { type: "text-end"; id: string }
+  | { type: "data-unsupported"; data: models.UnsupportedSentence }
+  | { type: "data-correction"; data: models.AnswerCorrection }
   | { type: "finish-step" }
   | {
       type: "finish";
@@ -37,18 +39,21 @@ export interface ConversationMessage {
 /**
  * The question and the history of a conversation of UI messages, of which the last must be the user's. Throws
  * TypeError for another one, and for files. What the system says is left out: set options.generation.systemPrompt.
+ * `options.appendOnly` is set, since the SDK's text only ever grows: keep it beside options of your own.
  */
 export declare function chatRequest(messages: readonly ConversationMessage[]): {
   query: string;
   chatHistory: { role: "USER" | "ASSISTANT"; content: string }[];
+  options: { appendOnly: true };
 };
 
 /**
  * The events of a chat as the AI SDK's UI message stream, for its createUIMessageStreamResponse.
  *
  * Sources come as `source-url` or `source-document` parts whose provider metadata holds the source with its number;
- * citations, validation and usage as metadata of the message; stages as transient `data-status`; a failure as
- * `error`. Cancelling the stream ends the chat with its next event; the request's signal, given to chat(), ends it
+ * citations, validation and usage as metadata of the message; stages as transient `data-status`; sentences that their
+ * sources do not support as `data-unsupported`; a failure as `error`. A correction, which a request with
+ * `options.appendOnly` never gets, is left to the page, as `data-correction`. Cancelling the stream ends the chat with its next event; the request's signal, given to chat(), ends it
  * at once.
  */
 export declare function toUIMessageStream(events: AsyncIterable<models.ChatResponse>): ReadableStream<ChatChunk>;

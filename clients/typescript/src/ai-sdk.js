@@ -13,7 +13,8 @@ export function chatRequest(messages) {
     .map((message) => ({ role: SPEAKERS[message.role], content: text(message) }))
     .filter(({ content }) => content.trim() !== "")
     .slice(-HISTORY_MESSAGES);
-  return { query: text(question), chatHistory };
+  // The SDK's text only ever grows.
+  return { query: text(question), chatHistory, options: { appendOnly: true } };
 }
 
 /** The events of a chat as the AI SDK's UI message stream; see ai-sdk.d.ts. */
@@ -50,6 +51,10 @@ async function* uiMessageChunks(events) {
         if (!isWriting) yield { type: "text-start", id: messageId };
         isWriting = true;
         yield { type: "text-delta", id: messageId, delta: event.delta.text };
+      } else if (event.unsupported) {
+        yield { type: "data-unsupported", data: event.unsupported };
+      } else if (event.correction) {
+        yield { type: "data-correction", data: event.correction };
       } else if (event.completed) {
         const { finishReason, ...messageMetadata } = event.completed;
         if (isWriting) yield { type: "text-end", id: messageId };

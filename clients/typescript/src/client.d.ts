@@ -22,6 +22,9 @@ export type Input<T> = T extends (infer E)[]
       ? { [K in keyof T]?: Input<T[K]> }
       : T;
 
+/** The text of an answer so far with a correction applied, whose offsets count Unicode code points. */
+export declare function corrected(text: string, correction: Input<models.AnswerCorrection>): string;
+
 /**
  * One gateway with one key or token.
  *
@@ -33,7 +36,8 @@ export declare class GroundlineClient {
   constructor(gateway: string, apiKey: string, options?: ClientOptions);
 
   /**
-   * The events of a chat, ending with `completed`; a failure is thrown as ApiError. Leaving the loop cancels.
+   * The events of a chat, ending with `completed`; a failure is thrown as ApiError. Leaving the loop cancels. A
+   * `correction` changes the text of earlier deltas; with `options.appendOnly` none comes.
    *
    * A stream that ends too early is thrown as UnreachableError, or with a `requestId` gone on with, up to twice: where
    * the answer was complete behind what came last, otherwise from the beginning, and then another `started` makes void

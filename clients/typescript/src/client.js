@@ -14,6 +14,13 @@ const PAGE_SIZE = 500;
 const RESUMPTIONS = 2;
 const RUNNING = ["JOB_STATE_QUEUED", "JOB_STATE_RUNNING"];
 
+/** The text of an answer so far with a correction applied; see client.d.ts. */
+export function corrected(text, { startOffset = 0, endOffset = 0, text: replacement = "" }) {
+  const characters = [...text];
+  characters.splice(startOffset, endOffset - startOffset, replacement);
+  return characters.join("");
+}
+
 /** One gateway with one key or token. Methods and their requests are those of the contract; see client.d.ts. */
 export class GroundlineClient {
   #gateway;

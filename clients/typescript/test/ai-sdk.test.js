@@ -81,6 +81,20 @@ test("a web page is a source with its address", async () => {
   assert.equal(chunks.at(-1).finishReason, "length");
 });
 
+test("text that stays is asked for, and a sentence that is not supported is told of", async () => {
+  assert.deepEqual(chatRequest([said("user", "How high?")]).options, { appendOnly: true });
+  const unsupported = { startOffset: 0, endOffset: 4, issue: { reason: "UNSUPPORTED_SENTENCE", message: "" } };
+  async function* events() {
+    yield { started: { messageId: "m", threadId: "", traceId: "" } };
+    yield { delta: { text: "Yes. [1]" } };
+    yield { unsupported };
+    yield { completed: { finishReason: "FINISH_REASON_STOP" } };
+  }
+  const chunks = [];
+  for await (const chunk of toUIMessageStream(events())) chunks.push(chunk);
+  assert.deepEqual(chunks.find(({ type }) => type === "data-unsupported").data, unsupported);
+});
+
 test("cancelling the stream closes the chat", async () => {
   let closed = false;
   async function* events() {

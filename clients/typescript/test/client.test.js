@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { after, before, beforeEach, test } from "node:test";
 
-import { ApiError, GroundlineClient, ProtocolError, UnreachableError } from "../src/client.js";
+import { ApiError, corrected, GroundlineClient, ProtocolError, UnreachableError } from "../src/client.js";
 import { events } from "../src/sse.js";
 
 const status = (code, message, reason, ...details) => ({
@@ -146,6 +146,13 @@ test("a chat with a request id goes on behind what came last, but not for ever",
   replies = [cutOff, cutOff, cutOff];
   await assert.rejects(collected(client.chat({ query: "x", requestId: "r" })), /broke off/);
   assert.deepEqual(asked(), [undefined, "2", "2"]);
+});
+
+test("a correction is applied by code points", () => {
+  const text = "😀 is 2. Good 🚀.";
+  assert.equal(corrected(text, { startOffset: 2, endOffset: 7, text: "is 1." }), "😀 is 1. Good 🚀.");
+  assert.equal(corrected(text, { endOffset: 8 }), "Good 🚀.");
+  assert.equal(corrected("🚀!", { startOffset: 1, endOffset: 1, text: "🚀" }), "🚀🚀!");
 });
 
 test("a job is watched on from what came last", async () => {

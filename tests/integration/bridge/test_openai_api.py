@@ -89,6 +89,7 @@ async def test_a_conversation_becomes_a_question_that_is_not_stored(
     assert asked.options.rerank.top_k == 3
     assert asked.filter["year"] == 2025
     assert (asked.HasField("store"), asked.store) == (True, False)
+    assert asked.options.append_only
 
 
 async def test_of_a_long_conversation_the_end_is_sent(client: httpx.AsyncClient, services: Services) -> None:

@@ -80,7 +80,12 @@ def test_an_answer_is_followed_by_the_sources_it_cites(groundline: Run, gateway:
     assert "also found:\n[2] Travel — handbook/travel.md\n" in result.stderr
     assert "thread: thread-1" in result.stderr
     ((_, _, body),) = gateway.requests
-    assert body == {"query": "How many days?", "collectionIds": ["a", "b"], "threadId": "t"}
+    assert body == {
+        "query": "How many days?",
+        "collectionIds": ["a", "b"],
+        "threadId": "t",
+        "options": {"appendOnly": True},
+    }
 
 
 def test_what_was_searched_for_instead_is_told(groundline: Run, gateway: FakeGateway) -> None:
@@ -100,8 +105,8 @@ def test_the_effort_reaches_the_gateway(groundline: Run, gateway: FakeGateway, f
     gateway.answer, gateway.chat_events = {"answer": "Yes.", "completed": COMPLETED}, CHAT
     assert groundline("ask", "x", "--effort", "thorough", *form).exit_code == 0
     assert groundline("ask", "x", *form).exit_code == 0
-    asked = [body.get("options") for _, _, body in gateway.requests]
-    assert asked == [{"effort": "EFFORT_THOROUGH"}, None]
+    asked = [body.get("options", {}).get("effort") for _, _, body in gateway.requests]
+    assert asked == ["EFFORT_THOROUGH", None]
 
 
 def test_an_answer_may_be_asked_for_again_without_paying_twice(groundline: Run, gateway: FakeGateway) -> None:

@@ -13,9 +13,17 @@ from groundline_client import (
     DeadlineExceededError,
     ProtocolError,
     UnreachableError,
+    corrected,
     has_ended,
 )
-from groundline_client.models import ChatCompleted, ChatDelta, ChatStarted, IngestionJob
+from groundline_client.models import (
+    AnswerCorrection,
+    ChatCompleted,
+    ChatDelta,
+    ChatStarted,
+    IngestionJob,
+    UnsupportedSentence,
+)
 from groundline_tests.gateway.running import FakeGateway, Reply, status
 
 DOWN = Reply(503, status(14, "a service is not available", "SERVICE_UNAVAILABLE"))
@@ -209,6 +217,29 @@ async def test_a_chat_is_told_event_by_event_and_unknown_events_are_passed_over(
     expected = [ChatStarted(thread_id="t"), ChatDelta(text="27"), ChatCompleted(model="m")]
     assert [event async for event in client.chat("x")] == expected
     assert list(blocking.chat("x")) == expected
+
+
+async def test_a_correction_makes_the_answer_of_what_was_sent(
+    gateway: FakeGateway, client: AsyncClient, blocking: Client
+) -> None:
+    gateway.chat_events = [
+        {"sequence": 1, "delta": {"text": "It is 2. Good."}},
+        {"sequence": 2, "unsupported": {"startOffset": 9, "endOffset": 14}},
+        {"sequence": 3, "correction": {"endOffset": 9, "issue": {"reason": "NUMBER_NOT_SUPPORTED"}}},
+        {"sequence": 4, "correction": {"text": "It is 1. "}},
+        {"sequence": 5, "completed": {"correctedAnswer": "It is 1. Good."}},
+    ]
+    for events in ([event async for event in client.chat("x")], list(blocking.chat("x"))):
+        text = ""
+        for event in events:
+            match event:
+                case ChatDelta():
+                    text += event.text
+                case AnswerCorrection():
+                    text = corrected(text, event)
+        assert events[1] == UnsupportedSentence(start_offset=9, end_offset=14)
+        assert isinstance(events[-1], ChatCompleted)
+        assert text == events[-1].corrected_answer == "It is 1. Good."
 
 
 CUT_OFF = [

@@ -17,13 +17,16 @@ import httpx
 from groundline_client.errors import ProtocolError, UnreachableError
 from groundline_client.json_form import JsonObject, from_json, list_from_json, to_json
 from groundline_client.models import (
+    AnswerCorrection,
     ChatCompleted,
     ChatDelta,
+    ChatResponse,
     ChatSources,
     ChatStarted,
     ChatStatus,
     IngestionJob,
     JobState,
+    UnsupportedSentence,
     VerifiedClaim,
     VerifyCompleted,
     VerifyStarted,
@@ -33,7 +36,9 @@ from groundline_client.transport.rpc import Rpc
 __all__ = [
     "ChatEvent",
     "VerifyEvent",
+    "chat_event",
     "compact_json",
+    "corrected",
     "has_ended",
     "is_loopback",
     "new_request_id",
@@ -45,11 +50,38 @@ __all__ = [
     "unreachable",
 ]
 
-type ChatEvent = ChatStarted | ChatStatus | ChatSources | ChatDelta | ChatCompleted
-"""Event of a chat, in this order; status comes as stages begin, and delta many times."""
+type ChatEvent = (
+    ChatStarted
+    | ChatStatus
+    | ChatSources
+    | ChatDelta
+    | UnsupportedSentence
+    | AnswerCorrection
+    | ChatCompleted
+)
+"""Event of a chat, in this order; status comes as stages begin, and delta many times. Marks and corrections
+come between deltas and behind the last."""
 
 type VerifyEvent = VerifyStarted | VerifiedClaim | VerifyCompleted
 """Event of a verification, in this order; one claim after the other."""
+
+
+def chat_event(response: ChatResponse) -> ChatEvent | None:
+    """Return the event of a response; None if it is of a later gateway's kind, or an error."""
+    return (
+        response.started
+        or response.status
+        or response.sources
+        or response.delta
+        or response.unsupported
+        or response.correction
+        or response.completed
+    )
+
+
+def corrected(text: str, correction: AnswerCorrection) -> str:
+    """Return the text of an answer so far with a correction applied."""
+    return f"{text[: correction.start_offset]}{correction.text}{text[correction.end_offset :]}"
 
 
 def request_json(**fields: Any) -> JsonObject:

@@ -36,8 +36,9 @@ def chat_request_of(
     """Build a chat request: the last message is the question, those before it its history.
 
     System messages go before the suite's own rules. `extension` holds `filter` and `options` as /api/chat
-    takes them. If the history is longer than a request may have, its end is sent; the coordinator gives the
-    model only its last messages anyway. Raises InvalidArgumentError.
+    takes them; text that was sent always stays, since the OpenAI API takes none back. If the history is
+    longer than a request may have, its end is sent; the coordinator gives the model only its last messages
+    anyway. Raises InvalidArgumentError.
     """
     instructions = "\n\n".join(
         utterance.text for utterance in utterances if utterance.speaker == "system" and utterance.text.strip()
@@ -53,6 +54,7 @@ def chat_request_of(
         for utterance in [utterance for utterance in said[:-1] if utterance.text.strip()][-_MAX_MESSAGES:]
     )
     request.store = False
+    request.options.append_only = True
     generation = request.options.generation
     if instructions:
         generation.system_prompt = instructions
