@@ -53,7 +53,7 @@ export declare function chatRequest(messages: readonly ConversationMessage[]): {
  * Sources come as `source-url` or `source-document` parts whose provider metadata holds the source with its number;
  * citations, validation and usage as metadata of the message; stages as transient `data-status`; sentences that their
  * sources do not support as `data-unsupported`; a failure as `error`. A correction, which a request with
- * `options.appendOnly` never gets, is left to the page, as `data-correction`. Cancelling the stream ends the chat with its next event; the request's signal, given to chat(), ends it
- * at once.
+ * `options.appendOnly` never gets, is left to the page, as `data-correction`. Cancelling the stream ends the chat with
+ * its next event; the request's signal, given to chat(), ends it at once.
  */
 export declare function toUIMessageStream(events: AsyncIterable<models.ChatResponse>): ReadableStream<ChatChunk>;

@@ -39,11 +39,12 @@ class CoordinatorServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> CoordinatorServiceAsyncStub: ...
     Chat: _grpc.UnaryStreamMultiCallable[_coordinator_service_pb2.ChatRequest, _coordinator_service_pb2.ChatResponse]
-    """Answers a question and streams what happens: started, status (as stages begin), sources, delta (many), then
-    completed or error. Between the deltas of a language model, and behind the last, unsupported marks sentences, and
-    correction changes text that was sent; clients ignore events that they do not know. Sequence numbers count from 1 without gaps. A failure after started comes as an error
-    event, after which the RPC ends with the same status; the thread holds the question then, without an answer.
-    Cancelling the RPC stops all work for it; what was said until then is stored in the thread as cancelled.
+    """Answers a question and streams what happens: started, status (as stages begin), sources, delta (many), then completed
+    or error. Between the deltas of a language model, and behind the last, unsupported marks sentences, and correction
+    changes text that was sent; clients ignore events that they do not know. Sequence numbers count from 1 without gaps.
+    A failure after started comes as an error event, after which the RPC ends with the same status; the thread holds the
+    question then, without an answer. Cancelling the RPC stops all work for it; what was said until then is stored in the
+    thread as cancelled.
 
     Sent again with its request_id and, as the metadata last-event-id, the event_id that came last, a request whose
     answer was complete goes on after that event: with the rest of the text, or a correction of all of it if it was
@@ -111,11 +112,12 @@ class CoordinatorServiceAsyncStub(CoordinatorServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Chat: _aio.UnaryStreamMultiCallable[_coordinator_service_pb2.ChatRequest, _coordinator_service_pb2.ChatResponse]  # type: ignore[assignment]
-    """Answers a question and streams what happens: started, status (as stages begin), sources, delta (many), then
-    completed or error. Between the deltas of a language model, and behind the last, unsupported marks sentences, and
-    correction changes text that was sent; clients ignore events that they do not know. Sequence numbers count from 1 without gaps. A failure after started comes as an error
-    event, after which the RPC ends with the same status; the thread holds the question then, without an answer.
-    Cancelling the RPC stops all work for it; what was said until then is stored in the thread as cancelled.
+    """Answers a question and streams what happens: started, status (as stages begin), sources, delta (many), then completed
+    or error. Between the deltas of a language model, and behind the last, unsupported marks sentences, and correction
+    changes text that was sent; clients ignore events that they do not know. Sequence numbers count from 1 without gaps.
+    A failure after started comes as an error event, after which the RPC ends with the same status; the thread holds the
+    question then, without an answer. Cancelling the RPC stops all work for it; what was said until then is stored in the
+    thread as cancelled.
 
     Sent again with its request_id and, as the metadata last-event-id, the event_id that came last, a request whose
     answer was complete goes on after that event: with the rest of the text, or a correction of all of it if it was
@@ -186,11 +188,12 @@ class CoordinatorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _coordinator_service_pb2.ChatRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_coordinator_service_pb2.ChatResponse], _abc.AsyncIterator[_coordinator_service_pb2.ChatResponse]]:
-        """Answers a question and streams what happens: started, status (as stages begin), sources, delta (many), then
-        completed or error. Between the deltas of a language model, and behind the last, unsupported marks sentences, and
-        correction changes text that was sent; clients ignore events that they do not know. Sequence numbers count from 1 without gaps. A failure after started comes as an error
-        event, after which the RPC ends with the same status; the thread holds the question then, without an answer.
-        Cancelling the RPC stops all work for it; what was said until then is stored in the thread as cancelled.
+        """Answers a question and streams what happens: started, status (as stages begin), sources, delta (many), then completed
+        or error. Between the deltas of a language model, and behind the last, unsupported marks sentences, and correction
+        changes text that was sent; clients ignore events that they do not know. Sequence numbers count from 1 without gaps.
+        A failure after started comes as an error event, after which the RPC ends with the same status; the thread holds the
+        question then, without an answer. Cancelling the RPC stops all work for it; what was said until then is stored in the
+        thread as cancelled.
 
         Sent again with its request_id and, as the metadata last-event-id, the event_id that came last, a request whose
         answer was complete goes on after that event: with the rest of the text, or a correction of all of it if it was
