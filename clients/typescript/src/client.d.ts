@@ -25,6 +25,9 @@ export type Input<T> = T extends (infer E)[]
 /** The text of an answer so far with a correction applied, whose offsets count Unicode code points. */
 export declare function corrected(text: string, correction: Input<models.AnswerCorrection>): string;
 
+/** A random request_id, also in pages that came over plain http, where crypto.randomUUID is not. */
+export declare function newRequestId(): string;
+
 /**
  * One gateway with one key or token.
  *
@@ -74,6 +77,9 @@ export declare class GroundlineClient {
 
   /** A document as it was handed in; the response's body is its content, and its etag the SHA-256 of that. */
   downloadDocument(request: Input<models.DownloadDocumentRequest>, options?: CallOptions): Promise<Response>;
+
+  /** A picture of a page of a document; the response's body is a PNG. */
+  getDocumentPage(request: Input<models.GetDocumentPageRequest>, options?: CallOptions): Promise<Response>;
 
   /** Every entry of a list, page after page: `client.all("listDocuments", { collectionId })`. */
   all<M extends keyof Lists>(

@@ -21,6 +21,12 @@ export function corrected(text, { startOffset = 0, endOffset = 0, text: replacem
   return characters.join("");
 }
 
+/** A random request_id; see client.d.ts. */
+export function newRequestId() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
 /** One gateway with one key or token. Methods and their requests are those of the contract; see client.d.ts. */
 export class GroundlineClient {
   #gateway;
@@ -106,6 +112,11 @@ export class GroundlineClient {
     return await this.#send(rpcs.downloadDocument, request, options);
   }
 
+  /** A picture of a page of a document; the response's body is a PNG. */
+  async getDocumentPage(request, options = {}) {
+    return await this.#send(rpcs.getDocumentPage, request, options);
+  }
+
   /** Every entry of a list, page after page: `client.all("listDocuments", { collectionId })`. */
   async *all(method, request = {}, options = {}) {
     let pageToken = "";
@@ -140,7 +151,7 @@ export class GroundlineClient {
   async #send(rpc, request = {}, { signal } = {}, upload, after) {
     const fields = { ...request };
     // What makes a request idempotent is there, so that it may be repeated.
-    if (rpc.takesRequestId && rpc.isIdempotent) fields.requestId ||= crypto.randomUUID();
+    if (rpc.takesRequestId && rpc.isIdempotent) fields.requestId ||= newRequestId();
     const repeatable = (rpc.isIdempotent || Boolean(fields.requestId)) && (upload?.repeatable ?? true);
     const path = rpc.path.replace(/\{(\w+)\}/g, (_, name) => {
       const value = fields[name];
@@ -157,11 +168,14 @@ export class GroundlineClient {
     if (rpc.hasBody) headers["content-type"] = "application/json";
     if (after) headers["last-event-id"] = after;
     const body = rpc.hasBody ? JSON.stringify(fields) : upload?.body;
+    // A browser's fetch refuses to be a method. A deletion outlives the page that asked for it.
+    const fetch = this.#fetch;
+    const init = { method: rpc.verb, headers, body, signal, duplex: "half", keepalive: rpc.verb === "DELETE" };
     for (let attempt = 1; ; attempt++) {
       let failure;
       let wait = FIRST_PAUSE_MS * 2 ** (attempt - 1);
       try {
-        const response = await this.#fetch(url, { method: rpc.verb, headers, body, signal, duplex: "half" });
+        const response = await fetch(url, init);
         if (response.ok) return response;
         const retryAfter = response.headers.get("retry-after");
         failure = ApiError.fromResponse(response.status, await response.text(), retryAfter);

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { after, before, beforeEach, test } from "node:test";
 
-import { ApiError, corrected, GroundlineClient, ProtocolError, UnreachableError } from "../src/client.js";
+import { ApiError, corrected, GroundlineClient, newRequestId, ProtocolError, UnreachableError } from "../src/client.js";
 import { events } from "../src/sse.js";
 
 const status = (code, message, reason, ...details) => ({
@@ -110,7 +110,7 @@ test("a request id that makes a request idempotent is made up, and stays the sam
   replies = [DOWN, { json: { collection: {} } }];
   await client.createCollection({ collectionId: "docs" });
   const [first, second] = requests.map((one) => JSON.parse(one.body).requestId);
-  assert.match(first, /^[0-9a-f-]{36}$/);
+  assert.match(first, /^[0-9a-f]{32}$/);
   assert.equal(first, second);
 });
 
@@ -210,6 +210,32 @@ test("a download is the response itself", async () => {
   const response = await client.downloadDocument({ collectionId: "docs", documentId: "d" });
   assert.deepEqual(await response.json(), { any: "thing" });
   assert.equal(requests.at(-1).url, "/api/collections/docs/documents/d:download");
+});
+
+test("a page's picture is the response itself", async () => {
+  replies = [{ text: "a PNG" }];
+  const response = await client.getDocumentPage({ collectionId: "docs", documentId: "d", page: 3 });
+  assert.equal(await response.text(), "a PNG");
+  assert.equal(requests.at(-1).url, "/api/collections/docs/documents/d/pages/3");
+});
+
+test("fetch is called as browsers want it: as a function, and going on for a deletion when the page is left", async () => {
+  const seen = [];
+  async function fetch(url, { method, keepalive }) {
+    assert.equal(this, undefined);
+    seen.push([method, keepalive]);
+    return new Response("{}");
+  }
+  const inPage = new GroundlineClient("http://gateway", "a-key", { fetch });
+  await inPage.search({ query: "x" });
+  await inPage.deleteThread({ threadId: "t" });
+  assert.deepEqual(seen, [["POST", false], ["DELETE", true]]);
+});
+
+test("request ids are visible ASCII, and never the same", () => {
+  const ids = Array.from({ length: 100 }, newRequestId);
+  assert.equal(new Set(ids).size, 100);
+  for (const id of ids) assert.match(id, /^[0-9a-f]{32}$/);
 });
 
 test("events do not depend on how the bytes are split, nor on what ends a line", async () => {
