@@ -72,6 +72,7 @@ lint: setup docs ## Lint contracts, code, types and documentation
 	$(BIN)/python tools/reference.py check
 	$(BIN)/python tools/openapi.py check
 	$(BIN)/python tools/client.py check
+	$(BIN)/python tools/console.py check
 	$(BIN)/python tools/settings_tables.py check
 	$(BIN)/python tools/commands.py check
 	$(BIN)/python tools/plots.py check
@@ -197,6 +198,10 @@ generate: setup ## Write stubs, client, reference and OpenAPI document from prot
 	$(BIN)/python tools/reference.py write
 	$(BIN)/python tools/openapi.py write
 	$(BIN)/python tools/client.py write
+
+.PHONY: console
+console: setup ## Build the console from console/ into what the gateway serves
+	$(BIN)/python tools/console.py write
 
 # Where make docs puts the site.
 SITE ?= site

@@ -31,6 +31,7 @@ INCLUDED: Final = (
             "clients/*",
             "gateway",
             "cli",
+            "console",
             "benchmarks",
             "deploy",
             "requirements",

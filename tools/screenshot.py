@@ -25,13 +25,7 @@ async def taken(folder: Path) -> bytes:
         )
         assert ingested.code == 0, ingested.err
         await tab.open(f"{stack.ready['gateway']}/#key={stack.ready['api_key']}")
-        await tab.command(
-            "Emulation.setDeviceMetricsOverride",
-            width=WIDTH,
-            height=HEIGHT,
-            deviceScaleFactor=1,
-            mobile=False,
-        )
+        await tab.resize(WIDTH, HEIGHT)
         await tab.ask(QUESTION)
         await tab.until("document.querySelector('article .cite') && !document.querySelector('.busy')")
         shot = await tab.command("Page.captureScreenshot", format="png")

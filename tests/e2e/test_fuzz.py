@@ -115,6 +115,8 @@ OTHER_PATHS: Final = (
     "/",
     "/healthz",
     "/docs",
+    "/console/",
+    "/console/licences.md",
     "/openapi.json",
     "/mcp",
     "/v1/models",

@@ -36,6 +36,7 @@ from groundline_gateway.envoy.nodes import (
     resource,
     socket_address,
 )
+from groundline_gateway.envoy.pages import console_routes
 from groundline_gateway.envoy.routes import (
     REFLECTION_PATHS,
     bridged_route,
@@ -91,8 +92,9 @@ def render(
     if settings.cors_origins:
         override(site, "cors", cors(settings.cors_origins))
         site["routes"].insert(0, copy.deepcopy(_PREFLIGHT))
-    fill_own_routes(named(site["routes"]))
     # Before the last route, which matches everything.
+    site["routes"][-1:-1] = console_routes()
+    fill_own_routes(named(site["routes"]))
     site["routes"][-1:-1] = [
         *(bridged_route(bridged, settings) for bridged in BRIDGED),
         *(json_route(endpoint, settings) for endpoint in exposed),

@@ -1,9 +1,6 @@
 """Routes: from an address to an RPC, to the bridge, or to what the gateway answers itself."""
 
-import base64
-import hashlib
 import math
-import re
 from typing import Final
 
 from groundline_runtime.context import TRANSCODED_KEY
@@ -17,9 +14,9 @@ from groundline_gateway.envoy.nodes import (
     Node,
     duration,
     override,
-    resource,
     set_headers,
 )
+from groundline_gateway.envoy.pages import fill_pages
 from groundline_gateway.settings import GatewaySettings
 
 # A service's own deadline error says more than the gateway's, so the gateway waits this much longer.
@@ -65,25 +62,19 @@ REFLECTION_PATHS: Final = (
     "/grpc.reflection.v1.ServerReflection/",
     "/grpc.reflection.v1alpha.ServerReflection/",
 )
-# Routes that need no key.
-_PUBLIC_ROUTES: Final = ("preflight", "page", "docs", "openapi", "healthz", "unknown")
+# Of what the gateway answers itself, all that needs a key.
+_NEEDS_KEY: Final = frozenset({"grpc"})
 _BUFFER_PER_ROUTE: Final = f"{EXTENSIONS}.filters.http.buffer.v3.BufferPerRoute"
 
 
 def fill_own_routes(routes: dict[str, Node]) -> None:
     """Fill the routes that the gateway answers itself."""
-    for name in routes.keys() & _PUBLIC_ROUTES:
+    for name in routes.keys() - _NEEDS_KEY:
         for filter_name in ("identity", "rbac", "bodies", "grpc_json_transcoder"):
             override(routes[name], filter_name, {"@type": FILTER_CONFIG, "disabled": True})
     for route in routes.values():
         route["tracing"] = {"overall_sampling": {"numerator": 0}}
-    for name, file in (("page", "index.html"), ("docs", "docs.html")):
-        page = resource(f"page/{file}")
-        routes[name]["direct_response"]["body"]["inline_string"] = page
-        routes[name]["response_headers_to_add"] = _page_headers(page)
-    document = routes["openapi"]
-    document["direct_response"]["body"]["inline_string"] = resource("page/openapi.json")
-    document["response_headers_to_add"] = set_headers({"content-type": "application/json"})
+    fill_pages(routes)
 
 
 def json_route(endpoint: Endpoint, settings: GatewaySettings) -> Node:
@@ -186,23 +177,3 @@ def _deadline(route: Node, seconds: float, *, is_stream: bool, is_upload: bool) 
     route.setdefault("request_headers_to_add", []).extend(
         set_headers({"grpc-timeout": f"{math.ceil(seconds * 1000)}m"})
     )
-
-
-def _page_headers(page: str) -> list[Node]:
-    def hashes(tag: str) -> str:
-        blocks = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
-        digests = (hashlib.sha256(block.encode()).digest() for block in blocks)
-        return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
-
-    policy = (
-        f"default-src 'none'; script-src {hashes('script')}; style-src {hashes('style')}; "
-        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )
-    headers = {
-        "content-type": "text/html; charset=utf-8",
-        "content-security-policy": policy,
-        "referrer-policy": "no-referrer",
-        "cross-origin-opener-policy": "same-origin",
-        "permissions-policy": "camera=(), geolocation=(), microphone=()",
-    }
-    return set_headers(headers)

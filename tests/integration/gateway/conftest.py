@@ -67,6 +67,9 @@ class Upstream:
         self.handlers.clear()
         self.arrived = asyncio.Queue()
 
+    def calls_of(self, method: str) -> list[Call]:
+        return [call for call in self.calls if call.method == method]
+
     def on(self, method: str, handler: Callable[..., Any]) -> None:
         """Set the handler(request, context): a coroutine for a unary RPC, an async generator for a stream."""
         self.handlers[method] = handler

@@ -22,6 +22,14 @@ for end, place in zip(ends, (3, 4)):
 os.execv(sys.argv[3], sys.argv[3:])
 """
 
+WRITE: Final = """
+{{
+    const box = document.querySelector({selector});
+    box.value = {text};
+    box.dispatchEvent(new Event(box instanceof HTMLSelectElement ? "change" : "input", {{ bubbles: true }}));
+}}
+"""
+
 POLL: Final = "const look = () => ({expression}) ? done() : requestAnimationFrame(look); look();"
 
 
@@ -32,16 +40,29 @@ class Tab:
         self._reader, self._writer = reader, writer
         self._session = ""
         self._last = 0
+        self._screen = {"width": 1280, "height": 800, "deviceScaleFactor": 1, "mobile": False}
         self.complaints: list[str] = []
+        self.requested: list[str] = []
 
     async def open(self, url: str) -> None:
         target = await self.command("Target.createTarget", url="about:blank")
         session = await self.command("Target.attachToTarget", targetId=target["targetId"], flatten=True)
         self._session = session["sessionId"]
-        for domain in ("Page", "Runtime", "Log"):
+        for domain in ("Page", "Runtime", "Log", "Network"):
             await self.command(f"{domain}.enable")
+        await self.command("Emulation.setDeviceMetricsOverride", **self._screen)
+        await self.visit(url)
+
+    async def visit(self, url: str) -> None:
+        """Load an address in the tab that is open."""
+        await self.command("Page.navigate", url="about:blank")
         await self.command("Page.navigate", url=url)
         await self.until("document.readyState === 'complete' && location.protocol === 'http:'")
+
+    async def resize(self, width: int, height: int) -> None:
+        """Give the page a window of as many pixels."""
+        self._screen |= {"width": width, "height": height}
+        await self.command("Emulation.setDeviceMetricsOverride", **self._screen)
 
     async def command(self, method: str, **params: Any) -> dict[str, Any]:
         self._last += 1
@@ -53,6 +74,8 @@ class Tab:
             reply = json.loads((await self._reader.readuntil(b"\0"))[:-1])
             if reply.get("method") in ("Runtime.exceptionThrown", "Log.entryAdded"):
                 self.complaints.append(json.dumps(reply["params"]))
+            if reply.get("method") == "Network.requestWillBeSent":
+                self.requested.append(reply["params"]["request"]["url"])
             if reply.get("id") == self._last:
                 assert "error" not in reply, reply
                 result: dict[str, Any] = reply["result"]
@@ -80,9 +103,19 @@ class Tab:
             await self.js(f"[...document.querySelectorAll({selector!r})].map((n) => n.innerText).join('|')")
         )
 
+    async def write(self, selector: str, text: str) -> None:
+        """Put the text into a box, and tell the page, as typing does."""
+        await self.until(f"document.querySelector({selector!r})")
+        await self.js(WRITE.format(selector=json.dumps(selector), text=json.dumps(text)))
+
+    async def click(self, selector: str, at: int = 0) -> None:
+        """Click what the selector finds in place `at`, as soon as it is there."""
+        await self.until(f"document.querySelectorAll({selector!r}).length > {at}")
+        await self.js(f"document.querySelectorAll({selector!r})[{at}].click()")
+
     async def ask(self, question: str) -> None:
-        await self.js(f"document.querySelector('#query').value = {json.dumps(question)}")
-        await self.js("document.querySelector('#send').click()")
+        await self.write("#query", question)
+        await self.click("#send:not(:disabled)")
 
 
 @asynccontextmanager

@@ -26,14 +26,12 @@ pytestmark = needs_program("chromium", found=CHROMIUM is not None)
 async def test_the_key_leaves_the_address_bar_and_is_asked_for_once(tab: Tab) -> None:
     assert await tab.js("location.hash") == ""
     assert await tab.js("sessionStorage.getItem('groundline.key')") == KEY
-    assert await tab.js("document.querySelector('#sign-in').hidden")
+    assert not await tab.js("document.querySelector('#sign-in')")
 
 
 async def test_a_link_with_another_key_does_not_replace_the_tabs_key(tab: Tab) -> None:
-    address = await tab.js("location.href")
-    await tab.command("Page.navigate", url="about:blank")
-    await tab.command("Page.navigate", url=f"{address}#key=bob-key-0123456789")
-    await tab.until("document.readyState === 'complete' && location.protocol === 'http:'")
+    await tab.visit(f"{await tab.js('location.href')}#key=bob-key-0123456789")
+    await tab.until("document.querySelector('#query')")
     assert await tab.js("location.hash") == ""
     assert await tab.js("sessionStorage.getItem('groundline.key')") == KEY
 
@@ -56,12 +54,9 @@ async def test_an_answer_is_shown_with_its_sources_and_documents_stay_data(upstr
     )
     notes = await tab.text("article .note")
     assert "may not fully support" in notes
-    assert "Answered without keyword arm: it came too late" in notes
+    assert "Answered without keyword search: it came too late" in notes
     assert await tab.js("document.title") == "Groundline"
     assert tab.complaints == []
-
-    await tab.js("document.querySelectorAll('.cite')[1].click()")
-    assert await tab.js("document.activeElement.querySelector('.title').textContent") == "Home"
 
 
 async def test_passages_that_the_answer_does_not_cite_are_folded_away(upstream: Any, tab: Tab) -> None:
@@ -96,8 +91,7 @@ async def test_the_newest_answer_is_always_in_view(upstream: Any, tab: Tab, widt
         yield response(completed=chat_pb2.ChatCompleted(finish_reason=chat_pb2.FINISH_REASON_STOP, model="m"))
 
     upstream.on("Chat", thorough)
-    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-    await tab.command("Emulation.setDeviceMetricsOverride", **size)
+    await tab.resize(width, height)
     for count in (1, 2, 3):
         await tab.ask(f"How are keys kept, for the time number {count}?")
         await tab.until(f"document.querySelectorAll('article .note').length === {count}")
@@ -106,7 +100,6 @@ async def test_the_newest_answer_is_always_in_view(upstream: Any, tab: Tab, widt
         composer = "document.querySelector('footer').getBoundingClientRect()"
         assert await tab.js(f"{question}.top") >= 0
         assert await tab.js(f"{composer}.top - {answer}.bottom") >= 0
-    await tab.command("Emulation.clearDeviceMetricsOverride")
 
 
 RICH = r"""## Keys
@@ -229,9 +222,9 @@ async def test_a_link_from_elsewhere_shows_the_passage_in_its_documents_text(ups
     upstream.on("GetDocumentText", text)
     await tab.js(f"location.hash = 'source=docs/{NOBODY_ID}/3000-3016'")
     await tab.until("document.querySelector('#passage mark')")
-    assert await tab.text("#passage-title") == MARKUP
+    assert await tab.text("#passage h2") == MARKUP
     assert await tab.text("#passage mark") == "Keys are secret."
-    await tab.js("document.querySelector('#passage button').click()")
+    await tab.click("#passage .close")
     await tab.until("location.hash === ''")
     assert tab.complaints == []
 
@@ -288,8 +281,6 @@ async def test_a_citation_opens_the_page_it_comes_from(upstream: Any, tab: Tab) 
     await tab.until(
         "document.querySelectorAll('.sources .original').length === 3 && !document.querySelector('.busy')"
     )
-    # The answer names no citation, so its end folds the passages away.
-    await tab.js("document.querySelector('details.others').open = true")
     # The passage begins on page 3, the sentence that supports the answer is on page 5.
     assert await tab.text(".sources .original") == "Open at page 5|Page 4|Open the document"
 

@@ -10,7 +10,7 @@ from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
 from groundline.v1 import chat_pb2, coordinator_service_pb2, error_pb2, options_pb2, thread_pb2
 from groundline_tests.browser import CHROMIUM, Tab
-from groundline_tests.gateway.page import MARKUP, full_answer, response
+from groundline_tests.gateway.page import KEY, MARKUP, full_answer, response
 from groundline_tests.programs import needs_program
 from grpc_status import rpc_status
 
@@ -22,20 +22,21 @@ async def test_a_conversation_keeps_its_thread_until_a_new_one_begins(upstream: 
     for count in (1, 2):
         await tab.ask(f"question {count}")
         await tab.until(f"document.querySelectorAll('article .note').length === {3 * count}")
-    await tab.js("document.querySelector('#new-chat').click()")
+    await tab.click("#new-chat")
     await tab.ask("question 3")
     await tab.until("document.querySelectorAll('article .note').length === 3")
 
-    assert [call.request.thread_id for call in upstream.calls] == ["", "thread-1", ""]
+    assert [call.request.thread_id for call in upstream.calls_of("Chat")] == ["", "thread-1", ""]
 
 
-@pytest.mark.parametrize("effort", [options_pb2.EFFORT_QUICK, options_pb2.EFFORT_UNSPECIFIED])
-async def test_the_effort_is_chosen_for_each_question(upstream: Any, tab: Tab, effort: Any) -> None:
+@pytest.mark.parametrize("effort", ["EFFORT_QUICK", ""])
+async def test_the_effort_is_chosen_for_each_question(upstream: Any, tab: Tab, effort: str) -> None:
     upstream.on("Chat", full_answer)
-    await tab.js(f"document.querySelector('#effort').selectedIndex = {0 if effort else 1}")
+    await tab.write("#effort", effort)
     await tab.ask("x")
     await tab.until("document.querySelector('.rating')")
-    assert [call.request.options.effort for call in upstream.calls] == [effort]
+    (chat,) = upstream.calls_of("Chat")
+    assert chat.request.options.effort == (options_pb2.EFFORT_QUICK if effort else 0)
 
 
 async def test_stop_cancels_the_services_work_and_keeps_what_came(upstream: Any, tab: Tab) -> None:
@@ -48,15 +49,15 @@ async def test_stop_cancels_the_services_work_and_keeps_what_came(upstream: Any,
     await tab.until("document.querySelector('.answer')?.textContent === 'so far'")
     await tab.js("document.querySelector('#stop').click()")
     async with asyncio.timeout(10):
-        await upstream.calls[0].ended.wait()
-    await tab.until("document.querySelector('.status').textContent === 'Stopped'")
+        await upstream.calls_of("Chat")[0].ended.wait()
+    await tab.until("document.querySelector('article .note')?.textContent === 'Stopped'")
 
     assert await tab.text(".answer") == "so far"
-    assert await tab.js("document.querySelector('#stop').hidden")
+    assert not await tab.js("document.querySelector('#stop')")
 
 
 async def test_a_failure_can_be_tried_again(upstream: Any, tab: Tab) -> None:
-    async def down(_request: Any, context: Any) -> AsyncIterator[Any]:
+    async def refuses(_request: Any, context: Any) -> AsyncIterator[Any]:
         yield response(started=chat_pb2.ChatStarted(thread_id="t"))
         error = chat_pb2.ChatError(
             code=14, reason=error_pb2.UNAVAILABLE, message="the retriever is down", retryable=True
@@ -64,22 +65,22 @@ async def test_a_failure_can_be_tried_again(upstream: Any, tab: Tab) -> None:
         yield response(error=error)
         await context.abort(grpc.StatusCode.UNAVAILABLE, "down")
 
-    upstream.on("Chat", down)
+    upstream.on("Chat", refuses)
     await tab.ask("x")
     await tab.until("document.querySelector('article .note.bad button')")
     assert "the retriever is down" in await tab.text("article .note.bad")
 
     upstream.on("Chat", full_answer)
-    await tab.js("document.querySelector('article .note.bad button').click()")
+    await tab.click("article .note.bad button")
     await tab.until("document.querySelectorAll('article .note').length === 3")
     assert await tab.js("document.querySelectorAll('article').length") == 1
-    first, second = [call.request for call in upstream.calls]
+    *_, first, second = [call.request for call in upstream.calls_of("Chat")]
     assert first.request_id == second.request_id != ""
     # The same request, of which the coordinator knows the thread.
     assert second.thread_id == ""
     await tab.ask("y")
     await tab.until("document.querySelectorAll('article .note').length === 6")
-    third = upstream.calls[2].request
+    third = upstream.calls_of("Chat")[-1].request
     assert third.request_id not in ("", first.request_id)
     assert third.thread_id == "thread-1"
 
@@ -113,29 +114,32 @@ async def test_conversations_are_listed_reopened_and_deleted(upstream: Any, tab:
     upstream.on("ListThreads", listed)
     upstream.on("GetThread", kept)
     upstream.on("DeleteThread", deleted)
-    await tab.js("document.querySelector('#history-toggle').click()")
+    await tab.visit(await tab.js("location.href"))
     await tab.until("document.querySelectorAll('#threads li').length === 2")
     assert await tab.text("#threads .open") == f"{MARKUP} 1|{MARKUP} 2"
 
-    await tab.js("document.querySelector('#threads .open').click()")
+    await tab.click("#threads .open")
     await tab.until("document.querySelector('article .sources mark')")
     assert await tab.text(".question") == "How do keys work?"
     assert await tab.text(".cite") == "1"
     assert "stopped before its end" in await tab.text("article .note")
-    assert await tab.js("document.querySelector('#history').hidden")
     upstream.on("Chat", full_answer)
     await tab.ask("And then?")
     await tab.until("document.querySelectorAll('article').length === 2")
     await tab.until("document.querySelectorAll('article .note').length === 4")
-    assert upstream.calls[-1].request.thread_id == "t1"
+    assert upstream.calls_of("Chat")[-1].request.thread_id == "t1"
 
-    await tab.js("window.confirm = () => true; document.querySelector('#history-toggle').click()")
-    await tab.until(
-        "!document.querySelector('#history').hidden && document.querySelectorAll('#threads li').length"
-    )
-    await tab.js("document.querySelector('#threads .delete').click()")
-    await tab.until("document.querySelectorAll('#threads li').length === 1")
-    assert upstream.calls[-1].request.thread_id == "t1"
+    for _ in range(2):
+        await tab.click("#threads .delete")
+        await tab.until("document.querySelectorAll('#threads li').length === 1")
+        await tab.click("#undo button")
+        await tab.until("document.querySelectorAll('#threads li').length === 2")
+    assert upstream.calls_of("DeleteThread") == []
+    await tab.click("#threads .delete")
+    # Who leaves does not take it back.
+    await tab.visit(await tab.js("location.href"))
+    await tab.until("document.querySelector('#threads li')")
+    assert [call.request.thread_id for call in upstream.calls_of("DeleteThread")] == ["t1"]
     assert await tab.js("document.title") == "Groundline"
     assert tab.complaints == []
 
@@ -153,7 +157,7 @@ async def test_a_stream_cut_short_is_a_failure_whose_thread_goes_on(upstream: An
     upstream.on("Chat", full_answer)
     await tab.ask("y")
     await tab.until("document.querySelectorAll('article .note').length === 4")
-    assert upstream.calls[1].request.thread_id == "t"
+    assert upstream.calls_of("Chat")[-1].request.thread_id == "t"
 
 
 async def test_wrong_fields_are_named(upstream: Any, tab: Tab) -> None:
@@ -173,16 +177,18 @@ async def test_wrong_fields_are_named(upstream: Any, tab: Tab) -> None:
 
 
 async def test_a_wrong_key_asks_again_and_keeps_the_question(upstream: Any, tab: Tab) -> None:
-    await tab.js("document.querySelector('#sign-out').click()")
-    await tab.js("document.querySelector('#key').value = 'wrong-key-0123456789'")
-    await tab.js("document.querySelector('#sign-in .primary').click()")
+    await tab.click("#sign-out")
+    await tab.write("#key", "wrong-key-0123456789")
+    await tab.click("#sign-in .primary")
     await tab.ask("still here")
-    await tab.until("!document.querySelector('#sign-in').hidden")
+    await tab.until("document.querySelector('#sign-in')")
 
     assert await tab.text("#key-error") == "This key is not valid."
     assert await tab.js("sessionStorage.getItem('groundline.key')") is None
-    assert await tab.js("document.querySelector('#query').value") == "still here"
-    assert upstream.calls == []
+    assert upstream.calls_of("Chat") == []
+    await tab.write("#key", KEY)
+    await tab.click("#sign-in .primary")
+    await tab.until("document.querySelector('#query')?.value === 'still here'")
 
 
 async def test_an_answer_is_rated_corrected_and_the_rating_taken_back(upstream: Any, tab: Tab) -> None:
@@ -191,7 +197,7 @@ async def test_an_answer_is_rated_corrected_and_the_rating_taken_back(upstream: 
         return coordinator_service_pb2.RateAnswerResponse(feedback=kept)
 
     async def press(number: int) -> None:
-        await tab.js(f"document.querySelectorAll('.rating > button')[{number}].click()")
+        await tab.click(".rating > button", number)
 
     async def pressed() -> Any:
         return await tab.js(
@@ -204,16 +210,15 @@ async def test_an_answer_is_rated_corrected_and_the_rating_taken_back(upstream: 
     await tab.ask("x")
     await tab.until("document.querySelector('.rating')")
     assert await pressed() == "false,false"
-    assert await tab.js("document.querySelector('.rating .more').hidden")
+    assert not await tab.js("document.querySelector('.rating .more')")
 
     await press(1)
-    await tab.until("!document.querySelector('.rating .more').hidden")
-    await tab.js("document.querySelector('.rating select').value = 'PROBLEM_OUTDATED'")
-    await tab.js("document.querySelector('.rating input').value = ' That was 2024. '")
-    await tab.js("document.querySelector('.rating .more button').click()")
+    await tab.write(".rating select", "PROBLEM_OUTDATED")
+    await tab.write(".rating input", " That was 2024. ")
+    await tab.click(".rating .more button")
     await tab.until("document.querySelector('.rating [role=status]').textContent === 'Thank you'")
     await press(0)
-    await tab.until("document.querySelector('.rating .more').hidden")
+    await tab.until("!document.querySelector('.rating .more')")
     assert await pressed() == "true,false"
     await press(0)
     await tab.until("document.querySelector('.rating [role=status]').textContent === 'Taken back'")
@@ -226,7 +231,7 @@ async def test_an_answer_is_rated_corrected_and_the_rating_taken_back(upstream: 
         thread_pb2.Feedback(rating=thread_pb2.Feedback.RATING_GOOD),
         thread_pb2.Feedback(),
     ]
-    assert [call.request for call in upstream.calls[1:]] == [
+    assert [call.request for call in upstream.calls_of("RateAnswer")] == [
         coordinator_service_pb2.RateAnswerRequest(thread_id="thread-1", message_id="m", feedback=each)
         for each in said
     ]
@@ -239,6 +244,5 @@ async def test_a_rating_that_fails_says_so(upstream: Any, tab: Tab) -> None:
     upstream.on("Chat", full_answer)
     upstream.on("RateAnswer", gone)
     await tab.ask("x")
-    await tab.until("document.querySelector('.rating button')")
-    await tab.js("document.querySelector('.rating button').click()")
+    await tab.click(".rating button")
     await tab.until("document.querySelector('.rating [role=status]').textContent === 'no such thread'")

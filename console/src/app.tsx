@@ -1,0 +1,100 @@
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { Chat } from "./chat/chat";
+import { Conversation } from "./chat/conversation";
+import { Documents } from "./documents/documents";
+import { Uploads } from "./documents/uploads";
+import { chatAddress, documentsAddress, EVERYTHING, useAddress } from "./lib/address";
+import { clientFor, forgetKey, keepKey, takeKey } from "./lib/session";
+import { Announcer } from "./parts/announcer";
+import { Undo } from "./parts/undo";
+import { SignIn } from "./sign_in";
+import { texts } from "./texts";
+
+/** The page: its views, for whoever has a key. */
+export function App() {
+  const [key, setKey] = useState(takeKey);
+  const [problem, setProblem] = useState("");
+  // A question stays when its key turns out to be wrong.
+  const [draft, setDraft] = useState("");
+  const signOut = (why: string) => {
+    forgetKey();
+    setProblem(why);
+    setKey("");
+  };
+  const signIn = (given: string) => {
+    keepKey(given);
+    setProblem("");
+    setKey(given);
+  };
+  return (
+    <>
+      {key ? (
+        <SignedIn key={key} apiKey={key} draft={draft} setDraft={setDraft} signOut={signOut} />
+      ) : (
+        <>
+          <header>
+            <h1>Groundline</h1>
+          </header>
+          <SignIn problem={problem} signIn={signIn} />
+        </>
+      )}
+      <Undo />
+      <Announcer />
+    </>
+  );
+}
+
+interface SignedInProps {
+  apiKey: string;
+  draft: string;
+  setDraft: (text: string) => void;
+  signOut: (why: string) => void;
+}
+
+function SignedIn({ apiKey, draft, setDraft, signOut }: SignedInProps) {
+  const address = useAddress();
+  const client = useMemo(() => clientFor(apiKey), [apiKey]);
+  const latest = useRef({ setDraft, signOut });
+  latest.current = { setDraft, signOut };
+  const conversation = useMemo(
+    () =>
+      new Conversation(client, (query) => {
+        latest.current.setDraft(query);
+        latest.current.signOut(texts.keyInvalid);
+      }),
+    [client],
+  );
+  const uploads = useMemo(() => new Uploads(client), [client]);
+  // What is under way ends with the session.
+  useEffect(
+    () => () => {
+      conversation.stop();
+      uploads.stop();
+    },
+    [conversation, uploads],
+  );
+  const scope = address.view === "chat" ? address.scope : EVERYTHING;
+  return (
+    <>
+      <header>
+        <h1>Groundline</h1>
+        <nav>
+          <a href={chatAddress(scope)} aria-current={address.view === "chat" ? "page" : undefined}>
+            {texts.chat}
+          </a>
+          <a href={documentsAddress()} aria-current={address.view === "documents" ? "page" : undefined}>
+            {texts.documents}
+          </a>
+        </nav>
+        <button id="sign-out" type="button" onClick={() => signOut("")}>
+          {texts.signOut}
+        </button>
+      </header>
+      {address.view === "chat" ? (
+        <Chat client={client} conversation={conversation} scope={scope} linked={address.passage} draft={draft} setDraft={setDraft} />
+      ) : (
+        <Documents client={client} uploads={uploads} collectionId={address.collectionId} documentId={address.documentId} />
+      )}
+    </>
+  );
+}

@@ -1,0 +1,96 @@
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import type { Scope } from "../lib/address";
+import { texts } from "../texts";
+
+interface ComposerProps {
+  draft: string;
+  setDraft: (text: string) => void;
+  isRunning: boolean;
+  scope: Scope;
+  setScope: (scope: Scope) => void;
+  openScope: () => void;
+  ask: (query: string) => void;
+  stop: () => void;
+}
+
+/** Where a question is written, with what it is asked of. */
+export function Composer({ draft, setDraft, isRunning, scope, setScope, openScope, ask, stop }: ComposerProps) {
+  const box = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => {
+    if (!isRunning) box.current?.focus({ preventScroll: true });
+  }, [isRunning]);
+  useLayoutEffect(() => {
+    if (!box.current) return;
+    box.current.style.height = "auto";
+    box.current.style.height = `${box.current.scrollHeight + 2}px`;
+  }, [draft]);
+  const send = () => {
+    const query = draft.trim();
+    if (query && !isRunning) ask(query);
+  };
+  return (
+    <footer>
+      <form
+        id="ask"
+        onSubmit={(event) => {
+          event.preventDefault();
+          send();
+        }}
+      >
+        <div class="options">
+          <button type="button" id="scope" class="quiet" onClick={openScope}>
+            {scopeText(scope)}
+          </button>
+          <label>
+            <span class="unseen">{texts.effort}</span>
+            <select id="effort" onChange={(event) => setScope({ ...scope, effort: event.currentTarget.value as Scope["effort"] })}>
+              {Object.entries(texts.efforts).map(([effort, words]) => (
+                <option value={effort} selected={effort === scope.effort}>
+                  {words}
+                </option>
+              ))}
+            </select>
+          </label>
+        </div>
+        <div class="row">
+          <label class="unseen" for="query">
+            {texts.question}
+          </label>
+          <textarea
+            id="query"
+            ref={box}
+            rows={1}
+            maxLength={8000}
+            placeholder={texts.askPlaceholder}
+            dir="auto"
+            required
+            value={draft}
+            onInput={(event) => setDraft(event.currentTarget.value)}
+            onKeyDown={(event) => {
+              if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+              event.preventDefault();
+              send();
+            }}
+          />
+          {isRunning ? (
+            <button key="stop" id="stop" type="button" onClick={stop}>
+              {texts.stop}
+            </button>
+          ) : (
+            <button key="send" id="send" class="primary">
+              {texts.ask}
+            </button>
+          )}
+        </div>
+      </form>
+    </footer>
+  );
+}
+
+function scopeText({ collectionIds, filter }: Scope): string {
+  const [first] = collectionIds;
+  const collections =
+    first === undefined ? texts.allCollections : collectionIds.length === 1 ? first : texts.collectionsChosen(collectionIds.length);
+  const filters = Object.keys(filter).length;
+  return filters ? `${collections} · ${texts.filtersChosen(filters)}` : collections;
+}

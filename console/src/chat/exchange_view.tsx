@@ -1,0 +1,138 @@
+import type { Feedback, GroundlineClient, Input, Source } from "groundline-client";
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { announce } from "../parts/announcer";
+import { CopyButton } from "../parts/copy_button";
+import { texts } from "../texts";
+import { Chip } from "./chip";
+import { markedText, type Exchange } from "./exchange";
+import { answerAsMarkdown } from "./export";
+import { Rate } from "./feedback";
+import { Markdown } from "./markdown";
+import { quotesOf, Sources } from "./sources";
+import { Verdict } from "./verdict";
+
+interface ExchangeProps {
+  exchange: Exchange;
+  client: GroundlineClient;
+  isBusy: boolean;
+  open: (source: Source, exchange: Exchange) => void;
+  retry: () => void;
+  askInstead: (query: string) => void;
+  rate: (feedback: Input<Feedback>) => Promise<Feedback | undefined>;
+}
+
+/** A question, its answer as it is written, and what the answer rests on. */
+export function ExchangeView({ exchange, client, isBusy, open, retry, askInstead, rate }: ExchangeProps) {
+  const isRunning = exchange.state === "running";
+  const openSource = (source: Source) => open(source, exchange);
+  useAnnouncements(exchange);
+  // The same function while the sources are the same: only then written blocks stay as they are.
+  const latest = useRef(openSource);
+  latest.current = openSource;
+  const citation = useCallback(
+    (number: number) => {
+      const source = exchange.sources.find((each) => each.number === number);
+      if (!source) return null;
+      const quote = quotesOf(source, exchange.citations)[0] ?? source.snippet ?? "";
+      return <Chip source={source} quote={quote} open={() => latest.current(source)} />;
+    },
+    [exchange.sources, exchange.citations],
+  );
+  return (
+    <article aria-busy={isRunning}>
+      <Question exchange={exchange} isBusy={isBusy} askInstead={askInstead} />
+      <Searched exchange={exchange} />
+      <div class="answer">
+        <Markdown text={markedText(exchange)} citation={citation} />
+      </div>
+      {isRunning && <p class="status busy">{stageText(exchange)}</p>}
+      <Verdict exchange={exchange} retry={retry} />
+      {exchange.sources.length > 0 && <Sources exchange={exchange} client={client} open={openSource} />}
+      {!isRunning && exchange.text && (
+        <div class="actions">
+          <CopyButton text={() => answerAsMarkdown(exchange)} words={texts.copyAnswer} />
+          {exchange.stored?.threadId && exchange.stored.messageId && <Rate given={exchange.feedback} rate={rate} />}
+        </div>
+      )}
+    </article>
+  );
+}
+
+function Question({ exchange, isBusy, askInstead }: Pick<ExchangeProps, "exchange" | "isBusy" | "askInstead">) {
+  const [isEdited, setEdited] = useState(false);
+  if (!isEdited) {
+    return (
+      <div class="question-row">
+        <h2 class="question" dir="auto">
+          {exchange.query}
+        </h2>
+        {!isBusy && (
+          <button type="button" class="edit quiet" aria-label={texts.edit} title={texts.edit} onClick={() => setEdited(true)}>
+            ✎
+          </button>
+        )}
+      </div>
+    );
+  }
+  return (
+    <form
+      class="edited card"
+      onSubmit={(event) => {
+        event.preventDefault();
+        const query = String(new FormData(event.currentTarget).get("query")).trim();
+        if (query) askInstead(query);
+      }}
+    >
+      <label>
+        {texts.edit}
+        <textarea name="query" rows={3} maxLength={8000} dir="auto" defaultValue={exchange.query} ref={(box) => box?.focus()} />
+      </label>
+      <p class="hint">{texts.editHint}</p>
+      <button class="primary">{texts.ask}</button>
+      <button type="button" onClick={() => setEdited(false)}>
+        {texts.cancel}
+      </button>
+    </form>
+  );
+}
+
+function Searched({ exchange: { queries, corrections, missing, state } }: { exchange: Exchange }) {
+  return (
+    <>
+      {queries.length > 0 && (
+        <p class="searched" dir="auto">
+          {texts.searchedFor}: {queries.map((query) => `“${query}”`).join(" · ")}
+        </p>
+      )}
+      {corrections.length > 0 && (
+        <p class="searched" dir="auto">
+          {corrections.map(({ given, used }) => texts.corrected(given, used)).join(" · ")}
+        </p>
+      )}
+      {missing && state === "running" && (
+        <p class="searched" dir="auto">
+          {texts.missing(missing)}
+        </p>
+      )}
+    </>
+  );
+}
+
+function stageText({ stage, waiting }: Exchange): string {
+  if (waiting) return texts.waiting(Math.ceil(waiting.durationSeconds || 0));
+  if (!stage) return texts.asking;
+  return texts.stages[stage] ?? texts.working;
+}
+
+// Streamed text is in no live region: this says where it stands, and that it is there.
+function useAnnouncements(exchange: Exchange): void {
+  const { state, citations } = exchange;
+  const said = state === "running" ? stageText(exchange) : "";
+  useEffect(() => {
+    if (said) announce(said);
+  }, [said]);
+  useEffect(() => {
+    if (state === "ended" && exchange.completed) announce(texts.answerReady(citations.length));
+    if (state === "stopped") announce(texts.stopped);
+  }, [state]);
+}

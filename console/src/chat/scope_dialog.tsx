@@ -1,0 +1,135 @@
+import type { Facet, GroundlineClient } from "groundline-client";
+import { useState } from "preact/hooks";
+import type { Scope } from "../lib/address";
+import { allCollections } from "../documents/collections";
+import { count } from "../lib/format";
+import { useLoaded } from "../lib/use_loaded";
+import { Dialog } from "../parts/dialog";
+import { Failure } from "../parts/failure";
+import { texts } from "../texts";
+
+/** Documents that are looked at for the fields to filter by. */
+const SAMPLE = 100;
+/** As many as a search counts. */
+const MOST_FIELDS = 10;
+const MOST_VALUES = 20;
+
+interface ScopeDialogProps {
+  client: GroundlineClient;
+  scope: Scope;
+  apply: (scope: Scope) => void;
+  close: () => void;
+}
+
+/** Chooses the collections and the metadata that a question is asked of. */
+export function ScopeDialog({ client, scope, apply, close }: ScopeDialogProps) {
+  const [chosen, setChosen] = useState(scope);
+  const collections = useLoaded((signal) => allCollections(client, signal), [client]);
+  const facets = useLoaded((signal) => facetsOf(client, chosen.collectionIds, signal), [client, chosen.collectionIds.join()]);
+  const toggle = (id: string) =>
+    setChosen({
+      ...chosen,
+      filter: {},
+      collectionIds: chosen.collectionIds.includes(id)
+        ? chosen.collectionIds.filter((each) => each !== id)
+        : [...chosen.collectionIds, id],
+    });
+  const toggleValue = (field: string, value: unknown) => {
+    const { [field]: before = [], ...others } = chosen.filter;
+    const after = before.includes(value) ? before.filter((each) => each !== value) : [...before, value];
+    setChosen({ ...chosen, filter: after.length ? { ...others, [field]: after } : others });
+  };
+  return (
+    <Dialog title={texts.scope} close={close} id="scope-dialog">
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          apply(chosen);
+        }}
+      >
+        <fieldset>
+          <legend>{texts.collections}</legend>
+          {collections.problem && <Failure problem={collections.problem} retry={collections.reload} />}
+          {collections.value?.map(({ collectionId, name, documentCount }) => (
+            <Choice
+              isChosen={chosen.collectionIds.includes(collectionId)}
+              words={name || collectionId}
+              number={Number(documentCount ?? 0)}
+              toggle={() => toggle(collectionId)}
+            />
+          ))}
+          {collections.value?.length === 0 && <p class="hint">{texts.noCollections}</p>}
+        </fieldset>
+        {facets.problem && <Failure problem={facets.problem} retry={facets.reload} />}
+        {facets.value?.map(({ field, values = [] }) => (
+          <fieldset key={field}>
+            <legend>{field}</legend>
+            {values.map(({ value, documentCount }) => (
+              <Choice
+                isChosen={chosen.filter[field]?.includes(value) ?? false}
+                words={String(value)}
+                number={Number(documentCount)}
+                toggle={() => toggleValue(field, value)}
+              />
+            ))}
+          </fieldset>
+        ))}
+        {facets.value?.length === 0 && <p class="hint">{texts.noFilters}</p>}
+        <p class="hint">{texts.scopeHint}</p>
+        <div class="row">
+          <button class="primary">{texts.apply}</button>
+          <button type="button" onClick={() => setChosen({ ...chosen, collectionIds: [], filter: {} })}>
+            {texts.clear}
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+interface ChoiceProps {
+  isChosen: boolean;
+  words: string;
+  number: number;
+  toggle: () => void;
+}
+
+function Choice({ isChosen, words, number, toggle }: ChoiceProps) {
+  return (
+    <label class="choice">
+      <input type="checkbox" checked={isChosen} onChange={toggle} />
+      <span dir="auto">{words}</span>
+      <span class="hint">{count(number)}</span>
+    </label>
+  );
+}
+
+// Fields are those of the first documents of some collections, counts those of all documents.
+async function facetsOf(client: GroundlineClient, chosen: readonly string[], signal: AbortSignal): Promise<Facet[]> {
+  const ids = chosen.length ? chosen : (await allCollections(client, signal)).map(({ collectionId }) => collectionId);
+  const pages = await Promise.all(
+    ids.slice(0, 5).map((collectionId) => client.listDocuments({ collectionId, pageSize: SAMPLE }, { signal })),
+  );
+  const fields = new Set(
+    pages.flatMap(({ documents = [] }) =>
+      documents.flatMap(({ metadata = {} }) => Object.entries(metadata).filter(([, value]) => isPlain(value)).map(([field]) => field)),
+    ),
+  );
+  if (!fields.size) return [];
+  const { facets = [] } = await client.search(
+    {
+      query: "*",
+      collectionIds: [...chosen],
+      facets: [...fields].slice(0, MOST_FIELDS),
+      maxFacetValues: MOST_VALUES,
+      options: { rerank: { topK: 1 } },
+    },
+    { signal },
+  );
+  return facets.filter(({ values = [] }) => values.length);
+}
+
+function isPlain(value: unknown): boolean {
+  const one: unknown = Array.isArray(value) ? value[0] : value;
+  return ["string", "number", "boolean"].includes(typeof one) && String(one).length <= 100;
+}

@@ -1,0 +1,74 @@
+import { newRequestId, type Collection, type GroundlineClient } from "groundline-client";
+import { useState } from "preact/hooks";
+import { documentsAddress, go } from "../lib/address";
+import { count, moment } from "../lib/format";
+import { problemOf, type Problem } from "../lib/problem";
+import { useLoaded } from "../lib/use_loaded";
+import { Failure } from "../parts/failure";
+import { useDeletions } from "../parts/undo";
+import { texts } from "../texts";
+
+/** Every collection that the caller may read, and a way to make one. */
+export function Collections({ client }: { client: GroundlineClient }) {
+  const { hidden, performed } = useDeletions();
+  const { value, problem, isLoading, reload } = useLoaded((signal) => allCollections(client, signal), [client, performed]);
+  const shown = value?.filter(({ collectionId }) => !hidden.has(collectionId));
+  return (
+    <main class="wide">
+      <h2>{texts.collections}</h2>
+      <Create client={client} />
+      {problem && <Failure problem={problem} retry={reload} />}
+      {isLoading && !value && <p class="hint">{texts.loading}</p>}
+      {shown?.length === 0 && <p class="hint">{texts.noCollections}</p>}
+      <ul class="cards" id="collections">
+        {shown?.map(({ collectionId, name, documentCount, chunkCount, updateTime }) => (
+          <li key={collectionId} class="card">
+            <a href={documentsAddress(collectionId)} dir="auto">
+              {name || collectionId}
+            </a>
+            <span class="hint">
+              {texts.documentsCount(count(documentCount))} · {texts.chunksCount(count(chunkCount))}
+            </span>
+            <time class="hint" dateTime={updateTime}>
+              {moment(updateTime)}
+            </time>
+          </li>
+        ))}
+      </ul>
+    </main>
+  );
+}
+
+/** Every collection that the caller may read, page after page. */
+export async function allCollections(client: GroundlineClient, signal: AbortSignal): Promise<Collection[]> {
+  const found: Collection[] = [];
+  for await (const collection of client.all("listCollections", {}, { signal })) found.push(collection);
+  return found;
+}
+
+function Create({ client }: { client: GroundlineClient }) {
+  const [problem, setProblem] = useState<Problem>();
+  const create = async (name: string) => {
+    setProblem(undefined);
+    try {
+      const { collection } = await client.createCollection({ name, requestId: newRequestId() });
+      if (collection) go(documentsAddress(collection.collectionId));
+    } catch (error) {
+      setProblem(problemOf(error));
+    }
+  };
+  return (
+    <form
+      class="row"
+      onSubmit={(event) => {
+        event.preventDefault();
+        const name = String(new FormData(event.currentTarget).get("name")).trim();
+        if (name) void create(name);
+      }}
+    >
+      <input name="name" maxLength={200} required aria-label={texts.collectionName} placeholder={texts.collectionName} dir="auto" />
+      <button>{texts.newCollection}</button>
+      {problem && <Failure problem={problem} />}
+    </form>
+  );
+}

@@ -1,0 +1,60 @@
+import type { GroundlineClient } from "groundline-client";
+import { useState } from "preact/hooks";
+import { problemOf, type Problem } from "../lib/problem";
+import { Failure } from "../parts/failure";
+import { texts } from "../texts";
+
+// What a browser shows and does not run.
+const SHOWN = new Set(["application/pdf", "image/gif", "image/jpeg", "image/png", "image/webp", "text/plain"]);
+
+interface Named {
+  collectionId: string;
+  documentId: string;
+  title: string;
+}
+
+// Opens what browsers show without running it, and saves anything else: it must not become a page of this origin.
+async function openOriginal(client: GroundlineClient, { collectionId, documentId, title }: Named, page: number): Promise<void> {
+  const tab = open("", "_blank");
+  try {
+    if (tab) tab.opener = null;
+    const response = await client.downloadDocument({ collectionId, documentId });
+    const type = (response.headers.get("content-type") ?? "").split(";")[0] ?? "";
+    const isShown = SHOWN.has(type);
+    const blob = new Blob([await response.blob()], { type: isShown ? type : "application/octet-stream" });
+    const address = URL.createObjectURL(blob);
+    if (tab && isShown) {
+      tab.location = page ? `${address}#page=${page}` : address;
+      return;
+    }
+    const name = /filename\*=UTF-8''([^;]+)/.exec(response.headers.get("content-disposition") ?? "")?.[1];
+    save(address, name ? decodeURIComponent(name) : title || "document");
+    tab?.close();
+  } catch (error) {
+    tab?.close();
+    throw error;
+  }
+}
+
+/** Save what is at an address under a name. */
+export function save(address: string, name: string): void {
+  const link = document.createElement("a");
+  link.href = address;
+  link.download = name;
+  link.click();
+}
+
+/** The button that opens a document as it was handed in, at a page where there is one. */
+export function OpenOriginal({ client, page = 0, ...named }: Named & { client: GroundlineClient; page?: number }) {
+  const [problem, setProblem] = useState<Problem>();
+  const act = () => {
+    setProblem(undefined);
+    openOriginal(client, named, page).catch((error: unknown) => setProblem(problemOf(error)));
+  };
+  if (problem) return <Failure problem={problem} retry={act} />;
+  return (
+    <button type="button" class="original quiet" onClick={act}>
+      {page ? texts.openAtPage(page) : texts.openOriginal}
+    </button>
+  );
+}

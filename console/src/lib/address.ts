@@ -1,0 +1,110 @@
+import { useEffect, useState } from "preact/hooks";
+
+/** A passage of a document, with offsets in Unicode code points. */
+export interface PassagePlace {
+  collectionId: string;
+  documentId: string;
+  startOffset: number;
+  endOffset: number;
+}
+
+/** What the page shows; the fragment of its address says it, so that a view can be linked to. */
+export type Address =
+  | { view: "chat"; scope: Scope; passage?: PassagePlace }
+  | { view: "documents"; collectionId: string; documentId: string };
+
+/** What a question is asked of. */
+export interface Scope {
+  /** None: every collection that the caller may read. */
+  collectionIds: string[];
+  /** "": balanced. */
+  effort: "" | "EFFORT_QUICK" | "EFFORT_THOROUGH";
+  /** Conditions on metadata: of each field one of the values. */
+  filter: Record<string, unknown[]>;
+}
+
+export const EVERYTHING: Scope = { collectionIds: [], effort: "", filter: {} };
+
+const SOURCE = /^source=([\w-]+)\/([\w-]+)\/(\d+)-(\d+)$/;
+
+export function parseAddress(hash: string): Address {
+  const text = hash.replace(/^#/, "");
+  const source = SOURCE.exec(text);
+  if (source) {
+    const [, collectionId = "", documentId = "", start, end] = source;
+    return {
+      view: "chat",
+      scope: EVERYTHING,
+      passage: { collectionId, documentId, startOffset: Number(start), endOffset: Number(end) },
+    };
+  }
+  const [path = "", query = ""] = text.split("?", 2);
+  const [view, collectionId = "", documentId = ""] = path.split("/").map(decoded);
+  if (view === "documents") return { view, collectionId, documentId };
+  return { view: "chat", scope: parseScope(new URLSearchParams(query)) };
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+function parseScope(query: URLSearchParams): Scope {
+  const effort = query.get("effort") ?? "";
+  return {
+    collectionIds: query.getAll("collection"),
+    effort: effort === "EFFORT_QUICK" || effort === "EFFORT_THOROUGH" ? effort : "",
+    filter: parseFilter(query.get("filter")),
+  };
+}
+
+// An address may be anybody's: what is no filter counts as none.
+function parseFilter(text: string | null): Scope["filter"] {
+  try {
+    const given: unknown = JSON.parse(text ?? "{}");
+    if (typeof given !== "object" || given === null) return {};
+    return Object.fromEntries(Object.entries(given).filter((entry): entry is [string, unknown[]] => Array.isArray(entry[1])));
+  } catch {
+    return {};
+  }
+}
+
+export function chatAddress(scope: Scope): string {
+  const query = new URLSearchParams(scope.collectionIds.map((id) => ["collection", id]));
+  if (scope.effort) query.set("effort", scope.effort);
+  if (Object.keys(scope.filter).length) query.set("filter", JSON.stringify(scope.filter));
+  return query.size ? `#chat?${query}` : "#chat";
+}
+
+export function documentsAddress(collectionId = "", documentId = ""): string {
+  return ["#documents", collectionId, documentId].filter(Boolean).map((part, at) => (at ? encodeURIComponent(part) : part)).join("/");
+}
+
+export function passageAddress({ collectionId, documentId, startOffset, endOffset }: PassagePlace): string {
+  return `#source=${collectionId}/${documentId}/${startOffset}-${endOffset}`;
+}
+
+/** Show another view, as a new entry of the history. */
+export function go(address: string): void {
+  location.hash = address;
+}
+
+/** Change the address of the view that is shown. */
+export function become(address: string): void {
+  history.replaceState(null, "", location.pathname + address);
+  dispatchEvent(new HashChangeEvent("hashchange"));
+}
+
+/** Return what the page's address says, as it changes. */
+export function useAddress(): Address {
+  const [hash, setHash] = useState(location.hash);
+  useEffect(() => {
+    const look = () => setHash(location.hash);
+    addEventListener("hashchange", look);
+    return () => removeEventListener("hashchange", look);
+  }, []);
+  return parseAddress(hash);
+}

@@ -1,0 +1,36 @@
+import { language } from "../texts";
+
+const WHOLE = new Intl.NumberFormat(language, { maximumFractionDigits: 0 });
+const SHARE = new Intl.NumberFormat(language, { style: "percent", maximumFractionDigits: 0 });
+const MOMENT = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" });
+const UNITS = ["byte", "kilobyte", "megabyte", "gigabyte"] as const;
+
+export function count(value: number | string | undefined): string {
+  return WHOLE.format(Number(value ?? 0));
+}
+
+/** A share from 0 to 1 as a percentage. */
+export function percent(share: number): string {
+  return SHARE.format(share);
+}
+
+/** A time of the contract, in the reader's time zone; "" for none. */
+export function moment(time: string | undefined): string {
+  return time ? MOMENT.format(new Date(time)) : "";
+}
+
+export function bytes(size: number | string | undefined): string {
+  let value = Number(size ?? 0);
+  let unit = 0;
+  while (value >= 1000 && unit < UNITS.length - 1) {
+    value /= 1000;
+    unit += 1;
+  }
+  const format = { style: "unit", unit: UNITS[unit], unitDisplay: "short", maximumFractionDigits: unit ? 1 : 0 } as const;
+  return new Intl.NumberFormat(language, format).format(value);
+}
+
+/** An opening of an address that a browser may go to, and no script. */
+export function isWebAddress(text: string): boolean {
+  return /^https?:\/\//i.test(text);
+}

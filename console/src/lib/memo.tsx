@@ -1,0 +1,13 @@
+import { Component, type ComponentType, type VNode } from "preact";
+
+/** A component that is drawn again only where `isSame` says that its properties show something else. */
+export function memo<P extends object>(Inner: (props: P) => VNode, isSame: (before: P, after: P) => boolean): ComponentType<P> {
+  return class extends Component<P> {
+    override shouldComponentUpdate(next: P): boolean {
+      return !isSame(this.props as P, next);
+    }
+    override render(): VNode {
+      return Inner(this.props as P);
+    }
+  };
+}

@@ -1,0 +1,29 @@
+import { useCallback, useEffect, useState } from "preact/hooks";
+import { isAbort, problemOf, type Problem } from "./problem";
+
+export interface Loaded<T> {
+  value?: T;
+  problem?: Problem;
+  isLoading: boolean;
+  /** Load again, while what is there stays. */
+  reload(): void;
+}
+
+/** Load what a view shows; another `inputs` loads anew, and what is not wanted any more is cancelled. */
+export function useLoaded<T>(load: (signal: AbortSignal) => Promise<T>, inputs: readonly unknown[]): Loaded<T> {
+  const [round, setRound] = useState(0);
+  const [state, setState] = useState<{ value?: T; problem?: Problem; isLoading: boolean }>({ isLoading: true });
+  useEffect(() => setState({ isLoading: true }), inputs);
+  useEffect(() => {
+    const abort = new AbortController();
+    setState(({ value }) => ({ value, isLoading: true }));
+    load(abort.signal).then(
+      (value) => setState({ value, isLoading: false }),
+      (error: unknown) => {
+        if (!isAbort(error)) setState(({ value }) => ({ value, problem: problemOf(error), isLoading: false }));
+      },
+    );
+    return () => abort.abort();
+  }, [...inputs, round]);
+  return { ...state, reload: useCallback(() => setRound((before) => before + 1), []) };
+}

@@ -1,0 +1,12 @@
+import { de } from "./de";
+import { en } from "./en";
+
+export type Texts = typeof en;
+
+const LANGUAGES = { en, de } as const;
+
+/** The first language of the reader that there is, with its region: it says how dates and numbers look. */
+export const language: string =
+  navigator.languages.find((each) => each.slice(0, 2).toLowerCase() in LANGUAGES) ?? "en";
+
+export const texts: Texts = LANGUAGES[language.slice(0, 2).toLowerCase() as keyof typeof LANGUAGES];
