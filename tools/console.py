@@ -1,6 +1,6 @@
 """Build the console, and check that what the gateway serves is what its source makes.
 
-console.py write|check
+console.py install|write|check
 """
 
 import os
@@ -49,7 +49,6 @@ def install() -> None:
 
 def build(target: Path) -> dict[str, bytes]:
     """Return the built files, by their paths below the page's address. Raises ConsoleError."""
-    install()
     run("run", "check")
     run("run", "build", "--", "--outDir", str(target), "--emptyOutDir", "--logLevel", "warn")
     return {
@@ -72,10 +71,13 @@ def write(files: dict[str, bytes]) -> None:
 
 
 def main() -> int:
-    if sys.argv[1:] not in (["write"], ["check"]):
+    if sys.argv[1:] not in (["install"], ["write"], ["check"]):
         print(__doc__, file=sys.stderr)
         return 2
     try:
+        install()
+        if sys.argv[1] == "install":
+            return 0
         with TemporaryDirectory() as folder:
             files = build(Path(folder))
     except (ConsoleError, NpmError) as error:

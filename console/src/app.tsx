@@ -33,7 +33,7 @@ export function App() {
       ) : (
         <>
           <header>
-            <h1>Groundline</h1>
+            <Name />
           </header>
           <SignIn problem={problem} signIn={signIn} />
         </>
@@ -41,6 +41,14 @@ export function App() {
       <Undo />
       <Announcer />
     </>
+  );
+}
+
+function Name() {
+  return (
+    <h1>
+      <span>Groundline</span>
+    </h1>
   );
 }
 
@@ -73,13 +81,13 @@ function SignedIn({ apiKey, draft, setDraft, signOut }: SignedInProps) {
     },
     [conversation, uploads],
   );
-  const scope = address.view === "chat" ? address.scope : EVERYTHING;
+  const selection = address.view === "chat" ? address.selection : EVERYTHING;
   return (
     <>
       <header>
-        <h1>Groundline</h1>
+        <Name />
         <nav>
-          <a href={chatAddress(scope)} aria-current={address.view === "chat" ? "page" : undefined}>
+          <a href={chatAddress(selection)} aria-current={address.view === "chat" ? "page" : undefined}>
             {texts.chat}
           </a>
           <a href={documentsAddress()} aria-current={address.view === "documents" ? "page" : undefined}>
@@ -91,7 +99,7 @@ function SignedIn({ apiKey, draft, setDraft, signOut }: SignedInProps) {
         </button>
       </header>
       {address.view === "chat" ? (
-        <Chat client={client} conversation={conversation} scope={scope} linked={address.passage} draft={draft} setDraft={setDraft} />
+        <Chat client={client} conversation={conversation} selection={selection} linked={address.passage} draft={draft} setDraft={setDraft} />
       ) : (
         <Documents client={client} uploads={uploads} collectionId={address.collectionId} documentId={address.documentId} />
       )}

@@ -1,6 +1,6 @@
 import type { GroundlineClient, Source } from "groundline-client";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { become, chatAddress, type PassagePlace, type Scope } from "../lib/address";
+import { become, chatAddress, passageAddress, type PassagePlace, type Selection } from "../lib/address";
 import { problemOf, type Problem } from "../lib/problem";
 import { PassagePanel } from "../documents/passage";
 import { Failure } from "../parts/failure";
@@ -10,14 +10,14 @@ import { useConversation, type Conversation } from "./conversation";
 import type { Exchange } from "./exchange";
 import { ExchangeView } from "./exchange_view";
 import { saveConversation } from "./export";
-import { ScopeDialog } from "./scope_dialog";
+import { SelectionDialog } from "./selection_dialog";
 import { pageOf, quotesOf } from "./sources";
 import { Threads } from "./threads";
 
 interface ChatProps {
   client: GroundlineClient;
   conversation: Conversation;
-  scope: Scope;
+  selection: Selection;
   /** A passage that the page's address leads to. */
   linked: PassagePlace | undefined;
   draft: string;
@@ -25,17 +25,17 @@ interface ChatProps {
 }
 
 /** Questions and answers, with the conversations before them. */
-export function Chat({ client, conversation, scope, linked, draft, setDraft }: ChatProps) {
+export function Chat({ client, conversation, selection, linked, draft, setDraft }: ChatProps) {
   useConversation(conversation);
   const [isListed, setListed] = useState(false);
-  const [isScoped, setScoped] = useState(false);
+  const [isSelecting, setSelecting] = useState(false);
   const [shown, setShown] = useState<{ source: Source; exchange: Exchange }>();
   const [problem, setProblem] = useState<Problem>();
   const { exchanges, isRunning } = conversation;
   const list = useRef<HTMLDivElement>(null);
   useFollowing(list, exchanges);
 
-  const setScope = (next: Scope) => become(chatAddress(next));
+  const setSelection = (next: Selection) => become(chatAddress(next));
   const open = (threadId: string) => {
     setProblem(undefined);
     conversation.open(threadId).then(
@@ -89,7 +89,7 @@ export function Chat({ client, conversation, scope, linked, draft, setDraft }: C
               isBusy={isRunning}
               open={(source) => setShown({ source, exchange })}
               retry={() => void conversation.retry(exchange)}
-              askInstead={(query) => void conversation.askInstead(exchange, query, scope)}
+              askInstead={(query) => void conversation.askInstead(exchange, query, selection)}
               rate={(feedback) => conversation.rate(exchange, feedback)}
             />
           ))}
@@ -98,29 +98,29 @@ export function Chat({ client, conversation, scope, linked, draft, setDraft }: C
           draft={draft}
           setDraft={setDraft}
           isRunning={isRunning}
-          scope={scope}
-          setScope={setScope}
-          openScope={() => setScoped(true)}
+          selection={selection}
+          setSelection={setSelection}
+          openSelection={() => setSelecting(true)}
           stop={() => conversation.stop()}
           ask={(query) => {
             setDraft("");
             setListed(false);
-            void conversation.ask(query, scope);
+            void conversation.ask(query, selection);
           }}
         />
       </main>
-      {isScoped && (
-        <ScopeDialog
+      {isSelecting && (
+        <SelectionDialog
           client={client}
-          scope={scope}
-          close={() => setScoped(false)}
+          selection={selection}
+          close={() => setSelecting(false)}
           apply={(next) => {
-            setScope(next);
-            setScoped(false);
+            setSelection(next);
+            setSelecting(false);
           }}
         />
       )}
-      {linked && <PassagePanel client={client} place={linked} close={() => become("")} />}
+      {linked && <PassagePanel key={passageAddress(linked)} client={client} place={linked} close={() => become("")} />}
       {shown && <CitedPassage client={client} {...shown} close={() => setShown(undefined)} />}
     </div>
   );

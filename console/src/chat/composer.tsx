@@ -1,20 +1,20 @@
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
-import type { Scope } from "../lib/address";
+import type { Selection } from "../lib/address";
 import { texts } from "../texts";
 
 interface ComposerProps {
   draft: string;
   setDraft: (text: string) => void;
   isRunning: boolean;
-  scope: Scope;
-  setScope: (scope: Scope) => void;
-  openScope: () => void;
+  selection: Selection;
+  setSelection: (selection: Selection) => void;
+  openSelection: () => void;
   ask: (query: string) => void;
   stop: () => void;
 }
 
 /** Where a question is written, with what it is asked of. */
-export function Composer({ draft, setDraft, isRunning, scope, setScope, openScope, ask, stop }: ComposerProps) {
+export function Composer({ draft, setDraft, isRunning, selection, setSelection, openSelection, ask, stop }: ComposerProps) {
   const box = useRef<HTMLTextAreaElement>(null);
   useEffect(() => {
     if (!isRunning) box.current?.focus({ preventScroll: true });
@@ -38,14 +38,14 @@ export function Composer({ draft, setDraft, isRunning, scope, setScope, openScop
         }}
       >
         <div class="options">
-          <button type="button" id="scope" class="quiet" onClick={openScope}>
-            {scopeText(scope)}
+          <button type="button" id="selection" class="quiet" onClick={openSelection}>
+            {selectionText(selection)}
           </button>
           <label>
             <span class="unseen">{texts.effort}</span>
-            <select id="effort" onChange={(event) => setScope({ ...scope, effort: event.currentTarget.value as Scope["effort"] })}>
+            <select id="effort" onChange={(event) => setSelection({ ...selection, effort: event.currentTarget.value as Selection["effort"] })}>
               {Object.entries(texts.efforts).map(([effort, words]) => (
-                <option value={effort} selected={effort === scope.effort}>
+                <option value={effort} selected={effort === selection.effort}>
                   {words}
                 </option>
               ))}
@@ -87,7 +87,7 @@ export function Composer({ draft, setDraft, isRunning, scope, setScope, openScop
   );
 }
 
-function scopeText({ collectionIds, filter }: Scope): string {
+function selectionText({ collectionIds, filter }: Selection): string {
   const [first] = collectionIds;
   const collections =
     first === undefined ? texts.allCollections : collectionIds.length === 1 ? first : texts.collectionsChosen(collectionIds.length);

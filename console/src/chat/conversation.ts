@@ -1,6 +1,6 @@
 import { newRequestId, type Feedback, type GroundlineClient, type Input, type Message } from "groundline-client";
 import { useEffect, useState } from "preact/hooks";
-import { EVERYTHING, type Scope } from "../lib/address";
+import { EVERYTHING, type Selection } from "../lib/address";
 import { isAbort, problemOf } from "../lib/problem";
 import { texts } from "../texts";
 import { asked, recalled, taken, type Exchange, type Turn } from "./exchange";
@@ -28,9 +28,9 @@ export class Conversation {
     return () => this.#listeners.delete(listener);
   }
 
-  ask(query: string, scope: Scope): Promise<void> {
+  ask(query: string, selection: Selection): Promise<void> {
     const { threadId } = this;
-    return this.#run(asked({ query, scope, threadId, requestId: newRequestId(), history: threadId ? [] : this.#said() }));
+    return this.#run(asked({ query, selection, threadId, requestId: newRequestId(), history: threadId ? [] : this.#said() }));
   }
 
   /** Repeat a request as it was: an answer that only got lost on its way comes again. */
@@ -44,11 +44,11 @@ export class Conversation {
    * Ask in place of a question of this conversation. What was said before it comes along, as a new thread: the old one
    * stays as it is.
    */
-  askInstead(exchange: Exchange, query: string, scope: Scope): Promise<void> {
+  askInstead(exchange: Exchange, query: string, selection: Selection): Promise<void> {
     const at = this.exchanges.findIndex((each) => each.id === exchange.id);
     this.exchanges = this.exchanges.slice(0, at);
     this.threadId = "";
-    return this.ask(query, scope);
+    return this.ask(query, selection);
   }
 
   stop(): void {
@@ -140,16 +140,16 @@ type ChatRequest = Parameters<GroundlineClient["chat"]>[0];
 // As many messages as a request may hold.
 const MOST_MESSAGES = 100;
 
-function requestOf({ query, threadId, requestId, history, scope }: Exchange): ChatRequest {
-  const fields = Object.entries(scope.filter);
+function requestOf({ query, threadId, requestId, history, selection }: Exchange): ChatRequest {
+  const fields = Object.entries(selection.filter);
   return {
     query,
     requestId,
     ...(threadId && { threadId }),
     ...(history.length && { chatHistory: history }),
-    ...(scope.collectionIds.length && { collectionIds: scope.collectionIds }),
+    ...(selection.collectionIds.length && { collectionIds: selection.collectionIds }),
     ...(fields.length && { filter: Object.fromEntries(fields.map(([field, values]) => [field, { $in: values }])) }),
-    ...(scope.effort && { options: { effort: scope.effort } }),
+    ...(selection.effort && { options: { effort: selection.effort } }),
   };
 }
 

@@ -1,5 +1,5 @@
 import { corrected, type AnswerCorrection, type ChatCompleted, type ChatMessage, type ChatResponse, type Citation, type Correction, type Feedback, type Input, type Message, type ModelWait, type Source, type Stage } from "groundline-client";
-import type { Scope } from "../lib/address";
+import type { Selection } from "../lib/address";
 import type { Problem } from "../lib/problem";
 import { MARK_END, MARK_START } from "./markdown";
 
@@ -13,7 +13,7 @@ export interface Exchange {
   requestId: string;
   /** What was said before it, where no thread holds that. */
   history: Turn[];
-  scope: Scope;
+  selection: Selection;
   state: "running" | "stopped" | "failed" | "ended";
   stage: Stage | "";
   waiting: ModelWait | undefined;
@@ -41,11 +41,11 @@ export interface Span {
   endOffset: number;
 }
 
-type Asked = Pick<Exchange, "query" | "scope" | "threadId" | "requestId" | "history">;
+type Asked = Pick<Exchange, "query" | "selection" | "threadId" | "requestId" | "history">;
 
 let last = 0;
 
-export function asked({ query, scope, threadId, requestId, history }: Asked): Exchange {
+export function asked({ query, selection, threadId, requestId, history }: Asked): Exchange {
   last += 1;
   return {
     id: last,
@@ -53,7 +53,7 @@ export function asked({ query, scope, threadId, requestId, history }: Asked): Ex
     threadId,
     requestId,
     history,
-    scope,
+    selection,
     state: "running",
     stage: "",
     waiting: undefined,
@@ -73,8 +73,8 @@ export function asked({ query, scope, threadId, requestId, history }: Asked): Ex
 }
 
 /** A question with its answer as their thread keeps them; without an answer where there is none. */
-export function recalled(question: Message, answer: Message | undefined, threadId: string, scope: Scope): Exchange {
-  const begun = asked({ query: question.content, scope, threadId, requestId: "", history: [] });
+export function recalled(question: Message, answer: Message | undefined, threadId: string, selection: Selection): Exchange {
+  const begun = asked({ query: question.content, selection, threadId, requestId: "", history: [] });
   const exchange: Exchange = { ...begun, state: "ended", kept: "unanswered" };
   if (!answer) return exchange;
   return {

@@ -163,7 +163,7 @@ function Row({ client, document }: { client: GroundlineClient; document: Documen
         <a href={documentsAddress(collectionId, documentId)} dir="auto">
           {title || uri}
         </a>
-        {title && (
+        {title && title !== uri && (
           <span class="hint" dir="auto">
             {uri}
           </span>

@@ -77,8 +77,8 @@ export class Uploads {
   }
 
   async #bring({ id, collectionId, path, file }: Upload): Promise<void> {
-    const about = { collectionId, uri: path, requestId: id, ...(file.type && { mimeType: file.type }) };
-    const { job, item } = await this.#client.uploadDocument(about, file);
+    // Without its type: browsers have it from the operating system, which may call CSV a sheet of Excel.
+    const { job, item } = await this.#client.uploadDocument({ collectionId, uri: path, requestId: id }, file);
     this.#show(id, item);
     if (!job) return;
     for await (const { items = [] } of this.#client.watchJob({ jobId: job.jobId })) {

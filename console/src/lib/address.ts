@@ -10,11 +10,11 @@ export interface PassagePlace {
 
 /** What the page shows; the fragment of its address says it, so that a view can be linked to. */
 export type Address =
-  | { view: "chat"; scope: Scope; passage?: PassagePlace }
+  | { view: "chat"; selection: Selection; passage?: PassagePlace }
   | { view: "documents"; collectionId: string; documentId: string };
 
 /** What a question is asked of. */
-export interface Scope {
+export interface Selection {
   /** None: every collection that the caller may read. */
   collectionIds: string[];
   /** "": balanced. */
@@ -23,7 +23,7 @@ export interface Scope {
   filter: Record<string, unknown[]>;
 }
 
-export const EVERYTHING: Scope = { collectionIds: [], effort: "", filter: {} };
+export const EVERYTHING: Selection = { collectionIds: [], effort: "", filter: {} };
 
 const SOURCE = /^source=([\w-]+)\/([\w-]+)\/(\d+)-(\d+)$/;
 
@@ -34,14 +34,14 @@ export function parseAddress(hash: string): Address {
     const [, collectionId = "", documentId = "", start, end] = source;
     return {
       view: "chat",
-      scope: EVERYTHING,
+      selection: EVERYTHING,
       passage: { collectionId, documentId, startOffset: Number(start), endOffset: Number(end) },
     };
   }
   const [path = "", query = ""] = text.split("?", 2);
   const [view, collectionId = "", documentId = ""] = path.split("/").map(decoded);
   if (view === "documents") return { view, collectionId, documentId };
-  return { view: "chat", scope: parseScope(new URLSearchParams(query)) };
+  return { view: "chat", selection: parseSelection(new URLSearchParams(query)) };
 }
 
 function decoded(part: string): string {
@@ -52,7 +52,7 @@ function decoded(part: string): string {
   }
 }
 
-function parseScope(query: URLSearchParams): Scope {
+function parseSelection(query: URLSearchParams): Selection {
   const effort = query.get("effort") ?? "";
   return {
     collectionIds: query.getAll("collection"),
@@ -62,7 +62,7 @@ function parseScope(query: URLSearchParams): Scope {
 }
 
 // An address may be anybody's: what is no filter counts as none.
-function parseFilter(text: string | null): Scope["filter"] {
+function parseFilter(text: string | null): Selection["filter"] {
   try {
     const given: unknown = JSON.parse(text ?? "{}");
     if (typeof given !== "object" || given === null) return {};
@@ -72,10 +72,10 @@ function parseFilter(text: string | null): Scope["filter"] {
   }
 }
 
-export function chatAddress(scope: Scope): string {
-  const query = new URLSearchParams(scope.collectionIds.map((id) => ["collection", id]));
-  if (scope.effort) query.set("effort", scope.effort);
-  if (Object.keys(scope.filter).length) query.set("filter", JSON.stringify(scope.filter));
+export function chatAddress(selection: Selection): string {
+  const query = new URLSearchParams(selection.collectionIds.map((id) => ["collection", id]));
+  if (selection.effort) query.set("effort", selection.effort);
+  if (Object.keys(selection.filter).length) query.set("filter", JSON.stringify(selection.filter));
   return query.size ? `#chat?${query}` : "#chat";
 }
 

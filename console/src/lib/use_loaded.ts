@@ -5,15 +5,17 @@ export interface Loaded<T> {
   value?: T;
   problem?: Problem;
   isLoading: boolean;
-  /** Load again, while what is there stays. */
+  /** Load again. */
   reload(): void;
 }
 
-/** Load what a view shows; another `inputs` loads anew, and what is not wanted any more is cancelled. */
+/**
+ * Load what a view shows, and again when `inputs` change. What is there stays until the new is; what is not wanted any
+ * more is cancelled. A view of another thing has another key.
+ */
 export function useLoaded<T>(load: (signal: AbortSignal) => Promise<T>, inputs: readonly unknown[]): Loaded<T> {
   const [round, setRound] = useState(0);
   const [state, setState] = useState<{ value?: T; problem?: Problem; isLoading: boolean }>({ isLoading: true });
-  useEffect(() => setState({ isLoading: true }), inputs);
   useEffect(() => {
     const abort = new AbortController();
     setState(({ value }) => ({ value, isLoading: true }));

@@ -1,6 +1,6 @@
 import type { Texts } from "./index";
 
-const many = (count: number, one: string, more: string) => (count === 1 ? `1 ${one}` : `${count} ${more}`);
+const many = (count: number | string, one: string, more: string) => `${count} ${String(count) === "1" ? one : more}`;
 
 export const de: Texts = {
   // Überall.
@@ -124,7 +124,7 @@ export const de: Texts = {
   takenBack: "Zurückgenommen",
 
   // Umfang.
-  scope: "Umfang",
+  selection: "Was gefragt wird",
   allCollections: "Alle Sammlungen",
   collectionsChosen: (count) => many(count, "Sammlung", "Sammlungen"),
   filtersChosen: (count) => many(count, "Filter", "Filter"),
@@ -135,7 +135,7 @@ export const de: Texts = {
   noFilters: "Diese Dokumente haben keine Metadaten, nach denen sich filtern lässt.",
   apply: "Anwenden",
   clear: "Leeren",
-  scopeHint: "Der Umfang steht in der Adresse der Seite; so lässt er sich teilen.",
+  selectionHint: "Die Auswahl steht in der Adresse der Seite; so lässt sie sich teilen.",
 
   // Quellenansicht.
   passageOf: "Stelle",
@@ -163,8 +163,8 @@ export const de: Texts = {
   newCollection: "Neue Sammlung",
   create: "Anlegen",
   noCollections: "Es gibt noch keine Sammlungen. Legen Sie eine an und bringen Sie dann Dokumente hinein.",
-  documentsCount: (count) => `${count} Dokumente`,
-  chunksCount: (count) => `${count} Abschnitte`,
+  documentsCount: (count) => many(count, "Dokument", "Dokumente"),
+  chunksCount: (count) => many(count, "Abschnitt", "Abschnitte"),
   askCollection: "Diese Sammlung fragen",
   dropHere: "Dateien oder Ordner hier ablegen",
   chooseFiles: "Dateien wählen",

@@ -1,6 +1,6 @@
 import type { Component, ErrorReason, IngestionOutcome, IngestionState, JobState, Problem, SourceType, Stage } from "groundline-client";
 
-const many = (count: number, one: string, more: string) => (count === 1 ? `1 ${one}` : `${count} ${more}`);
+const many = (count: number | string, one: string, more: string) => `${count} ${String(count) === "1" ? one : more}`;
 
 export const en = {
   // Everywhere.
@@ -112,8 +112,8 @@ export const en = {
   thanks: "Thank you",
   takenBack: "Taken back",
 
-  // Scope.
-  scope: "Scope",
+  // What a question is asked of.
+  selection: "What to ask",
   allCollections: "All collections",
   collectionsChosen: (count: number) => many(count, "collection", "collections"),
   filtersChosen: (count: number) => many(count, "filter", "filters"),
@@ -124,7 +124,7 @@ export const en = {
   noFilters: "These documents have no metadata to filter by.",
   apply: "Apply",
   clear: "Clear",
-  scopeHint: "The scope is in the page's address, so that you can share it.",
+  selectionHint: "The page's address keeps this choice, so that you can share it.",
 
   // The source panel.
   passageOf: "Passage",
@@ -152,8 +152,8 @@ export const en = {
   newCollection: "New collection",
   create: "Create",
   noCollections: "There are no collections yet. Make one, then bring documents in.",
-  documentsCount: (count: string) => `${count} documents`,
-  chunksCount: (count: string) => `${count} chunks`,
+  documentsCount: (count: string) => many(count, "document", "documents"),
+  chunksCount: (count: string) => many(count, "chunk", "chunks"),
   askCollection: "Ask this collection",
   dropHere: "Drop files or folders here",
   chooseFiles: "Choose files",

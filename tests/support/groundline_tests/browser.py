@@ -113,6 +113,13 @@ class Tab:
         await self.until(f"document.querySelectorAll({selector!r}).length > {at}")
         await self.js(f"document.querySelectorAll({selector!r})[{at}].click()")
 
+    async def choose(self, selector: str, *files: Path) -> None:
+        """Choose files in an input for them, as its dialog does."""
+        await self.until(f"document.querySelector({selector!r})")
+        found = await self.command("Runtime.evaluate", expression=f"document.querySelector({selector!r})")
+        chosen = [str(file) for file in files]
+        await self.command("DOM.setFileInputFiles", files=chosen, objectId=found["result"]["objectId"])
+
     async def ask(self, question: str) -> None:
         await self.write("#query", question)
         await self.click("#send:not(:disabled)")

@@ -1,6 +1,6 @@
 import type { Facet, GroundlineClient } from "groundline-client";
 import { useState } from "preact/hooks";
-import type { Scope } from "../lib/address";
+import type { Selection } from "../lib/address";
 import { allCollections } from "../documents/collections";
 import { count } from "../lib/format";
 import { useLoaded } from "../lib/use_loaded";
@@ -14,16 +14,16 @@ const SAMPLE = 100;
 const MOST_FIELDS = 10;
 const MOST_VALUES = 20;
 
-interface ScopeDialogProps {
+interface SelectionDialogProps {
   client: GroundlineClient;
-  scope: Scope;
-  apply: (scope: Scope) => void;
+  selection: Selection;
+  apply: (selection: Selection) => void;
   close: () => void;
 }
 
 /** Chooses the collections and the metadata that a question is asked of. */
-export function ScopeDialog({ client, scope, apply, close }: ScopeDialogProps) {
-  const [chosen, setChosen] = useState(scope);
+export function SelectionDialog({ client, selection, apply, close }: SelectionDialogProps) {
+  const [chosen, setChosen] = useState(selection);
   const collections = useLoaded((signal) => allCollections(client, signal), [client]);
   const facets = useLoaded((signal) => facetsOf(client, chosen.collectionIds, signal), [client, chosen.collectionIds.join()]);
   const toggle = (id: string) =>
@@ -40,7 +40,7 @@ export function ScopeDialog({ client, scope, apply, close }: ScopeDialogProps) {
     setChosen({ ...chosen, filter: after.length ? { ...others, [field]: after } : others });
   };
   return (
-    <Dialog title={texts.scope} close={close} id="scope-dialog">
+    <Dialog title={texts.selection} close={close} id="selection-dialog">
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -75,7 +75,7 @@ export function ScopeDialog({ client, scope, apply, close }: ScopeDialogProps) {
           </fieldset>
         ))}
         {facets.value?.length === 0 && <p class="hint">{texts.noFilters}</p>}
-        <p class="hint">{texts.scopeHint}</p>
+        <p class="hint">{texts.selectionHint}</p>
         <div class="row">
           <button class="primary">{texts.apply}</button>
           <button type="button" onClick={() => setChosen({ ...chosen, collectionIds: [], filter: {} })}>

@@ -1,0 +1,174 @@
+"""The console in a real browser, with a real suite behind it."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+from groundline_tests.browser import CHROMIUM, Tab, browser
+from groundline_tests.programs import needs_program
+from groundline_tests.suite import ROOT, Stack
+
+pytestmark = needs_program("chromium", found=CHROMIUM is not None)
+
+QUESTION: Final = "Within what time must a lost or stolen laptop be reported?"
+ANSWERED: Final = "document.querySelector('article .cite') && !document.querySelector('.busy')"
+AXE: Final = """
+    axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]})
+        .then(({violations}) => violations.map(({id, nodes}) => `${id}: ${nodes.map(({html}) => html)}`))
+"""
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    """The program that finds what keeps people from using a page, of the console's locked packages."""
+    subprocess.run([sys.executable, str(ROOT / "tools/console.py"), "install"], check=True)
+    return (ROOT / "console/node_modules/axe-core/axe.min.js").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+async def tab(stack: Stack, tmp_path: Path) -> AsyncIterator[Tab]:
+    async with browser(tmp_path / "profile") as tab:
+        await tab.open(f"{stack.ready['gateway']}/#key={stack.ready['api_key']}")
+        yield tab
+        assert tab.complaints == []
+        origins = {httpx.URL(url).netloc.decode() for url in tab.requested if url.startswith("http")}
+        assert origins == {httpx.URL(stack.ready["gateway"]).netloc.decode()}
+
+
+async def go(tab: Tab, address: str) -> None:
+    await tab.js(f"location.hash = {json.dumps(address)}")
+
+
+async def show(tab: Tab, view: str, stack: Stack) -> None:
+    """Show a view of the console, whole."""
+    if view == "sign in":
+        await tab.click("#sign-out")
+        await tab.until("document.querySelector('#sign-in')")
+    if view in ("answer", "citation", "passage", "selection"):
+        await tab.ask(QUESTION)
+        await tab.until(f"{ANSWERED} && document.querySelector('#threads li')")
+        await tab.js("document.querySelector('details.others').open = true")
+    if view == "citation":
+        await tab.js("document.querySelector('.cite').focus()")
+        await tab.until("document.querySelector('.quote-hint:popover-open')")
+    if view == "passage":
+        await tab.click(".cite")
+        await tab.until("document.querySelector('#passage mark strong')")
+    if view == "selection":
+        await tab.click("#selection")
+        await tab.until("document.querySelector('#selection-dialog .choice')")
+    if view in ("collections", "collection", "document"):
+        await go(tab, "documents")
+        await tab.until("document.querySelector('.cards a')")
+    if view in ("collection", "document"):
+        await go(tab, "documents/examples")
+        await tab.until("document.querySelectorAll('#documents tbody tr').length === 15")
+    if view == "document":
+        await tab.click("#documents a")
+        await tab.until("document.querySelector('.facts') && document.querySelector('.text')")
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        "sign in",
+        "empty",
+        "answer",
+        "citation",
+        "passage",
+        "selection",
+        "collections",
+        "collection",
+        "document",
+    ],
+)
+async def test_everybody_can_use_every_view_on_every_screen(
+    stack: Stack, tab: Tab, axe: str, view: str
+) -> None:
+    await show(tab, view, stack)
+    await tab.js(f"{axe}; 0")
+    for width, height in ((1280, 800), (390, 844)):
+        await tab.resize(width, height)
+        for scheme in ("light", "dark"):
+            features = [{"name": "prefers-color-scheme", "value": scheme}]
+            await tab.command("Emulation.setEmulatedMedia", features=features)
+            assert await tab.js(AXE) == [], (width, scheme)
+        too_wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert await tab.js(too_wide) <= 0, width
+
+
+async def test_files_become_documents_that_answer_and_can_be_deleted(
+    stack: Stack, tab: Tab, client: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    files = {
+        "mooring.md": "# Mooring\n\nThe ferry *Aldis* moors at pier nineteen on Sundays.\n",
+        "fares.csv": "ticket,price\nadult,9.40\nchild,4.70\n",
+        "broken.pdf": "%PDF-1.7 and then nothing of the kind",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    await go(tab, "documents")
+    await tab.write("main input", "console-harbour")
+    await tab.click("main form button")
+    await tab.until("location.hash === '#documents/console-harbour'")
+
+    await tab.choose("#upload input", *(tmp_path / name for name in files))
+    await tab.until(
+        "document.querySelectorAll('.uploads .reason').length === 1 && !document.querySelector('.busy')"
+    )
+    await tab.until("document.querySelectorAll('#documents tbody tr').length >= 2")
+    await tab.until("document.querySelector('#upload [role=status]').innerText.includes('2 documents')")
+    rows = await tab.text("#documents tbody tr")
+    assert "mooring.md" in rows
+    assert "fares.csv" in rows
+    assert "broken.pdf" in (await tab.text("#upload li")).split("|")[0]
+
+    for order in await tab.js("[...document.querySelectorAll('main select option')].map((o) => o.value)"):
+        await tab.write("main select", order)
+        await tab.until("document.querySelectorAll('#documents tbody tr').length >= 2")
+        assert not await tab.js("document.querySelector('main .note.bad')")
+    await tab.write("main input[type=search]", "MOOR")
+    await tab.until("document.querySelectorAll('#documents tbody tr').length === 1")
+
+    await go(tab, "chat?collection=console-harbour")
+    assert await tab.text("#selection") == "console-harbour"
+    await tab.ask("At which pier does the ferry Aldis moor on Sundays?")
+    await tab.until(ANSWERED)
+    assert "pier nineteen" in await tab.text(".answer")
+
+    await go(tab, "documents/console-harbour")
+    await tab.write("main input[type=search]", "mooring")
+    await tab.until("document.querySelectorAll('#documents tbody tr').length === 1")
+    await tab.click("#documents .delete")
+    await tab.until("!document.querySelector('#documents tbody tr')")
+    # Who leaves the page does not take it back.
+    async with asyncio.timeout(10):
+        while "mooring.md" in await uris(client):
+            await tab.visit(f"{stack.ready['gateway']}/#documents/console-harbour")
+            await tab.until("document.querySelector('#documents tbody tr')")
+    assert await uris(client) == {"broken.pdf", "fares.csv"}
+    await client.delete("/api/collections/console-harbour")
+
+
+async def uris(client: httpx.AsyncClient) -> set[str]:
+    listed: dict[str, Any] = (await client.get("/api/collections/console-harbour/documents")).json()
+    return {each["uri"] for each in listed["documents"]}
+
+
+async def test_it_speaks_the_readers_language(stack: Stack, tab: Tab) -> None:
+    agent = await tab.js("navigator.userAgent")
+    await tab.command("Emulation.setUserAgentOverride", userAgent=agent, acceptLanguage="de-DE,de")
+    await tab.visit(f"{stack.ready['gateway']}/")
+    await tab.ask("Wie viele Urlaubstage haben Vollzeitbeschäftigte in Kiel?")
+    await tab.until(ANSWERED)
+
+    assert await tab.js("document.documentElement.lang") == "de-DE"
+    assert await tab.text("nav a") == "Fragen|Dokumente"
+    assert await tab.text("#send") == "Fragen"
+    assert "Verlässlichkeit" in await tab.text("article .note") or "%" in await tab.text("article .note")
