@@ -3,10 +3,11 @@ import { Chat } from "./chat/chat";
 import { Conversation } from "./chat/conversation";
 import { Documents } from "./documents/documents";
 import { Uploads } from "./documents/uploads";
-import { chatAddress, documentsAddress, EVERYTHING, useAddress } from "./lib/address";
+import { chatAddress, documentsAddress, EVERYTHING, searchAddress, useAddress } from "./lib/address";
 import { clientFor, forgetKey, keepKey, takeKey } from "./lib/session";
 import { Announcer } from "./parts/announcer";
 import { Undo } from "./parts/undo";
+import { Search } from "./search/search";
 import { SignIn } from "./sign_in";
 import { texts } from "./texts";
 
@@ -81,7 +82,7 @@ function SignedIn({ apiKey, draft, setDraft, signOut }: SignedInProps) {
     },
     [conversation, uploads],
   );
-  const selection = address.view === "chat" ? address.selection : EVERYTHING;
+  const selection = address.view === "documents" ? EVERYTHING : address.selection;
   return (
     <>
       <header>
@@ -89,6 +90,9 @@ function SignedIn({ apiKey, draft, setDraft, signOut }: SignedInProps) {
         <nav>
           <a href={chatAddress(selection)} aria-current={address.view === "chat" ? "page" : undefined}>
             {texts.chat}
+          </a>
+          <a href={searchAddress({ query: "", selection, settings: [], expected: undefined })} aria-current={address.view === "search" ? "page" : undefined}>
+            {texts.search}
           </a>
           <a href={documentsAddress()} aria-current={address.view === "documents" ? "page" : undefined}>
             {texts.documents}
@@ -100,6 +104,8 @@ function SignedIn({ apiKey, draft, setDraft, signOut }: SignedInProps) {
       </header>
       {address.view === "chat" ? (
         <Chat client={client} conversation={conversation} selection={selection} linked={address.passage} draft={draft} setDraft={setDraft} />
+      ) : address.view === "search" ? (
+        <Search client={client} place={address} />
       ) : (
         <Documents client={client} uploads={uploads} collectionId={address.collectionId} documentId={address.documentId} />
       )}

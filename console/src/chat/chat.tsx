@@ -10,7 +10,6 @@ import { useConversation, type Conversation } from "./conversation";
 import type { Exchange } from "./exchange";
 import { ExchangeView } from "./exchange_view";
 import { saveConversation } from "./export";
-import { SelectionDialog } from "./selection_dialog";
 import { pageOf, quotesOf } from "./sources";
 import { Threads } from "./threads";
 
@@ -28,7 +27,6 @@ interface ChatProps {
 export function Chat({ client, conversation, selection, linked, draft, setDraft }: ChatProps) {
   useConversation(conversation);
   const [isListed, setListed] = useState(false);
-  const [isSelecting, setSelecting] = useState(false);
   const [shown, setShown] = useState<{ source: Source; exchange: Exchange }>();
   const [problem, setProblem] = useState<Problem>();
   const { exchanges, isRunning } = conversation;
@@ -95,12 +93,12 @@ export function Chat({ client, conversation, selection, linked, draft, setDraft 
           ))}
         </div>
         <Composer
+          client={client}
           draft={draft}
           setDraft={setDraft}
           isRunning={isRunning}
           selection={selection}
           setSelection={setSelection}
-          openSelection={() => setSelecting(true)}
           stop={() => conversation.stop()}
           ask={(query) => {
             setDraft("");
@@ -109,17 +107,6 @@ export function Chat({ client, conversation, selection, linked, draft, setDraft 
           }}
         />
       </main>
-      {isSelecting && (
-        <SelectionDialog
-          client={client}
-          selection={selection}
-          close={() => setSelecting(false)}
-          apply={(next) => {
-            setSelection(next);
-            setSelecting(false);
-          }}
-        />
-      )}
       {linked && <PassagePanel key={passageAddress(linked)} client={client} place={linked} close={() => become("")} />}
       {shown && <CitedPassage client={client} {...shown} close={() => setShown(undefined)} />}
     </div>

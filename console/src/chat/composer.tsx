@@ -1,20 +1,22 @@
+import type { GroundlineClient } from "groundline-client";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import type { Selection } from "../lib/address";
+import { SelectionButton } from "../parts/selection";
 import { texts } from "../texts";
 
 interface ComposerProps {
+  client: GroundlineClient;
   draft: string;
   setDraft: (text: string) => void;
   isRunning: boolean;
   selection: Selection;
   setSelection: (selection: Selection) => void;
-  openSelection: () => void;
   ask: (query: string) => void;
   stop: () => void;
 }
 
 /** Where a question is written, with what it is asked of. */
-export function Composer({ draft, setDraft, isRunning, selection, setSelection, openSelection, ask, stop }: ComposerProps) {
+export function Composer({ client, draft, setDraft, isRunning, selection, setSelection, ask, stop }: ComposerProps) {
   const box = useRef<HTMLTextAreaElement>(null);
   useEffect(() => {
     if (!isRunning) box.current?.focus({ preventScroll: true });
@@ -30,17 +32,9 @@ export function Composer({ draft, setDraft, isRunning, selection, setSelection, 
   };
   return (
     <footer>
-      <form
-        id="ask"
-        onSubmit={(event) => {
-          event.preventDefault();
-          send();
-        }}
-      >
+      <div id="ask">
         <div class="options">
-          <button type="button" id="selection" class="quiet" onClick={openSelection}>
-            {selectionText(selection)}
-          </button>
+          <SelectionButton client={client} selection={selection} setSelection={setSelection} />
           <label>
             <span class="unseen">{texts.effort}</span>
             <select id="effort" onChange={(event) => setSelection({ ...selection, effort: event.currentTarget.value as Selection["effort"] })}>
@@ -52,7 +46,13 @@ export function Composer({ draft, setDraft, isRunning, selection, setSelection, 
             </select>
           </label>
         </div>
-        <div class="row">
+        <form
+          class="row"
+          onSubmit={(event) => {
+            event.preventDefault();
+            send();
+          }}
+        >
           <label class="unseen" for="query">
             {texts.question}
           </label>
@@ -81,16 +81,8 @@ export function Composer({ draft, setDraft, isRunning, selection, setSelection, 
               {texts.ask}
             </button>
           )}
-        </div>
-      </form>
+        </form>
+      </div>
     </footer>
   );
-}
-
-function selectionText({ collectionIds, filter }: Selection): string {
-  const [first] = collectionIds;
-  const collections =
-    first === undefined ? texts.allCollections : collectionIds.length === 1 ? first : texts.collectionsChosen(collectionIds.length);
-  const filters = Object.keys(filter).length;
-  return filters ? `${collections} · ${texts.filtersChosen(filters)}` : collections;
 }

@@ -1,6 +1,6 @@
 import { newRequestId, type Feedback, type GroundlineClient, type Input, type Message } from "groundline-client";
 import { useEffect, useState } from "preact/hooks";
-import { EVERYTHING, type Selection } from "../lib/address";
+import { EVERYTHING, filterOf, type Selection } from "../lib/address";
 import { isAbort, problemOf } from "../lib/problem";
 import { texts } from "../texts";
 import { asked, recalled, taken, type Exchange, type Turn } from "./exchange";
@@ -141,14 +141,14 @@ type ChatRequest = Parameters<GroundlineClient["chat"]>[0];
 const MOST_MESSAGES = 100;
 
 function requestOf({ query, threadId, requestId, history, selection }: Exchange): ChatRequest {
-  const fields = Object.entries(selection.filter);
+  const filter = filterOf(selection);
   return {
     query,
     requestId,
     ...(threadId && { threadId }),
     ...(history.length && { chatHistory: history }),
     ...(selection.collectionIds.length && { collectionIds: selection.collectionIds }),
-    ...(fields.length && { filter: Object.fromEntries(fields.map(([field, values]) => [field, { $in: values }])) }),
+    ...(filter && { filter }),
     ...(selection.effort && { options: { effort: selection.effort } }),
   };
 }

@@ -1,7 +1,7 @@
 import type { Citation, GroundlineClient, Source } from "groundline-client";
 import type { ComponentChildren } from "preact";
 import { passageAddress } from "../lib/address";
-import { isWebAddress } from "../lib/format";
+import { compact, isWebAddress } from "../lib/format";
 import { OpenOriginal } from "../documents/original";
 import { texts } from "../texts";
 import { citedNumbers, type Exchange } from "./exchange";
@@ -34,7 +34,7 @@ export function Snippet({ text, quotes }: { text: string; quotes: readonly strin
   }
   return (
     <p class="snippet" dir="auto">
-      {parts}
+      {parts.map((part) => (typeof part === "string" ? compact(part) : part))}
     </p>
   );
 }

@@ -8,13 +8,12 @@ import { Dialog } from "../parts/dialog";
 import { Failure } from "../parts/failure";
 import { deleteSoon, useDeletions } from "../parts/undo";
 import { texts } from "../texts";
+import { MOST_WORDS, withWords } from "./find";
 import { Jobs } from "./jobs";
 import { UploadPanel } from "./upload_panel";
 import { useUploads, type Uploads } from "./uploads";
 
 const PAGE = 100;
-/** As much of a pattern as a filter takes, with its escapes. */
-const MOST_WORDS = 100;
 
 interface CollectionProps {
   client: GroundlineClient;
@@ -75,7 +74,7 @@ function DocumentList({ client, collectionId, round }: { client: GroundlineClien
   const { hidden, performed } = useDeletions();
   const [words, setWords] = useState("");
   const [orderBy, setOrderBy] = useState("uri");
-  const request = { collectionId, pageSize: PAGE, orderBy, filterJson: filterOf(words) };
+  const request = { collectionId, pageSize: PAGE, orderBy, filterJson: withWords(words) };
   const first = useLoaded((signal) => client.listDocuments(request, { signal }), [client, collectionId, words, orderBy, round, performed]);
   const [more, setMore] = useState<{ of: unknown; documents: Document[]; token: string; problem?: Problem }>();
   // Further pages are those of this first one.
@@ -119,14 +118,6 @@ function DocumentList({ client, collectionId, round }: { client: GroundlineClien
       )}
     </section>
   );
-}
-
-// The words as they are, in title or address.
-function filterOf(words: string): string {
-  const wanted = words.trim();
-  if (!wanted) return "";
-  const condition = { $regex: `(?i)${wanted.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}` };
-  return JSON.stringify({ $or: [{ $title: condition }, { $uri: condition }] });
 }
 
 function Table({ client, documents }: { client: GroundlineClient; documents: readonly Document[] }) {

@@ -1,4 +1,7 @@
+import type { JsonObject } from "groundline-client";
 import { useEffect, useState } from "preact/hooks";
+import type { Expected } from "../search/reason";
+import { AS_SET, parseSettings, settingsText, type Settings } from "../search/settings";
 
 /** A passage of a document, with offsets in Unicode code points. */
 export interface PassagePlace {
@@ -11,7 +14,16 @@ export interface PassagePlace {
 /** What the page shows; the fragment of its address says it, so that a view can be linked to. */
 export type Address =
   | { view: "chat"; selection: Selection; passage?: PassagePlace }
+  | ({ view: "search" } & SearchPlace)
   | { view: "documents"; collectionId: string; documentId: string };
+
+/** A search with one or two settings, and a document that is expected among what it finds. */
+export interface SearchPlace {
+  query: string;
+  selection: Selection;
+  settings: readonly Settings[];
+  expected: Expected | undefined;
+}
 
 /** What a question is asked of. */
 export interface Selection {
@@ -41,7 +53,9 @@ export function parseAddress(hash: string): Address {
   const [path = "", query = ""] = text.split("?", 2);
   const [view, collectionId = "", documentId = ""] = path.split("/").map(decoded);
   if (view === "documents") return { view, collectionId, documentId };
-  return { view: "chat", selection: parseSelection(new URLSearchParams(query)) };
+  const given = new URLSearchParams(query);
+  const selection = parseSelection(given);
+  return view === "search" ? { view, ...parseSearch(given, selection) } : { view: "chat", selection };
 }
 
 function decoded(part: string): string {
@@ -72,11 +86,43 @@ function parseFilter(text: string | null): Selection["filter"] {
   }
 }
 
+function parseSearch(query: URLSearchParams, selection: Selection): SearchPlace {
+  const settings = query.getAll("settings").slice(0, 2).map(parseSettings);
+  const [, collectionId = "", documentId = ""] = /^([\w-]+)\/([\w-]+)$/.exec(query.get("expected") ?? "") ?? [];
+  return {
+    query: query.get("q") ?? "",
+    selection,
+    settings: settings.length ? settings : [AS_SET],
+    expected: documentId ? { collectionId, documentId } : undefined,
+  };
+}
+
+export function searchAddress({ query, selection, settings, expected }: SearchPlace): string {
+  const fields = selectionQuery({ ...selection, effort: "" });
+  if (query) fields.set("q", query);
+  if (settings.length > 1 || settings.some((each) => settingsText(each) !== settingsText(AS_SET))) {
+    for (const each of settings) fields.append("settings", settingsText(each));
+  }
+  if (expected) fields.set("expected", `${expected.collectionId}/${expected.documentId}`);
+  return fields.size ? `#search?${fields}` : "#search";
+}
+
 export function chatAddress(selection: Selection): string {
+  const query = selectionQuery(selection);
+  return query.size ? `#chat?${query}` : "#chat";
+}
+
+function selectionQuery(selection: Selection): URLSearchParams {
   const query = new URLSearchParams(selection.collectionIds.map((id) => ["collection", id]));
   if (selection.effort) query.set("effort", selection.effort);
   if (Object.keys(selection.filter).length) query.set("filter", JSON.stringify(selection.filter));
-  return query.size ? `#chat?${query}` : "#chat";
+  return query;
+}
+
+/** Return the condition on documents as requests have it; undefined without one. */
+export function filterOf({ filter }: Selection): JsonObject | undefined {
+  const fields = Object.entries(filter);
+  return fields.length ? Object.fromEntries(fields.map(([field, values]) => [field, { $in: values }])) : undefined;
 }
 
 export function documentsAddress(collectionId = "", documentId = ""): string {

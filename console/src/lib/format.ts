@@ -9,6 +9,11 @@ export function count(value: number | string | undefined): string {
   return WHOLE.format(Number(value ?? 0));
 }
 
+/** A number with as many digits behind the point at most. */
+export function number(value: number | undefined, digits: number): string {
+  return new Intl.NumberFormat(language, { maximumFractionDigits: digits }).format(value ?? 0);
+}
+
 /** A share from 0 to 1 as a percentage. */
 export function percent(share: number): string {
   return SHARE.format(share);
@@ -28,6 +33,11 @@ export function bytes(size: number | string | undefined): string {
   }
   const format = { style: "unit", unit: UNITS[unit], unitDisplay: "short", maximumFractionDigits: unit ? 1 : 0 } as const;
   return new Intl.NumberFormat(language, format).format(value);
+}
+
+/** A text without empty lines, for where there is little room. */
+export function compact(text: string): string {
+  return text.replace(/\n\s*\n/g, "\n");
 }
 
 /** An opening of an address that a browser may go to, and no script. */

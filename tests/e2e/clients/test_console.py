@@ -11,6 +11,7 @@ from typing import Any, Final
 import httpx
 import pytest
 from groundline_tests.browser import CHROMIUM, Tab, browser
+from groundline_tests.gateway.page import NOBODY_ID
 from groundline_tests.programs import needs_program
 from groundline_tests.suite import ROOT, Stack
 
@@ -18,6 +19,7 @@ pytestmark = needs_program("chromium", found=CHROMIUM is not None)
 
 QUESTION: Final = "Within what time must a lost or stolen laptop be reported?"
 ANSWERED: Final = "document.querySelector('article .cite') && !document.querySelector('.busy')"
+QUERY: Final = "search?q=lost+laptop&collection=examples"
 AXE: Final = """
     axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]})
         .then(({violations}) => violations.map(({id, nodes}) => `${id}: ${nodes.map(({html}) => html)}`))
@@ -63,6 +65,10 @@ async def show(tab: Tab, view: str, stack: Stack) -> None:
     if view == "selection":
         await tab.click("#selection")
         await tab.until("document.querySelector('#selection-dialog .choice')")
+    if view == "ranking":
+        await go(tab, "search?q=lost+laptop&settings=hybrid..weighted.5&settings=keyword...")
+        await tab.until("document.querySelectorAll('section > .ranking').length === 2")
+        await tab.js("document.querySelectorAll('.why').forEach((each) => { each.open = true; })")
     if view in ("collections", "collection", "document"):
         await go(tab, "documents")
         await tab.until("document.querySelector('.cards a')")
@@ -83,6 +89,7 @@ async def show(tab: Tab, view: str, stack: Stack) -> None:
         "citation",
         "passage",
         "selection",
+        "ranking",
         "collections",
         "collection",
         "document",
@@ -161,6 +168,61 @@ async def uris(client: httpx.AsyncClient) -> set[str]:
     return {each["uri"] for each in listed["documents"]}
 
 
+async def test_a_search_shows_why_each_passage_is_where_it_is(tab: Tab) -> None:
+    await go(tab, "search?collection=examples")
+    await tab.write("#search-query", "lost laptop")
+    await tab.click("[role=search] button")
+    await tab.until("document.querySelectorAll('.ranking > li').length === 8")
+    assert await tab.text(".ranking li:first-child mark") == "lost|laptop"
+    await tab.click(".ranking summary")
+    scores = await tab.text(".ranking li:first-child dl")
+    assert "Keyword search" in scores
+    assert "place 1" in scores
+
+    # The lists differ by what only vectors find.
+    await tab.click("#compare")
+    await tab.write(".settings:last-child select", "RETRIEVAL_MODE_KEYWORD")
+    await tab.until("document.querySelectorAll('section > .ranking').length === 2")
+    await tab.until("document.querySelectorAll('.ranking .elsewhere').length > 8")
+    places = await tab.text(".elsewhere")
+    assert "same place with the other settings" in places
+    assert "not among those of the other settings" in places
+    await tab.click(".ranking .title")
+    await tab.until("document.querySelector('#passage mark')")
+
+
+@pytest.mark.parametrize(
+    ("address", "uri", "reason"),
+    [
+        (QUERY, "security/policy.md", "was found, in place 1."),
+        (f"{QUERY}&settings=...1", "handbook/leave.md", "was cut: after the last place."),
+        (f"{QUERY}&settings=keyword...", "product/dn4-manual.md", "it has none of its words."),
+        (f'{QUERY}&filter={{"team":["nobody"]}}', "handbook/leave.md", "does not meet the filters."),
+        ("search?q=lost+laptop&collection=console-empty", "handbook/leave.md", "that is not searched."),
+        (QUERY, "", "is not there, or you may not read it."),
+    ],
+)
+async def test_it_says_which_step_lost_a_document(
+    tab: Tab, client: httpx.AsyncClient, address: str, uri: str, reason: str
+) -> None:
+    await client.post("/api/collections", json={"name": "console-empty"})
+    listed = (await client.get("/api/collections/examples/documents")).json()["documents"]
+    ids = {each["uri"]: each["documentId"] for each in listed}
+    await go(tab, f"{address}&expected=examples/{ids.get(uri, NOBODY_ID)}")
+    await tab.until("document.querySelector('#reason')")
+    assert (await tab.text("#reason")).endswith(reason)
+    # The browser's own word for a document that is not there.
+    tab.complaints = [each for each in tab.complaints if uri or "status of 404" not in each]
+
+
+async def test_a_document_that_was_expected_is_found_by_its_title(tab: Tab) -> None:
+    await go(tab, f"{QUERY}&settings=...3")
+    await tab.write("#expected input", "Urlaub")
+    await tab.click(".offered button")
+    await tab.until("document.querySelector('#reason')")
+    assert "cut: after the last place" in await tab.text("#reason")
+
+
 async def test_it_speaks_the_readers_language(stack: Stack, tab: Tab) -> None:
     agent = await tab.js("navigator.userAgent")
     await tab.command("Emulation.setUserAgentOverride", userAgent=agent, acceptLanguage="de-DE,de")
@@ -169,6 +231,6 @@ async def test_it_speaks_the_readers_language(stack: Stack, tab: Tab) -> None:
     await tab.until(ANSWERED)
 
     assert await tab.js("document.documentElement.lang") == "de-DE"
-    assert await tab.text("nav a") == "Fragen|Dokumente"
+    assert await tab.text("nav a") == "Fragen|Suchen|Dokumente"
     assert await tab.text("#send") == "Fragen"
     assert "Verlässlichkeit" in await tab.text("article .note") or "%" in await tab.text("article .note")

@@ -4,8 +4,8 @@ import type { Selection } from "../lib/address";
 import { allCollections } from "../documents/collections";
 import { count } from "../lib/format";
 import { useLoaded } from "../lib/use_loaded";
-import { Dialog } from "../parts/dialog";
-import { Failure } from "../parts/failure";
+import { Dialog } from "./dialog";
+import { Failure } from "./failure";
 import { texts } from "../texts";
 
 /** Documents that are looked at for the fields to filter by. */
@@ -13,6 +13,43 @@ const SAMPLE = 100;
 /** As many as a search counts. */
 const MOST_FIELDS = 10;
 const MOST_VALUES = 20;
+
+interface SelectionButtonProps {
+  client: GroundlineClient;
+  selection: Selection;
+  setSelection: (selection: Selection) => void;
+}
+
+/** Says what a question is asked of, and lets the reader choose it. */
+export function SelectionButton({ client, selection, setSelection }: SelectionButtonProps) {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <>
+      <button type="button" id="selection" class="quiet" onClick={() => setOpen(true)}>
+        {selectionText(selection)}
+      </button>
+      {isOpen && (
+        <SelectionDialog
+          client={client}
+          selection={selection}
+          close={() => setOpen(false)}
+          apply={(next) => {
+            setSelection(next);
+            setOpen(false);
+          }}
+        />
+      )}
+    </>
+  );
+}
+
+function selectionText({ collectionIds, filter }: Selection): string {
+  const [first] = collectionIds;
+  const collections =
+    first === undefined ? texts.allCollections : collectionIds.length === 1 ? first : texts.collectionsChosen(collectionIds.length);
+  const filters = Object.keys(filter).length;
+  return filters ? `${collections} · ${texts.filtersChosen(filters)}` : collections;
+}
 
 interface SelectionDialogProps {
   client: GroundlineClient;
@@ -22,7 +59,7 @@ interface SelectionDialogProps {
 }
 
 /** Chooses the collections and the metadata that a question is asked of. */
-export function SelectionDialog({ client, selection, apply, close }: SelectionDialogProps) {
+function SelectionDialog({ client, selection, apply, close }: SelectionDialogProps) {
   const [chosen, setChosen] = useState(selection);
   const collections = useLoaded((signal) => allCollections(client, signal), [client]);
   const facets = useLoaded((signal) => facetsOf(client, chosen.collectionIds, signal), [client, chosen.collectionIds.join()]);

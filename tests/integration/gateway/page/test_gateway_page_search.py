@@ -1,0 +1,100 @@
+"""The page in a browser: why a document was not found, where it takes many documents to lose one."""
+
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.json_format import MessageToDict
+from groundline.v1 import document_pb2, ingestor_service_pb2, passage_pb2, retriever_service_pb2
+from groundline_tests.browser import CHROMIUM, Tab
+from groundline_tests.gateway.page import MARKUP, NOBODY_ID
+from groundline_tests.programs import needs_program
+
+pytestmark = needs_program("chromium", found=CHROMIUM is not None)
+
+OTHER_ID = "0a0a0a0a-9d3e-4c55-8a52-0d7d2f1f5c11"
+SEARCH = f"#search?q=keys&expected=docs/{NOBODY_ID}"
+
+
+def passage(name: str, document_id: str, **explained: Any) -> passage_pb2.Passage:
+    chunk = passage_pb2.Chunk(chunk_id=name, document_id=document_id, collection_id="docs", title=MARKUP)
+    return passage_pb2.Passage(chunk=chunk, explanation=passage_pb2.ScoreExplanation(**explained))
+
+
+def answer(request: Any, found: Any, own: Any, wide: Any) -> Any:
+    """Return what the search, one of the document alone, or one for all candidates gives."""
+    if "$document_id" in MessageToDict(request.filter):
+        return own
+    return wide if request.options.retrieval.keyword_limit else found
+
+
+def stored(upstream: Any, **document: Any) -> None:
+    async def get(_request: Any, _context: Any) -> Any:
+        fields = {"chunk_count": 1, "state": document_pb2.INGESTION_STATE_DONE, **document}
+        return ingestor_service_pb2.GetDocumentResponse(document=document_pb2.Document(**fields))
+
+    upstream.on("GetDocument", get)
+
+
+async def reason(upstream: Any, tab: Tab, found: Any, own: Any, wide: Any) -> str:
+    async def search(request: Any, _context: Any) -> Any:
+        return answer(request, found, own, wide)
+
+    upstream.on("Search", search)
+    await tab.js(f"location.hash = {SEARCH!r}")
+    await tab.until("document.querySelector('#reason')")
+    assert tab.complaints == []
+    assert await tab.js("document.title") == "Groundline"
+    return await tab.text("#reason")
+
+
+async def test_a_document_that_comes_too_late_to_be_a_candidate(upstream: Any, tab: Tab) -> None:
+    stored(upstream)
+    other = retriever_service_pb2.SearchResponse(passages=[passage("c1", OTHER_ID)])
+    own = retriever_service_pb2.SearchResponse(passages=[passage("c2", NOBODY_ID)])
+    explained = passage_pb2.ScoreExplanation(semantic=passage_pb2.ArmScore(rank=412, score=0.4))
+    late = passage_pb2.CutPassage(chunk_id="c2", rule=passage_pb2.CUT_RULE_TOP_K, explanation=explained)
+    wide = retriever_service_pb2.SearchResponse(passages=other.passages, cut=[late])
+
+    said = await reason(upstream, tab, other, own, wide)
+
+    assert "not in keyword search, in place 412 of vector search" in said
+
+
+async def test_a_document_whose_near_duplicate_stands_for_it(upstream: Any, tab: Tab) -> None:
+    stored(upstream)
+    twin = passage("c1", OTHER_ID)
+    twin.alternatives.add(chunk=passage("c2", NOBODY_ID).chunk, similarity=0.96)
+    found = retriever_service_pb2.SearchResponse(passages=[twin])
+    own = retriever_service_pb2.SearchResponse(passages=[passage("c2", NOBODY_ID)])
+
+    said = await reason(upstream, tab, found, own, found)
+
+    assert "a near-duplicate (96%) of the passage in place 1" in said
+
+
+async def test_a_document_that_was_not_brought_in(upstream: Any, tab: Tab) -> None:
+    failure = document_pb2.IngestionFailure(message=f"it has a password {MARKUP}")
+    stored(upstream, chunk_count=0, state=document_pb2.INGESTION_STATE_FAILED, failure=failure)
+    nothing = retriever_service_pb2.SearchResponse()
+
+    said = await reason(upstream, tab, nothing, nothing, nothing)
+
+    assert "has not been brought in yet: Failed" in said
+    assert MARKUP in said
+
+
+@pytest.mark.parametrize("settings", ["", "&settings=...&settings=keyword..."])
+async def test_a_search_that_fails_says_so_beside_one_that_does_not(
+    upstream: Any, tab: Tab, settings: str
+) -> None:
+    async def search(request: Any, context: Any) -> Any:
+        if not request.options.retrieval.mode:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "no such model")
+        return retriever_service_pb2.SearchResponse(passages=[passage("c1", OTHER_ID)])
+
+    upstream.on("Search", search)
+    await tab.js(f"location.hash = '#search?q=keys{settings}'")
+    await tab.until("document.querySelector('section .note.bad')")
+    assert "no such model" in await tab.text("section .note.bad")
+    assert await tab.js("document.querySelectorAll('.ranking li').length") == (1 if settings else 0)
