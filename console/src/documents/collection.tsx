@@ -1,6 +1,6 @@
 import type { Document, GroundlineClient } from "groundline-client";
 import { useState } from "preact/hooks";
-import { chatAddress, documentsAddress, EVERYTHING, go } from "../lib/address";
+import { chatAddress, documentsAddress, EVERYTHING, go, SETTINGS, SOURCES } from "../lib/address";
 import { bytes, count, moment } from "../lib/format";
 import { problemOf, type Problem } from "../lib/problem";
 import { useLoaded } from "../lib/use_loaded";
@@ -8,6 +8,7 @@ import { Dialog } from "../parts/dialog";
 import { Failure } from "../parts/failure";
 import { deleteSoon, useDeletions } from "../parts/undo";
 import { texts } from "../texts";
+import { Crawl } from "./crawl";
 import { MOST_WORDS, withWords } from "./find";
 import { Jobs } from "./jobs";
 import { UploadPanel } from "./upload_panel";
@@ -25,6 +26,7 @@ interface CollectionProps {
 export function CollectionView({ client, uploads, collectionId }: CollectionProps) {
   useUploads(uploads);
   const [isDeleting, setDeleting] = useState(false);
+  const [begun, setBegun] = useState(0);
   const { value, problem, reload } = useLoaded(
     async (signal) => (await client.getCollection({ collectionId }, { signal })).collection,
     [client, collectionId, uploads.settled],
@@ -49,12 +51,19 @@ export function CollectionView({ client, uploads, collectionId }: CollectionProp
             <a class="button" href={chatAddress({ ...EVERYTHING, collectionIds: [collectionId] })}>
               {texts.askCollection}
             </a>
+            <a class="button" href={documentsAddress(collectionId, SOURCES)}>
+              {texts.sourcesOf}
+            </a>
+            <a class="button" href={documentsAddress(collectionId, SETTINGS)}>
+              {texts.collectionSettings}
+            </a>
             <button type="button" onClick={() => setDeleting(true)}>
               {texts.deleteCollection}
             </button>
           </p>
           <UploadPanel uploads={uploads} collectionId={collectionId} />
-          <Jobs client={client} collectionId={collectionId} round={uploads.settled} />
+          <Crawl client={client} collectionId={collectionId} begun={() => setBegun(begun + 1)} />
+          <Jobs client={client} collectionId={collectionId} round={`${uploads.settled} ${begun}`} />
           <DocumentList client={client} collectionId={collectionId} round={uploads.settled} />
         </>
       )}

@@ -125,6 +125,10 @@ export function filterOf({ filter }: Selection): JsonObject | undefined {
   return fields.length ? Object.fromEntries(fields.map(([field, values]) => [field, { $in: values }])) : undefined;
 }
 
+/** Stand in an address where a document's id may be, which is a UUID. */
+export const SETTINGS = "settings";
+export const SOURCES = "sources";
+
 export function documentsAddress(collectionId = "", documentId = ""): string {
   return ["#documents", collectionId, documentId].filter(Boolean).map((part, at) => (at ? encodeURIComponent(part) : part)).join("/");
 }

@@ -1,5 +1,5 @@
 import type { GroundlineClient, Passage, SearchResponse } from "groundline-client";
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { filterOf, go, searchAddress, type SearchPlace } from "../lib/address";
 import { problemOf, type Problem } from "../lib/problem";
 import { useLoaded } from "../lib/use_loaded";
@@ -20,7 +20,12 @@ interface SearchProps {
 export function Search({ client, place }: SearchProps) {
   const [query, setQuery] = useState(place.query);
   const [opened, setOpened] = useState<Passage>();
-  useEffect(() => setQuery(place.query), [place.query]);
+  // Another address has another query; what is being written under the same one stays.
+  const [asked, setAsked] = useState(place.query);
+  if (asked !== place.query) {
+    setAsked(place.query);
+    setQuery(place.query);
+  }
   const { settings, selection } = place;
   const change = (changes: Partial<SearchPlace>) => go(searchAddress({ ...place, query: query.trim(), ...changes }));
   const setSettings = (at: number, next: Settings) => change({ settings: settings.map((each, index) => (index === at ? next : each)) });

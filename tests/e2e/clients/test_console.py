@@ -4,7 +4,8 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ import httpx
 import pytest
 from groundline_tests.browser import CHROMIUM, Tab, browser
 from groundline_tests.gateway.page import NOBODY_ID
+from groundline_tests.http_server import Answering, listening
 from groundline_tests.programs import needs_program
 from groundline_tests.suite import ROOT, Stack
 
@@ -78,6 +80,10 @@ async def show(tab: Tab, view: str, stack: Stack) -> None:
     if view == "document":
         await tab.click("#documents a")
         await tab.until("document.querySelector('.facts') && document.querySelector('.text')")
+    if view in ("settings", "sources"):
+        await go(tab, f"documents/examples/{view}")
+        await tab.until("document.querySelector('details.group')")
+        await tab.js("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
 
 
 @pytest.mark.parametrize(
@@ -93,6 +99,8 @@ async def show(tab: Tab, view: str, stack: Stack) -> None:
         "collections",
         "collection",
         "document",
+        "settings",
+        "sources",
     ],
 )
 async def test_everybody_can_use_every_view_on_every_screen(
@@ -221,6 +229,84 @@ async def test_a_document_that_was_expected_is_found_by_its_title(tab: Tab) -> N
     await tab.click(".offered button")
     await tab.until("document.querySelector('#reason')")
     assert "cut: after the last place" in await tab.text("#reason")
+
+
+async def fill(tab: Tab, form: str, label: str, value: str) -> None:
+    """Fill the field with the label, of a form that the contract makes, as a reader does."""
+    labelled = f"[...document.querySelectorAll('{form} label')].find((one) => one.textContent === '{label}')"
+    await tab.until(labelled)
+    await tab.js(f"{labelled}.parentElement.dataset.test = '{label}'")
+    await tab.write(f"{form} [data-test='{label}'] :is(input, select, textarea)", value)
+
+
+@pytest.fixture
+def site() -> Iterator[str]:
+    pages = {"/": '<a href="/use">Use</a> The plonkmeter.', "/use": "It reads to ninety degrees."}
+
+    class Handler(Answering, BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = pages.get(self.path, "")
+            content = f"<html><body><article>{body}</article></body></html>".encode()
+            self.answer(200 if body else 404, content, "text/html")
+
+    with listening(Handler) as url:
+        yield url
+
+
+async def test_settings_are_forms_of_the_contract_and_sites_and_sources_are_tried_first(
+    tab: Tab, client: httpx.AsyncClient, site: str
+) -> None:
+    await client.post("/api/collections", json={"collectionId": "console-site"})
+    await go(tab, "documents/console-site/settings")
+    await fill(tab, "#settings", "Chunk size", "900")
+    await fill(tab, "#settings", "Chunk overlap", "500")
+    await fill(tab, "#settings", "Allow private addresses", "true")
+    await tab.click("#settings .primary")
+    await tab.until("document.querySelector('#settings > .note.bad')")
+    assert "chunk_overlap" in (await tab.text("#settings > .note.bad")).replace(
+        "chunkOverlap", "chunk_overlap"
+    )
+    tab.complaints = [each for each in tab.complaints if "status of 400" not in each]
+    await fill(tab, "#settings", "Chunk overlap", "")
+    await tab.click("#settings .primary")
+    await tab.until("document.querySelector('#announcer').textContent === 'Saved'")
+    settings = (await client.get("/api/collections/console-site")).json()["collection"]["settings"]
+    assert settings["chunking"]["chunkSize"] == 900
+    assert settings["crawl"] == {"allowPrivateAddresses": True}
+
+    await go(tab, "documents/console-site")
+    await tab.click("#crawl > summary")
+    await fill(tab, "#crawl", "Start URL", site)
+    await fill(tab, "#crawl", "Delay seconds", "0")
+    await tab.click("#crawl .primary")
+    await tab.until("document.querySelectorAll('#crawl .items li').length === 2")
+    assert "New" in await tab.text("#crawl .items li")
+    assert (await client.get("/api/collections/console-site/documents")).json()["documents"] == []
+
+    await go(tab, "documents/console-site/sources")
+    await tab.click("#new-source > summary")
+    await fill(tab, "#new-source", "Name", "the site")
+    await fill(tab, "#new-source", "Start URL", site)
+    await fill(tab, "#new-source", "Delay seconds", "0")
+    await tab.click("#new-source .primary")
+    await tab.until("document.querySelector('#sources h3')?.textContent === 'the site'")
+    assert "paused" in await tab.text("#sources .hint")
+    await tab.click("#sources .row button")
+    await tab.until("document.querySelectorAll('#sources .items li').length >= 2")
+    assert (await client.get("/api/collections/console-site/documents")).json()["documents"] == []
+    await tab.click("#sources .row button", 1)
+    await tab.until("/Done(?!Dry run)/.test(document.querySelector('#sources .job')?.textContent)")
+    listed = (await client.get("/api/collections/console-site/documents")).json()["documents"]
+    assert {each["uri"] for each in listed} == {f"{site}/", f"{site}/use"}
+
+    await go(tab, "documents/console-site/settings")
+    await tab.click("#settings > .row button:last-child")
+    assert "All 2 documents" in await tab.text("#indexing")
+    await tab.click("#indexing .primary")
+    await tab.until("location.hash === '#documents/console-site'")
+    await tab.click("#jobs > summary")
+    await tab.until("document.querySelector('#jobs .job')?.textContent.includes('Done')")
+    await client.delete("/api/collections/console-site")
 
 
 async def test_it_speaks_the_readers_language(stack: Stack, tab: Tab) -> None:

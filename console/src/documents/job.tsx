@@ -1,0 +1,96 @@
+import type { GroundlineClient, IngestionItem, IngestionJob } from "groundline-client";
+import { useEffect, useState } from "preact/hooks";
+import { count, moment } from "../lib/format";
+import { isAbort, problemOf, type Problem } from "../lib/problem";
+import { useLoaded } from "../lib/use_loaded";
+import { Failure } from "../parts/failure";
+import { texts } from "../texts";
+
+/** Items of a job that are loaded at first and added by the button. */
+const ITEMS = 100;
+const RUNNING = ["JOB_STATE_QUEUED", "JOB_STATE_RUNNING"];
+
+/** A job as it goes on, with what became of each of its documents. */
+export function Job({ client, given, isOpened = false }: { client: GroundlineClient; given: IngestionJob; isOpened?: boolean }) {
+  const [job, setJob] = useState(given);
+  const [problem, setProblem] = useState<Problem>();
+  const [isOpen, setOpen] = useState(isOpened);
+  const isRunning = RUNNING.includes(job.state);
+  const fail = (error: unknown) => {
+    if (!isAbort(error)) setProblem(problemOf(error));
+  };
+  useEffect(() => {
+    if (!isRunning) return undefined;
+    const abort = new AbortController();
+    const watch = async () => {
+      for await (const event of client.watchJob({ jobId: given.jobId }, { signal: abort.signal })) if (event.job) setJob(event.job);
+    };
+    watch().catch(fail);
+    return () => abort.abort();
+  }, [client, given.jobId, isRunning]);
+  const change = (act: () => Promise<{ job?: IngestionJob }>) => {
+    setProblem(undefined);
+    act().then((reply) => reply.job && setJob(reply.job), fail);
+  };
+  const { jobId, state, doneCount, itemCount, failedCount, createTime, isDryRun } = job;
+  return (
+    <li class="job">
+      <time dateTime={createTime}>{moment(createTime)}</time>
+      <span class={state === "JOB_STATE_FAILED" ? "bad" : ""}>{texts.jobStates[state] ?? state}</span>
+      {isDryRun && <span class="hint">{texts.dryRun}</span>}
+      <span class="hint">{texts.jobCounts(count(doneCount), count(itemCount), Number(failedCount ?? 0))}</span>
+      {isRunning && (
+        <button type="button" class="quiet" onClick={() => change(() => client.cancelJob({ jobId }))}>
+          {texts.cancelJob}
+        </button>
+      )}
+      {!isRunning && Number(failedCount) > 0 && (
+        <button type="button" class="quiet" onClick={() => change(() => client.retryJob({ jobId }))}>
+          {texts.retryFailed}
+        </button>
+      )}
+      {problem && <Failure problem={problem} />}
+      {!isRunning && (
+        <details class="items" open={isOpened} onToggle={(event) => setOpen(event.currentTarget.open)}>
+          <summary>{texts.items}</summary>
+          {isOpen && <Items client={client} jobId={jobId} />}
+        </details>
+      )}
+    </li>
+  );
+}
+
+function Items({ client, jobId }: { client: GroundlineClient; jobId: string }) {
+  const [most, setMost] = useState(ITEMS);
+  const { value, problem, reload } = useLoaded(
+    async (signal) => {
+      const items: IngestionItem[] = [];
+      for await (const item of client.all("getJob", { jobId }, { signal })) {
+        // A crawl, or a source's run, is an item of its own beside its documents.
+        if ((!item.isCrawl || item.failure) && items.push(item) > most) break;
+      }
+      return items;
+    },
+    [client, jobId, most],
+  );
+  if (problem) return <Failure problem={problem} retry={reload} />;
+  return (
+    <>
+      {value?.length === 0 && <p class="hint">{texts.noItems}</p>}
+      <ul>
+        {value?.slice(0, most).map(({ itemIndex, uri, state, outcome, failure }) => (
+          <li key={itemIndex}>
+            <span dir="auto">{uri}</span>
+            <span class={failure ? "bad" : "hint"}>{texts.outcomes[outcome] ?? texts.ingestionStates[state] ?? state}</span>
+            {failure && <span class="reason">{failure.message}</span>}
+          </li>
+        ))}
+      </ul>
+      {value && value.length > most && (
+        <button type="button" class="quiet" onClick={() => setMost(most + ITEMS)}>
+          {texts.more}
+        </button>
+      )}
+    </>
+  );
+}
