@@ -8,7 +8,7 @@ import { texts } from "../texts";
 import { Composer } from "./composer";
 import { useConversation, type Conversation } from "./conversation";
 import type { Exchange } from "./exchange";
-import { ExchangeView } from "./exchange_view";
+import { ExchangeView, stageText } from "./exchange_view";
 import { saveConversation } from "./export";
 import { pageOf, quotesOf } from "./sources";
 import { Threads } from "./threads";
@@ -30,6 +30,7 @@ export function Chat({ client, conversation, selection, linked, draft, setDraft 
   const [shown, setShown] = useState<{ source: Source; exchange: Exchange }>();
   const [problem, setProblem] = useState<Problem>();
   const { exchanges, isRunning } = conversation;
+  const newest = exchanges.at(-1);
   const list = useRef<HTMLDivElement>(null);
   useFollowing(list, exchanges);
 
@@ -87,7 +88,8 @@ export function Chat({ client, conversation, selection, linked, draft, setDraft 
               isBusy={isRunning}
               open={(source) => setShown({ source, exchange })}
               retry={() => void conversation.retry(exchange)}
-              askInstead={(query) => void conversation.askInstead(exchange, query, selection)}
+              selection={selection}
+              askInstead={(query, selection) => void conversation.askInstead(exchange, query, selection)}
               rate={(feedback) => conversation.rate(exchange, feedback)}
             />
           ))}
@@ -97,6 +99,7 @@ export function Chat({ client, conversation, selection, linked, draft, setDraft 
           draft={draft}
           setDraft={setDraft}
           isRunning={isRunning}
+          status={newest ? stageText(newest) : ""}
           selection={selection}
           setSelection={setSelection}
           stop={() => conversation.stop()}

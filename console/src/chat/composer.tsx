@@ -9,6 +9,8 @@ interface ComposerProps {
   draft: string;
   setDraft: (text: string) => void;
   isRunning: boolean;
+  /** What is being done while it is running. */
+  status: string;
   selection: Selection;
   setSelection: (selection: Selection) => void;
   ask: (query: string) => void;
@@ -16,10 +18,11 @@ interface ComposerProps {
 }
 
 /** Where a question is written, with what it is asked of. */
-export function Composer({ client, draft, setDraft, isRunning, selection, setSelection, ask, stop }: ComposerProps) {
+export function Composer({ client, draft, setDraft, isRunning, status, selection, setSelection, ask, stop }: ComposerProps) {
   const box = useRef<HTMLTextAreaElement>(null);
   useEffect(() => {
-    if (!isRunning) box.current?.focus({ preventScroll: true });
+    // Who has gone on to a citation meanwhile stays there.
+    if (!isRunning && document.activeElement === document.body) box.current?.focus({ preventScroll: true });
   }, [isRunning]);
   useLayoutEffect(() => {
     if (!box.current) return;
@@ -45,6 +48,7 @@ export function Composer({ client, draft, setDraft, isRunning, selection, setSel
               ))}
             </select>
           </label>
+          {isRunning && <span class="status busy">{status}</span>}
         </div>
         <form
           class="row"

@@ -153,8 +153,21 @@ function requestOf({ query, threadId, requestId, history, selection }: Exchange)
   };
 }
 
-/** Draw the component again whenever the conversation changes. */
+/** Draw the component again when the conversation changes, once for each picture that the screen shows. */
 export function useConversation(conversation: Conversation): void {
   const [, redraw] = useState(0);
-  useEffect(() => conversation.subscribe(() => redraw((before) => before + 1)), [conversation]);
+  useEffect(() => {
+    let frame = 0;
+    const draw = () => {
+      frame = 0;
+      redraw((before) => before + 1);
+    };
+    const unsubscribe = conversation.subscribe(() => {
+      frame ||= requestAnimationFrame(draw);
+    });
+    return () => {
+      unsubscribe();
+      cancelAnimationFrame(frame);
+    };
+  }, [conversation]);
 }

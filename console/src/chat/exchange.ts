@@ -146,7 +146,9 @@ function withCorrection(exchange: Exchange, correction: Input<AnswerCorrection>)
 
 /** The answer with its unsupported sentences between marks, in a form that leaves Markdown's blocks as they are. */
 export function markedText({ text, unsupported }: Pick<Exchange, "text" | "unsupported">): string {
-  const characters = [...text.replace(/[\uE000\uE001]/g, " ")];
+  const plain = text.replace(/[\uE000\uE001]/g, " ");
+  if (!unsupported.length) return plain;
+  const characters = [...plain];
   for (const { startOffset, endOffset } of [...unsupported].sort((a, b) => b.startOffset - a.startOffset)) {
     const lines = characters.slice(startOffset, endOffset).join("").split("\n");
     const marked = lines.map((line) =>

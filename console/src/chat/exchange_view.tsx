@@ -1,5 +1,7 @@
 import type { Feedback, GroundlineClient, Input, Source } from "groundline-client";
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import type { Selection } from "../lib/address";
+import { memo } from "../lib/memo";
 import { announce } from "../parts/announcer";
 import { CopyButton } from "../parts/copy_button";
 import { texts } from "../texts";
@@ -15,14 +17,20 @@ interface ExchangeProps {
   exchange: Exchange;
   client: GroundlineClient;
   isBusy: boolean;
+  /** What a question that is asked again is asked of. */
+  selection: Selection;
   open: (source: Source, exchange: Exchange) => void;
   retry: () => void;
-  askInstead: (query: string) => void;
+  askInstead: (query: string, selection: Selection) => void;
   rate: (feedback: Input<Feedback>) => Promise<Feedback | undefined>;
 }
 
 /** A question, its answer as it is written, and what the answer rests on. */
-export function ExchangeView({ exchange, client, isBusy, open, retry, askInstead, rate }: ExchangeProps) {
+export const ExchangeView = memo(Exchanged, (before, after) =>
+  (["exchange", "client", "isBusy", "selection"] as const).every((name) => before[name] === after[name]),
+);
+
+function Exchanged({ exchange, client, isBusy, selection, open, retry, askInstead, rate }: ExchangeProps) {
   const isRunning = exchange.state === "running";
   const openSource = (source: Source) => open(source, exchange);
   useAnnouncements(exchange);
@@ -40,14 +48,13 @@ export function ExchangeView({ exchange, client, isBusy, open, retry, askInstead
   );
   return (
     <article aria-busy={isRunning}>
-      <Question exchange={exchange} isBusy={isBusy} askInstead={askInstead} />
+      <Question exchange={exchange} isBusy={isBusy} askInstead={(query) => askInstead(query, selection)} />
       <Searched exchange={exchange} />
       <div class="answer">
         <Markdown text={markedText(exchange)} citation={citation} />
       </div>
-      {isRunning && <p class="status busy">{stageText(exchange)}</p>}
       <Verdict exchange={exchange} retry={retry} />
-      {exchange.sources.length > 0 && <Sources exchange={exchange} client={client} open={openSource} />}
+      {exchange.sources.length > 0 && !isRunning && <Sources exchange={exchange} client={client} open={openSource} />}
       {!isRunning && exchange.text && (
         <div class="actions">
           <CopyButton text={() => answerAsMarkdown(exchange)} words={texts.copyAnswer} />
@@ -58,7 +65,13 @@ export function ExchangeView({ exchange, client, isBusy, open, retry, askInstead
   );
 }
 
-function Question({ exchange, isBusy, askInstead }: Pick<ExchangeProps, "exchange" | "isBusy" | "askInstead">) {
+interface QuestionProps {
+  exchange: Exchange;
+  isBusy: boolean;
+  askInstead: (query: string) => void;
+}
+
+function Question({ exchange, isBusy, askInstead }: QuestionProps) {
   const [isEdited, setEdited] = useState(false);
   if (!isEdited) {
     return (
@@ -118,7 +131,8 @@ function Searched({ exchange: { queries, corrections, missing, state } }: { exch
   );
 }
 
-function stageText({ stage, waiting }: Exchange): string {
+/** What is being done for a question that is not answered yet. */
+export function stageText({ stage, waiting }: Exchange): string {
   if (waiting) return texts.waiting(Math.ceil(waiting.durationSeconds || 0));
   if (!stage) return texts.asking;
   return texts.stages[stage] ?? texts.working;

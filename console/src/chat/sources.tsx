@@ -59,7 +59,7 @@ export function Sources({ exchange, client, open }: SourcesProps) {
   return (
     <>
       {cited?.length ? list(cited, texts.sources) : null}
-      {others?.length && exchange.state !== "running" ? (
+      {others?.length ? (
         <details class="others">
           <summary>{cited?.length ? texts.foundMore(others.length) : texts.found(others.length)}</summary>
           {list(others, texts.uncited)}

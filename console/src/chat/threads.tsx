@@ -1,6 +1,7 @@
 import type { GroundlineClient, Thread } from "groundline-client";
 import { useState } from "preact/hooks";
 import { moment } from "../lib/format";
+import { memo } from "../lib/memo";
 import { useLoaded } from "../lib/use_loaded";
 import { Failure } from "../parts/failure";
 import { deleteSoon, useDeletions } from "../parts/undo";
@@ -18,8 +19,12 @@ interface ThreadsProps {
   forgotten: (threadId: string) => void;
 }
 
-/** The reader's conversations: found, opened again, deleted. */
-export function Threads({ client, round, current, open, forgotten }: ThreadsProps) {
+/** The reader's conversations: found, opened again, deleted. Others' answers being written does not concern it. */
+export const Threads = memo(ThreadList, (before, after) =>
+  (["client", "round", "current"] as const).every((name) => before[name] === after[name]),
+);
+
+function ThreadList({ client, round, current, open, forgotten }: ThreadsProps) {
   const [words, setWords] = useState("");
   const { hidden, performed } = useDeletions();
   const { value, problem, isLoading, reload } = useLoaded(async (signal) => threadsOf(client, signal), [client, round, performed]);

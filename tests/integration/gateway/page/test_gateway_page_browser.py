@@ -205,6 +205,33 @@ async def test_the_composer_stays_and_the_text_is_followed_unless_the_reader_scr
     assert await tab.js("window.tops.size") == 1
 
 
+async def test_nothing_moves_while_a_long_answer_is_written(upstream: Any, tab: Tab) -> None:
+    async def long(_request: Any, _context: Any) -> AsyncIterator[Any]:
+        sources = [
+            chat_pb2.Source(number=n, title=f"Source {n}", snippet="Text. " * 60) for n in range(1, 101)
+        ]
+        yield response(sources=chat_pb2.ChatSources(sources=sources))
+        for number in range(1000):
+            end = "\n\n" if number % 20 == 19 else ""
+            yield response(
+                delta=chat_pb2.ChatDelta(text=f"Word {number} **of** it [{number % 100 + 1}] {end}")
+            )
+        yield response(completed=chat_pb2.ChatCompleted(finish_reason=chat_pb2.FINISH_REASON_STOP, model="m"))
+
+    upstream.on("Chat", long)
+    await tab.js(
+        "window.shifted = 0; new PerformanceObserver((list) => list.getEntries().forEach(({ value }) => {"
+        "  if (document.querySelector('#stop')) window.shifted += value;"
+        "})).observe({ type: 'layout-shift' });"
+    )
+    await tab.ask("Tell me everything")
+    await tab.until("document.querySelector('article .note')")
+    assert await tab.js("window.shifted") == 0
+    assert await tab.js("document.querySelectorAll('.answer .cite').length") == 1000
+    assert await tab.js("document.querySelectorAll('article > .sources > li').length") == 100
+    assert "Word 999 of it" in await tab.text(".answer")
+
+
 async def test_a_link_from_elsewhere_shows_the_passage_in_its_documents_text(upstream: Any, tab: Tab) -> None:
     async def document(_request: Any, _context: Any) -> Any:
         about = document_pb2.Document(title=MARKUP, uri="handbook/keys.md")
