@@ -35,14 +35,20 @@ def axe() -> str:
     return (ROOT / "console/node_modules/axe-core/axe.min.js").read_text(encoding="utf-8")
 
 
-@pytest.fixture
-async def tab(stack: Stack, tmp_path: Path) -> AsyncIterator[Tab]:
-    async with browser(tmp_path / "profile") as tab:
-        await tab.open(f"{stack.ready['gateway']}/#key={stack.ready['api_key']}")
+@pytest.fixture(scope="module")
+async def module_browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Tab]:
+    async with browser(tmp_path_factory.mktemp("profile")) as tab:
         yield tab
-        assert tab.complaints == []
-        origins = {httpx.URL(url).netloc.decode() for url in tab.requested if url.startswith("http")}
-        assert origins == {httpx.URL(stack.ready["gateway"]).netloc.decode()}
+
+
+@pytest.fixture
+async def tab(stack: Stack, module_browser: Tab) -> AsyncIterator[Tab]:
+    await module_browser.open(f"{stack.ready['gateway']}/#key={stack.ready['api_key']}")
+    await module_browser.resize(1280, 800)
+    yield module_browser
+    assert module_browser.complaints == []
+    origins = {httpx.URL(url).netloc.decode() for url in module_browser.requested if url.startswith("http")}
+    assert origins == {httpx.URL(stack.ready["gateway"]).netloc.decode()}
 
 
 async def go(tab: Tab, address: str) -> None:

@@ -38,14 +38,21 @@ class Tab:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
-        self._session = ""
+        self._session = self._target = ""
         self._last = 0
         self._screen = {"width": 1280, "height": 800, "deviceScaleFactor": 1, "mobile": False}
         self.complaints: list[str] = []
         self.requested: list[str] = []
 
     async def open(self, url: str) -> None:
+        """Load an address in a tab of its own, instead of the one before."""
+        before, self._session = self._target, ""
         target = await self.command("Target.createTarget", url="about:blank")
+        self._target = target["targetId"]
+        if before:
+            await self.command("Target.closeTarget", targetId=before)
+        self.complaints.clear()
+        self.requested.clear()
         session = await self.command("Target.attachToTarget", targetId=target["targetId"], flatten=True)
         self._session = session["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):

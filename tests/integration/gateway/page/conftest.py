@@ -17,9 +17,6 @@ async def module_browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncItera
 @pytest.fixture
 async def tab(module_browser: Tab, gateway: Any) -> Tab:
     """The page, signed in."""
-    module_browser._session = ""
-    module_browser.complaints.clear()
-    module_browser.requested.clear()
     await module_browser.open(f"{gateway.url}/#key={KEY}")
     await module_browser.resize(1280, 800)
     return module_browser

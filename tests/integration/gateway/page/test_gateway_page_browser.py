@@ -337,8 +337,6 @@ async def test_the_reference_shows_a_request_and_tries_it_out(
         return retriever_service_pb2.SearchResponse(passages=[found])
 
     upstream.on("Search", search)
-    module_browser._session = ""
-    module_browser.complaints.clear()
     await module_browser.open(f"{gateway.url}/docs#Search")
     await module_browser.until("document.querySelector('#Search form')")
 
