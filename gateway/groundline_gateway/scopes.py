@@ -34,6 +34,7 @@ REQUIRED: Final[Mapping[str, frozenset[Scope]]] = {
     "Verify": _CHAT,
     "GetThread": _CHAT,
     "ListThreads": _CHAT,
+    "UpdateThread": _CHAT,
     "DeleteThread": _CHAT,
     "RateAnswer": _CHAT,
     "GetQuotas": _READS,

@@ -39,6 +39,10 @@ EXAMPLES: Final[Mapping[str, Mapping[str, dict[str, Any]]]] = {
             },
         },
     },
+    "UpdateThread": {
+        "Another title": {"title": "The DN-4's hatch"},
+        "Before the others in lists": {"isPinned": True},
+    },
     "RateAnswer": {
         "An answer that tells of the past": {
             "feedback": {

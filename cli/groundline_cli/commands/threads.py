@@ -15,9 +15,9 @@ __all__ = ["threads"]
 _PROBLEMS: Final = [one.name.lower().replace("_", "-") for one in Problem if one is not Problem.UNSPECIFIED]
 
 
-@click.group(short_help="List, show and delete conversations.")
+@click.group(short_help="List, show, change and delete conversations.")
 def threads() -> None:
-    """List, show and delete your conversations; `groundline ask --thread ID` continues one."""
+    """List, show, change and delete your conversations; `groundline ask --thread ID` continues one."""
 
 
 @threads.command("list")
@@ -27,13 +27,16 @@ def threads() -> None:
 @json_option
 @with_gateway
 def list_threads(connection: Connection, limit: int, as_json: bool) -> None:
-    """List the threads used last."""
+    """List the pinned threads, then those used last."""
     found = run(connection, lambda client: all_of(client.list_threads(limit=limit)))
     if as_json:
         print_json({"threads": [to_json(one) for one in found]})
         return
-    rows = [(t.thread_id, t.message_count, shown_time(t.update_time), t.title) for t in found]
-    print_columns(("THREAD", "MESSAGES", "UPDATED", "FIRST QUESTION"), rows)
+    rows = [
+        (t.thread_id, "yes" if t.is_pinned else "", t.message_count, shown_time(t.update_time), t.title)
+        for t in found
+    ]
+    print_columns(("THREAD", "PINNED", "MESSAGES", "UPDATED", "TITLE"), rows)
 
 
 @threads.command()
@@ -99,6 +102,19 @@ async def _last_answer(client: AsyncClient, thread: str) -> str:
     if not answers:
         raise CommandFailedError(f"the thread has no answer: {thread}")
     return answers[-1]
+
+
+@threads.command()
+@click.argument("thread")
+@click.option("--title", help="The new title, 120 characters at most.")
+@click.option("--pin/--unpin", default=None, help="Whether it comes before the others in lists.")
+@with_gateway
+def update(connection: Connection, thread: str, title: str | None, pin: bool | None) -> None:
+    """Change the title of THREAD, or whether it is pinned."""
+    if title is None and pin is None:
+        raise click.UsageError("give --title, --pin or --unpin")
+    run(connection, lambda client: client.update_thread(thread, title=title, is_pinned=pin))
+    click.echo(f"changed thread {thread}")
 
 
 @threads.command()

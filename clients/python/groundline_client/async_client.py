@@ -687,8 +687,20 @@ class AsyncClient:
     def list_threads(
         self, *, limit: int | None = None, timeout_seconds: float | None = None
     ) -> AsyncGenerator[Thread]:
-        """Yield the caller's threads, the last used first; at most `limit`."""
+        """Yield the caller's threads, the pinned before the others, the last used first; at most `limit`."""
         return self._entries(rpcs.LIST_THREADS, {}, limit, timeout_seconds)
+
+    async def update_thread(
+        self,
+        thread_id: str,
+        *,
+        title: str | None = None,
+        is_pinned: bool | None = None,
+        timeout_seconds: float | None = None,
+    ) -> Thread:
+        """Change a thread's title, or whether it is pinned; return the thread."""
+        request = request_json(thread_id=thread_id, title=title, is_pinned=is_pinned)
+        return await self._call(rpcs.UPDATE_THREAD, request, timeout_seconds)
 
     async def delete_thread(self, thread_id: str, *, timeout_seconds: float | None = None) -> None:
         """Delete a thread with its messages."""

@@ -1402,13 +1402,15 @@ class Thread:
     thread_id: str = ""
     """Identifier, a UUID."""
     title: str = ""
-    """The first question, 120 characters at most."""
+    """The first question, or what UpdateThread put in its place; 120 characters at most."""
     message_count: int = 0
     """How many messages it holds."""
     create_time: datetime | None = None
     """When it began."""
     update_time: datetime | None = None
     """When its last message was stored."""
+    is_pinned: bool = False
+    """Whether it comes before the others in lists."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

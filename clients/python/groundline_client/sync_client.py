@@ -685,8 +685,20 @@ class Client:
     def list_threads(
         self, *, limit: int | None = None, timeout_seconds: float | None = None
     ) -> Generator[Thread]:
-        """Yield the caller's threads, the last used first; at most `limit`."""
+        """Yield the caller's threads, the pinned before the others, the last used first; at most `limit`."""
         return self._entries(rpcs.LIST_THREADS, {}, limit, timeout_seconds)
+
+    def update_thread(
+        self,
+        thread_id: str,
+        *,
+        title: str | None = None,
+        is_pinned: bool | None = None,
+        timeout_seconds: float | None = None,
+    ) -> Thread:
+        """Change a thread's title, or whether it is pinned; return the thread."""
+        request = request_json(thread_id=thread_id, title=title, is_pinned=is_pinned)
+        return self._call(rpcs.UPDATE_THREAD, request, timeout_seconds)
 
     def delete_thread(self, thread_id: str, *, timeout_seconds: float | None = None) -> None:
         """Delete a thread with its messages."""

@@ -1264,7 +1264,7 @@ export interface GetThreadRequest {
 export interface Thread {
   /** Identifier, a UUID. */
   threadId: string;
-  /** The first question, 120 characters at most. */
+  /** The first question, or what UpdateThread put in its place; 120 characters at most. */
   title: string;
   /** How many messages it holds. */
   messageCount: number;
@@ -1272,6 +1272,8 @@ export interface Thread {
   createTime?: string;
   /** When its last message was stored. */
   updateTime?: string;
+  /** Whether it comes before the others in lists. */
+  isPinned: boolean;
 }
 
 /** Whether an answer was of use. */
@@ -1378,10 +1380,26 @@ export interface ListThreadsRequest {
 
 /** Response of ListThreads. */
 export interface ListThreadsResponse {
-  /** The last used first. */
+  /** The pinned ones, then the others, of each the last used first. */
   threads: Thread[];
   /** For the next page; empty on the last. */
   nextPageToken: string;
+}
+
+/** Request of UpdateThread. */
+export interface UpdateThreadRequest {
+  /** The thread. */
+  threadId: string;
+  /** The new title. Not set: unchanged. */
+  title?: string;
+  /** Whether it comes before the others in lists. Not set: unchanged. */
+  isPinned?: boolean;
+}
+
+/** Response of UpdateThread. */
+export interface UpdateThreadResponse {
+  /** The thread as it is now. */
+  thread?: Thread;
 }
 
 /** Request of DeleteThread. */

@@ -8,6 +8,7 @@ export interface Methods {
   answer(request: Input<models.AnswerRequest>, options?: CallOptions): Promise<models.AnswerResponse>;
   getThread(request: Input<models.GetThreadRequest>, options?: CallOptions): Promise<models.GetThreadResponse>;
   listThreads(request: Input<models.ListThreadsRequest>, options?: CallOptions): Promise<models.ListThreadsResponse>;
+  updateThread(request: Input<models.UpdateThreadRequest>, options?: CallOptions): Promise<models.UpdateThreadResponse>;
   deleteThread(request: Input<models.DeleteThreadRequest>, options?: CallOptions): Promise<models.DeleteThreadResponse>;
   rateAnswer(request: Input<models.RateAnswerRequest>, options?: CallOptions): Promise<models.RateAnswerResponse>;
   getQuotas(request: Input<models.GetQuotasRequest>, options?: CallOptions): Promise<models.GetQuotasResponse>;

@@ -6,6 +6,7 @@ export const rpcs = {
   verify: { verb: "POST", path: "/api/verify", hasBody: true, isIdempotent: true, takesRequestId: false },
   getThread: { verb: "GET", path: "/api/threads/{threadId}", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "messages" },
   listThreads: { verb: "GET", path: "/api/threads", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "threads" },
+  updateThread: { verb: "PATCH", path: "/api/threads/{threadId}", hasBody: true, isIdempotent: true, takesRequestId: false },
   deleteThread: { verb: "DELETE", path: "/api/threads/{threadId}", hasBody: false, isIdempotent: true, takesRequestId: false },
   rateAnswer: { verb: "POST", path: "/api/threads/{threadId}/messages/{messageId}:rate", hasBody: true, isIdempotent: true, takesRequestId: false },
   getQuotas: { verb: "GET", path: "/api/quotas", hasBody: false, isIdempotent: true, takesRequestId: false },

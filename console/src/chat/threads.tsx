@@ -2,6 +2,7 @@ import type { GroundlineClient, Thread } from "groundline-client";
 import { useState } from "preact/hooks";
 import { moment } from "../lib/format";
 import { memo } from "../lib/memo";
+import { problemOf, type Problem } from "../lib/problem";
 import { useLoaded } from "../lib/use_loaded";
 import { Failure } from "../parts/failure";
 import { deleteSoon, useDeletions } from "../parts/undo";
@@ -19,7 +20,7 @@ interface ThreadsProps {
   forgotten: (threadId: string) => void;
 }
 
-/** The reader's conversations: found, opened again, deleted. Others' answers being written does not concern it. */
+/** The reader's conversations: found, opened again, renamed, pinned, deleted. Others' answers being written does not concern it. */
 export const Threads = memo(ThreadList, (before, after) =>
   (["client", "round", "current"] as const).every((name) => before[name] === after[name]),
 );
@@ -49,24 +50,77 @@ function ThreadList({ client, round, current, open, forgotten }: ThreadsProps) {
       </p>
       <ul id="threads">
         {shown.map((thread) => (
-          <li key={thread.threadId}>
-            <button
-              type="button"
-              class="open"
-              dir="auto"
-              aria-current={thread.threadId === current ? "true" : undefined}
-              onClick={() => open(thread.threadId)}
-            >
-              {thread.title || texts.untitled}
-            </button>
-            <time dateTime={thread.updateTime}>{moment(thread.updateTime)}</time>
-            <button type="button" class="delete quiet" aria-label={texts.deleteThread(thread.title)} onClick={() => remove(thread)}>
-              ✕
-            </button>
-          </li>
+          <Entry
+            key={thread.threadId}
+            thread={thread}
+            isCurrent={thread.threadId === current}
+            open={() => open(thread.threadId)}
+            update={async (changes) => {
+              await client.updateThread({ threadId: thread.threadId, ...changes });
+              reload();
+            }}
+            remove={() => remove(thread)}
+          />
         ))}
       </ul>
     </section>
+  );
+}
+
+interface EntryProps {
+  thread: Thread;
+  isCurrent: boolean;
+  open: () => void;
+  update: (changes: { title?: string; isPinned?: boolean }) => Promise<void>;
+  remove: () => void;
+}
+
+function Entry({ thread: { title, updateTime, isPinned }, isCurrent, open, update, remove }: EntryProps) {
+  const [isRenamed, setRenamed] = useState(false);
+  const [problem, setProblem] = useState<Problem>();
+  const change = async (changes: { title?: string; isPinned?: boolean }) => {
+    setProblem(undefined);
+    try {
+      await update(changes);
+      setRenamed(false);
+    } catch (error) {
+      setProblem(problemOf(error));
+    }
+  };
+  return (
+    <li>
+      {isRenamed ? (
+        <form
+          class="rename"
+          onSubmit={(event) => {
+            event.preventDefault();
+            void change({ title: String(new FormData(event.currentTarget).get("title")).trim() });
+          }}
+          onKeyDown={(event) => {
+            if (event.key === "Escape") setRenamed(false);
+          }}
+        >
+          <input name="title" required maxLength={120} dir="auto" aria-label={texts.rename(title)} defaultValue={title} ref={(box) => box?.focus()} />
+        </form>
+      ) : (
+        <button type="button" class="open" dir="auto" aria-current={isCurrent ? "true" : undefined} onClick={open}>
+          {title || texts.untitled}
+        </button>
+      )}
+      <time dateTime={updateTime}>{moment(updateTime)}</time>
+      <span class="thread-actions">
+        <button type="button" class="pin quiet" aria-label={texts.pin(title)} aria-pressed={isPinned} onClick={() => void change({ isPinned: !isPinned })}>
+          {isPinned ? "★" : "☆"}
+        </button>
+        <button type="button" class="edit quiet" aria-label={texts.rename(title)} onClick={() => setRenamed(!isRenamed)}>
+          ✎
+        </button>
+        <button type="button" class="delete quiet" aria-label={texts.deleteThread(title)} onClick={remove}>
+          ✕
+        </button>
+      </span>
+      {problem && <Failure problem={problem} />}
+    </li>
   );
 }
 

@@ -215,11 +215,13 @@ export const de: Texts = {
 
   // Verlauf.
   history: "Verlauf",
-  conversations: "Ihre Gespräche, das letzte zuerst",
+  conversations: "Ihre Gespräche, angeheftete und zuletzt benutzte zuerst",
   noConversations: "Es gibt noch keine Gespräche.",
   noMatches: "Nichts passt.",
   searchConversations: "Gespräche durchsuchen",
   untitled: "Ohne Titel",
+  rename: (title) => `${title} umbenennen`,
+  pin: (title) => `${title} anheften`,
   deleteThread: (title) => `${title} löschen`,
   exportThread: "Exportieren",
   asMarkdown: "Als Markdown",

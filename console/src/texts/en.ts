@@ -204,11 +204,13 @@ export const en = {
 
   // Threads.
   history: "History",
-  conversations: "Your conversations, the last first",
+  conversations: "Your conversations, pinned and last used first",
   noConversations: "There are no conversations yet.",
   noMatches: "Nothing matches.",
   searchConversations: "Search conversations",
   untitled: "Untitled",
+  rename: (title: string) => `Rename ${title}`,
+  pin: (title: string) => `Pin ${title}`,
   deleteThread: (title: string) => `Delete ${title}`,
   exportThread: "Export",
   asMarkdown: "As Markdown",

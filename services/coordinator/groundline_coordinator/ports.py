@@ -178,9 +178,18 @@ class ThreadStore(Protocol):
         ...
 
     async def threads(
-        self, owner: str, *, before: tuple[datetime, str] | None, limit: int
+        self, owner: str, *, before: tuple[bool, datetime, str] | None, limit: int
     ) -> Sequence[thread_pb2.Thread]:
-        """List threads, the last used first; behind the one with this update_time and id if given."""
+        """List threads: the pinned ones, then the others, of each the last used first.
+
+        `before` is pinning, update_time and id of one: those behind it.
+        """
+        ...
+
+    async def update(
+        self, owner: str, thread_id: str, *, title: str | None, is_pinned: bool | None
+    ) -> thread_pb2.Thread:
+        """Change what is not None; return the thread. Raises NotFoundError."""
         ...
 
     async def rate(

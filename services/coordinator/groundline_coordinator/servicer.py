@@ -101,6 +101,12 @@ class CoordinatorServicer(coordinator_service_pb2_grpc.CoordinatorServiceService
         validate(request)
         return await self._threads.list(current_caller(), request)
 
+    async def UpdateThread(
+        self, request: pb.UpdateThreadRequest, context: Context
+    ) -> pb.UpdateThreadResponse:
+        validate(request)
+        return await self._threads.update(current_caller(), request)
+
     async def DeleteThread(
         self, request: pb.DeleteThreadRequest, context: Context
     ) -> pb.DeleteThreadResponse:

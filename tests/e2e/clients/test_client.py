@@ -76,6 +76,20 @@ async def test_a_chat_tells_what_happens_in_typed_events(typed: AsyncClient) -> 
     await typed.delete_thread(started.thread_id)
 
 
+async def test_a_thread_is_renamed_and_pinned(stack: Stack, typed: AsyncClient) -> None:
+    started, *_ = [event async for event in typed.chat(QUESTION, collection_ids=["examples"])]
+    assert isinstance(started, ChatStarted)
+    renamed = await stack.command("threads", "update", started.thread_id, "--title", "Screws", "--pin")
+    assert renamed.code == 0, renamed.err
+    assert [(each.title, each.is_pinned) async for each in typed.list_threads(limit=1)] == [("Screws", True)]
+    assert "yes" in (await stack.command("threads", "list")).out
+    refused = await stack.command("threads", "update", started.thread_id)
+    assert (refused.code, "give --title, --pin or --unpin" in refused.err) == (2, True)
+    unpinned = await typed.update_thread(started.thread_id, is_pinned=False)
+    assert (unpinned.title, unpinned.is_pinned) == ("Screws", False)
+    await typed.delete_thread(started.thread_id)
+
+
 async def test_an_answer_with_a_request_id_is_given_once(typed: AsyncClient) -> None:
     options = ChatOptions(retrieval=RetrievalOptions(mode=RetrievalMode.KEYWORD))
     first = await typed.answer(QUESTION, collection_ids=["examples"], options=options, request_id="client-1")

@@ -227,6 +227,7 @@ async def test_it_says_which_step_lost_a_document(
     assert (await tab.text("#reason")).endswith(reason)
     # The browser's own word for a document that is not there.
     tab.complaints = [each for each in tab.complaints if uri or "status of 404" not in each]
+    await client.delete("/api/collections/console-empty")
 
 
 async def test_a_document_that_was_expected_is_found_by_its_title(tab: Tab) -> None:
@@ -235,6 +236,24 @@ async def test_a_document_that_was_expected_is_found_by_its_title(tab: Tab) -> N
     await tab.click(".offered button")
     await tab.until("document.querySelector('#reason')")
     assert "cut: after the last place" in await tab.text("#reason")
+
+
+async def test_a_conversation_is_renamed_and_pinned(tab: Tab, client: httpx.AsyncClient) -> None:
+    for question in ("What torque closes the hatch screws of the DN-4?", QUESTION):
+        await tab.click("#new-chat") if question == QUESTION else None
+        await tab.ask(question)
+        await tab.until(f"{ANSWERED} && document.querySelector('#threads .open')?.innerText === {question!r}")
+    await tab.click("#threads .edit", 1)
+    await tab.write("#threads .rename input", "The hatch")
+    await tab.js("document.querySelector('#threads .rename').requestSubmit()")
+    await tab.until("document.querySelectorAll('#threads .open')[1].innerText === 'The hatch'")
+    await tab.click("#threads .pin", 1)
+    await tab.until("document.querySelector('#threads .open').innerText === 'The hatch'")
+    assert await tab.js("document.querySelector('#threads .pin').ariaPressed") == "true"
+
+    (first, *_) = (await client.get("/api/threads")).json()["threads"]
+    assert (first["title"], first["isPinned"]) == ("The hatch", True)
+    await client.delete(f"/api/threads/{first['threadId']}")
 
 
 async def fill(tab: Tab, form: str, label: str, value: str) -> None:

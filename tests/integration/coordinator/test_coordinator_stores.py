@@ -246,13 +246,40 @@ async def test_threads_are_listed_last_used_first_in_pages(threads: ThreadStore)
     await exchanged(threads, owner, keys[0], exchange("r"))
     first = await threads.threads(owner, before=None, limit=2)
     last = await threads.threads(
-        owner, before=(first[1].update_time.ToDatetime(UTC), first[1].thread_id), limit=2
+        owner, before=(False, first[1].update_time.ToDatetime(UTC), first[1].thread_id), limit=2
     )
     assert [thread.thread_id for thread in (*first, *last)] == [keys[0], keys[2], keys[1]]
     assert [thread.message_count for thread in first] == [4, 2]
     await threads.delete(owner, keys[2])
     remaining = await threads.threads(owner, before=None, limit=10)
     assert len(remaining) == 2
+
+
+async def test_pinned_threads_are_listed_before_the_others(threads: ThreadStore) -> None:
+    owner, keys = f"user:{new_id()}", [new_id() for _ in range(4)]
+    for key in keys:
+        await exchanged(threads, owner, key, exchange("q"))
+    for key in keys[:2]:
+        await threads.update(owner, key, title=None, is_pinned=True)
+    listed, before = [], None
+    while page := await threads.threads(owner, before=before, limit=1):
+        listed.append(page[0].thread_id)
+        before = (page[0].is_pinned, page[0].update_time.ToDatetime(UTC), page[0].thread_id)
+    assert listed == [keys[1], keys[0], keys[3], keys[2]]
+
+
+async def test_a_thread_is_renamed_by_its_owner_alone_and_keeps_its_place(threads: ThreadStore) -> None:
+    owner, key = f"user:{new_id()}", new_id()
+    await exchanged(threads, owner, key, exchange("q"))
+    before = await threads.get(owner, key)
+    renamed = await threads.update(owner, key, title="Keys", is_pinned=None)
+    assert (renamed.title, renamed.is_pinned) == ("Keys", False)
+    assert renamed.update_time == before.update_time
+    assert await threads.update(owner, key, title=None, is_pinned=None) == renamed
+    for stranger, thread in (("user:other", key), (owner, new_id())):
+        with pytest.raises(NotFoundError):
+            await threads.update(stranger, thread, title="Mine", is_pinned=True)
+    assert await threads.get(owner, key) == renamed
 
 
 async def test_concurrent_writers_of_a_thread_lose_nothing(threads: ThreadStore) -> None:

@@ -372,6 +372,7 @@ async def test_query_parameters_go_by_either_name(
     ("method", "path", "rpc", "fields"),
     [
         ("GET", "/api/threads/t1", "GetThread", {"threadId": "t1"}),
+        ("PATCH", "/api/threads/t1", "UpdateThread", {"threadId": "t1"}),
         ("DELETE", "/api/threads/t1", "DeleteThread", {"threadId": "t1"}),
         ("GET", "/api/threads", "ListThreads", {}),
         ("GET", "/api/quotas", "GetQuotas", {}),

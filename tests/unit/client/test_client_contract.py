@@ -89,6 +89,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "GetThread": lambda c: c.list_messages(UUID),
     "ListThreads": lambda c: c.list_threads(),
     "GetQuotas": lambda c: c.get_quotas(),
+    "UpdateThread": lambda c: c.update_thread(UUID, title="Keys", is_pinned=True),
     "DeleteThread": lambda c: c.delete_thread(UUID),
     "RateAnswer": lambda c: c.rate_answer(
         UUID, UUID, models.Rating.BAD, problem=models.Problem.OUTDATED, comment="That was 2024."

@@ -16,6 +16,9 @@ GET_THREAD_ENTRIES: Final = Rpc(
     "GET", "/api/threads/{thread_id}", models.Message, "messages", is_idempotent=True
 )
 LIST_THREADS: Final = Rpc("GET", "/api/threads", models.Thread, "threads", is_idempotent=True)
+UPDATE_THREAD: Final = Rpc(
+    "PATCH", "/api/threads/{thread_id}", models.Thread, "thread", has_body=True, is_idempotent=True
+)
 DELETE_THREAD: Final = Rpc(
     "DELETE", "/api/threads/{thread_id}", models.DeleteThreadResponse, is_idempotent=True
 )

@@ -525,7 +525,7 @@ class ListThreadsResponse(_message.Message):
     """For the next page; empty on the last."""
     @_builtins.property
     def threads(self) -> _containers.RepeatedCompositeFieldContainer[_thread_pb2.Thread]:
-        """The last used first."""
+        """The pinned ones, then the others, of each the last used first."""
 
     def __init__(
         self,
@@ -540,6 +540,67 @@ class ListThreadsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListThreadsResponse: _TypeAlias = ListThreadsResponse  # noqa: Y015
+
+@_typing.final
+class UpdateThreadRequest(_message.Message):
+    """Request of UpdateThread."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    THREAD_ID_FIELD_NUMBER: _builtins.int
+    TITLE_FIELD_NUMBER: _builtins.int
+    IS_PINNED_FIELD_NUMBER: _builtins.int
+    thread_id: _builtins.str
+    """The thread."""
+    title: _builtins.str
+    """The new title. Not set: unchanged."""
+    is_pinned: _builtins.bool
+    """Whether it comes before the others in lists. Not set: unchanged."""
+    def __init__(
+        self,
+        *,
+        thread_id: _builtins.str = ...,
+        title: _builtins.str | None = ...,
+        is_pinned: _builtins.bool | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_is_pinned", b"_is_pinned", "_title", b"_title", "is_pinned", b"is_pinned", "title", b"title"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_is_pinned", b"_is_pinned", "_title", b"_title", "is_pinned", b"is_pinned", "thread_id", b"thread_id", "title", b"title"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__is_pinned: _TypeAlias = _typing.Literal["is_pinned"]  # noqa: Y015
+    _WhichOneofArgType__is_pinned: _TypeAlias = _typing.Literal["_is_pinned", b"_is_pinned"]  # noqa: Y015
+    _WhichOneofReturnType__title: _TypeAlias = _typing.Literal["title"]  # noqa: Y015
+    _WhichOneofArgType__title: _TypeAlias = _typing.Literal["_title", b"_title"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__is_pinned) -> _WhichOneofReturnType__is_pinned | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__title) -> _WhichOneofReturnType__title | None: ...
+
+Global___UpdateThreadRequest: _TypeAlias = UpdateThreadRequest  # noqa: Y015
+
+@_typing.final
+class UpdateThreadResponse(_message.Message):
+    """Response of UpdateThread."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    THREAD_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def thread(self) -> _thread_pb2.Thread:
+        """The thread as it is now."""
+
+    def __init__(
+        self,
+        *,
+        thread: _thread_pb2.Thread | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["thread", b"thread"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["thread", b"thread"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UpdateThreadResponse: _TypeAlias = UpdateThreadResponse  # noqa: Y015
 
 @_typing.final
 class DeleteThreadRequest(_message.Message):

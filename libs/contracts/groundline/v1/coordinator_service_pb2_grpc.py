@@ -64,6 +64,11 @@ class CoordinatorServiceStub:
                 request_serializer=groundline_dot_v1_dot_coordinator__service__pb2.ListThreadsRequest.SerializeToString,
                 response_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.ListThreadsResponse.FromString,
                 _registered_method=True)
+        self.UpdateThread = channel.unary_unary(
+                '/groundline.v1.CoordinatorService/UpdateThread',
+                request_serializer=groundline_dot_v1_dot_coordinator__service__pb2.UpdateThreadRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.UpdateThreadResponse.FromString,
+                _registered_method=True)
         self.DeleteThread = channel.unary_unary(
                 '/groundline.v1.CoordinatorService/DeleteThread',
                 request_serializer=groundline_dot_v1_dot_coordinator__service__pb2.DeleteThreadRequest.SerializeToString,
@@ -145,9 +150,18 @@ class CoordinatorServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListThreads(self, request, context):
-        """Lists the caller's threads, the last used first.
+        """Lists the caller's threads: the pinned ones, then the others, of each the last used first.
 
         INVALID_ARGUMENT: the page is wrong.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateThread(self, request, context):
+        """Changes a thread's title, or whether it is pinned. Its update_time stays.
+
+        INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such thread of the caller.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -210,6 +224,11 @@ def add_CoordinatorServiceServicer_to_server(servicer, server):
                     servicer.ListThreads,
                     request_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.ListThreadsRequest.FromString,
                     response_serializer=groundline_dot_v1_dot_coordinator__service__pb2.ListThreadsResponse.SerializeToString,
+            ),
+            'UpdateThread': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateThread,
+                    request_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.UpdateThreadRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_coordinator__service__pb2.UpdateThreadResponse.SerializeToString,
             ),
             'DeleteThread': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteThread,
@@ -367,6 +386,33 @@ class CoordinatorService:
             '/groundline.v1.CoordinatorService/ListThreads',
             groundline_dot_v1_dot_coordinator__service__pb2.ListThreadsRequest.SerializeToString,
             groundline_dot_v1_dot_coordinator__service__pb2.ListThreadsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateThread(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.CoordinatorService/UpdateThread',
+            groundline_dot_v1_dot_coordinator__service__pb2.UpdateThreadRequest.SerializeToString,
+            groundline_dot_v1_dot_coordinator__service__pb2.UpdateThreadResponse.FromString,
             options,
             channel_credentials,
             insecure,

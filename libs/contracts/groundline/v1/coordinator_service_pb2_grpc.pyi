@@ -78,9 +78,14 @@ class CoordinatorServiceStub:
     INVALID_ARGUMENT: the id or the page is wrong. NOT_FOUND: no such thread of the caller.
     """
     ListThreads: _grpc.UnaryUnaryMultiCallable[_coordinator_service_pb2.ListThreadsRequest, _coordinator_service_pb2.ListThreadsResponse]
-    """Lists the caller's threads, the last used first.
+    """Lists the caller's threads: the pinned ones, then the others, of each the last used first.
 
     INVALID_ARGUMENT: the page is wrong.
+    """
+    UpdateThread: _grpc.UnaryUnaryMultiCallable[_coordinator_service_pb2.UpdateThreadRequest, _coordinator_service_pb2.UpdateThreadResponse]
+    """Changes a thread's title, or whether it is pinned. Its update_time stays.
+
+    INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such thread of the caller.
     """
     DeleteThread: _grpc.UnaryUnaryMultiCallable[_coordinator_service_pb2.DeleteThreadRequest, _coordinator_service_pb2.DeleteThreadResponse]
     """Deletes a thread with its messages. Deleting one that is gone answers NOT_FOUND.
@@ -151,9 +156,14 @@ class CoordinatorServiceAsyncStub(CoordinatorServiceStub):
     INVALID_ARGUMENT: the id or the page is wrong. NOT_FOUND: no such thread of the caller.
     """
     ListThreads: _aio.UnaryUnaryMultiCallable[_coordinator_service_pb2.ListThreadsRequest, _coordinator_service_pb2.ListThreadsResponse]  # type: ignore[assignment]
-    """Lists the caller's threads, the last used first.
+    """Lists the caller's threads: the pinned ones, then the others, of each the last used first.
 
     INVALID_ARGUMENT: the page is wrong.
+    """
+    UpdateThread: _aio.UnaryUnaryMultiCallable[_coordinator_service_pb2.UpdateThreadRequest, _coordinator_service_pb2.UpdateThreadResponse]  # type: ignore[assignment]
+    """Changes a thread's title, or whether it is pinned. Its update_time stays.
+
+    INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such thread of the caller.
     """
     DeleteThread: _aio.UnaryUnaryMultiCallable[_coordinator_service_pb2.DeleteThreadRequest, _coordinator_service_pb2.DeleteThreadResponse]  # type: ignore[assignment]
     """Deletes a thread with its messages. Deleting one that is gone answers NOT_FOUND.
@@ -251,9 +261,20 @@ class CoordinatorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _coordinator_service_pb2.ListThreadsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_coordinator_service_pb2.ListThreadsResponse, _abc.Awaitable[_coordinator_service_pb2.ListThreadsResponse]]:
-        """Lists the caller's threads, the last used first.
+        """Lists the caller's threads: the pinned ones, then the others, of each the last used first.
 
         INVALID_ARGUMENT: the page is wrong.
+        """
+
+    @_abc_1.abstractmethod
+    def UpdateThread(
+        self,
+        request: _coordinator_service_pb2.UpdateThreadRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_coordinator_service_pb2.UpdateThreadResponse, _abc.Awaitable[_coordinator_service_pb2.UpdateThreadResponse]]:
+        """Changes a thread's title, or whether it is pinned. Its update_time stays.
+
+        INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such thread of the caller.
         """
 
     @_abc_1.abstractmethod

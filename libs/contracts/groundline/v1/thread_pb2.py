@@ -27,7 +27,7 @@ from groundline.v1 import chat_pb2 as groundline_dot_v1_dot_chat__pb2
 from groundline.v1 import limits_pb2 as groundline_dot_v1_dot_limits__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1agroundline/v1/thread.proto\x12\rgroundline.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18groundline/v1/chat.proto\x1a\x1agroundline/v1/limits.proto\"\xa3\x01\n\x06Thread\x12\x11\n\tthread_id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x15\n\rmessage_count\x18\x03 \x01(\x05\x12/\n\x0b\x63reate_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x8a\x03\n\x07Message\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12-\n\x04role\x18\x02 \x01(\x0e\x32\x1f.groundline.v1.ChatMessage.Role\x12\x0f\n\x07\x63ontent\x18\x03 \x01(\t\x12&\n\x07sources\x18\x04 \x03(\x0b\x32\x15.groundline.v1.Source\x12*\n\tcitations\x18\x05 \x03(\x0b\x32\x17.groundline.v1.Citation\x12#\n\x05usage\x18\x06 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\x32\n\rfinish_reason\x18\x07 \x01(\x0e\x32\x1b.groundline.v1.FinishReason\x12\r\n\x05model\x18\x08 \x01(\t\x12/\n\x0b\x63reate_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0bis_withheld\x18\n \x01(\x08\x12)\n\x08\x66\x65\x65\x64\x62\x61\x63k\x18\x0b \x01(\x0b\x32\x17.groundline.v1.Feedback\"\xc0\x03\n\x08\x46\x65\x65\x64\x62\x61\x63k\x12.\n\x06rating\x18\x01 \x01(\x0e\x32\x1e.groundline.v1.Feedback.Rating\x12\x30\n\x07problem\x18\x02 \x01(\x0e\x32\x1f.groundline.v1.Feedback.Problem\x12\x18\n\x07\x63omment\x18\x03 \x01(\tB\x07\x8a\xe7\x18\x03 \xd0\x0f\x12/\n\x0bupdate_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"A\n\x06Rating\x12\x16\n\x12RATING_UNSPECIFIED\x10\x00\x12\x0f\n\x0bRATING_GOOD\x10\x01\x12\x0e\n\nRATING_BAD\x10\x02\"\xc3\x01\n\x07Problem\x12\x17\n\x13PROBLEM_UNSPECIFIED\x10\x00\x12\x15\n\x11PROBLEM_INCORRECT\x10\x01\x12\x16\n\x12PROBLEM_INCOMPLETE\x10\x02\x12\x18\n\x14PROBLEM_WRONG_SOURCE\x10\x03\x12\x14\n\x10PROBLEM_OUTDATED\x10\x04\x12\x18\n\x14PROBLEM_UNANSWERABLE\x10\x05\x12\x13\n\x0fPROBLEM_REFUSED\x10\x06\x12\x11\n\rPROBLEM_OTHER\x10\x07\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1agroundline/v1/thread.proto\x12\rgroundline.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18groundline/v1/chat.proto\x1a\x1agroundline/v1/limits.proto\"\xb6\x01\n\x06Thread\x12\x11\n\tthread_id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x15\n\rmessage_count\x18\x03 \x01(\x05\x12/\n\x0b\x63reate_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tis_pinned\x18\x06 \x01(\x08\"\x8a\x03\n\x07Message\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12-\n\x04role\x18\x02 \x01(\x0e\x32\x1f.groundline.v1.ChatMessage.Role\x12\x0f\n\x07\x63ontent\x18\x03 \x01(\t\x12&\n\x07sources\x18\x04 \x03(\x0b\x32\x15.groundline.v1.Source\x12*\n\tcitations\x18\x05 \x03(\x0b\x32\x17.groundline.v1.Citation\x12#\n\x05usage\x18\x06 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\x32\n\rfinish_reason\x18\x07 \x01(\x0e\x32\x1b.groundline.v1.FinishReason\x12\r\n\x05model\x18\x08 \x01(\t\x12/\n\x0b\x63reate_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0bis_withheld\x18\n \x01(\x08\x12)\n\x08\x66\x65\x65\x64\x62\x61\x63k\x18\x0b \x01(\x0b\x32\x17.groundline.v1.Feedback\"\xc0\x03\n\x08\x46\x65\x65\x64\x62\x61\x63k\x12.\n\x06rating\x18\x01 \x01(\x0e\x32\x1e.groundline.v1.Feedback.Rating\x12\x30\n\x07problem\x18\x02 \x01(\x0e\x32\x1f.groundline.v1.Feedback.Problem\x12\x18\n\x07\x63omment\x18\x03 \x01(\tB\x07\x8a\xe7\x18\x03 \xd0\x0f\x12/\n\x0bupdate_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"A\n\x06Rating\x12\x16\n\x12RATING_UNSPECIFIED\x10\x00\x12\x0f\n\x0bRATING_GOOD\x10\x01\x12\x0e\n\nRATING_BAD\x10\x02\"\xc3\x01\n\x07Problem\x12\x17\n\x13PROBLEM_UNSPECIFIED\x10\x00\x12\x15\n\x11PROBLEM_INCORRECT\x10\x01\x12\x16\n\x12PROBLEM_INCOMPLETE\x10\x02\x12\x18\n\x14PROBLEM_WRONG_SOURCE\x10\x03\x12\x14\n\x10PROBLEM_OUTDATED\x10\x04\x12\x18\n\x14PROBLEM_UNANSWERABLE\x10\x05\x12\x13\n\x0fPROBLEM_REFUSED\x10\x06\x12\x11\n\rPROBLEM_OTHER\x10\x07\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,13 +37,13 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FEEDBACK'].fields_by_name['comment']._loaded_options = None
   _globals['_FEEDBACK'].fields_by_name['comment']._serialized_options = b'\212\347\030\003 \320\017'
   _globals['_THREAD']._serialized_start=133
-  _globals['_THREAD']._serialized_end=296
-  _globals['_MESSAGE']._serialized_start=299
-  _globals['_MESSAGE']._serialized_end=693
-  _globals['_FEEDBACK']._serialized_start=696
-  _globals['_FEEDBACK']._serialized_end=1144
-  _globals['_FEEDBACK_RATING']._serialized_start=881
-  _globals['_FEEDBACK_RATING']._serialized_end=946
-  _globals['_FEEDBACK_PROBLEM']._serialized_start=949
-  _globals['_FEEDBACK_PROBLEM']._serialized_end=1144
+  _globals['_THREAD']._serialized_end=315
+  _globals['_MESSAGE']._serialized_start=318
+  _globals['_MESSAGE']._serialized_end=712
+  _globals['_FEEDBACK']._serialized_start=715
+  _globals['_FEEDBACK']._serialized_end=1163
+  _globals['_FEEDBACK_RATING']._serialized_start=900
+  _globals['_FEEDBACK_RATING']._serialized_end=965
+  _globals['_FEEDBACK_PROBLEM']._serialized_start=968
+  _globals['_FEEDBACK_PROBLEM']._serialized_end=1163
 # @@protoc_insertion_point(module_scope)

@@ -32,12 +32,15 @@ class Thread(_message.Message):
     MESSAGE_COUNT_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     UPDATE_TIME_FIELD_NUMBER: _builtins.int
+    IS_PINNED_FIELD_NUMBER: _builtins.int
     thread_id: _builtins.str
     """Identifier, a UUID."""
     title: _builtins.str
-    """The first question, 120 characters at most."""
+    """The first question, or what UpdateThread put in its place; 120 characters at most."""
     message_count: _builtins.int
     """How many messages it holds."""
+    is_pinned: _builtins.bool
+    """Whether it comes before the others in lists."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
         """When it began."""
@@ -54,10 +57,11 @@ class Thread(_message.Message):
         message_count: _builtins.int = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         update_time: _timestamp_pb2.Timestamp | None = ...,
+        is_pinned: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "update_time", b"update_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "message_count", b"message_count", "thread_id", b"thread_id", "title", b"title", "update_time", b"update_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "is_pinned", b"is_pinned", "message_count", b"message_count", "thread_id", b"thread_id", "title", b"title", "update_time", b"update_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

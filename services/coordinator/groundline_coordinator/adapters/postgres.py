@@ -190,18 +190,25 @@ class PostgresThreads:
         return [(row["message_index"], _message(row)) for row in rows]
 
     async def threads(
-        self, owner: str, *, before: tuple[datetime, str] | None, limit: int
+        self, owner: str, *, before: tuple[bool, datetime, str] | None, limit: int
     ) -> Sequence[thread_pb2.Thread]:
-        condition = "" if before is None else "AND (update_time, thread_id) < ($3, $4)"
+        condition = "" if before is None else "AND (is_pinned, update_time, thread_id) < ($3, $4, $5)"
         with database_errors():
             rows = await self._pool.fetch(
                 f"{_SQL['thread']} WHERE owner = $1 {condition} "
-                "ORDER BY update_time DESC, thread_id DESC LIMIT $2",
+                "ORDER BY is_pinned DESC, update_time DESC, thread_id DESC LIMIT $2",
                 owner,
                 limit,
                 *(before or ()),
             )
         return [_thread(row) for row in rows]
+
+    async def update(
+        self, owner: str, thread_id: str, *, title: str | None, is_pinned: bool | None
+    ) -> thread_pb2.Thread:
+        with database_errors():
+            await self._pool.execute(_SQL["update_thread"], thread_id, owner, title, is_pinned)
+        return await self.get(owner, thread_id)
 
     async def rate(
         self, owner: str, thread_id: str, message_id: str, feedback: thread_pb2.Feedback
@@ -319,6 +326,7 @@ def _thread(row: asyncpg.Record) -> thread_pb2.Thread:
         message_count=row["message_count"],
         create_time=row["create_time"],
         update_time=row["update_time"],
+        is_pinned=row["is_pinned"],
     )
 
 

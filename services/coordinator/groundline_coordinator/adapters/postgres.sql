@@ -132,9 +132,13 @@ WHERE thread_id = $1 AND message_index > $2
 ORDER BY message_index LIMIT $4
 
 -- name: thread
-SELECT thread_id, title, create_time, update_time,
+SELECT thread_id, title, create_time, update_time, is_pinned,
        (SELECT count(*) FROM messages WHERE messages.thread_id = threads.thread_id) AS message_count
 FROM threads
+
+-- name: update_thread
+UPDATE threads SET title = coalesce($3, title), is_pinned = coalesce($4, is_pinned)
+WHERE thread_id = $1 AND owner = $2
 
 -- name: rate
 UPDATE messages SET feedback = $4::jsonb || jsonb_build_object(

@@ -28,7 +28,7 @@ _ratings = metrics.get_meter("groundline_coordinator").create_counter(
 
 
 class ThreadService:
-    """Reading, listing and deleting of threads; another owner's does not exist."""
+    """Reading, listing, changing and deleting of threads; another owner's does not exist."""
 
     def __init__(self, threads: ThreadStore, retriever: Retriever, page_tokens: PageTokens) -> None:
         self._threads = threads
@@ -68,6 +68,15 @@ class ThreadService:
             else "",
         )
 
+    async def update(self, caller: Caller, request: pb.UpdateThreadRequest) -> pb.UpdateThreadResponse:
+        thread = await self._threads.update(
+            caller.owner,
+            request.thread_id,
+            title=request.title if request.HasField("title") else None,
+            is_pinned=request.is_pinned if request.HasField("is_pinned") else None,
+        )
+        return pb.UpdateThreadResponse(thread=thread)
+
     async def rate(self, caller: Caller, request: pb.RateAnswerRequest) -> pb.RateAnswerResponse:
         feedback = await self._threads.rate(
             caller.owner, request.thread_id, request.message_id, request.feedback
@@ -98,10 +107,11 @@ class ThreadService:
             await asyncio.sleep(EXPIRY_SECONDS)
 
 
-def _page_key(thread: thread_pb2.Thread) -> tuple[str, str]:
+def _page_key(thread: thread_pb2.Thread) -> tuple[str, str, int]:
     """Return the fields of a thread that a page token holds."""
-    return thread.update_time.ToDatetime(UTC).isoformat(), thread.thread_id
+    return thread.update_time.ToDatetime(UTC).isoformat(), thread.thread_id, int(thread.is_pinned)
 
 
-def _read(update_time: str, thread_id: str) -> tuple[datetime, str]:
-    return datetime.fromisoformat(update_time), thread_id
+def _read(update_time: str, thread_id: str, is_pinned: int = 0) -> tuple[bool, datetime, str]:
+    # Tokens of the version before have no third field.
+    return bool(is_pinned), datetime.fromisoformat(update_time), thread_id

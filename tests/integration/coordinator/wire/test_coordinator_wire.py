@@ -293,6 +293,12 @@ async def test_a_thread_goes_on_and_is_kept(coordinator: Stub, backends: Any) ->
         )
         whole = await coordinator.GetThread(pb.GetThreadRequest(thread_id=thread_id))
         assert whole.messages[1].feedback == rated.feedback
+        updated = await coordinator.UpdateThread(
+            pb.UpdateThreadRequest(thread_id=thread_id, title="Ports", is_pinned=True)
+        )
+        assert (updated.thread.title, updated.thread.is_pinned) == ("Ports", True)
+        with pytest.raises(grpc.aio.AioRpcError, match="title"):
+            await coordinator.UpdateThread(pb.UpdateThreadRequest(thread_id=thread_id, title="x" * 121))
         used = await coordinator.GetQuotas(pb.GetQuotasRequest())
         assert [(each.quota, each.used, each.limit) for each in used.quotas] == [
             (quota_pb2.QUOTA_THREADS, 1, 10_000),

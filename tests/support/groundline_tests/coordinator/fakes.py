@@ -180,6 +180,7 @@ class _Conversation:
     title: str
     create_time: datetime
     update_time: datetime
+    is_pinned: bool = False
     exchanges: list[_Exchange] = field(default_factory=list)
 
     @property
@@ -328,7 +329,7 @@ class FakeThreads:
         return [(index, self._shown(message)) for index, message in messages if index > after][:limit]
 
     async def threads(
-        self, owner: str, *, before: tuple[datetime, str] | None, limit: int
+        self, owner: str, *, before: tuple[bool, datetime, str] | None, limit: int
     ) -> Sequence[thread_pb2.Thread]:
         own = [
             self._thread(thread_id, thread)
@@ -337,6 +338,14 @@ class FakeThreads:
         ]
         own.sort(key=_place, reverse=True)
         return [thread for thread in own if before is None or _place(thread) < before][:limit]
+
+    async def update(
+        self, owner: str, thread_id: str, *, title: str | None, is_pinned: bool | None
+    ) -> thread_pb2.Thread:
+        thread = self._find(owner, thread_id)
+        thread.title = thread.title if title is None else title
+        thread.is_pinned = thread.is_pinned if is_pinned is None else is_pinned
+        return self._thread(thread_id, thread)
 
     async def rate(
         self, owner: str, thread_id: str, message_id: str, feedback: thread_pb2.Feedback
@@ -400,11 +409,16 @@ class FakeThreads:
 
     @staticmethod
     def _thread(thread_id: str, thread: _Conversation) -> thread_pb2.Thread:
-        found = thread_pb2.Thread(thread_id=thread_id, title=thread.title, message_count=len(thread.messages))
+        found = thread_pb2.Thread(
+            thread_id=thread_id,
+            title=thread.title,
+            message_count=len(thread.messages),
+            is_pinned=thread.is_pinned,
+        )
         found.create_time.FromDatetime(thread.create_time)
         found.update_time.FromDatetime(thread.update_time)
         return found
 
 
-def _place(thread: thread_pb2.Thread) -> tuple[datetime, str]:
-    return thread.update_time.ToDatetime(UTC), thread.thread_id
+def _place(thread: thread_pb2.Thread) -> tuple[bool, datetime, str]:
+    return thread.is_pinned, thread.update_time.ToDatetime(UTC), thread.thread_id
