@@ -12,6 +12,7 @@ import { Crawl } from "./crawl";
 import { MOST_WORDS, withWords } from "./find";
 import { Jobs } from "./jobs";
 import { UploadPanel } from "./upload_panel";
+import { CollectionUsage } from "./usage";
 import { useUploads, type Uploads } from "./uploads";
 
 const PAGE = 100;
@@ -64,6 +65,7 @@ export function CollectionView({ client, uploads, collectionId }: CollectionProp
           <UploadPanel uploads={uploads} collectionId={collectionId} />
           <Crawl client={client} collectionId={collectionId} begun={() => setBegun(begun + 1)} />
           <Jobs client={client} collectionId={collectionId} round={`${uploads.settled} ${begun}`} />
+          <CollectionUsage key={uploads.settled} client={client} collectionId={collectionId} />
           <DocumentList client={client} collectionId={collectionId} round={uploads.settled} />
         </>
       )}

@@ -5,6 +5,8 @@ import { count, moment } from "../lib/format";
 import { problemOf, type Problem } from "../lib/problem";
 import { useLoaded } from "../lib/use_loaded";
 import { Failure } from "../parts/failure";
+import { Jobs } from "./jobs";
+import { OwnUsage } from "./usage";
 import { useDeletions } from "../parts/undo";
 import { texts } from "../texts";
 
@@ -35,6 +37,8 @@ export function Collections({ client }: { client: GroundlineClient }) {
           </li>
         ))}
       </ul>
+      <Jobs client={client} collectionId="" round={performed} />
+      <OwnUsage client={client} />
     </main>
   );
 }

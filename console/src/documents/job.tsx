@@ -1,5 +1,6 @@
 import type { GroundlineClient, IngestionItem, IngestionJob } from "groundline-client";
 import { useEffect, useState } from "preact/hooks";
+import { documentsAddress } from "../lib/address";
 import { count, moment } from "../lib/format";
 import { isAbort, problemOf, type Problem } from "../lib/problem";
 import { useLoaded } from "../lib/use_loaded";
@@ -10,8 +11,16 @@ import { texts } from "../texts";
 const ITEMS = 100;
 const RUNNING = ["JOB_STATE_QUEUED", "JOB_STATE_RUNNING"];
 
+interface JobProps {
+  client: GroundlineClient;
+  given: IngestionJob;
+  isOpened?: boolean;
+  /** Whether its collection is to be named. */
+  isElsewhere?: boolean;
+}
+
 /** A job as it goes on, with what became of each of its documents. */
-export function Job({ client, given, isOpened = false }: { client: GroundlineClient; given: IngestionJob; isOpened?: boolean }) {
+export function Job({ client, given, isOpened = false, isElsewhere = false }: JobProps) {
   const [job, setJob] = useState(given);
   const [problem, setProblem] = useState<Problem>();
   const [isOpen, setOpen] = useState(isOpened);
@@ -32,12 +41,13 @@ export function Job({ client, given, isOpened = false }: { client: GroundlineCli
     setProblem(undefined);
     act().then((reply) => reply.job && setJob(reply.job), fail);
   };
-  const { jobId, state, doneCount, itemCount, failedCount, createTime, isDryRun } = job;
+  const { jobId, state, doneCount, itemCount, failedCount, createTime, isDryRun, collectionId } = job;
   return (
     <li class="job">
       <time dateTime={createTime}>{moment(createTime)}</time>
       <span class={state === "JOB_STATE_FAILED" ? "bad" : ""}>{texts.jobStates[state] ?? state}</span>
       {isDryRun && <span class="hint">{texts.dryRun}</span>}
+      {isElsewhere && <a href={documentsAddress(collectionId)}>{collectionId}</a>}
       <span class="hint">{texts.jobCounts(count(doneCount), count(itemCount), Number(failedCount ?? 0))}</span>
       {isRunning && (
         <button type="button" class="quiet" onClick={() => change(() => client.cancelJob({ jobId }))}>

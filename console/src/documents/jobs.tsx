@@ -4,10 +4,10 @@ import { Failure } from "../parts/failure";
 import { texts } from "../texts";
 import { Job } from "./job";
 
-/** Jobs that are shown: the last of a collection. */
+/** Jobs that are shown. */
 const LAST = 20;
 
-/** The last jobs of a collection; `round` changes when there may be another one. */
+/** The last jobs of a collection, "" for those of all; `round` changes when there may be another one. */
 export function Jobs({ client, collectionId, round }: { client: GroundlineClient; collectionId: string; round: unknown }) {
   const { value, problem, reload } = useLoaded(
     async (signal) => (await client.listJobs({ collectionId, pageSize: LAST }, { signal })).jobs ?? [],
@@ -20,7 +20,7 @@ export function Jobs({ client, collectionId, round }: { client: GroundlineClient
       {value?.length === 0 && <p class="hint">{texts.noJobs}</p>}
       <ul>
         {value?.map((job) => (
-          <Job key={job.jobId} client={client} given={job} />
+          <Job key={job.jobId} client={client} given={job} isElsewhere={!collectionId} />
         ))}
       </ul>
     </details>

@@ -1,4 +1,4 @@
-import type { Component, ErrorReason, IngestionOutcome, IngestionState, JobState, Problem, SourceType, Stage } from "groundline-client";
+import type { Component, ErrorReason, IngestionOutcome, IngestionState, JobState, Problem, Quota, SourceType, Stage, VectorIndexState } from "groundline-client";
 
 const many = (count: number | string, one: string, more: string) => `${count} ${String(count) === "1" ? one : more}`;
 
@@ -250,6 +250,28 @@ export const en = {
     INGESTION_OUTCOME_SKIPPED: "Skipped",
     INGESTION_OUTCOME_DELETED: "Deleted",
   } as Partial<Record<IngestionOutcome, string>>,
+  usage: "Usage",
+  handedIn: "Handed in",
+  stored: "Stored, with indexes",
+  tokens: "Tokens",
+  vectorIndex: "Vector index",
+  vectorIndexStates: {
+    VECTOR_INDEX_STATE_NONE: "none: there are too few chunks for one",
+    VECTOR_INDEX_STATE_PENDING: "being built; until then every vector is compared",
+    VECTOR_INDEX_STATE_READY: "in use",
+  } as Partial<Record<VectorIndexState, string>>,
+  quotas: {
+    QUOTA_COLLECTIONS: "Collections",
+    QUOTA_JOBS: "Jobs under way",
+    QUOTA_DOCUMENTS: "Documents",
+    QUOTA_BYTES: "Bytes handed in",
+    QUOTA_THREADS: "Conversations",
+    QUOTA_ANSWERS: "Answers under way",
+    QUOTA_TOKENS: "Tokens today",
+    QUOTA_SOURCES: "Sources",
+  } as Partial<Record<Quota, string>>,
+  noQuotas: "There are no quotas.",
+  usedOf: (used: string, limit: string) => `${used} of ${limit}`,
   jobs: "Jobs",
   items: "Documents",
   noItems: "It had no documents.",
