@@ -192,7 +192,8 @@ class PostgresThreads:
     async def threads(
         self, owner: str, *, before: tuple[bool, datetime, str] | None, limit: int
     ) -> Sequence[thread_pb2.Thread]:
-        condition = "" if before is None else "AND (is_pinned, update_time, thread_id) < ($3, $4, $5)"
+        place = f"({_SQL['is_pinned']}, update_time, thread_id)"
+        condition = "" if before is None else f"AND {place} < ($3, $4, $5)"
         with database_errors():
             rows = await self._pool.fetch(
                 f"{_SQL['thread']} WHERE owner = $1 {condition} "

@@ -131,13 +131,17 @@ SELECT *, ({documents}) AS documents FROM messages
 WHERE thread_id = $1 AND message_index > $2
 ORDER BY message_index LIMIT $4
 
+-- name: is_pinned
+pin_time IS NOT NULL
+
 -- name: thread
-SELECT thread_id, title, create_time, update_time, is_pinned,
+SELECT thread_id, title, create_time, update_time, {is_pinned} AS is_pinned,
        (SELECT count(*) FROM messages WHERE messages.thread_id = threads.thread_id) AS message_count
 FROM threads
 
 -- name: update_thread
-UPDATE threads SET title = coalesce($3, title), is_pinned = coalesce($4, is_pinned)
+UPDATE threads SET title = coalesce($3, title),
+    pin_time = CASE WHEN coalesce($4, {is_pinned}) THEN coalesce(pin_time, now()) END
 WHERE thread_id = $1 AND owner = $2
 
 -- name: rate
