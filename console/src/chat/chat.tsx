@@ -1,12 +1,13 @@
 import type { GroundlineClient, Source } from "groundline-client";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { become, chatAddress, passageAddress, type PassagePlace, type Selection } from "../lib/address";
+import { useChanges } from "../lib/changing";
 import { problemOf, type Problem } from "../lib/problem";
 import { PassagePanel } from "../documents/passage";
 import { Failure } from "../parts/failure";
 import { texts } from "../texts";
 import { Composer } from "./composer";
-import { useConversation, type Conversation } from "./conversation";
+import type { Conversation } from "./conversation";
 import type { Exchange } from "./exchange";
 import { ExchangeView, stageText } from "./exchange_view";
 import { saveConversation } from "./export";
@@ -25,7 +26,7 @@ interface ChatProps {
 
 /** Questions and answers, with the conversations before them. */
 export function Chat({ client, conversation, selection, linked, draft, setDraft }: ChatProps) {
-  useConversation(conversation);
+  useChanges(conversation);
   const [isListed, setListed] = useState(false);
   const [shown, setShown] = useState<{ source: Source; exchange: Exchange }>();
   const [problem, setProblem] = useState<Problem>();

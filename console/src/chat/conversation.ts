@@ -1,31 +1,26 @@
 import { newRequestId, type Feedback, type GroundlineClient, type Input, type Message } from "groundline-client";
-import { useEffect, useState } from "preact/hooks";
 import { EVERYTHING, filterOf, type Selection } from "../lib/address";
+import { Changing } from "../lib/changing";
 import { isAbort, problemOf } from "../lib/problem";
 import { texts } from "../texts";
 import { asked, recalled, taken, type Exchange, type Turn } from "./exchange";
 
 /** The conversation on the page: its exchanges, and the one answer that is under way. */
-export class Conversation {
+export class Conversation extends Changing {
   exchanges: readonly Exchange[] = [];
   threadId = "";
   #running: AbortController | undefined;
-  #listeners = new Set<() => void>();
   readonly #client: GroundlineClient;
   readonly #signedOut: (query: string) => void;
 
   constructor(client: GroundlineClient, signedOut: (query: string) => void) {
+    super();
     this.#client = client;
     this.#signedOut = signedOut;
   }
 
   get isRunning(): boolean {
     return this.#running !== undefined;
-  }
-
-  subscribe(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
   }
 
   ask(query: string, selection: Selection): Promise<void> {
@@ -59,7 +54,7 @@ export class Conversation {
     this.stop();
     this.threadId = "";
     this.exchanges = [];
-    this.#changed();
+    this.changed();
   }
 
   /** Show a thread that was kept. */
@@ -73,7 +68,7 @@ export class Conversation {
       const next = messages[at + 1];
       return [recalled(message, next?.role === "USER" ? undefined : next, threadId, EVERYTHING)];
     });
-    this.#changed();
+    this.changed();
   }
 
   /** Keep what the reader thinks of an answer; an empty feedback takes it back. */
@@ -89,7 +84,7 @@ export class Conversation {
     const abort = new AbortController();
     this.#running = abort;
     this.exchanges = [...this.exchanges, exchange];
-    this.#changed();
+    this.changed();
     let now = exchange;
     try {
       for await (const event of this.#client.chat(requestOf(exchange), { signal: abort.signal })) {
@@ -109,7 +104,7 @@ export class Conversation {
       }
     } finally {
       if (this.#running === abort) this.#running = undefined;
-      this.#changed();
+      this.changed();
     }
   }
 
@@ -127,11 +122,7 @@ export class Conversation {
 
   #replace(exchange: Exchange): void {
     this.exchanges = this.exchanges.map((each) => (each.id === exchange.id ? exchange : each));
-    this.#changed();
-  }
-
-  #changed(): void {
-    for (const listener of this.#listeners) listener();
+    this.changed();
   }
 }
 
@@ -151,23 +142,4 @@ function requestOf({ query, threadId, requestId, history, selection }: Exchange)
     ...(filter && { filter }),
     ...(selection.effort && { options: { effort: selection.effort } }),
   };
-}
-
-/** Draw the component again when the conversation changes, once for each picture that the screen shows. */
-export function useConversation(conversation: Conversation): void {
-  const [, redraw] = useState(0);
-  useEffect(() => {
-    let frame = 0;
-    const draw = () => {
-      frame = 0;
-      redraw((before) => before + 1);
-    };
-    const unsubscribe = conversation.subscribe(() => {
-      frame ||= requestAnimationFrame(draw);
-    });
-    return () => {
-      unsubscribe();
-      cancelAnimationFrame(frame);
-    };
-  }, [conversation]);
 }

@@ -36,7 +36,7 @@ export interface Exchange {
 
 export type Turn = Pick<ChatMessage, "role" | "content">;
 
-export interface Span {
+interface Span {
   startOffset: number;
   endOffset: number;
 }

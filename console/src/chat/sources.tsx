@@ -20,7 +20,7 @@ export function quotesOf(source: Source, citations: readonly Citation[]): string
 }
 
 /** A snippet with the sentences marked that the answer rests on; one beyond its end follows it. */
-export function Snippet({ text, quotes }: { text: string; quotes: readonly string[] }) {
+function Snippet({ text, quotes }: { text: string; quotes: readonly string[] }) {
   let parts: ComponentChildren[] = [text];
   for (const quote of quotes) {
     const at = parts.findIndex((part) => typeof part === "string" && part.includes(quote));

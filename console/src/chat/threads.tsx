@@ -5,6 +5,7 @@ import { memo } from "../lib/memo";
 import { problemOf, type Problem } from "../lib/problem";
 import { useLoaded } from "../lib/use_loaded";
 import { Failure } from "../parts/failure";
+import { SearchBox } from "../parts/search_box";
 import { deleteSoon, useDeletions } from "../parts/undo";
 import { texts } from "../texts";
 
@@ -37,13 +38,7 @@ function ThreadList({ client, round, current, open, forgotten }: ThreadsProps) {
   };
   return (
     <section id="history" aria-label={texts.history}>
-      <input
-        type="search"
-        aria-label={texts.searchConversations}
-        placeholder={texts.searchConversations}
-        value={words}
-        onInput={(event) => setWords(event.currentTarget.value)}
-      />
+      <SearchBox label={texts.searchConversations} words={words} setWords={setWords} />
       {problem && <Failure problem={problem} retry={reload} />}
       <p id="history-note" class="hint">
         {isLoading && !value ? texts.loading : shown.length ? texts.conversations : wanted ? texts.noMatches : texts.noConversations}

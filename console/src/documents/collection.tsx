@@ -1,19 +1,22 @@
 import type { Document, GroundlineClient } from "groundline-client";
 import { useState } from "preact/hooks";
 import { chatAddress, documentsAddress, EVERYTHING, go, SETTINGS, SOURCES } from "../lib/address";
+import { useChanges } from "../lib/changing";
 import { bytes, count, moment } from "../lib/format";
 import { problemOf, type Problem } from "../lib/problem";
 import { useLoaded } from "../lib/use_loaded";
 import { Dialog } from "../parts/dialog";
 import { Failure } from "../parts/failure";
+import { SearchBox } from "../parts/search_box";
 import { deleteSoon, useDeletions } from "../parts/undo";
 import { texts } from "../texts";
+import { Crumbs } from "./crumbs";
 import { Crawl } from "./crawl";
 import { MOST_WORDS, withWords } from "./find";
 import { Jobs } from "./jobs";
 import { UploadPanel } from "./upload_panel";
 import { CollectionUsage } from "./usage";
-import { useUploads, type Uploads } from "./uploads";
+import type { Uploads } from "./uploads";
 
 const PAGE = 100;
 
@@ -25,7 +28,7 @@ interface CollectionProps {
 
 /** The documents of a collection, and the way in for others. */
 export function CollectionView({ client, uploads, collectionId }: CollectionProps) {
-  useUploads(uploads);
+  useChanges(uploads);
   const [isDeleting, setDeleting] = useState(false);
   const [begun, setBegun] = useState(0);
   const { value, problem, reload } = useLoaded(
@@ -40,9 +43,7 @@ export function CollectionView({ client, uploads, collectionId }: CollectionProp
   };
   return (
     <main class="wide">
-      <p class="crumbs">
-        <a href={documentsAddress()}>{texts.collections}</a>
-      </p>
+      <Crumbs />
       <h2 dir="auto">{name}</h2>
       {problem && <Failure problem={problem} retry={reload} />}
       {value && (
@@ -65,7 +66,7 @@ export function CollectionView({ client, uploads, collectionId }: CollectionProp
           <UploadPanel uploads={uploads} collectionId={collectionId} />
           <Crawl client={client} collectionId={collectionId} begun={() => setBegun(begun + 1)} />
           <Jobs client={client} collectionId={collectionId} round={`${uploads.settled} ${begun}`} />
-          <CollectionUsage key={uploads.settled} client={client} collectionId={collectionId} />
+          <CollectionUsage client={client} collectionId={collectionId} round={uploads.settled} />
           <DocumentList client={client} collectionId={collectionId} round={uploads.settled} />
         </>
       )}
@@ -104,14 +105,7 @@ function DocumentList({ client, collectionId, round }: { client: GroundlineClien
   return (
     <section aria-label={texts.documents}>
       <div class="row">
-        <input
-          type="search"
-          maxLength={MOST_WORDS}
-          aria-label={texts.findDocument}
-          placeholder={texts.findDocument}
-          value={words}
-          onInput={(event) => setWords(event.currentTarget.value)}
-        />
+        <SearchBox label={texts.findDocument} maxLength={MOST_WORDS} words={words} setWords={setWords} />
         <select aria-label={texts.order} value={orderBy} onChange={(event) => setOrderBy(event.currentTarget.value)}>
           {Object.entries(texts.orders).map(([order, label]) => (
             <option value={order}>{label}</option>

@@ -50,6 +50,18 @@ export async function allCollections(client: GroundlineClient, signal: AbortSign
   return found;
 }
 
+/** The first of the chosen collections, or without any of those that the caller may read, by id. */
+export async function someCollectionIds(
+  client: GroundlineClient,
+  chosen: readonly string[],
+  most: number,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  if (chosen.length) return chosen.slice(0, most);
+  const { collections = [] } = await client.listCollections({ pageSize: most }, { signal });
+  return collections.map(({ collectionId }) => collectionId);
+}
+
 function Create({ client }: { client: GroundlineClient }) {
   const [problem, setProblem] = useState<Problem>();
   const create = async (name: string) => {

@@ -4,6 +4,7 @@ import { loadSchemas, withValue } from "../lib/contract";
 import { problemOf, type Problem } from "../lib/problem";
 import { useLoaded } from "../lib/use_loaded";
 import { Failure } from "../parts/failure";
+import { Folded } from "../parts/folded";
 import { SchemaFields } from "../parts/schema_form";
 import { texts } from "../texts";
 import { Job } from "./job";
@@ -12,12 +13,10 @@ const CRAWL = { $ref: "#/components/schemas/WebCrawl" };
 
 /** Brings in the pages of a web site, or says first what it would bring. */
 export function Crawl({ client, collectionId, begun }: { client: GroundlineClient; collectionId: string; begun: () => void }) {
-  const [isOpen, setOpen] = useState(false);
   return (
-    <details id="crawl" class="group" onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary>{texts.crawl}</summary>
-      {isOpen && <CrawlForm client={client} collectionId={collectionId} begun={begun} />}
-    </details>
+    <Folded id="crawl" class="group" words={texts.crawl}>
+      <CrawlForm client={client} collectionId={collectionId} begun={begun} />
+    </Folded>
   );
 }
 

@@ -7,6 +7,7 @@ import { useLoaded } from "../lib/use_loaded";
 import { Link } from "../chat/markdown";
 import { Failure } from "../parts/failure";
 import { texts } from "../texts";
+import { Crumbs } from "./crumbs";
 import { removeDocument } from "./collection";
 import { OpenOriginal } from "./original";
 
@@ -28,9 +29,7 @@ export function DocumentView({ client, collectionId, documentId }: DocumentProps
   );
   return (
     <main class="wide">
-      <p class="crumbs">
-        <a href={documentsAddress()}>{texts.collections}</a> / <a href={documentsAddress(collectionId)}>{collectionId}</a>
-      </p>
+      <Crumbs collectionId={collectionId} />
       {problem && <Failure problem={problem} retry={reload} />}
       {value && (
         <>

@@ -5,6 +5,7 @@ import { count, moment } from "../lib/format";
 import { isAbort, problemOf, type Problem } from "../lib/problem";
 import { useLoaded } from "../lib/use_loaded";
 import { Failure } from "../parts/failure";
+import { Folded } from "../parts/folded";
 import { texts } from "../texts";
 
 /** Items of a job that are loaded at first and added by the button. */
@@ -23,7 +24,6 @@ interface JobProps {
 export function Job({ client, given, isOpened = false, isElsewhere = false }: JobProps) {
   const [job, setJob] = useState(given);
   const [problem, setProblem] = useState<Problem>();
-  const [isOpen, setOpen] = useState(isOpened);
   const isRunning = RUNNING.includes(job.state);
   const fail = (error: unknown) => {
     if (!isAbort(error)) setProblem(problemOf(error));
@@ -61,10 +61,9 @@ export function Job({ client, given, isOpened = false, isElsewhere = false }: Jo
       )}
       {problem && <Failure problem={problem} />}
       {!isRunning && (
-        <details class="items" open={isOpened} onToggle={(event) => setOpen(event.currentTarget.open)}>
-          <summary>{texts.items}</summary>
-          {isOpen && <Items client={client} jobId={jobId} />}
-        </details>
+        <Folded class="items" words={texts.items} isOpened={isOpened}>
+          <Items client={client} jobId={jobId} />
+        </Folded>
       )}
     </li>
   );

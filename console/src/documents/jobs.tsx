@@ -1,21 +1,37 @@
 import type { GroundlineClient } from "groundline-client";
 import { useLoaded } from "../lib/use_loaded";
 import { Failure } from "../parts/failure";
+import { Folded } from "../parts/folded";
 import { texts } from "../texts";
 import { Job } from "./job";
 
 /** Jobs that are shown. */
 const LAST = 20;
 
-/** The last jobs of a collection, "" for those of all; `round` changes when there may be another one. */
-export function Jobs({ client, collectionId, round }: { client: GroundlineClient; collectionId: string; round: unknown }) {
+interface JobsProps {
+  client: GroundlineClient;
+  /** "": jobs of all collections. */
+  collectionId: string;
+  /** Changes when there may be another job. */
+  round: unknown;
+}
+
+/** The last jobs of a collection. */
+export function Jobs(props: JobsProps) {
+  return (
+    <Folded id="jobs" words={texts.jobs}>
+      <JobList {...props} />
+    </Folded>
+  );
+}
+
+function JobList({ client, collectionId, round }: JobsProps) {
   const { value, problem, reload } = useLoaded(
     async (signal) => (await client.listJobs({ collectionId, pageSize: LAST }, { signal })).jobs ?? [],
     [client, collectionId, round],
   );
   return (
-    <details id="jobs">
-      <summary>{texts.jobs}</summary>
+    <>
       {problem && <Failure problem={problem} retry={reload} />}
       {value?.length === 0 && <p class="hint">{texts.noJobs}</p>}
       <ul>
@@ -23,6 +39,6 @@ export function Jobs({ client, collectionId, round }: { client: GroundlineClient
           <Job key={job.jobId} client={client} given={job} isElsewhere={!collectionId} />
         ))}
       </ul>
-    </details>
+    </>
   );
 }

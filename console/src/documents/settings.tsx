@@ -10,6 +10,7 @@ import { Dialog } from "../parts/dialog";
 import { Failure } from "../parts/failure";
 import { SchemaFields } from "../parts/schema_form";
 import { texts } from "../texts";
+import { Crumbs } from "./crumbs";
 
 /** Made by `groundline calibrate`, not by hand. */
 const NOT_SHOWN = new Set(["calibration"]);
@@ -34,9 +35,7 @@ export function SettingsView({ client, collectionId }: SettingsProps) {
   );
   return (
     <main class="wide">
-      <p class="crumbs">
-        <a href={documentsAddress()}>{texts.collections}</a> / <a href={documentsAddress(collectionId)}>{collectionId}</a>
-      </p>
+      <Crumbs collectionId={collectionId} />
       <h2>{texts.collectionSettings}</h2>
       {problem && <Failure problem={problem} retry={reload} />}
       {value && <Form key={value.collection.updateTime} client={client} {...value} reload={reload} />}

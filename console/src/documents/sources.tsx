@@ -1,6 +1,5 @@
 import type { DocumentSource, GroundlineClient, IngestionJob, Input, JsonObject, UpdateSourceRequest } from "groundline-client";
 import { useState } from "preact/hooks";
-import { documentsAddress } from "../lib/address";
 import { changedPaths, labelOf, loadSchemas, resolved, withValue, type Schema, type Schemas } from "../lib/contract";
 import { count, moment } from "../lib/format";
 import { problemOf, type Problem } from "../lib/problem";
@@ -9,6 +8,7 @@ import { Failure } from "../parts/failure";
 import { SchemaFields } from "../parts/schema_form";
 import { deleteSoon, useDeletions } from "../parts/undo";
 import { texts } from "../texts";
+import { Crumbs } from "./crumbs";
 import { Job } from "./job";
 
 const SOURCE = { $ref: "#/components/schemas/DocumentSource" };
@@ -33,9 +33,7 @@ export function SourcesView({ client, collectionId }: SourcesProps) {
   const shown = value?.sources.filter(({ sourceId }) => !hidden.has(sourceId)) ?? [];
   return (
     <main class="wide">
-      <p class="crumbs">
-        <a href={documentsAddress()}>{texts.collections}</a> / <a href={documentsAddress(collectionId)}>{collectionId}</a>
-      </p>
+      <Crumbs collectionId={collectionId} />
       <h2>{texts.sourcesOf}</h2>
       {problem && <Failure problem={problem} retry={reload} />}
       {value && !shown.length && <p class="hint">{texts.noSources}</p>}

@@ -1,14 +1,15 @@
 import { useState } from "preact/hooks";
+import { useChanges } from "../lib/changing";
 import { announce } from "../parts/announcer";
 import { texts } from "../texts";
-import { filesOf, hasEnded, MOST_FILES, useUploads, type Upload, type Uploads } from "./uploads";
+import { filesOf, hasEnded, MOST_FILES, type Upload, type Uploads } from "./uploads";
 
 /** Entries of a long list that are shown; those that failed come first. */
 const SHOWN = 100;
 
 /** Where files are dropped, and how far each has come. */
 export function UploadPanel({ uploads, collectionId }: { uploads: Uploads; collectionId: string }) {
-  useUploads(uploads);
+  useChanges(uploads);
   const [isOver, setOver] = useState(false);
   const [note, setNote] = useState("");
   const add = (files: { path: string; file: File }[]) => {

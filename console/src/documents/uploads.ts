@@ -1,5 +1,5 @@
 import { newRequestId, type GroundlineClient, type IngestionItem, type IngestionState } from "groundline-client";
-import { useEffect, useState } from "preact/hooks";
+import { Changing } from "../lib/changing";
 import { problemOf } from "../lib/problem";
 
 /** A file on its way into a collection. */
@@ -21,15 +21,15 @@ export const MOST_FILES = 1000;
 const AT_ONCE = 3;
 
 /** Files on their way, one after the other, while the page is open. */
-export class Uploads {
+export class Uploads extends Changing {
   entries: readonly Upload[] = [];
   /** Grows when a document has been taken in. */
   settled = 0;
   #working = 0;
-  #listeners = new Set<() => void>();
   readonly #client: GroundlineClient;
 
   constructor(client: GroundlineClient) {
+    super();
     this.#client = client;
   }
 
@@ -54,11 +54,6 @@ export class Uploads {
   /** Send no more; what is there stays. */
   stop(): void {
     this.entries = [];
-  }
-
-  subscribe(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
   }
 
   async #work(): Promise<void> {
@@ -103,18 +98,12 @@ export class Uploads {
 
   #change(entries: readonly Upload[]): void {
     this.entries = entries;
-    for (const listener of this.#listeners) listener();
+    this.changed();
   }
 }
 
 export function hasEnded({ state }: Upload): boolean {
   return ["INGESTION_STATE_DONE", "INGESTION_STATE_FAILED", "INGESTION_STATE_CANCELLED"].includes(state);
-}
-
-/** Draw the component again whenever a file has come further. */
-export function useUploads(uploads: Uploads): void {
-  const [, redraw] = useState(0);
-  useEffect(() => uploads.subscribe(() => redraw((before) => before + 1)), [uploads]);
 }
 
 /** The files of a drop, folders with all that is in them. */

@@ -1,50 +1,45 @@
 import type { GroundlineClient, Quota, QuotaUsage } from "groundline-client";
-import type { ComponentChildren } from "preact";
-import { useState, type Dispatch, type StateUpdater } from "preact/hooks";
 import { bytes, count } from "../lib/format";
 import { useLoaded } from "../lib/use_loaded";
 import { Failure } from "../parts/failure";
+import { Folded } from "../parts/folded";
 import { texts } from "../texts";
 
 /** What the reader has used of the quotas of questions. */
 export function OwnUsage({ client }: { client: GroundlineClient }) {
-  const [isOpen, setOpen] = useState(false);
   return (
-    <Opening words={texts.usage} setOpen={setOpen}>
-      {isOpen && <OwnQuotas client={client} />}
-    </Opening>
+    <Folded id="usage" words={texts.usage}>
+      <OwnQuotas client={client} />
+    </Folded>
   );
 }
 
 function OwnQuotas({ client }: { client: GroundlineClient }) {
   const { value, problem, reload } = useLoaded(async (signal) => (await client.getQuotas({}, { signal })).quotas ?? [], [client]);
-  return (
-    <>
-      {problem && <Failure problem={problem} retry={reload} />}
-      {value && <Quotas quotas={value} />}
-    </>
-  );
+  if (!value) return problem ? <Failure problem={problem} retry={reload} /> : null;
+  return <Quotas quotas={value} />;
 }
 
 interface CollectionUsageProps {
   client: GroundlineClient;
   collectionId: string;
+  /** Changes when it may hold something else. */
+  round: unknown;
 }
 
 /** What a collection holds, how it is searched, and what is used of its quotas. */
-export function CollectionUsage({ client, collectionId }: CollectionUsageProps) {
-  const [isOpen, setOpen] = useState(false);
+export function CollectionUsage(props: CollectionUsageProps) {
   return (
-    <Opening words={texts.usage} setOpen={setOpen}>
-      {isOpen && <Stats client={client} collectionId={collectionId} />}
-    </Opening>
+    <Folded id="usage" words={texts.usage}>
+      <Stats {...props} />
+    </Folded>
   );
 }
 
-function Stats({ client, collectionId }: CollectionUsageProps) {
+function Stats({ client, collectionId, round }: CollectionUsageProps) {
   const { value, problem, reload } = useLoaded(
     async (signal) => (await client.getCollectionStats({ collectionId }, { signal })).stats,
-    [client, collectionId],
+    [client, collectionId, round],
   );
   if (!value) return problem ? <Failure problem={problem} retry={reload} /> : null;
   const { states = [], documentBytes, storageBytes, tokenCount, vectorIndex, quotas = [] } = value;
@@ -68,21 +63,6 @@ function Stats({ client, collectionId }: CollectionUsageProps) {
       </dl>
       <Quotas quotas={quotas} />
     </>
-  );
-}
-
-interface OpeningProps {
-  words: string;
-  setOpen: Dispatch<StateUpdater<boolean>>;
-  children: ComponentChildren;
-}
-
-function Opening({ words, setOpen, children }: OpeningProps) {
-  return (
-    <details id="usage" onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary>{words}</summary>
-      {children}
-    </details>
   );
 }
 

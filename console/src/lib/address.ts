@@ -39,7 +39,7 @@ export const EVERYTHING: Selection = { collectionIds: [], effort: "", filter: {}
 
 const SOURCE = /^source=([\w-]+)\/([\w-]+)\/(\d+)-(\d+)$/;
 
-export function parseAddress(hash: string): Address {
+function parseAddress(hash: string): Address {
   const text = hash.replace(/^#/, "");
   const source = SOURCE.exec(text);
   if (source) {

@@ -1,7 +1,7 @@
 import { useCallback, useEffect, useState } from "preact/hooks";
 import { isAbort, problemOf, type Problem } from "./problem";
 
-export interface Loaded<T> {
+interface Loaded<T> {
   value?: T;
   problem?: Problem;
   isLoading: boolean;

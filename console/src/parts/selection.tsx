@@ -1,14 +1,15 @@
 import type { Facet, GroundlineClient } from "groundline-client";
 import { useState } from "preact/hooks";
 import type { Selection } from "../lib/address";
-import { allCollections } from "../documents/collections";
+import { allCollections, someCollectionIds } from "../documents/collections";
 import { count } from "../lib/format";
 import { useLoaded } from "../lib/use_loaded";
 import { Dialog } from "./dialog";
 import { Failure } from "./failure";
 import { texts } from "../texts";
 
-/** Documents that are looked at for the fields to filter by. */
+/** Collections, and documents of each, that are looked at for the fields to filter by. */
+const SAMPLED_COLLECTIONS = 5;
 const SAMPLE = 100;
 /** As many as a search counts. */
 const MOST_FIELDS = 10;
@@ -143,10 +144,8 @@ function Choice({ isChosen, words, number, toggle }: ChoiceProps) {
 
 // Fields are those of the first documents of some collections, counts those of all documents.
 async function facetsOf(client: GroundlineClient, chosen: readonly string[], signal: AbortSignal): Promise<Facet[]> {
-  const ids = chosen.length ? chosen : (await allCollections(client, signal)).map(({ collectionId }) => collectionId);
-  const pages = await Promise.all(
-    ids.slice(0, 5).map((collectionId) => client.listDocuments({ collectionId, pageSize: SAMPLE }, { signal })),
-  );
+  const ids = await someCollectionIds(client, chosen, SAMPLED_COLLECTIONS, signal);
+  const pages = await Promise.all(ids.map((collectionId) => client.listDocuments({ collectionId, pageSize: SAMPLE }, { signal })));
   const fields = new Set(
     pages.flatMap(({ documents = [] }) =>
       documents.flatMap(({ metadata = {} }) => Object.entries(metadata).filter(([, value]) => isPlain(value)).map(([field]) => field)),

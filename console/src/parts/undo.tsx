@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { Changing, useChanges } from "../lib/changing";
 import { problemOf } from "../lib/problem";
 import { texts } from "../texts";
 import { announce } from "./announcer";
@@ -19,11 +19,11 @@ interface Deletion {
 
 let deletions: readonly Deletion[] = [];
 let performed = 0;
-const listeners = new Set<() => void>();
+const shown = new Changing();
 
 function change(next: readonly Deletion[]): void {
   deletions = next;
-  for (const listener of listeners) listener();
+  shown.changed();
 }
 
 function become(id: string, changes: Partial<Deletion>): void {
@@ -64,23 +64,18 @@ export function deleteSoon(id: string, words: string, act: () => Promise<void>):
 
 /** What lists leave out, and a number that grows when they are to be loaded again. */
 export function useDeletions(): { hidden: ReadonlySet<string>; performed: number } {
-  const [, redraw] = useState(0);
-  useEffect(() => {
-    const listener = () => redraw((before) => before + 1);
-    listeners.add(listener);
-    return () => void listeners.delete(listener);
-  }, []);
+  useChanges(shown);
   return { hidden: new Set(deletions.filter(({ state }) => state !== "failed").map(({ id }) => id)), performed };
 }
 
 /** What has just been deleted, with the way back. */
 export function Undo() {
   useDeletions();
-  const shown = deletions.filter(({ state }) => state === "waiting" || state === "failed");
-  if (!shown.length) return null;
+  const offered = deletions.filter(({ state }) => state === "waiting" || state === "failed");
+  if (!offered.length) return null;
   return (
     <ul id="undo">
-      {shown.map(({ id, words, state, timer }) => (
+      {offered.map(({ id, words, state, timer }) => (
         <li key={id}>
           <span>{words}</span>
           <button

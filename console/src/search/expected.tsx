@@ -3,9 +3,10 @@ import { useState } from "preact/hooks";
 import { documentsAddress } from "../lib/address";
 import { percent } from "../lib/format";
 import { useLoaded } from "../lib/use_loaded";
-import { allCollections } from "../documents/collections";
+import { someCollectionIds } from "../documents/collections";
 import { MOST_WORDS, withWords } from "../documents/find";
 import { Failure } from "../parts/failure";
+import { SearchBox } from "../parts/search_box";
 import { texts } from "../texts";
 import { reasonOf, type Expected, type Reason } from "./reason";
 
@@ -26,14 +27,7 @@ export function ExpectedDocument({ client, searched, expected, expect }: Expecte
   return (
     <section id="expected" class="card" aria-label={texts.expected}>
       <h3>{texts.expected}</h3>
-      <input
-        type="search"
-        maxLength={MOST_WORDS}
-        aria-label={texts.findDocument}
-        placeholder={texts.findDocument}
-        value={words}
-        onInput={(event) => setWords(event.currentTarget.value)}
-      />
+      <SearchBox label={texts.findDocument} maxLength={MOST_WORDS} words={words} setWords={setWords} />
       {words.trim() && (
         <Offered
           client={client}
@@ -60,11 +54,9 @@ interface OfferedProps {
 function Offered({ client, words, collectionIds, choose }: OfferedProps) {
   const { value, problem } = useLoaded(
     async (signal): Promise<Document[]> => {
-      const ids = collectionIds.length ? collectionIds : (await allCollections(client, signal)).map(({ collectionId }) => collectionId);
+      const ids = await someCollectionIds(client, collectionIds, MOST_COLLECTIONS, signal);
       const request = { filterJson: withWords(words), pageSize: MOST_OFFERED };
-      const pages = await Promise.all(
-        ids.slice(0, MOST_COLLECTIONS).map((collectionId) => client.listDocuments({ collectionId, ...request }, { signal })),
-      );
+      const pages = await Promise.all(ids.map((collectionId) => client.listDocuments({ collectionId, ...request }, { signal })));
       return pages.flatMap(({ documents = [] }) => documents).slice(0, MOST_OFFERED);
     },
     [client, words],

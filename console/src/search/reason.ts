@@ -49,6 +49,10 @@ export async function reasonOf(client: GroundlineClient, expected: Expected, sea
     const { documents = [] } = await client.listDocuments({ collectionId, filterJson, pageSize: 1 }, { signal });
     if (!documents.length) return { kind: "filtered" };
   }
+  for (const [at, passage] of (response.passages ?? []).entries()) {
+    const alternative = passage.alternatives?.find(({ chunk }) => chunk?.documentId === documentId);
+    if (alternative) return { kind: "duplicate", place: at + 1, similarity: alternative.similarity };
+  }
   // Its own passages, whatever else there is.
   const { mode } = settings;
   const retrieval = { ...(mode && { mode }), keywordLimit: MOST_CANDIDATES, semanticLimit: MOST_CANDIDATES };
@@ -56,10 +60,6 @@ export async function reasonOf(client: GroundlineClient, expected: Expected, sea
   const own = await client.search({ query, collectionIds: [collectionId], filter: only, options: { retrieval, rerank } }, { signal });
   const passages = own.passages ?? [];
   const ids = new Set(passages.map(({ chunk }) => chunk?.chunkId));
-  for (const [at, passage] of (response.passages ?? []).entries()) {
-    const alternative = passage.alternatives?.find(({ chunk }) => chunk?.documentId === documentId);
-    if (alternative) return { kind: "duplicate", place: at + 1, similarity: alternative.similarity };
-  }
   const cut = (response.cut ?? []).find(({ chunkId }) => ids.has(chunkId));
   if (cut) return { kind: "cut", rule: cut.rule, place: cut.explanation?.fusedRank ?? 0 };
   const wide = await client.search(

@@ -38,7 +38,6 @@ export const de: Texts = {
   stopped: "Angehalten",
   edit: "Ändern und erneut fragen",
   editHint: "Was auf die Frage folgt, verschwindet von der Seite. Das Gespräch bleibt im Verlauf.",
-  answering: "Antwort wird geschrieben",
   answerReady: (citations) => `Antwort fertig, ${many(citations, "Beleg", "Belege")}`,
   searchedFor: "Gesucht nach",
   corrected: (given, used) => `„${given}“ wurde als „${used}“ gesucht`,

@@ -38,7 +38,6 @@ export const en = {
   stopped: "Stopped",
   edit: "Edit and ask again",
   editHint: "What follows the question goes from view. Its conversation stays in your history.",
-  answering: "Answering",
   answerReady: (citations: number) => `Answer ready, ${many(citations, "citation", "citations")}`,
   searchedFor: "Searched for",
   corrected: (given: string, used: string) => `“${given}” was searched as “${used}”`,

@@ -62,7 +62,7 @@ REFLECTION_PATHS: Final = (
     "/grpc.reflection.v1.ServerReflection/",
     "/grpc.reflection.v1alpha.ServerReflection/",
 )
-# Of what the gateway answers itself, all that needs a key.
+# Names of the routes that the gateway answers itself, and only to who has a key.
 _NEEDS_KEY: Final = frozenset({"grpc"})
 _BUFFER_PER_ROUTE: Final = f"{EXTENSIONS}.filters.http.buffer.v3.BufferPerRoute"
 

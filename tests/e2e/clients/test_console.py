@@ -255,9 +255,9 @@ async def test_a_conversation_is_renamed_and_pinned(tab: Tab, client: httpx.Asyn
     await tab.click("#threads .edit", 1)
     await tab.write("#threads .rename input", "The hatch")
     await tab.js("document.querySelector('#threads .rename').requestSubmit()")
-    await tab.until("document.querySelectorAll('#threads .open')[1].innerText === 'The hatch'")
+    await tab.until("document.querySelectorAll('#threads .open')[1]?.innerText === 'The hatch'")
     await tab.click("#threads .pin", 1)
-    await tab.until("document.querySelector('#threads .open').innerText === 'The hatch'")
+    await tab.until("document.querySelector('#threads .open')?.innerText === 'The hatch'")
     assert await tab.js("document.querySelector('#threads .pin').ariaPressed") == "true"
 
     (first, *_) = (await client.get("/api/threads")).json()["threads"]
