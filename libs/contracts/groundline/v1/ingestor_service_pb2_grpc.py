@@ -230,7 +230,7 @@ class IngestorServiceServicer:
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
         PERMISSION_DENIED: the caller may use it, but not administer it. FAILED_PRECONDITION: the change takes
-        ReindexCollection.
+        ReindexCollection. ABORTED (COLLECTION_CHANGED): somebody else changed it meanwhile.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -253,7 +253,8 @@ class IngestorServiceServicer:
 
         INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but
         not administer it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): its model is not the one running;
-        (REINDEX_RUNNING): it is being indexed again already.
+        (REINDEX_RUNNING): it is being indexed again already. ABORTED (COLLECTION_CHANGED): the index in use was swapped
+        meanwhile.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -373,7 +374,7 @@ class IngestorServiceServicer:
         """Deletes a document in whatever state, with its chunks and index entries, in one transaction.
 
         INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such document. PERMISSION_DENIED: the caller may read it, but not
-        change it.
+        change it. ABORTED (COLLECTION_CHANGED): the collection was indexed again meanwhile.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -384,7 +385,8 @@ class IngestorServiceServicer:
         chunks and index entries, in one transaction. What was still to be done for them is cancelled.
 
         INVALID_ARGUMENT: a field is wrong, or the filter holds for every document. NOT_FOUND: no such collection.
-        PERMISSION_DENIED: the caller may read it, but not change it.
+        PERMISSION_DENIED: the caller may read it, but not change it. ABORTED (COLLECTION_CHANGED): it was indexed again
+        meanwhile.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -511,7 +513,7 @@ class IngestorServiceServicer:
         """Deletes a source and cancels its run; its documents stay, unless they are to go with it.
 
         INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such source. PERMISSION_DENIED: the caller may use the collection,
-        but not administer it.
+        but not administer it. ABORTED (COLLECTION_CHANGED): it was indexed again meanwhile.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

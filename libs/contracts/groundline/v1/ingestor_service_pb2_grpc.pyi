@@ -62,7 +62,7 @@ class IngestorServiceStub:
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
     PERMISSION_DENIED: the caller may use it, but not administer it. FAILED_PRECONDITION: the change takes
-    ReindexCollection.
+    ReindexCollection. ABORTED (COLLECTION_CHANGED): somebody else changed it meanwhile.
     """
     DeleteCollection: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.DeleteCollectionRequest, _ingestor_service_pb2.DeleteCollectionResponse]
     """Deletes a collection with all its documents, in one transaction.
@@ -77,7 +77,8 @@ class IngestorServiceStub:
 
     INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but
     not administer it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): its model is not the one running;
-    (REINDEX_RUNNING): it is being indexed again already.
+    (REINDEX_RUNNING): it is being indexed again already. ABORTED (COLLECTION_CHANGED): the index in use was swapped
+    meanwhile.
     """
     GetCollectionStats: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetCollectionStatsRequest, _ingestor_service_pb2.GetCollectionStatsResponse]
     """Returns what a collection holds.
@@ -157,14 +158,15 @@ class IngestorServiceStub:
     """Deletes a document in whatever state, with its chunks and index entries, in one transaction.
 
     INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such document. PERMISSION_DENIED: the caller may read it, but not
-    change it.
+    change it. ABORTED (COLLECTION_CHANGED): the collection was indexed again meanwhile.
     """
     DeleteDocuments: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.DeleteDocumentsRequest, _ingestor_service_pb2.DeleteDocumentsResponse]
     """Deletes the documents that a filter selects among those that the caller may read, in whatever state, with their
     chunks and index entries, in one transaction. What was still to be done for them is cancelled.
 
     INVALID_ARGUMENT: a field is wrong, or the filter holds for every document. NOT_FOUND: no such collection.
-    PERMISSION_DENIED: the caller may read it, but not change it.
+    PERMISSION_DENIED: the caller may read it, but not change it. ABORTED (COLLECTION_CHANGED): it was indexed again
+    meanwhile.
     """
     GetJob: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetJobRequest, _ingestor_service_pb2.GetJobResponse]
     """Returns a job and a page of its items.
@@ -243,7 +245,7 @@ class IngestorServiceStub:
     """Deletes a source and cancels its run; its documents stay, unless they are to go with it.
 
     INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such source. PERMISSION_DENIED: the caller may use the collection,
-    but not administer it.
+    but not administer it. ABORTED (COLLECTION_CHANGED): it was indexed again meanwhile.
     """
 
 @_typing.type_check_only
@@ -280,7 +282,7 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
     PERMISSION_DENIED: the caller may use it, but not administer it. FAILED_PRECONDITION: the change takes
-    ReindexCollection.
+    ReindexCollection. ABORTED (COLLECTION_CHANGED): somebody else changed it meanwhile.
     """
     DeleteCollection: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.DeleteCollectionRequest, _ingestor_service_pb2.DeleteCollectionResponse]  # type: ignore[assignment]
     """Deletes a collection with all its documents, in one transaction.
@@ -295,7 +297,8 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
 
     INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but
     not administer it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): its model is not the one running;
-    (REINDEX_RUNNING): it is being indexed again already.
+    (REINDEX_RUNNING): it is being indexed again already. ABORTED (COLLECTION_CHANGED): the index in use was swapped
+    meanwhile.
     """
     GetCollectionStats: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetCollectionStatsRequest, _ingestor_service_pb2.GetCollectionStatsResponse]  # type: ignore[assignment]
     """Returns what a collection holds.
@@ -375,14 +378,15 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     """Deletes a document in whatever state, with its chunks and index entries, in one transaction.
 
     INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such document. PERMISSION_DENIED: the caller may read it, but not
-    change it.
+    change it. ABORTED (COLLECTION_CHANGED): the collection was indexed again meanwhile.
     """
     DeleteDocuments: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.DeleteDocumentsRequest, _ingestor_service_pb2.DeleteDocumentsResponse]  # type: ignore[assignment]
     """Deletes the documents that a filter selects among those that the caller may read, in whatever state, with their
     chunks and index entries, in one transaction. What was still to be done for them is cancelled.
 
     INVALID_ARGUMENT: a field is wrong, or the filter holds for every document. NOT_FOUND: no such collection.
-    PERMISSION_DENIED: the caller may read it, but not change it.
+    PERMISSION_DENIED: the caller may read it, but not change it. ABORTED (COLLECTION_CHANGED): it was indexed again
+    meanwhile.
     """
     GetJob: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetJobRequest, _ingestor_service_pb2.GetJobResponse]  # type: ignore[assignment]
     """Returns a job and a page of its items.
@@ -461,7 +465,7 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     """Deletes a source and cancels its run; its documents stay, unless they are to go with it.
 
     INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such source. PERMISSION_DENIED: the caller may use the collection,
-    but not administer it.
+    but not administer it. ABORTED (COLLECTION_CHANGED): it was indexed again meanwhile.
     """
 
 class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -519,7 +523,7 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
         PERMISSION_DENIED: the caller may use it, but not administer it. FAILED_PRECONDITION: the change takes
-        ReindexCollection.
+        ReindexCollection. ABORTED (COLLECTION_CHANGED): somebody else changed it meanwhile.
         """
 
     @_abc_1.abstractmethod
@@ -546,7 +550,8 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
 
         INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but
         not administer it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): its model is not the one running;
-        (REINDEX_RUNNING): it is being indexed again already.
+        (REINDEX_RUNNING): it is being indexed again already. ABORTED (COLLECTION_CHANGED): the index in use was swapped
+        meanwhile.
         """
 
     @_abc_1.abstractmethod
@@ -686,7 +691,7 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         """Deletes a document in whatever state, with its chunks and index entries, in one transaction.
 
         INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such document. PERMISSION_DENIED: the caller may read it, but not
-        change it.
+        change it. ABORTED (COLLECTION_CHANGED): the collection was indexed again meanwhile.
         """
 
     @_abc_1.abstractmethod
@@ -699,7 +704,8 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         chunks and index entries, in one transaction. What was still to be done for them is cancelled.
 
         INVALID_ARGUMENT: a field is wrong, or the filter holds for every document. NOT_FOUND: no such collection.
-        PERMISSION_DENIED: the caller may read it, but not change it.
+        PERMISSION_DENIED: the caller may read it, but not change it. ABORTED (COLLECTION_CHANGED): it was indexed again
+        meanwhile.
         """
 
     @_abc_1.abstractmethod
@@ -850,7 +856,7 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         """Deletes a source and cancels its run; its documents stay, unless they are to go with it.
 
         INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such source. PERMISSION_DENIED: the caller may use the collection,
-        but not administer it.
+        but not administer it. ABORTED (COLLECTION_CHANGED): it was indexed again meanwhile.
         """
 
 def add_IngestorServiceServicer_to_server(servicer: IngestorServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
