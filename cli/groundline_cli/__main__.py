@@ -18,6 +18,7 @@ from groundline_cli.commands.eval import evaluate
 from groundline_cli.commands.gateway import CommandFailedError
 from groundline_cli.commands.ingest import ingest, sync
 from groundline_cli.commands.manage import delete, document, documents, jobs, stats
+from groundline_cli.commands.revisions import revisions
 from groundline_cli.commands.search import search
 from groundline_cli.commands.sources import sources
 from groundline_cli.commands.threads import threads
@@ -118,6 +119,7 @@ for _command in (
     ingest,
     jobs,
     reindex,
+    revisions,
     search,
     sources,
     stats,

@@ -65,6 +65,9 @@ EXPECTED: Final[Mapping[str, Mapping[Relation, Outcome]]] = {
     "DownloadDocument": READS,
     "GetDocumentPage": READS,
     "ListChunks": READS,
+    "ListRevisions": READS,
+    "GetRevision": READS,
+    "CompareRevisions": READS,
     "ListDocuments": READS,
     "IngestDocuments": CHANGES,
     "UploadDocument": CHANGES,
@@ -117,6 +120,7 @@ class Resource:
 
     collection_id: str
     document_id: str
+    revision: str
     job_id: str
     source_id: str
     thread_id: str
@@ -193,6 +197,7 @@ async def make(client: httpx.AsyncClient, collection_id: str, word: str, *reader
     return Resource(
         collection_id,
         document["documentId"],
+        document["revision"],
         job["jobId"],
         source["sourceId"],
         answer["threadId"],
@@ -350,17 +355,24 @@ async def test_within_the_suite_the_retriever_asks_whose_it_is_too(
         chunks = retriever_service_pb2.CollectionChunks(
             collection_id=resource.collection_id, chunk_ids=[resource.chunk_id]
         )
+        span = retriever_service_pb2.RevisionSpan(
+            collection_id=resource.collection_id,
+            document_id=resource.document_id,
+            revision=resource.revision,
+            end_offset=1000,
+        )
         fetched = await stub.FetchChunks(
-            retriever_service_pb2.FetchChunksRequest(selections=[chunks]), metadata=metadata
+            retriever_service_pb2.FetchChunksRequest(selections=[chunks], spans=[span]), metadata=metadata
         )
         request = retriever_service_pb2.SearchRequest(query="flower", collection_ids=[resource.collection_id])
         if relation == "foreign":
-            assert len(fetched.chunks) == 0
+            assert len(fetched.chunks) == len(fetched.texts) == 0
             with pytest.raises(grpc.aio.AioRpcError) as refused:
                 await stub.Search(request, metadata=metadata)
             assert refused.value.code() == grpc.StatusCode.NOT_FOUND
         else:
             assert [resource.word in each.text for each in fetched.chunks] == [True]
+            assert [resource.word in each.text for each in fetched.texts] == [True]
             found = await stub.Search(request, metadata=metadata)
             assert resource.chunk_id in {each.chunk.chunk_id for each in found.passages}
             assert {each.chunk.collection_id for each in found.passages} == {resource.collection_id}

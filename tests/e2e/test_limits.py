@@ -45,6 +45,7 @@ NOT_REINDEXED: Final = (
     "settings.access",
     "settings.webhooks",
     "settings.calibration",
+    "settings.history",
 )
 
 
@@ -131,7 +132,16 @@ async def by_gateway(client: httpx.AsyncClient, method: MethodDescriptor, reques
         return None
     fields = MessageToDict(request)
     path = getattr(rule, verb)
-    for name in ("collection_id", "document_id", "page", "thread_id", "message_id", "job_id", "source_id"):
+    for name in (
+        "collection_id",
+        "document_id",
+        "revision",
+        "page",
+        "thread_id",
+        "message_id",
+        "job_id",
+        "source_id",
+    ):
         if f"{{{name}}}" in path:
             value = str(fields.pop(method.input_type.fields_by_name[name].json_name, ""))
             if not value.strip() or "\0" in value:

@@ -36,7 +36,17 @@ from groundline_cli.connection import Connection
 from groundline_cli.ingestion import UploadProgress
 from groundline_cli.terminal import print_columns, print_json, printable, shown_enum, shown_time
 
-__all__ = ["delete", "document", "documents", "jobs", "print_job", "print_preview", "stats", "watch_job"]
+__all__ = [
+    "delete",
+    "document",
+    "documents",
+    "find_document",
+    "jobs",
+    "print_job",
+    "print_preview",
+    "stats",
+    "watch_job",
+]
 
 _JOB_HEADINGS: Final = ("JOB", "STATE", "COLLECTION", "DOCUMENTS", "DONE", "FAILED", "CREATED")
 _SHOWN_CHARACTERS: Final = 60
@@ -107,6 +117,7 @@ def documents(
 @click.argument("collection")
 @click.argument("document")
 @click.option("--text", "part", flag_value="text", help="Print the text that was extracted from it.")
+@click.option("--revision", metavar="REVISION", help="With --text: the text of this revision.")
 @click.option("--chunks", "part", flag_value="chunks", help="List its chunks, with offsets and pages.")
 @click.option(
     "--original",
@@ -129,6 +140,7 @@ def document(
     collection: str,
     document: str,
     part: str | None,
+    revision: str | None,
     original: Path | None,
     picture: tuple[int, Path] | None,
     as_json: bool,
@@ -139,7 +151,9 @@ def document(
     """
     if (original or picture) and (part or as_json or (original and picture)):
         raise click.UsageError("--original and --picture exclude each other, --text, --chunks and --json")
-    found = run(connection, lambda client: _find(client, collection, document))
+    if revision and part != "text":
+        raise click.UsageError("--revision needs --text")
+    found = run(connection, lambda client: find_document(client, collection, document))
     if original:
         run(connection, lambda client: _download(client, found, original))
         return
@@ -147,7 +161,7 @@ def document(
         run(connection, lambda client: _draw(client, found, *picture))
         return
     if part == "text":
-        text = run(connection, lambda client: _whole_text(client, found))
+        text = run(connection, lambda client: _whole_text(client, found, revision or ""))
         if as_json:
             print_json({"text": text})
         else:
@@ -164,7 +178,8 @@ def document(
         print_columns(("", found.title), _document_rows(found))
 
 
-async def _find(client: AsyncClient, collection: str, document: str) -> Document:
+async def find_document(client: AsyncClient, collection: str, document: str) -> Document:
+    """Return a document by its id or its uri. Raises CommandFailedError."""
     try:
         return await client.get_document(collection, str(UUID(document)))
     except ValueError:
@@ -209,11 +224,11 @@ async def _write(parts: AsyncGenerator[bytes], path: Path) -> None:
             beside.unlink(missing_ok=True)
 
 
-async def _whole_text(client: AsyncClient, document: Document) -> str:
+async def _whole_text(client: AsyncClient, document: Document, revision: str) -> str:
     text = ""
     while True:
         part = await client.get_document_text(
-            document.collection_id, document.document_id, start_offset=len(text)
+            document.collection_id, document.document_id, start_offset=len(text), revision=revision
         )
         text += part.text
         if not part.text or part.end_offset >= part.character_count:
@@ -239,6 +254,7 @@ def _document_rows(document: Document) -> list[tuple[object, ...]]:
         ("chunks", document.chunk_count),
         ("original", "kept" if document.has_original else "not kept"),
         ("SHA-256", document.content_hash),
+        ("revision", document.revision),
         ("created", shown_time(document.create_time)),
         ("updated", shown_time(document.update_time)),
     ]

@@ -253,6 +253,8 @@ class ErrorReason(OpenEnum):
     """The answer was corrected after it was sent."""
     CORRECTION_UNAVAILABLE = "CORRECTION_UNAVAILABLE"
     """The model did not correct the answer in time, or failed."""
+    REVISION_NOT_FOUND = "REVISION_NOT_FOUND"
+    """No such revision of the document is kept, or none that the caller might read."""
     UNKNOWN_CITATION = "UNKNOWN_CITATION"
     """The answer cites a number that no passage has."""
     PASSAGES_OMITTED = "PASSAGES_OMITTED"
@@ -727,6 +729,34 @@ class IngestionOutcome(OpenEnum):
     """It has gone from its source and would be deleted; only in a dry run."""
 
 
+class TextFate(OpenEnum):
+    """Fate of a part of a document's text in another of its revisions."""
+
+    UNSPECIFIED = "TEXT_FATE_UNSPECIFIED"
+    """Not known."""
+    SAME = "TEXT_FATE_SAME"
+    """It stands where it stood."""
+    MOVED = "TEXT_FATE_MOVED"
+    """It stands elsewhere, as it was."""
+    CHANGED = "TEXT_FATE_CHANGED"
+    """Something like it stands there."""
+    GONE = "TEXT_FATE_GONE"
+    """It is gone, and so is everything like it."""
+
+
+class TextChange(OpenEnum):
+    """How a stretch of text came to be."""
+
+    UNSPECIFIED = "TEXT_CHANGE_UNSPECIFIED"
+    """Not known."""
+    EQUAL = "TEXT_CHANGE_EQUAL"
+    """Both have it."""
+    DELETED = "TEXT_CHANGE_DELETED"
+    """The first has it, the second does not."""
+    INSERTED = "TEXT_CHANGE_INSERTED"
+    """The second has it, the first does not."""
+
+
 class CutRule(OpenEnum):
     """Which rule removed a candidate."""
 
@@ -1020,6 +1050,11 @@ class Source:
     """End in the document's extracted text, in Unicode code points, exclusive."""
     has_original: bool = False
     """Whether DownloadDocument has the document as it was handed in."""
+    revision: str = ""
+    """The document's revision that was read; see Revision. Offsets count in its text. Empty in answers of
+    earlier releases."""
+    is_outdated: bool = False
+    """Whether the document has another revision by now; of a source that is read with its thread."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1602,6 +1637,21 @@ class Webhook:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class HistorySettings:
+    """Retention of the revisions of a document that were replaced, with text, title, metadata and access. One
+    stays while any of these holds, and as long as a stored answer cites it, whatever is set here; all of them
+    go with the document when it is deleted. Segments of text that several revisions of a document have are
+    stored once. What is no longer to be kept is dropped within an hour."""
+
+    revisions: int = 0
+    """How many replaced revisions of each document are kept, the newest, 10000 at most."""
+    days: int = 0
+    """For how many days a revision is kept after it was replaced, 36500 at most."""
+    everything: bool | None = None
+    """Whether all are kept."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CalibrationPoint:
     """A point of a map of confidence."""
 
@@ -1649,6 +1699,8 @@ class CollectionSettings:
     webhooks: Sequence[Webhook] = ()
     """Addresses that are told when a job has ended, each of them once. Those that are set when it ends are
     told."""
+    history: HistorySettings | None = None
+    """Retention of replaced revisions of documents. Not set: those that answers cite."""
     calibration: Calibration | None = None
     """Map from the confidence of answers to the share of right ones among them, made by `groundline
     calibrate`. It counts for requests that ask this collection alone. Not set: confidence stays as it is."""
@@ -1953,6 +2005,8 @@ class Document:
     container_uri: str = ""
     """The uri of the mail or archive that it is an attachment or member of; empty where it is none. To filter
     by it is "$container_uri"."""
+    revision: str = ""
+    """The revision in use; see Revision."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1969,6 +2023,66 @@ class GetDocumentTextResponse:
     character_count."""
     character_count: int = 0
     """Characters of the whole text."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Revision:
+    """A revision of a document: what was stored of it at a time. It never changes, and is named by its
+    content: text, title, metadata and access. Storing the same again makes none."""
+
+    revision: str = ""
+    """Its name, 32 hex digits, unique in the document."""
+    is_current: bool = False
+    """Whether it is the one in use."""
+    title: str = ""
+    """Title."""
+    mime_type: str = ""
+    """MIME type."""
+    source_type: SourceType = SourceType.UNSPECIFIED
+    """Where it came from."""
+    content_hash: str = ""
+    """SHA-256 of what was handed in, 64 hex digits."""
+    size_bytes: int = 0
+    """Size of what was handed in, in bytes."""
+    metadata: dict[str, Any] | None = None
+    """Metadata."""
+    allowed_principals: Sequence[str] = ()
+    """Principals that might read it. Empty: whoever may read the collection."""
+    store_time: datetime | None = None
+    """Since when it was the one in use."""
+    replace_time: datetime | None = None
+    """When it was replaced; not set of the one in use."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ComparedText:
+    """A stretch of text in a comparison."""
+
+    change: TextChange = TextChange.UNSPECIFIED
+    """Who has it."""
+    text: str = ""
+    """The stretch. A long one that both have is cut in its middle, where an ellipsis stands, unless the part
+    of a text that was asked for is compared."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompareRevisionsResponse:
+    """Response of CompareRevisions."""
+
+    fate: TextFate = TextFate.UNSPECIFIED
+    """Fate of the part; of whole texts SAME or CHANGED."""
+    other_revision: str = ""
+    """The second revision."""
+    start_offset: int = 0
+    """Where the part, or what it became, begins in the second revision's text, in Unicode code points; 0 if
+    it is gone."""
+    end_offset: int = 0
+    """Where it ends, exclusive."""
+    texts: Sequence[ComparedText] = ()
+    """Both texts in stretches, in their order; those that both have give with the deleted ones the first
+    text, with the inserted ones the second. 10,000 at most."""
+    is_cut: bool = False
+    """Whether there were more of them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -2009,6 +2123,8 @@ class Chunk:
     """When the document was last changed."""
     has_original: bool = False
     """Whether DownloadDocument has the document as it was handed in."""
+    revision: str = ""
+    """The document's revision that it is part of; see Revision."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -19,6 +19,7 @@ from groundline_client.models import (
     Collection,
     CollectionSettings,
     CollectionStats,
+    CompareRevisionsResponse,
     Document,
     DocumentInput,
     DocumentSource,
@@ -31,6 +32,7 @@ from groundline_client.models import (
     Problem,
     QuotaUsage,
     Rating,
+    Revision,
     SearchOptions,
     SearchResponse,
     Thread,
@@ -444,16 +446,62 @@ class Client:
         *,
         start_offset: int = 0,
         max_characters: int = 0,
+        revision: str = "",
         timeout_seconds: float | None = None,
     ) -> GetDocumentTextResponse:
-        """Return a part of the text that was extracted from a document; offsets count code points."""
+        """Return a part of the text that was extracted from a document, in a revision or the one in use;
+        offsets count code points."""
         request = request_json(
             collection_id=collection_id,
             document_id=document_id,
             start_offset=start_offset,
             max_characters=max_characters,
+            revision=revision,
         )
         return self._call(rpcs.GET_DOCUMENT_TEXT, request, timeout_seconds)
+
+    def list_revisions(
+        self,
+        collection_id: str,
+        document_id: str,
+        *,
+        limit: int | None = None,
+        timeout_seconds: float | None = None,
+    ) -> Generator[Revision]:
+        """Yield the revisions of a document that are kept, the one in use first, then from the newest; at
+        most `limit`."""
+        request = request_json(collection_id=collection_id, document_id=document_id)
+        return self._entries(rpcs.LIST_REVISIONS, request, limit, timeout_seconds)
+
+    def get_revision(
+        self, collection_id: str, document_id: str, revision: str, *, timeout_seconds: float | None = None
+    ) -> Revision:
+        """Return a revision of a document."""
+        request = request_json(collection_id=collection_id, document_id=document_id, revision=revision)
+        return self._call(rpcs.GET_REVISION, request, timeout_seconds)
+
+    def compare_revisions(
+        self,
+        collection_id: str,
+        document_id: str,
+        revision: str,
+        *,
+        other_revision: str = "",
+        start_offset: int = 0,
+        end_offset: int = 0,
+        timeout_seconds: float | None = None,
+    ) -> CompareRevisionsResponse:
+        """Compare the text of a revision, or the part of it between two offsets, with another's or with the
+        one in use."""
+        request = request_json(
+            collection_id=collection_id,
+            document_id=document_id,
+            revision=revision,
+            other_revision=other_revision,
+            start_offset=start_offset,
+            end_offset=end_offset,
+        )
+        return self._call(rpcs.COMPARE_REVISIONS, request, timeout_seconds)
 
     def list_chunks(
         self,

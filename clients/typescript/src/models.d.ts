@@ -247,6 +247,8 @@ export type ErrorReason =
   | "ANSWER_CORRECTED"
   /** The model did not correct the answer in time, or failed. */
   | "CORRECTION_UNAVAILABLE"
+  /** No such revision of the document is kept, or none that the caller might read. */
+  | "REVISION_NOT_FOUND"
   /** The answer cites a number that no passage has. */
   | "UNKNOWN_CITATION"
   /** Some passages did not fit into the prompt. */
@@ -814,6 +816,13 @@ export interface Source {
   endOffset: number;
   /** Whether DownloadDocument has the document as it was handed in. */
   hasOriginal: boolean;
+  /**
+   * The document's revision that was read; see Revision. Offsets count in its text. Empty in answers of earlier
+   * releases.
+   */
+  revision: string;
+  /** Whether the document has another revision by now; of a source that is read with its thread. */
+  isOutdated: boolean;
 }
 
 /** The passages that the answer may cite; sent once, before the first delta. Empty when nothing was found. */
@@ -1625,6 +1634,21 @@ export interface Webhook {
   secret: string;
 }
 
+/**
+ * Retention of the revisions of a document that were replaced, with text, title, metadata and access. One stays
+ * while any of these holds, and as long as a stored answer cites it, whatever is set here; all of them go with
+ * the document when it is deleted. Segments of text that several revisions of a document have are stored once.
+ * What is no longer to be kept is dropped within an hour.
+ */
+export interface HistorySettings {
+  /** How many replaced revisions of each document are kept, the newest, 10000 at most. */
+  revisions: number;
+  /** For how many days a revision is kept after it was replaced, 36500 at most. */
+  days: number;
+  /** Whether all are kept. */
+  everything?: boolean;
+}
+
 /** A point of a map of confidence. */
 export interface CalibrationPoint {
   /** Confidence before the map, 0 to 1. */
@@ -1668,6 +1692,8 @@ export interface CollectionSettings {
   keepOriginals?: boolean;
   /** Addresses that are told when a job has ended, each of them once. Those that are set when it ends are told. */
   webhooks: Webhook[];
+  /** Retention of replaced revisions of documents. Not set: those that answers cite. */
+  history?: HistorySettings;
   /**
    * Map from the confidence of answers to the share of right ones among them, made by `groundline calibrate`. It
    * counts for requests that ask this collection alone. Not set: confidence stays as it is.
@@ -2201,6 +2227,8 @@ export interface Document {
    * is "$container_uri".
    */
   containerUri: string;
+  /** The revision in use; see Revision. */
+  revision: string;
 }
 
 /** Response of GetDocument. */
@@ -2244,6 +2272,8 @@ export interface GetDocumentTextRequest {
   startOffset: number;
   /** Maximum number of characters to return. */
   maxCharacters: number;
+  /** The revision whose text it is. Empty: the one in use. */
+  revision: string;
 }
 
 /** Response of GetDocumentText. */
@@ -2262,6 +2292,150 @@ export interface GetDocumentTextResponse {
   endOffset: number;
   /** Characters of the whole text. */
   characterCount: number;
+}
+
+/** Request of ListRevisions. */
+export interface ListRevisionsRequest {
+  /** The collection. */
+  collectionId: string;
+  /** The document. */
+  documentId: string;
+  /** Maximum number of revisions to return; more than 1000 count as 1000. */
+  pageSize: number;
+  /**
+   * Token of the page to return, from the last response to the same caller's same request; its page_size may
+   * differ.
+   */
+  pageToken: string;
+}
+
+/**
+ * A revision of a document: what was stored of it at a time. It never changes, and is named by its content:
+ * text, title, metadata and access. Storing the same again makes none.
+ */
+export interface Revision {
+  /** Its name, 32 hex digits, unique in the document. */
+  revision: string;
+  /** Whether it is the one in use. */
+  isCurrent: boolean;
+  /** Title. */
+  title: string;
+  /** MIME type. */
+  mimeType: string;
+  /** Where it came from. */
+  sourceType: SourceType;
+  /** SHA-256 of what was handed in, 64 hex digits. */
+  contentHash: string;
+  /** Size of what was handed in, in bytes. */
+  sizeBytes: number;
+  /** Metadata. */
+  metadata?: JsonObject;
+  /** Principals that might read it. Empty: whoever may read the collection. */
+  allowedPrincipals: string[];
+  /** Since when it was the one in use. */
+  storeTime?: string;
+  /** When it was replaced; not set of the one in use. */
+  replaceTime?: string;
+}
+
+/** Response of ListRevisions. */
+export interface ListRevisionsResponse {
+  /** The revisions. */
+  revisions: Revision[];
+  /** Token of the next page; empty at the end. */
+  nextPageToken: string;
+}
+
+/** Request of GetRevision. */
+export interface GetRevisionRequest {
+  /** The collection. */
+  collectionId: string;
+  /** The document. */
+  documentId: string;
+  /** The revision. */
+  revision: string;
+}
+
+/** Response of GetRevision. */
+export interface GetRevisionResponse {
+  /** The revision. */
+  revision?: Revision;
+}
+
+/** Request of CompareRevisions. */
+export interface CompareRevisionsRequest {
+  /** The collection. */
+  collectionId: string;
+  /** The document. */
+  documentId: string;
+  /** The first revision. */
+  revision: string;
+  /** The second revision. Empty: the one in use. */
+  otherRevision: string;
+  /** Where the part to compare begins in the first revision's text, in Unicode code points. */
+  startOffset: number;
+  /**
+   * Where it ends, exclusive; what is more than 100,000 characters behind its beginning is left out. 0: the whole
+   * texts are compared.
+   */
+  endOffset: number;
+}
+
+/** Fate of a part of a document's text in another of its revisions. */
+export type TextFate =
+  /** Not known. */
+  | "TEXT_FATE_UNSPECIFIED"
+  /** It stands where it stood. */
+  | "TEXT_FATE_SAME"
+  /** It stands elsewhere, as it was. */
+  | "TEXT_FATE_MOVED"
+  /** Something like it stands there. */
+  | "TEXT_FATE_CHANGED"
+  /** It is gone, and so is everything like it. */
+  | "TEXT_FATE_GONE";
+
+/** How a stretch of text came to be. */
+export type TextChange =
+  /** Not known. */
+  | "TEXT_CHANGE_UNSPECIFIED"
+  /** Both have it. */
+  | "TEXT_CHANGE_EQUAL"
+  /** The first has it, the second does not. */
+  | "TEXT_CHANGE_DELETED"
+  /** The second has it, the first does not. */
+  | "TEXT_CHANGE_INSERTED";
+
+/** A stretch of text in a comparison. */
+export interface ComparedText {
+  /** Who has it. */
+  change: TextChange;
+  /**
+   * The stretch. A long one that both have is cut in its middle, where an ellipsis stands, unless the part of a
+   * text that was asked for is compared.
+   */
+  text: string;
+}
+
+/** Response of CompareRevisions. */
+export interface CompareRevisionsResponse {
+  /** Fate of the part; of whole texts SAME or CHANGED. */
+  fate: TextFate;
+  /** The second revision. */
+  otherRevision: string;
+  /**
+   * Where the part, or what it became, begins in the second revision's text, in Unicode code points; 0 if it is
+   * gone.
+   */
+  startOffset: number;
+  /** Where it ends, exclusive. */
+  endOffset: number;
+  /**
+   * Both texts in stretches, in their order; those that both have give with the deleted ones the first text, with
+   * the inserted ones the second. 10,000 at most.
+   */
+  texts: ComparedText[];
+  /** Whether there were more of them. */
+  isCut: boolean;
 }
 
 /** Request of DownloadDocument. */
@@ -2340,6 +2514,8 @@ export interface Chunk {
   updateTime?: string;
   /** Whether DownloadDocument has the document as it was handed in. */
   hasOriginal: boolean;
+  /** The document's revision that it is part of; see Revision. */
+  revision: string;
 }
 
 /** Response of ListChunks. */

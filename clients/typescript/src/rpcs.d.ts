@@ -23,6 +23,9 @@ export interface Methods {
   getDocument(request: Input<models.GetDocumentRequest>, options?: CallOptions): Promise<models.GetDocumentResponse>;
   listDocuments(request: Input<models.ListDocumentsRequest>, options?: CallOptions): Promise<models.ListDocumentsResponse>;
   getDocumentText(request: Input<models.GetDocumentTextRequest>, options?: CallOptions): Promise<models.GetDocumentTextResponse>;
+  listRevisions(request: Input<models.ListRevisionsRequest>, options?: CallOptions): Promise<models.ListRevisionsResponse>;
+  getRevision(request: Input<models.GetRevisionRequest>, options?: CallOptions): Promise<models.GetRevisionResponse>;
+  compareRevisions(request: Input<models.CompareRevisionsRequest>, options?: CallOptions): Promise<models.CompareRevisionsResponse>;
   listChunks(request: Input<models.ListChunksRequest>, options?: CallOptions): Promise<models.ListChunksResponse>;
   deleteDocument(request: Input<models.DeleteDocumentRequest>, options?: CallOptions): Promise<models.DeleteDocumentResponse>;
   deleteDocuments(request: Input<models.DeleteDocumentsRequest>, options?: CallOptions): Promise<models.DeleteDocumentsResponse>;
@@ -45,6 +48,7 @@ export interface Lists {
   listThreads: { request: models.ListThreadsRequest; entry: models.Thread };
   listCollections: { request: models.ListCollectionsRequest; entry: models.Collection };
   listDocuments: { request: models.ListDocumentsRequest; entry: models.Document };
+  listRevisions: { request: models.ListRevisionsRequest; entry: models.Revision };
   listChunks: { request: models.ListChunksRequest; entry: models.Chunk };
   getJob: { request: models.GetJobRequest; entry: models.IngestionItem };
   listJobs: { request: models.ListJobsRequest; entry: models.IngestionJob };

@@ -17,6 +17,7 @@ from pgvector import SparseVector
 from groundline_indexing.documents import DocumentVersion, ReadyDocument
 from groundline_indexing.injections import MARK, looks_injected, strings_of
 from groundline_indexing.partitions import chunk_table
+from groundline_indexing.revisions.segments import text_hash
 from groundline_indexing.texts import PreparedChunk, Series
 
 __all__ = ["CHUNK_COLUMNS", "Destination", "chunk_records", "copy_chunks", "document_values", "text_parts"]
@@ -79,8 +80,9 @@ def text_parts(
         yield document_id, part, segment.text, headings
 
 
-def document_values(collection_id: str, version: DocumentVersion) -> dict[str, Any]:
-    """Return what a version says of its row of documents, by column."""
+def document_values(collection_id: str, new: ReadyDocument) -> dict[str, Any]:
+    """Return what a document says of its row, by column. Reads the whole text."""
+    version = new.version
     return {
         "collection_id": collection_id,
         "uri": version.uri,
@@ -93,6 +95,7 @@ def document_values(collection_id: str, version: DocumentVersion) -> dict[str, A
         "size_bytes": version.size_bytes,
         "metadata": version.metadata,
         "allowed_principals": list(version.allowed_principals),
+        "text_hash": text_hash(segment.text for segment in new.segments),
     }
 
 

@@ -40,8 +40,10 @@ from groundline_ingestor.adapters.postgres.stores import Stores, stores_on
 from groundline_ingestor.domain.quotas import Limits
 from groundline_ingestor.migrate import SCHEMA, migrate
 from groundline_ingestor.ports import Collector
+from groundline_ingestor.service.collecting.crawls import Crawling
+from groundline_ingestor.service.collecting.source_runs import SourceRuns
+from groundline_ingestor.service.collecting.sources import SourceService
 from groundline_ingestor.service.collections import CollectionService
-from groundline_ingestor.service.crawls import Crawling
 from groundline_ingestor.service.documents import DocumentService
 from groundline_ingestor.service.embeddings import EmbeddingService
 from groundline_ingestor.service.ingestion import IngestionService
@@ -49,8 +51,7 @@ from groundline_ingestor.service.jobs import JobService
 from groundline_ingestor.service.pages import PagePictures
 from groundline_ingestor.service.quotas import Quotas
 from groundline_ingestor.service.reindex import ReindexService
-from groundline_ingestor.service.source_runs import SourceRuns
-from groundline_ingestor.service.sources import SourceService
+from groundline_ingestor.service.revisions import RevisionService
 from groundline_ingestor.service.webhooks import Webhooks
 from groundline_ingestor.service.worker.contextualization import Contextualization, ContextWriter
 from groundline_ingestor.service.worker.embedding import RememberingEmbedder
@@ -119,15 +120,17 @@ def wire_on(
     collector = collector or NoCollector()
     worker = _worker(settings, stores, stages, quotas, collector)
     collections, jobs = stores.collections, stores.jobs
+    documents = DocumentService(
+        collections,
+        stores.documents,
+        RevisionService(collections, stores.documents, stores.revisions, page_tokens),
+        quotas,
+        page_tokens,
+        PagePictures(sandbox, stages.preparation.open_spool_file),
+    )
     servicer = IngestorServicer(
         CollectionService(collections, embedder, quotas, page_tokens),
-        DocumentService(
-            collections,
-            stores.documents,
-            quotas,
-            page_tokens,
-            PagePictures(sandbox, stages.preparation.open_spool_file),
-        ),
+        documents,
         IngestionService(
             stores,
             stages,

@@ -19,13 +19,13 @@ from groundline_validation import validate
 
 from groundline_ingestor.converters import described_upload, download_metadata, picture_metadata
 from groundline_ingestor.domain.documents import inert_type
+from groundline_ingestor.service.collecting.sources import SourceService
 from groundline_ingestor.service.collections import CollectionService
 from groundline_ingestor.service.documents import DocumentService
 from groundline_ingestor.service.embeddings import EmbeddingService
 from groundline_ingestor.service.ingestion import IngestionService
 from groundline_ingestor.service.jobs import JobService
 from groundline_ingestor.service.reindex import ReindexService
-from groundline_ingestor.service.sources import SourceService
 
 __all__ = ["SERVICE_NAME", "IngestorServicer"]
 
@@ -137,7 +137,23 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
         self, request: pb.GetDocumentTextRequest, context: Context
     ) -> pb.GetDocumentTextResponse:
         validate(request)
-        return await self._documents.text(current_caller(), request)
+        return await self._documents.revisions.text(current_caller(), request)
+
+    async def ListRevisions(
+        self, request: pb.ListRevisionsRequest, context: Context
+    ) -> pb.ListRevisionsResponse:
+        validate(request)
+        return await self._documents.revisions.list(current_caller(), request)
+
+    async def GetRevision(self, request: pb.GetRevisionRequest, context: Context) -> pb.GetRevisionResponse:
+        validate(request)
+        return pb.GetRevisionResponse(revision=await self._documents.revisions.get(current_caller(), request))
+
+    async def CompareRevisions(
+        self, request: pb.CompareRevisionsRequest, context: Context
+    ) -> pb.CompareRevisionsResponse:
+        validate(request)
+        return await self._documents.revisions.compare(current_caller(), request)
 
     async def DownloadDocument(
         self, request: pb.DownloadDocumentRequest, context: Context

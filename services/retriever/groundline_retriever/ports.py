@@ -42,6 +42,11 @@ class ChunkStore(Protocol):
         with the adjacent chunks that are wanted.
         """
 
+    async def revision_texts(
+        self, spans: Sequence[retriever_service_pb2.RevisionSpan], principals: Sequence[str]
+    ) -> Sequence[retriever_service_pb2.RevisionText]:
+        """Return the texts of the spans that exist and that the principals may read, in any order."""
+
     async def facets(
         self,
         collection_ids: Sequence[str],

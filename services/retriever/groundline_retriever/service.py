@@ -89,7 +89,7 @@ class SearchService:
         return response
 
     async def fetch(self, caller: Caller, request: pb.FetchChunksRequest) -> pb.FetchChunksResponse:
-        """Return the chunks as they are now, those that exist and may be read."""
+        """Return the chunks as they are now and the texts of spans, those that exist and may be read."""
         wanted = [
             Wanted(each.collection_id, list(map(int, each.chunk_ids)), with_lines=request.with_lines)
             for each in request.selections
@@ -99,6 +99,7 @@ class SearchService:
         return pb.FetchChunksResponse(
             chunks=[each.chunk for each in fetched],
             lines=[pb.DocumentLines(document_id=name, page=page) for (name, _), page in lines.items()],
+            texts=await self._store.revision_texts(request.spans, caller.principals) if request.spans else (),
         )
 
     async def _search_known(self, caller: Caller, request: pb.SearchRequest) -> pb.SearchResponse:

@@ -64,6 +64,7 @@ async def known(stack: Stack) -> AsyncIterator[Mapping[str, str]]:
         yield {
             "collectionId": "openapi",
             "documentId": documents[0]["documentId"],
+            "revision": documents[0]["revision"],
             "jobId": job["jobId"],
             "threadId": answer["threadId"],
             "messageId": answer["messageId"],

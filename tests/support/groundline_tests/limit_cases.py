@@ -68,6 +68,7 @@ _RIGHT: Final = {
     limits_pb2.TEXT_FORMAT_POSITION: ("0" * 16, f"{2**63 - 1:x}"),
     limits_pb2.TEXT_FORMAT_PRINCIPAL: ("u", "p" * 200),
     limits_pb2.TEXT_FORMAT_SECRET_NAME: ("a", "A.b_-0", "s" * 100),
+    limits_pb2.TEXT_FORMAT_REVISION: ("0" * 32, "0123456789abcdef" * 2),
     limits_pb2.TEXT_FORMAT_LANGUAGE: ("english", "simple"),
     limits_pb2.TEXT_FORMAT_FILTER: ('{"year": 2024}', "{}"),
 }
@@ -76,6 +77,7 @@ _WRONG: Final = {
     limits_pb2.TEXT_FORMAT_UUID: ("1", str(uuid.UUID(int=1)).replace("-", ""), f"{{{uuid.UUID(int=1)}}}"),
     limits_pb2.TEXT_FORMAT_CHUNK_ID: ("-1", "01", str(2**63), "x"),
     limits_pb2.TEXT_FORMAT_POSITION: ("0", f"{2**63:x}", "0/1A2B3C4D", "A" * 16),
+    limits_pb2.TEXT_FORMAT_REVISION: ("0" * 31, "0" * 33, "A" * 32, "g" * 32),
     limits_pb2.TEXT_FORMAT_SECRET_NAME: (".a", "..", "a/b", "s" * 101, "a b"),
     limits_pb2.TEXT_FORMAT_PRINCIPAL: ("p" * 201, "a b", "a\tb"),
     limits_pb2.TEXT_FORMAT_LANGUAGE: ("e", "English", "x" * 31),

@@ -64,6 +64,7 @@ CORE_MAY_IMPORT = (
     "opentelemetry",
     "py_rust_stemmers",
     "pydantic",
+    "rapidfuzz",
     "structlog",
     "tenacity",
     "yaml",

@@ -44,6 +44,10 @@ FOR_PROGRAMS = {
     "GetDocumentPage",
     # get_document reads around a passage.
     "ListChunks",
+    # Of what was, a person asks.
+    "ListRevisions",
+    "GetRevision",
+    "CompareRevisions",
     # list_collections says what an agent chooses by.
     "GetCollection",
     "GetCollectionStats",

@@ -117,7 +117,14 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     ),
     "GetDocument": lambda c: c.get_document("docs", UUID),
     "ListDocuments": lambda c: c.list_documents("docs", filter={"$uri": "a"}, order_by="title desc"),
-    "GetDocumentText": lambda c: c.get_document_text("docs", UUID, start_offset=5, max_characters=7),
+    "GetDocumentText": lambda c: c.get_document_text(
+        "docs", UUID, start_offset=5, max_characters=7, revision="ab" * 16
+    ),
+    "ListRevisions": lambda c: c.list_revisions("docs", UUID),
+    "GetRevision": lambda c: c.get_revision("docs", UUID, "ab" * 16),
+    "CompareRevisions": lambda c: c.compare_revisions(
+        "docs", UUID, "ab" * 16, other_revision="cd" * 16, start_offset=5, end_offset=12
+    ),
     "DownloadDocument": lambda c: c.download_document("docs", UUID),
     "GetDocumentPage": lambda c: c.get_document_page("docs", UUID, 2, width=600),
     "ListChunks": lambda c: c.list_chunks("docs", UUID),

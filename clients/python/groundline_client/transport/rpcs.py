@@ -89,6 +89,26 @@ GET_DOCUMENT_TEXT: Final = Rpc(
     models.GetDocumentTextResponse,
     is_idempotent=True,
 )
+LIST_REVISIONS: Final = Rpc(
+    "GET",
+    "/api/collections/{collection_id}/documents/{document_id}/revisions",
+    models.Revision,
+    "revisions",
+    is_idempotent=True,
+)
+GET_REVISION: Final = Rpc(
+    "GET",
+    "/api/collections/{collection_id}/documents/{document_id}/revisions/{revision}",
+    models.Revision,
+    "revision",
+    is_idempotent=True,
+)
+COMPARE_REVISIONS: Final = Rpc(
+    "GET",
+    "/api/collections/{collection_id}/documents/{document_id}/revisions/{revision}:compare",
+    models.CompareRevisionsResponse,
+    is_idempotent=True,
+)
 DOWNLOAD_DOCUMENT: Final = Rpc(
     "GET", "/api/collections/{collection_id}/documents/{document_id}:download", bytes, is_idempotent=True
 )

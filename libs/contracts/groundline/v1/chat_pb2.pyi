@@ -131,6 +131,8 @@ class Source(_message.Message):
     START_OFFSET_FIELD_NUMBER: _builtins.int
     END_OFFSET_FIELD_NUMBER: _builtins.int
     HAS_ORIGINAL_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    IS_OUTDATED_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     """The number in [n], from 1."""
     title: _builtins.str
@@ -157,6 +159,10 @@ class Source(_message.Message):
     """End in the document's extracted text, in Unicode code points, exclusive."""
     has_original: _builtins.bool
     """Whether DownloadDocument has the document as it was handed in."""
+    revision: _builtins.str
+    """The document's revision that was read; see Revision. Offsets count in its text. Empty in answers of earlier releases."""
+    is_outdated: _builtins.bool
+    """Whether the document has another revision by now; of a source that is read with its thread."""
     @_builtins.property
     def explanation(self) -> _passage_pb2.ScoreExplanation:
         """Why it was chosen."""
@@ -182,10 +188,12 @@ class Source(_message.Message):
         start_offset: _builtins.int = ...,
         end_offset: _builtins.int = ...,
         has_original: _builtins.bool = ...,
+        revision: _builtins.str = ...,
+        is_outdated: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["explanation", b"explanation", "metadata", b"metadata"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_id", b"chunk_id", "collection_id", b"collection_id", "document_id", b"document_id", "end_offset", b"end_offset", "explanation", b"explanation", "has_original", b"has_original", "metadata", b"metadata", "number", b"number", "score", b"score", "snippet", b"snippet", "start_offset", b"start_offset", "title", b"title", "type", b"type", "uri", b"uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_id", b"chunk_id", "collection_id", b"collection_id", "document_id", b"document_id", "end_offset", b"end_offset", "explanation", b"explanation", "has_original", b"has_original", "is_outdated", b"is_outdated", "metadata", b"metadata", "number", b"number", "revision", b"revision", "score", b"score", "snippet", b"snippet", "start_offset", b"start_offset", "title", b"title", "type", b"type", "uri", b"uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -424,6 +424,42 @@ class Webhook(_message.Message):
 Global___Webhook: _TypeAlias = Webhook  # noqa: Y015
 
 @_typing.final
+class HistorySettings(_message.Message):
+    """Retention of the revisions of a document that were replaced, with text, title, metadata and access. One stays while any
+    of these holds, and as long as a stored answer cites it, whatever is set here; all of them go with the document when it
+    is deleted. Segments of text that several revisions of a document have are stored once. What is no longer to be
+    kept is dropped within an hour.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REVISIONS_FIELD_NUMBER: _builtins.int
+    DAYS_FIELD_NUMBER: _builtins.int
+    EVERYTHING_FIELD_NUMBER: _builtins.int
+    revisions: _builtins.int
+    """How many replaced revisions of each document are kept, the newest, 10000 at most."""
+    days: _builtins.int
+    """For how many days a revision is kept after it was replaced, 36500 at most."""
+    everything: _builtins.bool
+    """Whether all are kept."""
+    def __init__(
+        self,
+        *,
+        revisions: _builtins.int = ...,
+        days: _builtins.int = ...,
+        everything: _builtins.bool | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_everything", b"_everything", "everything", b"everything"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_everything", b"_everything", "days", b"days", "everything", b"everything", "revisions", b"revisions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__everything: _TypeAlias = _typing.Literal["everything"]  # noqa: Y015
+    _WhichOneofArgType__everything: _TypeAlias = _typing.Literal["_everything", b"_everything"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__everything) -> _WhichOneofReturnType__everything | None: ...
+
+Global___HistorySettings: _TypeAlias = HistorySettings  # noqa: Y015
+
+@_typing.final
 class CollectionSettings(_message.Message):
     """Settings of a collection, which are the defaults of the requests that use it."""
 
@@ -441,6 +477,7 @@ class CollectionSettings(_message.Message):
     GENERATION_LIMITS_FIELD_NUMBER: _builtins.int
     KEEP_ORIGINALS_FIELD_NUMBER: _builtins.int
     WEBHOOKS_FIELD_NUMBER: _builtins.int
+    HISTORY_FIELD_NUMBER: _builtins.int
     CALIBRATION_FIELD_NUMBER: _builtins.int
     keep_originals: _builtins.bool
     """Whether documents are kept as they were handed in, to be fetched by DownloadDocument, which takes their size again
@@ -491,6 +528,10 @@ class CollectionSettings(_message.Message):
         """Addresses that are told when a job has ended, each of them once. Those that are set when it ends are told."""
 
     @_builtins.property
+    def history(self) -> Global___HistorySettings:
+        """Retention of replaced revisions of documents. Not set: those that answers cite."""
+
+    @_builtins.property
     def calibration(self) -> Global___Calibration:
         """Map from the confidence of answers to the share of right ones among them, made by `groundline calibrate`. It counts
         for requests that ask this collection alone. Not set: confidence stays as it is.
@@ -511,11 +552,12 @@ class CollectionSettings(_message.Message):
         generation_limits: Global___GenerationLimits | None = ...,
         keep_originals: _builtins.bool | None = ...,
         webhooks: _abc.Iterable[Global___Webhook] | None = ...,
+        history: Global___HistorySettings | None = ...,
         calibration: Global___Calibration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_keep_originals", b"_keep_originals", "access", b"access", "calibration", b"calibration", "chunking", b"chunking", "contextualization", b"contextualization", "crawl", b"crawl", "embedding", b"embedding", "generation", b"generation", "generation_limits", b"generation_limits", "keep_originals", b"keep_originals", "lexical", b"lexical", "rerank", b"rerank", "retrieval", b"retrieval"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_keep_originals", b"_keep_originals", "access", b"access", "calibration", b"calibration", "chunking", b"chunking", "contextualization", b"contextualization", "crawl", b"crawl", "embedding", b"embedding", "generation", b"generation", "generation_limits", b"generation_limits", "history", b"history", "keep_originals", b"keep_originals", "lexical", b"lexical", "rerank", b"rerank", "retrieval", b"retrieval"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_keep_originals", b"_keep_originals", "access", b"access", "calibration", b"calibration", "chunking", b"chunking", "contextualization", b"contextualization", "crawl", b"crawl", "embedding", b"embedding", "generation", b"generation", "generation_limits", b"generation_limits", "keep_originals", b"keep_originals", "lexical", b"lexical", "rerank", b"rerank", "retrieval", b"retrieval", "webhooks", b"webhooks"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_keep_originals", b"_keep_originals", "access", b"access", "calibration", b"calibration", "chunking", b"chunking", "contextualization", b"contextualization", "crawl", b"crawl", "embedding", b"embedding", "generation", b"generation", "generation_limits", b"generation_limits", "history", b"history", "keep_originals", b"keep_originals", "lexical", b"lexical", "rerank", b"rerank", "retrieval", b"retrieval", "webhooks", b"webhooks"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__keep_originals: _TypeAlias = _typing.Literal["keep_originals"]  # noqa: Y015
     _WhichOneofArgType__keep_originals: _TypeAlias = _typing.Literal["_keep_originals", b"_keep_originals"]  # noqa: Y015

@@ -75,6 +75,66 @@ INGESTION_STATE_CANCELLED: IngestionState.ValueType  # 9
 """Its job was cancelled before it was done."""
 Global___IngestionState: _TypeAlias = IngestionState  # noqa: Y015
 
+class _TextFate:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _TextFateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TextFate.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    TEXT_FATE_UNSPECIFIED: _TextFate.ValueType  # 0
+    """Not known."""
+    TEXT_FATE_SAME: _TextFate.ValueType  # 1
+    """It stands where it stood."""
+    TEXT_FATE_MOVED: _TextFate.ValueType  # 2
+    """It stands elsewhere, as it was."""
+    TEXT_FATE_CHANGED: _TextFate.ValueType  # 3
+    """Something like it stands there."""
+    TEXT_FATE_GONE: _TextFate.ValueType  # 4
+    """It is gone, and so is everything like it."""
+
+class TextFate(_TextFate, metaclass=_TextFateEnumTypeWrapper):
+    """Fate of a part of a document's text in another of its revisions."""
+
+TEXT_FATE_UNSPECIFIED: TextFate.ValueType  # 0
+"""Not known."""
+TEXT_FATE_SAME: TextFate.ValueType  # 1
+"""It stands where it stood."""
+TEXT_FATE_MOVED: TextFate.ValueType  # 2
+"""It stands elsewhere, as it was."""
+TEXT_FATE_CHANGED: TextFate.ValueType  # 3
+"""Something like it stands there."""
+TEXT_FATE_GONE: TextFate.ValueType  # 4
+"""It is gone, and so is everything like it."""
+Global___TextFate: _TypeAlias = TextFate  # noqa: Y015
+
+class _TextChange:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _TextChangeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TextChange.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    TEXT_CHANGE_UNSPECIFIED: _TextChange.ValueType  # 0
+    """Not known."""
+    TEXT_CHANGE_EQUAL: _TextChange.ValueType  # 1
+    """Both have it."""
+    TEXT_CHANGE_DELETED: _TextChange.ValueType  # 2
+    """The first has it, the second does not."""
+    TEXT_CHANGE_INSERTED: _TextChange.ValueType  # 3
+    """The second has it, the first does not."""
+
+class TextChange(_TextChange, metaclass=_TextChangeEnumTypeWrapper):
+    """How a stretch of text came to be."""
+
+TEXT_CHANGE_UNSPECIFIED: TextChange.ValueType  # 0
+"""Not known."""
+TEXT_CHANGE_EQUAL: TextChange.ValueType  # 1
+"""Both have it."""
+TEXT_CHANGE_DELETED: TextChange.ValueType  # 2
+"""The first has it, the second does not."""
+TEXT_CHANGE_INSERTED: TextChange.ValueType  # 3
+"""The second has it, the first does not."""
+Global___TextChange: _TypeAlias = TextChange  # noqa: Y015
+
 @_typing.final
 class ObjectContent(_message.Message):
     """A structured record, serialised field by field. Its own "uri", else "uuid", identifies it where DocumentInput.uri is
@@ -200,6 +260,7 @@ class Document(_message.Message):
     UPDATE_TIME_FIELD_NUMBER: _builtins.int
     HAS_ORIGINAL_FIELD_NUMBER: _builtins.int
     CONTAINER_URI_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
     document_id: _builtins.str
     """Identifier, a UUID; it stays the same when the document is replaced."""
     collection_id: _builtins.str
@@ -226,6 +287,8 @@ class Document(_message.Message):
     """The uri of the mail or archive that it is an attachment or member of; empty where it is none. To filter by it is
     "$container_uri".
     """
+    revision: _builtins.str
+    """The revision in use; see Revision."""
     @_builtins.property
     def metadata(self) -> _struct_pb2.Struct:
         """Metadata."""
@@ -266,14 +329,115 @@ class Document(_message.Message):
         update_time: _timestamp_pb2.Timestamp | None = ...,
         has_original: _builtins.bool = ...,
         container_uri: _builtins.str = ...,
+        revision: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "failure", b"failure", "metadata", b"metadata", "update_time", b"update_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed_principals", b"allowed_principals", "chunk_count", b"chunk_count", "collection_id", b"collection_id", "container_uri", b"container_uri", "content_hash", b"content_hash", "create_time", b"create_time", "document_id", b"document_id", "failure", b"failure", "has_original", b"has_original", "metadata", b"metadata", "mime_type", b"mime_type", "size_bytes", b"size_bytes", "source_type", b"source_type", "state", b"state", "title", b"title", "update_time", b"update_time", "uri", b"uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed_principals", b"allowed_principals", "chunk_count", b"chunk_count", "collection_id", b"collection_id", "container_uri", b"container_uri", "content_hash", b"content_hash", "create_time", b"create_time", "document_id", b"document_id", "failure", b"failure", "has_original", b"has_original", "metadata", b"metadata", "mime_type", b"mime_type", "revision", b"revision", "size_bytes", b"size_bytes", "source_type", b"source_type", "state", b"state", "title", b"title", "update_time", b"update_time", "uri", b"uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Document: _TypeAlias = Document  # noqa: Y015
+
+@_typing.final
+class Revision(_message.Message):
+    """A revision of a document: what was stored of it at a time. It never changes, and is named by its content: text, title,
+    metadata and access. Storing the same again makes none.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REVISION_FIELD_NUMBER: _builtins.int
+    IS_CURRENT_FIELD_NUMBER: _builtins.int
+    TITLE_FIELD_NUMBER: _builtins.int
+    MIME_TYPE_FIELD_NUMBER: _builtins.int
+    SOURCE_TYPE_FIELD_NUMBER: _builtins.int
+    CONTENT_HASH_FIELD_NUMBER: _builtins.int
+    SIZE_BYTES_FIELD_NUMBER: _builtins.int
+    METADATA_FIELD_NUMBER: _builtins.int
+    ALLOWED_PRINCIPALS_FIELD_NUMBER: _builtins.int
+    STORE_TIME_FIELD_NUMBER: _builtins.int
+    REPLACE_TIME_FIELD_NUMBER: _builtins.int
+    revision: _builtins.str
+    """Its name, 32 hex digits, unique in the document."""
+    is_current: _builtins.bool
+    """Whether it is the one in use."""
+    title: _builtins.str
+    """Title."""
+    mime_type: _builtins.str
+    """MIME type."""
+    source_type: _passage_pb2.SourceType.ValueType
+    """Where it came from."""
+    content_hash: _builtins.str
+    """SHA-256 of what was handed in, 64 hex digits."""
+    size_bytes: _builtins.int
+    """Size of what was handed in, in bytes."""
+    @_builtins.property
+    def metadata(self) -> _struct_pb2.Struct:
+        """Metadata."""
+
+    @_builtins.property
+    def allowed_principals(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Principals that might read it. Empty: whoever may read the collection."""
+
+    @_builtins.property
+    def store_time(self) -> _timestamp_pb2.Timestamp:
+        """Since when it was the one in use."""
+
+    @_builtins.property
+    def replace_time(self) -> _timestamp_pb2.Timestamp:
+        """When it was replaced; not set of the one in use."""
+
+    def __init__(
+        self,
+        *,
+        revision: _builtins.str = ...,
+        is_current: _builtins.bool = ...,
+        title: _builtins.str = ...,
+        mime_type: _builtins.str = ...,
+        source_type: _passage_pb2.SourceType.ValueType = ...,
+        content_hash: _builtins.str = ...,
+        size_bytes: _builtins.int = ...,
+        metadata: _struct_pb2.Struct | None = ...,
+        allowed_principals: _abc.Iterable[_builtins.str] | None = ...,
+        store_time: _timestamp_pb2.Timestamp | None = ...,
+        replace_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["metadata", b"metadata", "replace_time", b"replace_time", "store_time", b"store_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed_principals", b"allowed_principals", "content_hash", b"content_hash", "is_current", b"is_current", "metadata", b"metadata", "mime_type", b"mime_type", "replace_time", b"replace_time", "revision", b"revision", "size_bytes", b"size_bytes", "source_type", b"source_type", "store_time", b"store_time", "title", b"title"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Revision: _TypeAlias = Revision  # noqa: Y015
+
+@_typing.final
+class ComparedText(_message.Message):
+    """A stretch of text in a comparison."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANGE_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    change: Global___TextChange.ValueType
+    """Who has it."""
+    text: _builtins.str
+    """The stretch. A long one that both have is cut in its middle, where an ellipsis stands, unless the part of a text that
+    was asked for is compared.
+    """
+    def __init__(
+        self,
+        *,
+        change: Global___TextChange.ValueType = ...,
+        text: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["change", b"change", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ComparedText: _TypeAlias = ComparedText  # noqa: Y015
 
 @_typing.final
 class IngestionFailure(_message.Message):

@@ -254,6 +254,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The answer was corrected after it was sent."""
     CORRECTION_UNAVAILABLE: _ErrorReason.ValueType  # 176
     """The model did not correct the answer in time, or failed."""
+    REVISION_NOT_FOUND: _ErrorReason.ValueType  # 177
+    """No such revision of the document is kept, or none that the caller might read."""
     UNKNOWN_CITATION: _ErrorReason.ValueType  # 107
     """The answer cites a number that no passage has."""
     PASSAGES_OMITTED: _ErrorReason.ValueType  # 108
@@ -611,6 +613,8 @@ ANSWER_CORRECTED: ErrorReason.ValueType  # 175
 """The answer was corrected after it was sent."""
 CORRECTION_UNAVAILABLE: ErrorReason.ValueType  # 176
 """The model did not correct the answer in time, or failed."""
+REVISION_NOT_FOUND: ErrorReason.ValueType  # 177
+"""No such revision of the document is kept, or none that the caller might read."""
 UNKNOWN_CITATION: ErrorReason.ValueType  # 107
 """The answer cites a number that no passage has."""
 PASSAGES_OMITTED: ErrorReason.ValueType  # 108

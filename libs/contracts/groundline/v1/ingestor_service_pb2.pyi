@@ -870,6 +870,7 @@ class GetDocumentTextRequest(_message.Message):
     DOCUMENT_ID_FIELD_NUMBER: _builtins.int
     START_OFFSET_FIELD_NUMBER: _builtins.int
     MAX_CHARACTERS_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
     collection_id: _builtins.str
     """The collection."""
     document_id: _builtins.str
@@ -878,6 +879,8 @@ class GetDocumentTextRequest(_message.Message):
     """Where to begin, in Unicode code points."""
     max_characters: _builtins.int
     """Maximum number of characters to return."""
+    revision: _builtins.str
+    """The revision whose text it is. Empty: the one in use."""
     def __init__(
         self,
         *,
@@ -885,10 +888,11 @@ class GetDocumentTextRequest(_message.Message):
         document_id: _builtins.str = ...,
         start_offset: _builtins.int = ...,
         max_characters: _builtins.int = ...,
+        revision: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "document_id", b"document_id", "max_characters", b"max_characters", "start_offset", b"start_offset"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "document_id", b"document_id", "max_characters", b"max_characters", "revision", b"revision", "start_offset", b"start_offset"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -931,6 +935,214 @@ class GetDocumentTextResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetDocumentTextResponse: _TypeAlias = GetDocumentTextResponse  # noqa: Y015
+
+@_typing.final
+class ListRevisionsRequest(_message.Message):
+    """Request of ListRevisions."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLLECTION_ID_FIELD_NUMBER: _builtins.int
+    DOCUMENT_ID_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    collection_id: _builtins.str
+    """The collection."""
+    document_id: _builtins.str
+    """The document."""
+    page_size: _builtins.int
+    """Maximum number of revisions to return; more than 1000 count as 1000."""
+    page_token: _builtins.str
+    """Token of the page to return, from the last response to the same caller's same request; its page_size may
+    differ.
+    """
+    def __init__(
+        self,
+        *,
+        collection_id: _builtins.str = ...,
+        document_id: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "document_id", b"document_id", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListRevisionsRequest: _TypeAlias = ListRevisionsRequest  # noqa: Y015
+
+@_typing.final
+class ListRevisionsResponse(_message.Message):
+    """Response of ListRevisions."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REVISIONS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Token of the next page; empty at the end."""
+    @_builtins.property
+    def revisions(self) -> _containers.RepeatedCompositeFieldContainer[_document_pb2.Revision]:
+        """The revisions."""
+
+    def __init__(
+        self,
+        *,
+        revisions: _abc.Iterable[_document_pb2.Revision] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "revisions", b"revisions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListRevisionsResponse: _TypeAlias = ListRevisionsResponse  # noqa: Y015
+
+@_typing.final
+class GetRevisionRequest(_message.Message):
+    """Request of GetRevision."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLLECTION_ID_FIELD_NUMBER: _builtins.int
+    DOCUMENT_ID_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    collection_id: _builtins.str
+    """The collection."""
+    document_id: _builtins.str
+    """The document."""
+    revision: _builtins.str
+    """The revision."""
+    def __init__(
+        self,
+        *,
+        collection_id: _builtins.str = ...,
+        document_id: _builtins.str = ...,
+        revision: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "document_id", b"document_id", "revision", b"revision"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetRevisionRequest: _TypeAlias = GetRevisionRequest  # noqa: Y015
+
+@_typing.final
+class GetRevisionResponse(_message.Message):
+    """Response of GetRevision."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REVISION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def revision(self) -> _document_pb2.Revision:
+        """The revision."""
+
+    def __init__(
+        self,
+        *,
+        revision: _document_pb2.Revision | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["revision", b"revision"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["revision", b"revision"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetRevisionResponse: _TypeAlias = GetRevisionResponse  # noqa: Y015
+
+@_typing.final
+class CompareRevisionsRequest(_message.Message):
+    """Request of CompareRevisions."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLLECTION_ID_FIELD_NUMBER: _builtins.int
+    DOCUMENT_ID_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    OTHER_REVISION_FIELD_NUMBER: _builtins.int
+    START_OFFSET_FIELD_NUMBER: _builtins.int
+    END_OFFSET_FIELD_NUMBER: _builtins.int
+    collection_id: _builtins.str
+    """The collection."""
+    document_id: _builtins.str
+    """The document."""
+    revision: _builtins.str
+    """The first revision."""
+    other_revision: _builtins.str
+    """The second revision. Empty: the one in use."""
+    start_offset: _builtins.int
+    """Where the part to compare begins in the first revision's text, in Unicode code points."""
+    end_offset: _builtins.int
+    """Where it ends, exclusive; what is more than 100,000 characters behind its beginning is left out. 0: the whole texts
+    are compared.
+    """
+    def __init__(
+        self,
+        *,
+        collection_id: _builtins.str = ...,
+        document_id: _builtins.str = ...,
+        revision: _builtins.str = ...,
+        other_revision: _builtins.str = ...,
+        start_offset: _builtins.int = ...,
+        end_offset: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "document_id", b"document_id", "end_offset", b"end_offset", "other_revision", b"other_revision", "revision", b"revision", "start_offset", b"start_offset"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CompareRevisionsRequest: _TypeAlias = CompareRevisionsRequest  # noqa: Y015
+
+@_typing.final
+class CompareRevisionsResponse(_message.Message):
+    """Response of CompareRevisions."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FATE_FIELD_NUMBER: _builtins.int
+    OTHER_REVISION_FIELD_NUMBER: _builtins.int
+    START_OFFSET_FIELD_NUMBER: _builtins.int
+    END_OFFSET_FIELD_NUMBER: _builtins.int
+    TEXTS_FIELD_NUMBER: _builtins.int
+    IS_CUT_FIELD_NUMBER: _builtins.int
+    fate: _document_pb2.TextFate.ValueType
+    """Fate of the part; of whole texts SAME or CHANGED."""
+    other_revision: _builtins.str
+    """The second revision."""
+    start_offset: _builtins.int
+    """Where the part, or what it became, begins in the second revision's text, in Unicode code points; 0 if it is gone."""
+    end_offset: _builtins.int
+    """Where it ends, exclusive."""
+    is_cut: _builtins.bool
+    """Whether there were more of them."""
+    @_builtins.property
+    def texts(self) -> _containers.RepeatedCompositeFieldContainer[_document_pb2.ComparedText]:
+        """Both texts in stretches, in their order; those that both have give with the deleted ones the first text, with the
+        inserted ones the second. 10,000 at most.
+        """
+
+    def __init__(
+        self,
+        *,
+        fate: _document_pb2.TextFate.ValueType = ...,
+        other_revision: _builtins.str = ...,
+        start_offset: _builtins.int = ...,
+        end_offset: _builtins.int = ...,
+        texts: _abc.Iterable[_document_pb2.ComparedText] | None = ...,
+        is_cut: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_offset", b"end_offset", "fate", b"fate", "is_cut", b"is_cut", "other_revision", b"other_revision", "start_offset", b"start_offset", "texts", b"texts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CompareRevisionsResponse: _TypeAlias = CompareRevisionsResponse  # noqa: Y015
 
 @_typing.final
 class DownloadDocumentRequest(_message.Message):

@@ -99,6 +99,21 @@ class IngestorServiceStub:
                 request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.GetDocumentTextRequest.SerializeToString,
                 response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.GetDocumentTextResponse.FromString,
                 _registered_method=True)
+        self.ListRevisions = channel.unary_unary(
+                '/groundline.v1.IngestorService/ListRevisions',
+                request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.ListRevisionsRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.ListRevisionsResponse.FromString,
+                _registered_method=True)
+        self.GetRevision = channel.unary_unary(
+                '/groundline.v1.IngestorService/GetRevision',
+                request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.GetRevisionRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.GetRevisionResponse.FromString,
+                _registered_method=True)
+        self.CompareRevisions = channel.unary_unary(
+                '/groundline.v1.IngestorService/CompareRevisions',
+                request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.CompareRevisionsRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.CompareRevisionsResponse.FromString,
+                _registered_method=True)
         self.DownloadDocument = channel.unary_stream(
                 '/groundline.v1.IngestorService/DownloadDocument',
                 request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.DownloadDocumentRequest.SerializeToString,
@@ -324,7 +339,38 @@ class IngestorServiceServicer:
     def GetDocumentText(self, request, context):
         """Returns a part of the text that was extracted from a document, which the offsets of its chunks count in.
 
-        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document.
+        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListRevisions(self, request, context):
+        """Lists the revisions of a document that are kept, the one in use first, then from the newest. Those from before the
+        caller was let in are not among them: it sees a revision if it may read the document and might read that revision.
+
+        INVALID_ARGUMENT: an id or the page is wrong. NOT_FOUND: no such document.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetRevision(self, request, context):
+        """Returns a revision of a document.
+
+        INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision is kept that
+        the caller might read.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CompareRevisions(self, request, context):
+        """Compares the text of a revision, or a part of it, with another revision's: what became of what was cited.
+
+        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision.
+        OUT_OF_RANGE (DOCUMENT_TOO_LARGE): a text has more than 20,000,000 characters, or, where whole texts are compared, more
+        than 4,000,000 or 40,000 lines.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -581,6 +627,21 @@ def add_IngestorServiceServicer_to_server(servicer, server):
                     servicer.GetDocumentText,
                     request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.GetDocumentTextRequest.FromString,
                     response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.GetDocumentTextResponse.SerializeToString,
+            ),
+            'ListRevisions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRevisions,
+                    request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.ListRevisionsRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.ListRevisionsResponse.SerializeToString,
+            ),
+            'GetRevision': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetRevision,
+                    request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.GetRevisionRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.GetRevisionResponse.SerializeToString,
+            ),
+            'CompareRevisions': grpc.unary_unary_rpc_method_handler(
+                    servicer.CompareRevisions,
+                    request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.CompareRevisionsRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.CompareRevisionsResponse.SerializeToString,
             ),
             'DownloadDocument': grpc.unary_stream_rpc_method_handler(
                     servicer.DownloadDocument,
@@ -997,6 +1058,87 @@ class IngestorService:
             '/groundline.v1.IngestorService/GetDocumentText',
             groundline_dot_v1_dot_ingestor__service__pb2.GetDocumentTextRequest.SerializeToString,
             groundline_dot_v1_dot_ingestor__service__pb2.GetDocumentTextResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListRevisions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.IngestorService/ListRevisions',
+            groundline_dot_v1_dot_ingestor__service__pb2.ListRevisionsRequest.SerializeToString,
+            groundline_dot_v1_dot_ingestor__service__pb2.ListRevisionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetRevision(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.IngestorService/GetRevision',
+            groundline_dot_v1_dot_ingestor__service__pb2.GetRevisionRequest.SerializeToString,
+            groundline_dot_v1_dot_ingestor__service__pb2.GetRevisionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CompareRevisions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.IngestorService/CompareRevisions',
+            groundline_dot_v1_dot_ingestor__service__pb2.CompareRevisionsRequest.SerializeToString,
+            groundline_dot_v1_dot_ingestor__service__pb2.CompareRevisionsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -124,7 +124,26 @@ class IngestorServiceStub:
     GetDocumentText: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetDocumentTextRequest, _ingestor_service_pb2.GetDocumentTextResponse]
     """Returns a part of the text that was extracted from a document, which the offsets of its chunks count in.
 
-    INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document.
+    INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision.
+    """
+    ListRevisions: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.ListRevisionsRequest, _ingestor_service_pb2.ListRevisionsResponse]
+    """Lists the revisions of a document that are kept, the one in use first, then from the newest. Those from before the
+    caller was let in are not among them: it sees a revision if it may read the document and might read that revision.
+
+    INVALID_ARGUMENT: an id or the page is wrong. NOT_FOUND: no such document.
+    """
+    GetRevision: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetRevisionRequest, _ingestor_service_pb2.GetRevisionResponse]
+    """Returns a revision of a document.
+
+    INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision is kept that
+    the caller might read.
+    """
+    CompareRevisions: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.CompareRevisionsRequest, _ingestor_service_pb2.CompareRevisionsResponse]
+    """Compares the text of a revision, or a part of it, with another revision's: what became of what was cited.
+
+    INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision.
+    OUT_OF_RANGE (DOCUMENT_TOO_LARGE): a text has more than 20,000,000 characters, or, where whole texts are compared, more
+    than 4,000,000 or 40,000 lines.
     """
     DownloadDocument: _grpc.UnaryStreamMultiCallable[_ingestor_service_pb2.DownloadDocumentRequest, _ingestor_service_pb2.DownloadDocumentResponse]
     """Streams a document as it was handed in, where its collection keeps originals.
@@ -344,7 +363,26 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     GetDocumentText: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetDocumentTextRequest, _ingestor_service_pb2.GetDocumentTextResponse]  # type: ignore[assignment]
     """Returns a part of the text that was extracted from a document, which the offsets of its chunks count in.
 
-    INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document.
+    INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision.
+    """
+    ListRevisions: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.ListRevisionsRequest, _ingestor_service_pb2.ListRevisionsResponse]  # type: ignore[assignment]
+    """Lists the revisions of a document that are kept, the one in use first, then from the newest. Those from before the
+    caller was let in are not among them: it sees a revision if it may read the document and might read that revision.
+
+    INVALID_ARGUMENT: an id or the page is wrong. NOT_FOUND: no such document.
+    """
+    GetRevision: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetRevisionRequest, _ingestor_service_pb2.GetRevisionResponse]  # type: ignore[assignment]
+    """Returns a revision of a document.
+
+    INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision is kept that
+    the caller might read.
+    """
+    CompareRevisions: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.CompareRevisionsRequest, _ingestor_service_pb2.CompareRevisionsResponse]  # type: ignore[assignment]
+    """Compares the text of a revision, or a part of it, with another revision's: what became of what was cited.
+
+    INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision.
+    OUT_OF_RANGE (DOCUMENT_TOO_LARGE): a text has more than 20,000,000 characters, or, where whole texts are compared, more
+    than 4,000,000 or 40,000 lines.
     """
     DownloadDocument: _aio.UnaryStreamMultiCallable[_ingestor_service_pb2.DownloadDocumentRequest, _ingestor_service_pb2.DownloadDocumentResponse]  # type: ignore[assignment]
     """Streams a document as it was handed in, where its collection keeps originals.
@@ -633,7 +671,44 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_ingestor_service_pb2.GetDocumentTextResponse, _abc.Awaitable[_ingestor_service_pb2.GetDocumentTextResponse]]:
         """Returns a part of the text that was extracted from a document, which the offsets of its chunks count in.
 
-        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document.
+        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision.
+        """
+
+    @_abc_1.abstractmethod
+    def ListRevisions(
+        self,
+        request: _ingestor_service_pb2.ListRevisionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingestor_service_pb2.ListRevisionsResponse, _abc.Awaitable[_ingestor_service_pb2.ListRevisionsResponse]]:
+        """Lists the revisions of a document that are kept, the one in use first, then from the newest. Those from before the
+        caller was let in are not among them: it sees a revision if it may read the document and might read that revision.
+
+        INVALID_ARGUMENT: an id or the page is wrong. NOT_FOUND: no such document.
+        """
+
+    @_abc_1.abstractmethod
+    def GetRevision(
+        self,
+        request: _ingestor_service_pb2.GetRevisionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingestor_service_pb2.GetRevisionResponse, _abc.Awaitable[_ingestor_service_pb2.GetRevisionResponse]]:
+        """Returns a revision of a document.
+
+        INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision is kept that
+        the caller might read.
+        """
+
+    @_abc_1.abstractmethod
+    def CompareRevisions(
+        self,
+        request: _ingestor_service_pb2.CompareRevisionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingestor_service_pb2.CompareRevisionsResponse, _abc.Awaitable[_ingestor_service_pb2.CompareRevisionsResponse]]:
+        """Compares the text of a revision, or a part of it, with another revision's: what became of what was cited.
+
+        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision.
+        OUT_OF_RANGE (DOCUMENT_TOO_LARGE): a text has more than 20,000,000 characters, or, where whole texts are compared, more
+        than 4,000,000 or 40,000 lines.
         """
 
     @_abc_1.abstractmethod

@@ -45,6 +45,8 @@ class _TextFormatEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TextFormat
     """A position in what was written; see IngestionJob.position."""
     TEXT_FORMAT_SECRET_NAME: _TextFormat.ValueType  # 8
     """The name of a secret: 1 to 100 letters, digits, ".", "_" and "-", beginning with a letter or digit."""
+    TEXT_FORMAT_REVISION: _TextFormat.ValueType  # 9
+    """The name of a revision: 32 hex digits in lower case."""
 
 class TextFormat(_TextFormat, metaclass=_TextFormatEnumTypeWrapper):
     """Format of a field's text."""
@@ -67,6 +69,8 @@ TEXT_FORMAT_POSITION: TextFormat.ValueType  # 7
 """A position in what was written; see IngestionJob.position."""
 TEXT_FORMAT_SECRET_NAME: TextFormat.ValueType  # 8
 """The name of a secret: 1 to 100 letters, digits, ".", "_" and "-", beginning with a letter or digit."""
+TEXT_FORMAT_REVISION: TextFormat.ValueType  # 9
+"""The name of a revision: 32 hex digits in lower case."""
 Global___TextFormat: _TypeAlias = TextFormat  # noqa: Y015
 
 class _StructFormat:

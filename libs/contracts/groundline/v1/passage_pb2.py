@@ -27,45 +27,45 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from groundline.v1 import error_pb2 as groundline_dot_v1_dot_error__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bgroundline/v1/passage.proto\x12\rgroundline.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19groundline/v1/error.proto\"\xf4\x02\n\x05\x43hunk\x12\x10\n\x08\x63hunk_id\x18\x01 \x01(\t\x12\x13\n\x0b\x64ocument_id\x18\x02 \x01(\t\x12\x15\n\rcollection_id\x18\x03 \x01(\t\x12\x13\n\x0b\x63hunk_index\x18\x04 \x01(\x05\x12\x0c\n\x04text\x18\x05 \x01(\t\x12\x0f\n\x07\x63ontext\x18\x06 \x01(\t\x12\r\n\x05title\x18\x07 \x01(\t\x12\x0b\n\x03uri\x18\x08 \x01(\t\x12.\n\x0bsource_type\x18\t \x01(\x0e\x32\x19.groundline.v1.SourceType\x12\x11\n\tmime_type\x18\n \x01(\t\x12\x14\n\x0cstart_offset\x18\x0b \x01(\x05\x12\x12\n\nend_offset\x18\x0c \x01(\x05\x12)\n\x08metadata\x18\r \x01(\x0b\x32\x17.google.protobuf.Struct\x12/\n\x0bupdate_time\x18\x0e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0chas_original\x18\x0f \x01(\x08\"g\n\tPageLines\x12\x0c\n\x04page\x18\x01 \x01(\x05\x12\x0e\n\x06starts\x18\x02 \x03(\r\x12\r\n\x05lefts\x18\x03 \x03(\x11\x12\x0e\n\x06rights\x18\x04 \x03(\x11\x12\x0c\n\x04tops\x18\x05 \x03(\x11\x12\x0f\n\x07heights\x18\x06 \x03(\r\"\'\n\x08\x41rmScore\x12\x0c\n\x04rank\x18\x01 \x01(\x05\x12\r\n\x05score\x18\x02 \x01(\x02\"=\n\x0eScoreComponent\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x02\x12\x0e\n\x06weight\x18\x03 \x01(\x02\"\xd8\x01\n\x10ScoreExplanation\x12(\n\x07keyword\x18\x01 \x01(\x0b\x32\x17.groundline.v1.ArmScore\x12)\n\x08semantic\x18\x02 \x01(\x0b\x32\x17.groundline.v1.ArmScore\x12\x13\n\x0b\x66used_score\x18\x03 \x01(\x02\x12\x12\n\nfused_rank\x18\x04 \x01(\x05\x12\x31\n\ncomponents\x18\x05 \x03(\x0b\x32\x1d.groundline.v1.ScoreComponent\x12\x13\n\x0b\x66inal_score\x18\x06 \x01(\x02\"F\n\x0b\x41lternative\x12#\n\x05\x63hunk\x18\x01 \x01(\x0b\x32\x14.groundline.v1.Chunk\x12\x12\n\nsimilarity\x18\x02 \x01(\x02\"4\n\x08TextSpan\x12\x14\n\x0cstart_offset\x18\x01 \x01(\x05\x12\x12\n\nend_offset\x18\x02 \x01(\x05\"^\n\nHighlights\x12&\n\x05words\x18\x01 \x03(\x0b\x32\x17.groundline.v1.TextSpan\x12(\n\x07snippet\x18\x02 \x01(\x0b\x32\x17.groundline.v1.TextSpan\"\x93\x02\n\x07Passage\x12#\n\x05\x63hunk\x18\x01 \x01(\x0b\x32\x14.groundline.v1.Chunk\x12\r\n\x05score\x18\x02 \x01(\x02\x12\x34\n\x0b\x65xplanation\x18\x03 \x01(\x0b\x32\x1f.groundline.v1.ScoreExplanation\x12\x30\n\x0c\x61lternatives\x18\x04 \x03(\x0b\x32\x1a.groundline.v1.Alternative\x12-\n\x0f\x61\x64jacent_chunks\x18\x05 \x03(\x0b\x32\x14.groundline.v1.Chunk\x12\x0e\n\x06vector\x18\x06 \x03(\x02\x12-\n\nhighlights\x18\x07 \x01(\x0b\x32\x19.groundline.v1.Highlights\"z\n\nCutPassage\x12\x10\n\x08\x63hunk_id\x18\x01 \x01(\t\x12$\n\x04rule\x18\x02 \x01(\x0e\x32\x16.groundline.v1.CutRule\x12\x34\n\x0b\x65xplanation\x18\x03 \x01(\x0b\x32\x1f.groundline.v1.ScoreExplanation\"w\n\x0b\x44\x65gradation\x12+\n\tcomponent\x18\x01 \x01(\x0e\x32\x18.groundline.v1.Component\x12*\n\x06reason\x18\x02 \x01(\x0e\x32\x1a.groundline.v1.ErrorReason\x12\x0f\n\x07message\x18\x03 \x01(\t\")\n\nCorrection\x12\r\n\x05given\x18\x01 \x01(\t\x12\x0c\n\x04used\x18\x02 \x01(\t\"G\n\x0bStageTiming\x12#\n\x05stage\x18\x01 \x01(\x0e\x32\x14.groundline.v1.Stage\x12\x13\n\x0b\x64uration_ms\x18\x02 \x01(\x02*l\n\nSourceType\x12\x1b\n\x17SOURCE_TYPE_UNSPECIFIED\x10\x00\x12\x14\n\x10SOURCE_TYPE_FILE\x10\x01\x12\x16\n\x12SOURCE_TYPE_OBJECT\x10\x02\x12\x13\n\x0fSOURCE_TYPE_WEB\x10\x03*\x96\x01\n\x07\x43utRule\x12\x18\n\x14\x43UT_RULE_UNSPECIFIED\x10\x00\x12\x12\n\x0e\x43UT_RULE_TOP_K\x10\x01\x12\x16\n\x12\x43UT_RULE_DUPLICATE\x10\x02\x12\x16\n\x12\x43UT_RULE_MIN_SCORE\x10\x03\x12\x16\n\x12\x43UT_RULE_DIVERSITY\x10\x04\x12\x15\n\x11\x43UT_RULE_DOCUMENT\x10\x05*\x8c\x02\n\tComponent\x12\x19\n\x15\x43OMPONENT_UNSPECIFIED\x10\x00\x12\x19\n\x15\x43OMPONENT_KEYWORD_ARM\x10\x01\x12\x1a\n\x16\x43OMPONENT_SEMANTIC_ARM\x10\x02\x12\x17\n\x13\x43OMPONENT_RETRIEVAL\x10\x03\x12\x16\n\x12\x43OMPONENT_RERANKER\x10\x04\x12\x17\n\x13\x43OMPONENT_REWRITING\x10\x05\x12\x18\n\x14\x43OMPONENT_VALIDATION\x10\x06\x12\x15\n\x11\x43OMPONENT_HISTORY\x10\x07\x12\x1c\n\x18\x43OMPONENT_CITATION_BOXES\x10\x08\x12\x14\n\x10\x43OMPONENT_FACETS\x10\t*\xfc\x01\n\x05Stage\x12\x15\n\x11STAGE_UNSPECIFIED\x10\x00\x12\x13\n\x0fSTAGE_REWRITING\x10\x01\x12\x14\n\x10STAGE_RETRIEVING\x10\x02\x12\x13\n\x0fSTAGE_RERANKING\x10\x03\x12\x14\n\x10STAGE_GENERATING\x10\x04\x12\x12\n\x0eSTAGE_FETCHING\x10\x05\x12\x13\n\x0fSTAGE_EMBEDDING\x10\x06\x12\x18\n\x14STAGE_KEYWORD_SEARCH\x10\x07\x12\x19\n\x15STAGE_SEMANTIC_SEARCH\x10\x08\x12\x15\n\x11STAGE_FIRST_TOKEN\x10\t\x12\x11\n\rSTAGE_READING\x10\nb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bgroundline/v1/passage.proto\x12\rgroundline.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19groundline/v1/error.proto\"\x86\x03\n\x05\x43hunk\x12\x10\n\x08\x63hunk_id\x18\x01 \x01(\t\x12\x13\n\x0b\x64ocument_id\x18\x02 \x01(\t\x12\x15\n\rcollection_id\x18\x03 \x01(\t\x12\x13\n\x0b\x63hunk_index\x18\x04 \x01(\x05\x12\x0c\n\x04text\x18\x05 \x01(\t\x12\x0f\n\x07\x63ontext\x18\x06 \x01(\t\x12\r\n\x05title\x18\x07 \x01(\t\x12\x0b\n\x03uri\x18\x08 \x01(\t\x12.\n\x0bsource_type\x18\t \x01(\x0e\x32\x19.groundline.v1.SourceType\x12\x11\n\tmime_type\x18\n \x01(\t\x12\x14\n\x0cstart_offset\x18\x0b \x01(\x05\x12\x12\n\nend_offset\x18\x0c \x01(\x05\x12)\n\x08metadata\x18\r \x01(\x0b\x32\x17.google.protobuf.Struct\x12/\n\x0bupdate_time\x18\x0e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0chas_original\x18\x0f \x01(\x08\x12\x10\n\x08revision\x18\x10 \x01(\t\"g\n\tPageLines\x12\x0c\n\x04page\x18\x01 \x01(\x05\x12\x0e\n\x06starts\x18\x02 \x03(\r\x12\r\n\x05lefts\x18\x03 \x03(\x11\x12\x0e\n\x06rights\x18\x04 \x03(\x11\x12\x0c\n\x04tops\x18\x05 \x03(\x11\x12\x0f\n\x07heights\x18\x06 \x03(\r\"\'\n\x08\x41rmScore\x12\x0c\n\x04rank\x18\x01 \x01(\x05\x12\r\n\x05score\x18\x02 \x01(\x02\"=\n\x0eScoreComponent\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x02\x12\x0e\n\x06weight\x18\x03 \x01(\x02\"\xd8\x01\n\x10ScoreExplanation\x12(\n\x07keyword\x18\x01 \x01(\x0b\x32\x17.groundline.v1.ArmScore\x12)\n\x08semantic\x18\x02 \x01(\x0b\x32\x17.groundline.v1.ArmScore\x12\x13\n\x0b\x66used_score\x18\x03 \x01(\x02\x12\x12\n\nfused_rank\x18\x04 \x01(\x05\x12\x31\n\ncomponents\x18\x05 \x03(\x0b\x32\x1d.groundline.v1.ScoreComponent\x12\x13\n\x0b\x66inal_score\x18\x06 \x01(\x02\"F\n\x0b\x41lternative\x12#\n\x05\x63hunk\x18\x01 \x01(\x0b\x32\x14.groundline.v1.Chunk\x12\x12\n\nsimilarity\x18\x02 \x01(\x02\"4\n\x08TextSpan\x12\x14\n\x0cstart_offset\x18\x01 \x01(\x05\x12\x12\n\nend_offset\x18\x02 \x01(\x05\"^\n\nHighlights\x12&\n\x05words\x18\x01 \x03(\x0b\x32\x17.groundline.v1.TextSpan\x12(\n\x07snippet\x18\x02 \x01(\x0b\x32\x17.groundline.v1.TextSpan\"\x93\x02\n\x07Passage\x12#\n\x05\x63hunk\x18\x01 \x01(\x0b\x32\x14.groundline.v1.Chunk\x12\r\n\x05score\x18\x02 \x01(\x02\x12\x34\n\x0b\x65xplanation\x18\x03 \x01(\x0b\x32\x1f.groundline.v1.ScoreExplanation\x12\x30\n\x0c\x61lternatives\x18\x04 \x03(\x0b\x32\x1a.groundline.v1.Alternative\x12-\n\x0f\x61\x64jacent_chunks\x18\x05 \x03(\x0b\x32\x14.groundline.v1.Chunk\x12\x0e\n\x06vector\x18\x06 \x03(\x02\x12-\n\nhighlights\x18\x07 \x01(\x0b\x32\x19.groundline.v1.Highlights\"z\n\nCutPassage\x12\x10\n\x08\x63hunk_id\x18\x01 \x01(\t\x12$\n\x04rule\x18\x02 \x01(\x0e\x32\x16.groundline.v1.CutRule\x12\x34\n\x0b\x65xplanation\x18\x03 \x01(\x0b\x32\x1f.groundline.v1.ScoreExplanation\"w\n\x0b\x44\x65gradation\x12+\n\tcomponent\x18\x01 \x01(\x0e\x32\x18.groundline.v1.Component\x12*\n\x06reason\x18\x02 \x01(\x0e\x32\x1a.groundline.v1.ErrorReason\x12\x0f\n\x07message\x18\x03 \x01(\t\")\n\nCorrection\x12\r\n\x05given\x18\x01 \x01(\t\x12\x0c\n\x04used\x18\x02 \x01(\t\"G\n\x0bStageTiming\x12#\n\x05stage\x18\x01 \x01(\x0e\x32\x14.groundline.v1.Stage\x12\x13\n\x0b\x64uration_ms\x18\x02 \x01(\x02*l\n\nSourceType\x12\x1b\n\x17SOURCE_TYPE_UNSPECIFIED\x10\x00\x12\x14\n\x10SOURCE_TYPE_FILE\x10\x01\x12\x16\n\x12SOURCE_TYPE_OBJECT\x10\x02\x12\x13\n\x0fSOURCE_TYPE_WEB\x10\x03*\x96\x01\n\x07\x43utRule\x12\x18\n\x14\x43UT_RULE_UNSPECIFIED\x10\x00\x12\x12\n\x0e\x43UT_RULE_TOP_K\x10\x01\x12\x16\n\x12\x43UT_RULE_DUPLICATE\x10\x02\x12\x16\n\x12\x43UT_RULE_MIN_SCORE\x10\x03\x12\x16\n\x12\x43UT_RULE_DIVERSITY\x10\x04\x12\x15\n\x11\x43UT_RULE_DOCUMENT\x10\x05*\x8c\x02\n\tComponent\x12\x19\n\x15\x43OMPONENT_UNSPECIFIED\x10\x00\x12\x19\n\x15\x43OMPONENT_KEYWORD_ARM\x10\x01\x12\x1a\n\x16\x43OMPONENT_SEMANTIC_ARM\x10\x02\x12\x17\n\x13\x43OMPONENT_RETRIEVAL\x10\x03\x12\x16\n\x12\x43OMPONENT_RERANKER\x10\x04\x12\x17\n\x13\x43OMPONENT_REWRITING\x10\x05\x12\x18\n\x14\x43OMPONENT_VALIDATION\x10\x06\x12\x15\n\x11\x43OMPONENT_HISTORY\x10\x07\x12\x1c\n\x18\x43OMPONENT_CITATION_BOXES\x10\x08\x12\x14\n\x10\x43OMPONENT_FACETS\x10\t*\xfc\x01\n\x05Stage\x12\x15\n\x11STAGE_UNSPECIFIED\x10\x00\x12\x13\n\x0fSTAGE_REWRITING\x10\x01\x12\x14\n\x10STAGE_RETRIEVING\x10\x02\x12\x13\n\x0fSTAGE_RERANKING\x10\x03\x12\x14\n\x10STAGE_GENERATING\x10\x04\x12\x12\n\x0eSTAGE_FETCHING\x10\x05\x12\x13\n\x0fSTAGE_EMBEDDING\x10\x06\x12\x18\n\x14STAGE_KEYWORD_SEARCH\x10\x07\x12\x19\n\x15STAGE_SEMANTIC_SEARCH\x10\x08\x12\x15\n\x11STAGE_FIRST_TOKEN\x10\t\x12\x11\n\rSTAGE_READING\x10\nb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'groundline.v1.passage_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_SOURCETYPE']._serialized_start=1800
-  _globals['_SOURCETYPE']._serialized_end=1908
-  _globals['_CUTRULE']._serialized_start=1911
-  _globals['_CUTRULE']._serialized_end=2061
-  _globals['_COMPONENT']._serialized_start=2064
-  _globals['_COMPONENT']._serialized_end=2332
-  _globals['_STAGE']._serialized_start=2335
-  _globals['_STAGE']._serialized_end=2587
+  _globals['_SOURCETYPE']._serialized_start=1818
+  _globals['_SOURCETYPE']._serialized_end=1926
+  _globals['_CUTRULE']._serialized_start=1929
+  _globals['_CUTRULE']._serialized_end=2079
+  _globals['_COMPONENT']._serialized_start=2082
+  _globals['_COMPONENT']._serialized_end=2350
+  _globals['_STAGE']._serialized_start=2353
+  _globals['_STAGE']._serialized_end=2605
   _globals['_CHUNK']._serialized_start=137
-  _globals['_CHUNK']._serialized_end=509
-  _globals['_PAGELINES']._serialized_start=511
-  _globals['_PAGELINES']._serialized_end=614
-  _globals['_ARMSCORE']._serialized_start=616
-  _globals['_ARMSCORE']._serialized_end=655
-  _globals['_SCORECOMPONENT']._serialized_start=657
-  _globals['_SCORECOMPONENT']._serialized_end=718
-  _globals['_SCOREEXPLANATION']._serialized_start=721
-  _globals['_SCOREEXPLANATION']._serialized_end=937
-  _globals['_ALTERNATIVE']._serialized_start=939
-  _globals['_ALTERNATIVE']._serialized_end=1009
-  _globals['_TEXTSPAN']._serialized_start=1011
-  _globals['_TEXTSPAN']._serialized_end=1063
-  _globals['_HIGHLIGHTS']._serialized_start=1065
-  _globals['_HIGHLIGHTS']._serialized_end=1159
-  _globals['_PASSAGE']._serialized_start=1162
-  _globals['_PASSAGE']._serialized_end=1437
-  _globals['_CUTPASSAGE']._serialized_start=1439
-  _globals['_CUTPASSAGE']._serialized_end=1561
-  _globals['_DEGRADATION']._serialized_start=1563
-  _globals['_DEGRADATION']._serialized_end=1682
-  _globals['_CORRECTION']._serialized_start=1684
-  _globals['_CORRECTION']._serialized_end=1725
-  _globals['_STAGETIMING']._serialized_start=1727
-  _globals['_STAGETIMING']._serialized_end=1798
+  _globals['_CHUNK']._serialized_end=527
+  _globals['_PAGELINES']._serialized_start=529
+  _globals['_PAGELINES']._serialized_end=632
+  _globals['_ARMSCORE']._serialized_start=634
+  _globals['_ARMSCORE']._serialized_end=673
+  _globals['_SCORECOMPONENT']._serialized_start=675
+  _globals['_SCORECOMPONENT']._serialized_end=736
+  _globals['_SCOREEXPLANATION']._serialized_start=739
+  _globals['_SCOREEXPLANATION']._serialized_end=955
+  _globals['_ALTERNATIVE']._serialized_start=957
+  _globals['_ALTERNATIVE']._serialized_end=1027
+  _globals['_TEXTSPAN']._serialized_start=1029
+  _globals['_TEXTSPAN']._serialized_end=1081
+  _globals['_HIGHLIGHTS']._serialized_start=1083
+  _globals['_HIGHLIGHTS']._serialized_end=1177
+  _globals['_PASSAGE']._serialized_start=1180
+  _globals['_PASSAGE']._serialized_end=1455
+  _globals['_CUTPASSAGE']._serialized_start=1457
+  _globals['_CUTPASSAGE']._serialized_end=1579
+  _globals['_DEGRADATION']._serialized_start=1581
+  _globals['_DEGRADATION']._serialized_end=1700
+  _globals['_CORRECTION']._serialized_start=1702
+  _globals['_CORRECTION']._serialized_end=1743
+  _globals['_STAGETIMING']._serialized_start=1745
+  _globals['_STAGETIMING']._serialized_end=1816
 # @@protoc_insertion_point(module_scope)

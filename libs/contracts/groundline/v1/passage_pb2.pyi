@@ -215,6 +215,7 @@ class Chunk(_message.Message):
     METADATA_FIELD_NUMBER: _builtins.int
     UPDATE_TIME_FIELD_NUMBER: _builtins.int
     HAS_ORIGINAL_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
     chunk_id: _builtins.str
     """Identifier, unique in the installation."""
     document_id: _builtins.str
@@ -241,6 +242,8 @@ class Chunk(_message.Message):
     """End in the document's extracted text, in Unicode code points, exclusive."""
     has_original: _builtins.bool
     """Whether DownloadDocument has the document as it was handed in."""
+    revision: _builtins.str
+    """The document's revision that it is part of; see Revision."""
     @_builtins.property
     def metadata(self) -> _struct_pb2.Struct:
         """Metadata of the document, and where the document has pages and no metadata of that name, the number of the page
@@ -272,10 +275,11 @@ class Chunk(_message.Message):
         metadata: _struct_pb2.Struct | None = ...,
         update_time: _timestamp_pb2.Timestamp | None = ...,
         has_original: _builtins.bool = ...,
+        revision: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["metadata", b"metadata", "update_time", b"update_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_id", b"chunk_id", "chunk_index", b"chunk_index", "collection_id", b"collection_id", "context", b"context", "document_id", b"document_id", "end_offset", b"end_offset", "has_original", b"has_original", "metadata", b"metadata", "mime_type", b"mime_type", "source_type", b"source_type", "start_offset", b"start_offset", "text", b"text", "title", b"title", "update_time", b"update_time", "uri", b"uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_id", b"chunk_id", "chunk_index", b"chunk_index", "collection_id", b"collection_id", "context", b"context", "document_id", b"document_id", "end_offset", b"end_offset", "has_original", b"has_original", "metadata", b"metadata", "mime_type", b"mime_type", "revision", b"revision", "source_type", b"source_type", "start_offset", b"start_offset", "text", b"text", "title", b"title", "update_time", b"update_time", "uri", b"uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

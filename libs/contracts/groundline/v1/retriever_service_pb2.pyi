@@ -241,25 +241,97 @@ class FetchChunksRequest(_message.Message):
 
     SELECTIONS_FIELD_NUMBER: _builtins.int
     WITH_LINES_FIELD_NUMBER: _builtins.int
+    SPANS_FIELD_NUMBER: _builtins.int
     with_lines: _builtins.bool
     """Whether to return the lines of their pages as well. Default: false."""
     @_builtins.property
     def selections(self) -> _containers.RepeatedCompositeFieldContainer[Global___CollectionChunks]:
         """Chunks to read."""
 
+    @_builtins.property
+    def spans(self) -> _containers.RepeatedCompositeFieldContainer[Global___RevisionSpan]:
+        """Parts of the texts of revisions to read."""
+
     def __init__(
         self,
         *,
         selections: _abc.Iterable[Global___CollectionChunks] | None = ...,
         with_lines: _builtins.bool = ...,
+        spans: _abc.Iterable[Global___RevisionSpan] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["selections", b"selections", "with_lines", b"with_lines"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["selections", b"selections", "spans", b"spans", "with_lines", b"with_lines"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___FetchChunksRequest: _TypeAlias = FetchChunksRequest  # noqa: Y015
+
+@_typing.final
+class RevisionSpan(_message.Message):
+    """Part of the text of a revision of a document, 100,000 characters at most."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLLECTION_ID_FIELD_NUMBER: _builtins.int
+    DOCUMENT_ID_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    START_OFFSET_FIELD_NUMBER: _builtins.int
+    END_OFFSET_FIELD_NUMBER: _builtins.int
+    collection_id: _builtins.str
+    """The collection."""
+    document_id: _builtins.str
+    """The document."""
+    revision: _builtins.str
+    """The revision."""
+    start_offset: _builtins.int
+    """Start, in Unicode code points, inclusive."""
+    end_offset: _builtins.int
+    """End, exclusive; what is more than 100,000 characters behind the start is left out."""
+    def __init__(
+        self,
+        *,
+        collection_id: _builtins.str = ...,
+        document_id: _builtins.str = ...,
+        revision: _builtins.str = ...,
+        start_offset: _builtins.int = ...,
+        end_offset: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "document_id", b"document_id", "end_offset", b"end_offset", "revision", b"revision", "start_offset", b"start_offset"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RevisionSpan: _TypeAlias = RevisionSpan  # noqa: Y015
+
+@_typing.final
+class RevisionText(_message.Message):
+    """Text of a part of a revision."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SPAN_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """Its text."""
+    @_builtins.property
+    def span(self) -> Global___RevisionSpan:
+        """The part, as it was asked for."""
+
+    def __init__(
+        self,
+        *,
+        span: Global___RevisionSpan | None = ...,
+        text: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["span", b"span"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["span", b"span", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RevisionText: _TypeAlias = RevisionText  # noqa: Y015
 
 @_typing.final
 class CollectionChunks(_message.Message):
@@ -297,6 +369,7 @@ class FetchChunksResponse(_message.Message):
 
     CHUNKS_FIELD_NUMBER: _builtins.int
     LINES_FIELD_NUMBER: _builtins.int
+    TEXTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def chunks(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Chunk]:
         """The chunks that exist and may be read, in no particular order."""
@@ -305,15 +378,20 @@ class FetchChunksResponse(_message.Message):
     def lines(self) -> _containers.RepeatedCompositeFieldContainer[Global___DocumentLines]:
         """If asked for: the lines of the pages that the chunks are on, as far as they are known; each page once."""
 
+    @_builtins.property
+    def texts(self) -> _containers.RepeatedCompositeFieldContainer[Global___RevisionText]:
+        """Texts of the spans that exist and may be read: their document and the revision, which is the one in use or kept."""
+
     def __init__(
         self,
         *,
         chunks: _abc.Iterable[_passage_pb2.Chunk] | None = ...,
         lines: _abc.Iterable[Global___DocumentLines] | None = ...,
+        texts: _abc.Iterable[Global___RevisionText] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunks", b"chunks", "lines", b"lines"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunks", b"chunks", "lines", b"lines", "texts", b"texts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -80,7 +80,7 @@ class RetrieverServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def FetchChunks(self, request, context):
-        """Reads chunks, with the texts and metadata of now. A chunk that no longer exists, or that the caller may not read, is
+        """Reads chunks, with the texts and metadata of now, and parts of texts as revisions have them. A chunk that no longer exists, or that the caller may not read, is
         left out.
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. UNAVAILABLE: the database is out of reach.

@@ -55,7 +55,7 @@ class RetrieverServiceStub:
     RESOURCE_EXHAUSTED (from the gateway), DEADLINE_EXCEEDED, INTERNAL.
     """
     FetchChunks: _grpc.UnaryUnaryMultiCallable[_retriever_service_pb2.FetchChunksRequest, _retriever_service_pb2.FetchChunksResponse]
-    """Reads chunks, with the texts and metadata of now. A chunk that no longer exists, or that the caller may not read, is
+    """Reads chunks, with the texts and metadata of now, and parts of texts as revisions have them. A chunk that no longer exists, or that the caller may not read, is
     left out.
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. UNAVAILABLE: the database is out of reach.
@@ -89,7 +89,7 @@ class RetrieverServiceAsyncStub(RetrieverServiceStub):
     RESOURCE_EXHAUSTED (from the gateway), DEADLINE_EXCEEDED, INTERNAL.
     """
     FetchChunks: _aio.UnaryUnaryMultiCallable[_retriever_service_pb2.FetchChunksRequest, _retriever_service_pb2.FetchChunksResponse]  # type: ignore[assignment]
-    """Reads chunks, with the texts and metadata of now. A chunk that no longer exists, or that the caller may not read, is
+    """Reads chunks, with the texts and metadata of now, and parts of texts as revisions have them. A chunk that no longer exists, or that the caller may not read, is
     left out.
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. UNAVAILABLE: the database is out of reach.
@@ -132,7 +132,7 @@ class RetrieverServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _retriever_service_pb2.FetchChunksRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_retriever_service_pb2.FetchChunksResponse, _abc.Awaitable[_retriever_service_pb2.FetchChunksResponse]]:
-        """Reads chunks, with the texts and metadata of now. A chunk that no longer exists, or that the caller may not read, is
+        """Reads chunks, with the texts and metadata of now, and parts of texts as revisions have them. A chunk that no longer exists, or that the caller may not read, is
         left out.
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. UNAVAILABLE: the database is out of reach.

@@ -26,6 +26,7 @@ from groundline_indexing.partitions import (
     has_moved,
     leave_partition,
 )
+from groundline_indexing.revisions.keeping import keep_revisions, settle_revisions
 from groundline_indexing.vector_indexes import build_vector_index, is_vector_index_due
 
 __all__ = ["Import", "OpenImport", "discard_import", "drop_orphaned_imports", "open_import"]
@@ -403,6 +404,8 @@ class OpenImport:
         """Move the documents and their texts from where they wait into the collection."""
         connection, target = self._connection, self._import
         replaced = f"SELECT document_id FROM {target.documents} WHERE seen_version IS NOT NULL"
+        rows = await connection.fetch(replaced)
+        await keep_revisions(connection, [row["document_id"] for row in rows])
         for table in ("document_texts", "document_pages", "document_originals"):
             await connection.execute(f"DELETE FROM {table} WHERE document_id IN ({replaced})")
         uris = await connection.fetch(f"SELECT uri FROM {target.documents} WHERE seen_version IS NOT NULL")
@@ -421,6 +424,7 @@ class OpenImport:
         await connection.execute(
             f"INSERT INTO document_texts ({_TEXT_COLUMNS}) SELECT {_TEXT_COLUMNS} FROM {target.texts}"
         )
+        await settle_revisions(connection, [row["document_id"] for row in rows])
 
 
 _TEXT_COLUMNS: Final = "document_id, part, text, headings"
@@ -461,7 +465,7 @@ def _row(
 ) -> Mapping[str, Any]:
     """Return a document's values by column."""
     return {
-        **document_values(collection_id, new.version),
+        **document_values(collection_id, new),
         "document_id": known["document_id"] if known else str(uuid.uuid4()),
         "state": "done",
         "chunk_count": len(new.chunks),

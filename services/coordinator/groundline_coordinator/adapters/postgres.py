@@ -40,7 +40,7 @@ _SQL: Final = read_statements(
 
 
 # Fields that are read from the document, or from the message, whenever it is shown.
-_OF_DOCUMENTS: Final = frozenset({"title", "uri", "snippet", "metadata", "supporting_text"})
+_OF_DOCUMENTS: Final = frozenset({"title", "uri", "snippet", "metadata", "supporting_text", "is_outdated"})
 _OF_THE_MESSAGE: Final = frozenset({"citations"})
 _OF_THE_SERVER: Final = frozenset({"update_time"})
 
@@ -291,11 +291,13 @@ def _parsed[M: Message](stored: Any, message: M) -> M:
 
 def _sources(row: asyncpg.Record) -> list[chat_pb2.Source]:
     """Return the sources whose documents may be read, with their documents' current properties."""
-    return [
-        _parsed(value | row["documents"][value["documentId"]], chat_pb2.Source())
-        for value in row["sources"]
-        if value.get("documentId") in row["documents"]
-    ]
+    sources = []
+    for value in row["sources"]:
+        if document := row["documents"].get(value.get("documentId")):
+            source = _parsed(value | document, chat_pb2.Source())
+            source.is_outdated = source.revision not in ("", document["currentRevision"])
+            sources.append(source)
+    return sources
 
 
 def _citations(stored: Sequence[Any]) -> list[chat_pb2.Citation]:

@@ -81,15 +81,26 @@ stored AS (
         excluded.message_id, excluded.role, excluded.content, excluded.sources, excluded.citations,
         excluded.usage, excluded.finish_reason, excluded.model, excluded.document_ids, now(), NULL
     )
-    RETURNING thread_id
+    RETURNING thread_id, message_index
+)
+
+-- name: cited
+-- Revisions of what it rests on stay as long as it does.
+cited AS (
+    INSERT INTO cited_revisions (document_id, revision, thread_id, message_index)
+    SELECT DISTINCT kept.document_id, source ->> 'revision', stored.thread_id, stored.message_index
+    FROM stored, given, jsonb_array_elements(given.sources) AS source
+    JOIN kept ON kept.document_id = (source ->> 'documentId')::uuid
+    WHERE source ->> 'revision' <> ''
+    ON CONFLICT DO NOTHING
 )
 
 -- name: answer
-{stored} SELECT thread_id FROM stored
+{stored}, {cited} SELECT thread_id FROM stored
 
 -- name: answer_claim
 -- A claim whose lease ran out may be another's by now; then no answer is kept for replays.
-{stored}, kept_for_replays AS (
+{stored}, {cited}, kept_for_replays AS (
     UPDATE request_replays SET thread_id = $1, completed = $10, status = $11, expire_time = now() + $12
     WHERE owner = $6 AND request_id = $7 AND fingerprint = $8 AND message_id = $9
     AND EXISTS (SELECT FROM stored)
@@ -100,7 +111,8 @@ SELECT thread_id FROM stored
 -- A message's existing and readable source documents, by id; $3 are the caller's principals.
 SELECT coalesce(jsonb_object_agg(document.document_id, jsonb_build_object(
     'title', document.title, 'uri', document.uri, 'metadata', nullif(document.metadata, '{}'),
-    'hasOriginal', document.has_original
+    'hasOriginal', document.has_original,
+    'currentRevision', coalesce(document.revision, document_revision(document))
 )), '{}')
 FROM documents AS document JOIN collections AS collection USING (collection_id)
 WHERE document.document_id IN (

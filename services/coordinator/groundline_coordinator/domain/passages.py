@@ -1,6 +1,7 @@
 """Sources, and passages for the model."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import batched
 from typing import Final
 
@@ -17,12 +18,15 @@ from groundline_contracts import limits_of
 from groundline_coordinator.domain.snippets import snippet
 
 __all__ = [
+    "ReadSources",
     "chunks_of_sources",
     "extended_text",
     "number_sources",
     "numbered_passages",
     "resolved",
     "rests_on",
+    "span_key",
+    "span_of",
     "suspicions",
 ]
 
@@ -75,6 +79,7 @@ def number_sources(passages: Iterable[passage_pb2.Passage], query: str) -> list[
             start_offset=chunk.start_offset,
             end_offset=chunk.end_offset,
             has_original=chunk.has_original,
+            revision=chunk.revision,
         )
         for number, passage in enumerate(passages, start=1)
         for chunk in (passage.chunk,)
@@ -101,6 +106,14 @@ def numbered_passages(
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class ReadSources:
+    """Chunks and texts that were read for the sources of answers: chunks by id, texts by `span_key`."""
+
+    chunks: Mapping[str, passage_pb2.Chunk]
+    texts: Mapping[bytes, str]
+
+
 def rests_on(message: thread_pb2.Message) -> list[str]:
     """Return the ids of the documents that an answer cites; if it cites none, of all its sources. Empty if it
     says that they do not hold the answer."""
@@ -125,23 +138,41 @@ def chunks_of_sources(
     yield from map(list, batched(selections, MAX_SELECTIONS))
 
 
+def span_of(source: chat_pb2.Source) -> retriever_service_pb2.RevisionSpan:
+    """Return the part of its document's revision that a source is."""
+    return retriever_service_pb2.RevisionSpan(
+        collection_id=source.collection_id,
+        document_id=source.document_id,
+        revision=source.revision,
+        start_offset=source.start_offset,
+        end_offset=source.end_offset,
+    )
+
+
+def span_key(source: chat_pb2.Source) -> bytes:
+    """Return the key of a source in the texts that were read."""
+    return span_of(source).SerializeToString(deterministic=True)
+
+
 def resolved(
     sources: Iterable[chat_pb2.Source],
     citations: Iterable[chat_pb2.Citation],
     answer: str,
     question: str,
-    chunks: Mapping[str, passage_pb2.Chunk],
+    read: ReadSources,
 ) -> None:
-    """Fill in the fields of sources and citations that come from their chunks, which are given by id; a
-    missing chunk, whose collection was indexed again, leaves them empty."""
+    """Fill in the fields of sources and citations that come from their chunks, or where these are no longer
+    there from the revisions that were cited; without either they stay empty."""
+    texts: dict[str, str] = {}
     for source in sources:
-        if chunk := chunks.get(source.chunk_id):
-            source.snippet = snippet(chunk.text, question, SNIPPET_CHARACTERS)
-            if chunk.HasField("metadata"):
-                source.metadata.CopyFrom(chunk.metadata)
+        chunk = read.chunks.get(source.chunk_id)
+        if text := chunk.text if chunk else read.texts.get(span_key(source), ""):
+            texts[source.chunk_id] = text
+            source.snippet = snippet(text, question, SNIPPET_CHARACTERS)
+        if chunk and chunk.HasField("metadata"):
+            source.metadata.CopyFrom(chunk.metadata)
     for citation in citations:
-        if chunk := chunks.get(citation.chunk_id):
-            text = chunk.text
+        if text := texts.get(citation.chunk_id, ""):
             claim = answer[citation.start_offset : citation.end_offset]
             citation.supporting_text = claim if claim in text else snippet(text, claim, SNIPPET_CHARACTERS)
 

@@ -64,7 +64,7 @@ from groundline_coordinator.service.searching import (
     PassageSearch,
     Searched,
     SearchLimits,
-    chunks_read_for,
+    read_sources,
 )
 
 __all__ = ["LEASE_SECONDS", "ChatLimits", "ChatService"]
@@ -192,8 +192,8 @@ class ChatService:
                 await self._threads.release(claim)
                 raise
             return replace(turn, claim=claim)
-        chunks = await chunks_read_for(self._retriever, [replay.sources])
-        resolved(replay.sources, replay.completed.citations, replay.answer, inquiry.query, chunks)
+        read = await read_sources(self._retriever, [replay.sources])
+        resolved(replay.sources, replay.completed.citations, replay.answer, inquiry.query, read)
         replay.trace_id = started.trace_id
         earlier = chat_pb2.ChatStarted(
             thread_id=replay.thread_id, message_id=replay.message_id, trace_id=replay.trace_id

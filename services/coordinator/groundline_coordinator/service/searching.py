@@ -2,8 +2,9 @@
 what the passages found lack."""
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import batched
 from math import inf
 from typing import Final
 
@@ -21,7 +22,13 @@ from groundline_runtime.context import deadline_within, remaining_seconds
 from groundline_runtime.errors import GroundlineError
 from opentelemetry import trace
 
-from groundline_coordinator.domain.passages import chunks_of_sources, numbered_passages
+from groundline_coordinator.domain.passages import (
+    ReadSources,
+    chunks_of_sources,
+    numbered_passages,
+    span_key,
+    span_of,
+)
 from groundline_coordinator.domain.rewriting import (
     MAX_SUB_QUERIES,
     further_searches,
@@ -34,7 +41,7 @@ from groundline_coordinator.domain.turns import Inquiry, Plan
 from groundline_coordinator.ports import Generator, Retriever
 from groundline_coordinator.service.progress import StageReport, share
 
-__all__ = ["Emit", "Event", "PassageSearch", "SearchLimits", "Searched", "chunks_read_for"]
+__all__ = ["Emit", "Event", "PassageSearch", "SearchLimits", "Searched", "read_sources"]
 
 type Event = (
     chat_pb2.ChatStarted
@@ -56,6 +63,8 @@ _NOT_REWRITTEN: Final = "the question could not be rewritten by the model"
 
 _DEEPENING_SHARE: Final = 0.5
 """Share of the time left when the search begins that must still be left for another search."""
+
+_SPANS_AT_ONCE: Final = 100
 
 _READ_PASSAGES: Final = 20
 """Number of the best passages that are read for what is missing."""
@@ -280,12 +289,20 @@ def _retrieving(
     return status
 
 
-async def chunks_read_for(
-    retriever: Retriever, answers: Iterable[Sequence[chat_pb2.Source]]
-) -> Mapping[str, passage_pb2.Chunk]:
-    """Return by id the chunks of answers' sources: those that exist and that the caller may read."""
+async def read_sources(retriever: Retriever, answers: Sequence[Sequence[chat_pb2.Source]]) -> ReadSources:
+    """Return the chunks of answers' sources, those that exist and that the caller may read, and for others
+    the texts of the revisions that were cited."""
     chunks: dict[str, passage_pb2.Chunk] = {}
     for selections in chunks_of_sources(answers):
         response = await retriever.fetch(retriever_service_pb2.FetchChunksRequest(selections=selections))
         chunks |= {each.chunk_id: each for each in response.chunks}
-    return chunks
+    spans = {
+        span_key(source): span_of(source)
+        for source in (source for sources in answers for source in sources)
+        if source.revision and source.chunk_id not in chunks
+    }
+    texts: dict[bytes, str] = {}
+    for some in batched(spans.values(), _SPANS_AT_ONCE):
+        response = await retriever.fetch(retriever_service_pb2.FetchChunksRequest(spans=some))
+        texts |= {each.span.SerializeToString(deterministic=True): each.text for each in response.texts}
+    return ReadSources(chunks, texts)

@@ -14,7 +14,7 @@ from opentelemetry import metrics
 
 from groundline_coordinator.domain.passages import resolved
 from groundline_coordinator.ports import Retriever, ThreadStore
-from groundline_coordinator.service.searching import chunks_read_for
+from groundline_coordinator.service.searching import read_sources
 
 __all__ = ["ThreadService"]
 
@@ -43,12 +43,12 @@ class ThreadService:
             owner, caller.principals, request.thread_id, after=after, limit=size + 1
         )
         messages = [message for _, message in found[:size]]
-        chunks = await chunks_read_for(self._retriever, [message.sources for message in messages])
+        read = await read_sources(self._retriever, [message.sources for message in messages])
         question = ""
         for message in messages:
             if message.role == chat_pb2.ChatMessage.USER:
                 question = message.content
-            resolved(message.sources, message.citations, message.content, question, chunks)
+            resolved(message.sources, message.citations, message.content, question, read)
         return pb.GetThreadResponse(
             thread=thread,
             messages=messages,

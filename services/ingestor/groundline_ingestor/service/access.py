@@ -1,13 +1,23 @@
-"""Look-up of a collection on a caller's behalf."""
+"""Look-up of collections and documents on a caller's behalf."""
 
+from groundline.v1 import document_pb2
 from groundline_indexing.collections import StoredCollection
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import NotFoundError, PermissionDeniedError
 
 from groundline_ingestor.adapters.postgres.collections import PostgresCollections
+from groundline_ingestor.adapters.postgres.documents.reading import PostgresDocuments
 from groundline_ingestor.domain.collections import is_administrable, is_readable, is_writable
+from groundline_ingestor.domain.documents import is_document_readable
 
-__all__ = ["administrable_collection", "collection_not_found", "readable_collection", "writable_collection"]
+__all__ = [
+    "administrable_collection",
+    "collection_not_found",
+    "document_not_found",
+    "readable_collection",
+    "readable_document",
+    "writable_collection",
+]
 
 
 async def readable_collection(
@@ -48,5 +58,24 @@ async def administrable_collection(
     return collection
 
 
+async def readable_document(
+    collections: PostgresCollections,
+    documents: PostgresDocuments,
+    caller: Caller,
+    collection_id: str,
+    document_id: str,
+) -> document_pb2.Document:
+    """Return the document. Raises NotFoundError, also when the caller may not read it or its collection."""
+    await readable_collection(collections, caller, collection_id)
+    document = await documents.find(collection_id, document_id)
+    if document is None or not is_document_readable(document, caller.principals):
+        raise document_not_found(document_id)
+    return document
+
+
 def collection_not_found(collection_id: str) -> NotFoundError:
     return NotFoundError("COLLECTION_NOT_FOUND", f"no collection {collection_id!r}")
+
+
+def document_not_found(document_id: str) -> NotFoundError:
+    return NotFoundError("DOCUMENT_NOT_FOUND", f"no document {document_id}")

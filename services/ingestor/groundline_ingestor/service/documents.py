@@ -15,16 +15,21 @@ from groundline_runtime.errors import AbortedError, FieldViolation, InvalidArgum
 from groundline_runtime.paging import PageTokens, page_size
 
 from groundline_ingestor.adapters.postgres.collections import PostgresCollections
-from groundline_ingestor.adapters.postgres.documents import PostgresDocuments
+from groundline_ingestor.adapters.postgres.documents.reading import PostgresDocuments
 from groundline_ingestor.domain.collections import is_administrable, is_writable
-from groundline_ingestor.domain.documents import DocumentKey, DocumentOrder, is_document_readable
-from groundline_ingestor.service.access import readable_collection, writable_collection
+from groundline_ingestor.domain.documents import DocumentKey, DocumentOrder
+from groundline_ingestor.service.access import (
+    document_not_found,
+    readable_collection,
+    readable_document,
+    writable_collection,
+)
 from groundline_ingestor.service.pages import PagePictures
 from groundline_ingestor.service.quotas import Quotas
+from groundline_ingestor.service.revisions import RevisionService
 
 __all__ = ["DocumentService"]
 
-_TEXT_CHARACTERS: Final[int] = default_of(pb.GetDocumentTextRequest, "max_characters")
 _PICTURE_WIDTH: Final[int] = default_of(pb.GetDocumentPageRequest, "width")
 MAX_CHUNK_PAGE_BYTES: Final = 4 * 1024**2
 """Maximum size of a page of chunks, which may have 20,000 characters and more each; a larger one is cut
@@ -34,26 +39,27 @@ _log = structlog.get_logger(__name__)
 
 
 class DocumentService:
-    """Use cases of documents; every method acts for `caller`."""
+    """Use cases of documents, with those of their revisions; every method acts for `caller`."""
 
     def __init__(
         self,
         collections: PostgresCollections,
         documents: PostgresDocuments,
+        revisions: RevisionService,
         quotas: Quotas,
         page_tokens: PageTokens,
         pictures: PagePictures,
     ) -> None:
         self._collections = collections
         self._documents = documents
+        self.revisions = revisions
         self._quotas = quotas
         self._page_tokens = page_tokens
         self._pictures = pictures
 
     async def get(self, caller: Caller, collection_id: str, document_id: str) -> document_pb2.Document:
         """Return a document. Raises NotFoundError, also for one that the caller may not read."""
-        await readable_collection(self._collections, caller, collection_id)
-        return await self._readable(caller, collection_id, document_id)
+        return await readable_document(self._collections, self._documents, caller, collection_id, document_id)
 
     async def list(self, caller: Caller, request: pb.ListDocumentsRequest) -> pb.ListDocumentsResponse:
         """Return a page of readable documents that the filter selects. Raises InvalidArgumentError for a
@@ -76,24 +82,6 @@ class DocumentService:
             next_page_token=self._page_tokens.next_of(request, caller, *_page_key(found[size - 1], order))
             if len(found) > size
             else "",
-        )
-
-    async def text(self, caller: Caller, request: pb.GetDocumentTextRequest) -> pb.GetDocumentTextResponse:
-        """Return a part of the document's extracted text. Raises NotFoundError."""
-        await self.get(caller, request.collection_id, request.document_id)
-        part = await self._documents.text(
-            request.collection_id,
-            request.document_id,
-            caller.principals,
-            start=request.start_offset,
-            limit=request.max_characters or _TEXT_CHARACTERS,
-        )
-        start = min(request.start_offset, part.character_count)
-        return pb.GetDocumentTextResponse(
-            text=part.text,
-            start_offset=start,
-            end_offset=start + len(part.text),
-            character_count=part.character_count,
         )
 
     async def with_original(
@@ -134,7 +122,7 @@ class DocumentService:
         size = page_size(request)
         [after] = self._page_tokens.key_in(request, caller) or (-1,)
         collection = await readable_collection(self._collections, caller, request.collection_id)
-        await self._readable(caller, request.collection_id, request.document_id)
+        await self.get(caller, request.collection_id, request.document_id)
         found = await self._documents.chunks(
             collection,
             request.document_id,
@@ -153,9 +141,9 @@ class DocumentService:
     async def delete(self, caller: Caller, collection_id: str, document_id: str) -> None:
         """Delete a document. Raises NotFoundError, PermissionDeniedError."""
         collection = await writable_collection(self._collections, caller, collection_id)
-        await self._readable(caller, collection_id, document_id)
+        await self.get(caller, collection_id, document_id)
         if not await self._documents.delete(collection, document_id):
-            raise _not_found(document_id)
+            raise document_not_found(document_id)
 
     async def delete_selected(self, caller: Caller, request: pb.DeleteDocumentsRequest) -> int:
         """Delete the documents that a filter selects and the caller may read, or only count them.
@@ -193,12 +181,6 @@ class DocumentService:
             stats.quotas.extend(await self._quotas.usages_of_collection(collection_id))
         return stats
 
-    async def _readable(self, caller: Caller, collection_id: str, document_id: str) -> document_pb2.Document:
-        document = await self._documents.find(collection_id, document_id)
-        if document is None or not is_document_readable(document, caller.principals):
-            raise _not_found(document_id)
-        return document
-
 
 def _within(most_bytes: int, chunks: Sequence[passage_pb2.Chunk]) -> Sequence[passage_pb2.Chunk]:
     """Return as many of them as fit into this many bytes, but one at least."""
@@ -218,7 +200,3 @@ def _page_key(document: document_pb2.Document, order: DocumentOrder) -> tuple[st
 
 def _read(order: DocumentOrder, value: str, uri: str) -> DocumentKey:
     return order.read(value), uri
-
-
-def _not_found(document_id: str) -> NotFoundError:
-    return NotFoundError("DOCUMENT_NOT_FOUND", f"no document {document_id}")

@@ -247,7 +247,7 @@ async def test_a_part_of_a_text_is_counted_in_code_points(stores: Stores) -> Non
     [(document_id, _)] = await stores.versions.store(collection, [new])
 
     async def read(start: int, limit: int, *principals: str) -> tuple[str, int]:
-        part = await stores.documents.text("texts", document_id, principals, start=start, limit=limit)
+        part = await stores.revisions.text("texts", document_id, principals, "", start=start, limit=limit)
         return part.text, part.character_count
 
     assert await read(0, 100) == ("ä😀bcdé", 6)
@@ -306,7 +306,7 @@ async def test_texts_and_chunks_are_read_by_those_who_may_read_the_document(stor
         return [(chunk.chunk_index, chunk.text) for chunk in found]
 
     assert await chunks() == []
-    assert (await stores.documents.text("private", document_id, (), start=0, limit=9)).character_count == 0
+    assert (await stores.revisions.text("private", document_id, (), "")).character_count == 0
     assert await chunks("user:ann") == [(0, "one"), (1, "two")]
     assert await chunks("user:ann", after=1) == [(2, "three")]
     [chunk, *_] = await stores.documents.chunks(collection, document_id, ("user:ann",), after=-1, limit=1)

@@ -25,7 +25,7 @@ from groundline_extraction.spooling import open_spool_file
 from groundline_indexing.partitions import PENDING, read_settings
 from groundline_runtime.context import current_traceparent
 
-from groundline_ingestor.adapters.postgres.deletion import remove_documents
+from groundline_ingestor.adapters.postgres.documents.deletion import remove_documents
 from groundline_ingestor.adapters.postgres.items import (
     HELD,
     ItemKey,

@@ -15,13 +15,14 @@ from groundline_ingestor.adapters.postgres.collecting.crawls import PostgresCraw
 from groundline_ingestor.adapters.postgres.collecting.seen_pages import PostgresSeenPages
 from groundline_ingestor.adapters.postgres.collecting.sources import PostgresSources
 from groundline_ingestor.adapters.postgres.collections import PostgresCollections
-from groundline_ingestor.adapters.postgres.documents import PostgresDocuments
+from groundline_ingestor.adapters.postgres.documents.reading import PostgresDocuments
+from groundline_ingestor.adapters.postgres.documents.revisions import PostgresRevisions
+from groundline_ingestor.adapters.postgres.documents.versions import PostgresVersions
 from groundline_ingestor.adapters.postgres.embeddings import PostgresEmbeddingCache
 from groundline_ingestor.adapters.postgres.jobs import PostgresJobs
 from groundline_ingestor.adapters.postgres.queue import PostgresQueue
 from groundline_ingestor.adapters.postgres.quotas import PostgresQuotas
 from groundline_ingestor.adapters.postgres.reindex import PostgresReindex
-from groundline_ingestor.adapters.postgres.versions import PostgresVersions
 from groundline_ingestor.adapters.postgres.webhooks import PostgresWebhooks
 from groundline_ingestor.ports import SeenPages
 from groundline_ingestor.service.worker.contextualization import ContextCache
@@ -35,6 +36,7 @@ class Stores:
 
     collections: PostgresCollections
     documents: PostgresDocuments
+    revisions: PostgresRevisions
     versions: PostgresVersions
     jobs: PostgresJobs
     queue: PostgresQueue
@@ -61,6 +63,7 @@ def stores_on(
     return Stores(
         PostgresCollections(pool, lexical),
         PostgresDocuments(pool),
+        PostgresRevisions(pool),
         PostgresVersions(pool, lexical),
         PostgresJobs(pool),
         PostgresQueue(pool, spool_directory=spool_directory),

@@ -24,6 +24,7 @@ STIRRED_SECONDS: Final = 10.0
 seconds."""
 IDLE_SECONDS: Final = 30.0
 CLEANING_SECONDS: Final = 60.0
+PRUNING_SECONDS: Final = 1800.0
 CLEANED_ENTRIES: Final = 10_000
 """Maximum vectors, and contexts, that one cleaning drops."""
 
@@ -73,6 +74,7 @@ class Upkeep:
                 (self._stores.vector_indexes.build_due, partial(self._until_stirred, IDLE_SECONDS)),
                 (self._tell_webhooks, partial(self._until_stirred, IDLE_SECONDS)),
                 (self._clean, partial(asyncio.sleep, CLEANING_SECONDS)),
+                (self._stores.revisions.prune, partial(asyncio.sleep, PRUNING_SECONDS)),
             ):
                 tasks.create_task(_repeat(work, pause))
             if self._settings.otlp_endpoint is not None:

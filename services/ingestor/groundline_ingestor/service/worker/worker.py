@@ -12,7 +12,7 @@ from groundline_runtime.waking import Waking
 from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_ingestor.domain.sources import OrderedRun
 from groundline_ingestor.domain.work import ClaimLostError, ItemClaim, LeasedItem
-from groundline_ingestor.service.crawls import Crawling
+from groundline_ingestor.service.collecting.crawls import Crawling
 from groundline_ingestor.service.quotas import Quotas
 from groundline_ingestor.service.worker.embedding import GROUP_CHUNKS
 from groundline_ingestor.service.worker.items import HELD_PER_CLIENT, ITEMS_PER_CLIENT, ItemWork

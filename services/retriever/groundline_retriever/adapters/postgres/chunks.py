@@ -1,5 +1,7 @@
 """Texts of chunks, and what decides whether they may be read."""
 
+# ruff: noqa: S608 - what is put into SQL here are conditions and names that are made of numbers
+
 import json
 import math
 from collections import defaultdict
@@ -13,6 +15,7 @@ from cachetools import LRUCache
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 from groundline.v1 import passage_pb2
+from groundline.v1 import retriever_service_pb2 as pb
 from groundline_database import Connection, is_readable_collection, is_readable_document
 
 from groundline_retriever.adapters.postgres.indexes import SOURCE_TYPES
@@ -26,13 +29,16 @@ KEPT_METADATA: Final = 1000
 """Cached metadata. Documents have many chunks, and popular ones are found again: their metadata is parsed
 once."""
 
+MAX_SPAN: Final = 100_000
+"""Maximum characters of a span's text, as the contract says."""
+
 # Adjacent chunks come with the wanted ones; `wanted_id` names the chunk that each is next to. The same
 # statement decides whether the collection may be read, and its partition is the one in use.
 _FETCH: Final = """
     SELECT wanted.chunk_id AS wanted_id, k.xmin AS version, {vector}, {lines} AS lines,
         c.chunk_id, d.collection_id, c.document_id, c.chunk_index, c.original_text, c.context_annotation,
         d.title, d.uri, c.source_type, d.mime_type, c.start_offset, c.end_offset,
-        c.metadata::text, c.update_time, d.has_original
+        c.metadata::text, c.update_time, d.has_original, coalesce(d.revision, document_revision(d))
     FROM {table} wanted
     JOIN {table} c ON c.partition_id = wanted.partition_id AND {place}
     JOIN documents d ON d.document_id = c.document_id
@@ -56,6 +62,22 @@ _ITSELF: Final = "c.chunk_id = wanted.chunk_id"
 
 _NEARBY: Final = """c.document_id = wanted.document_id
         AND c.chunk_index BETWEEN wanted.chunk_index - {before} AND wanted.chunk_index + {after}"""
+
+# Whoever may not read a document now may not read its past, and whoever was let in later sees nothing from
+# before.
+_TEXTS: Final = f"""
+    SELECT wanted.place, t.text
+    FROM unnest($2::text[], $3::uuid[], $4::text[], $5::int[], $6::int[]) WITH ORDINALITY
+        AS wanted (collection_id, document_id, revision, start_offset, end_offset, place)
+    JOIN documents d ON (d.document_id, d.collection_id) = (wanted.document_id, wanted.collection_id)
+    JOIN collections k ON k.collection_id = d.collection_id
+    LEFT JOIN document_revisions r ON (r.document_id, r.revision) = (d.document_id, wanted.revision)
+    CROSS JOIN document_text(
+        wanted.document_id, wanted.revision, wanted.start_offset, wanted.end_offset
+    ) t
+    WHERE {is_readable_collection("$1", "k")} AND {is_readable_document("$1", "d")}
+        AND (r.revision IS NULL OR {is_readable_document("$1", "r")}) AND t.size IS NOT NULL
+"""
 
 _PARTITIONS: Final = (
     "SELECT collection_id, partition_id FROM collections WHERE collection_id = ANY ($1::text[])"
@@ -88,6 +110,22 @@ class ReadableChunks:
             self._partitions.update(current)
             elsewhere = {name: place for name, place in current.items() if known.get(name) != place}
             return [*fetched, *await _fetched_from(connection, elsewhere, missed, principals)]
+
+    async def revision_texts(
+        self, spans: Sequence[pb.RevisionSpan], principals: Sequence[str]
+    ) -> Sequence[pb.RevisionText]:
+        """See ChunkStore.revision_texts."""
+        async with self._reads.connection() as connection:
+            rows = await connection.fetch(
+                _TEXTS,
+                principals,
+                [each.collection_id for each in spans],
+                [each.document_id for each in spans],
+                [each.revision for each in spans],
+                [each.start_offset for each in spans],
+                [min(each.end_offset, each.start_offset + MAX_SPAN) for each in spans],
+            )
+        return [pb.RevisionText(span=spans[row["place"] - 1], text=row["text"]) for row in rows]
 
 
 async def _fetched_from(
@@ -191,6 +229,7 @@ def _chunk(
     metadata: str,
     update_time: datetime,
     has_original: bool,
+    revision: str,
 ) -> passage_pb2.Chunk:
     """Build a chunk from the columns of _FETCH except the first four, in their order: reading them by name
     takes longer."""
@@ -212,6 +251,7 @@ def _chunk(
             seconds=math.floor(update_time.timestamp()), nanos=update_time.microsecond * 1000
         ),
         has_original=has_original,
+        revision=revision,
     )
 
 

@@ -38,7 +38,7 @@ from groundline_retriever.adapters.postgres.standbys import Standbys, urls_of_ho
 
 __all__ = ["SERVER_SETTINGS", "PostgresChunkStore", "open_chunk_store"]
 
-SCHEMA: Final = {"ingestor": 3}
+SCHEMA: Final = {"ingestor": 5}
 """Minimum version of the tables that it reads."""
 
 SERVER_SETTINGS: Final[Mapping[str, str]] = {
@@ -131,7 +131,8 @@ class PostgresChunkStore:
         self.collections = ReadableCollections(reads).readable
         self.keyword = KeywordArm(reads, lexical, sound).search
         self.semantic = SemanticArm(reads).search
-        self.fetch = ReadableChunks(reads).fetch
+        chunks = ReadableChunks(reads)
+        self.fetch, self.revision_texts = chunks.fetch, chunks.revision_texts
         self.facets = Facets(reads).count
         self.proposals = Proposals(reads)
         self.require_keyword_search = IndexChecks(reads, lexical, sound).require_keyword_search

@@ -19,6 +19,7 @@ from groundline_runtime.errors import NotFoundError
 from groundline_runtime.reasons import reason_value
 
 from groundline_ingestor.adapters.postgres.collections import no_longer_writable, read_access
+from groundline_ingestor.adapters.postgres.documents.versions import not_writable
 from groundline_ingestor.adapters.postgres.items import (
     HELD,
     begin_item,
@@ -34,7 +35,6 @@ from groundline_ingestor.adapters.postgres.jobs import (
     replaceable_ids,
 )
 from groundline_ingestor.adapters.postgres.records import failure_json, input_json
-from groundline_ingestor.adapters.postgres.versions import not_writable
 from groundline_ingestor.domain.collections import may_write
 from groundline_ingestor.domain.jobs import finish
 from groundline_ingestor.domain.work import (

@@ -24,7 +24,7 @@ from groundline_runtime.errors import AlreadyExistsError, NotFoundError
 
 from groundline_ingestor.adapters.postgres.collecting.crawls import insert_page
 from groundline_ingestor.adapters.postgres.collections import hold_collection
-from groundline_ingestor.adapters.postgres.deletion import delete_documents
+from groundline_ingestor.adapters.postgres.documents.deletion import delete_documents
 from groundline_ingestor.adapters.postgres.items import (
     begin_item,
     cancel_items_of,

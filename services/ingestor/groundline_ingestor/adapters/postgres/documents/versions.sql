@@ -1,16 +1,22 @@
+-- name: earlier
+-- Locked as the upsert does, so that answers that cite them can be stored meanwhile.
+SELECT document_id FROM documents WHERE collection_id = $1 AND uri = ANY($2::text[])
+ORDER BY uri FOR NO KEY UPDATE
+
 -- name: upsert
 -- A document that was only queued so far, without an ingestion_hash, is new too.
 WITH earlier AS (SELECT ingestion_hash FROM documents WHERE collection_id = $1 AND uri = $2)
 INSERT INTO documents
     (collection_id, uri, source_type, title, mime_type, content_hash, input_hash, ingestion_hash,
-     size_bytes, metadata, allowed_principals, container_uri, state, chunk_count, token_count)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 'done', $13, $14)
+     size_bytes, metadata, allowed_principals, text_hash, container_uri, state, chunk_count, token_count)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'done', $14, $15)
 ON CONFLICT (collection_id, uri) DO UPDATE SET
     source_type = excluded.source_type, title = excluded.title,
     mime_type = excluded.mime_type, content_hash = excluded.content_hash,
     input_hash = excluded.input_hash, ingestion_hash = excluded.ingestion_hash,
     size_bytes = excluded.size_bytes, metadata = excluded.metadata,
-    allowed_principals = excluded.allowed_principals, container_uri = excluded.container_uri,
+    allowed_principals = excluded.allowed_principals, text_hash = excluded.text_hash,
+    container_uri = excluded.container_uri,
     state = excluded.state, chunk_count = excluded.chunk_count, token_count = excluded.token_count, failure = NULL,
     version = documents.version + 1, update_time = clock_timestamp(), has_original = false
 WHERE {is_replaceable}

@@ -9,8 +9,9 @@ from groundline_database import Connection
 from groundline_indexing.collections import StoredCollection
 from groundline_indexing.documents import HandedIn
 from groundline_indexing.partitions import chunk_table
+from groundline_indexing.revisions.keeping import keep_revisions, settle_revisions
 
-from groundline_ingestor.adapters.postgres.deletion import WITHIN, delete_documents
+from groundline_ingestor.adapters.postgres.documents.deletion import WITHIN, delete_documents
 from groundline_ingestor.adapters.postgres.items import ItemKey, require_held, save_items
 from groundline_ingestor.adapters.postgres.jobs import insert_documents, insert_items
 from groundline_ingestor.domain.jobs import ItemState, fail, skip
@@ -57,24 +58,35 @@ async def replace_members(
 
 async def _restrict(connection: Connection, collection_id: str, partition_id: int, new: NewVersion) -> None:
     """Give the documents within one its principals now: its items may take a while."""
-    changed = await connection.fetch(
+    principals = list(new.version.allowed_principals)
+    rows = await connection.fetch(
         f"""
-        {WITHIN} UPDATE documents d
-        SET allowed_principals = $3, version = version + 1, update_time = clock_timestamp()
-        FROM within w WHERE d.document_id = w.document_id AND d.allowed_principals <> $3
-        RETURNING d.document_id
+        {WITHIN} SELECT document_id FROM documents
+        WHERE document_id IN (SELECT document_id FROM within) AND allowed_principals <> $3
+        ORDER BY uri FOR NO KEY UPDATE
         """,
         collection_id,
         [new.version.uri],
-        list(new.version.allowed_principals),
+        principals,
     )
+    changed = [row["document_id"] for row in rows]
+    await keep_revisions(connection, changed)
+    await connection.execute(
+        """
+        UPDATE documents SET allowed_principals = $2, version = version + 1, update_time = clock_timestamp()
+        WHERE document_id = ANY($1::uuid[])
+        """,
+        changed,
+        principals,
+    )
+    await settle_revisions(connection, changed)
     await connection.execute(
         f"""
         UPDATE {chunk_table(partition_id)} SET allowed_principals = $2, update_time = clock_timestamp()
         WHERE document_id = ANY($1::uuid[])
         """,
-        [row["document_id"] for row in changed],
-        list(new.version.allowed_principals),
+        changed,
+        principals,
     )
 
 

@@ -2,6 +2,7 @@
 
 # ruff: noqa: S608 - what is put into SQL here are constants and names that chunk_table() makes of numbers
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -19,20 +20,21 @@ from groundline_indexing.chunks import Destination, copy_chunks, document_values
 from groundline_indexing.collections import StoredCollection
 from groundline_indexing.documents import DocumentVersion
 from groundline_indexing.partitions import chunk_table, is_outgrown, move_collection
+from groundline_indexing.revisions.keeping import keep_revisions, settle_revisions
 from groundline_lexical import LexicalIndex
 from groundline_runtime.errors import PermissionDeniedError
 
 from groundline_ingestor.adapters.postgres.collections import hold_collection
-from groundline_ingestor.adapters.postgres.deletion import WITHIN
+from groundline_ingestor.adapters.postgres.documents.deletion import WITHIN
+from groundline_ingestor.adapters.postgres.documents.members import replace_members
 from groundline_ingestor.adapters.postgres.items import finish_items
-from groundline_ingestor.adapters.postgres.members import replace_members
 from groundline_ingestor.domain.work import ItemClaim, NewVersion, StoredOutcome
 
 __all__ = ["PostgresVersions", "not_writable"]
 
 _SQL: Final = read_statements(
     __name__,
-    is_replaceable=is_replaceable_document("$15", "documents", container="$12"),
+    is_replaceable=is_replaceable_document("$16", "documents", container="$13"),
     is_refreshable=is_replaceable_document("$3", "d", container="$4"),
 )
 
@@ -66,30 +68,24 @@ class PostgresVersions:
         read.
         """
         await self._make_room(collection.collection_id, [len(new.chunks) for new in versions])
+        # Sorted, so that two groups with documents in common wait for each other but never both.
+        ordered = sorted(versions, key=lambda new: new.version.uri)
+        values = await asyncio.to_thread(_values, collection, ordered)
         async with transaction(self._pool) as connection:
             partition_id = await hold_collection(
                 connection, collection, for_callers=[new.principals for new in versions if new.claim]
             )
-            rows = await _upsert(connection, collection, versions)
+            earlier = await connection.fetch(
+                _SQL["earlier"], collection.collection_id, [new.version.uri for new in ordered]
+            )
+            await keep_revisions(connection, [row["document_id"] for row in earlier])
+            rows = await _upsert(connection, ordered, values)
             stored: dict[str, StoredOutcome] = {
                 new.version.uri: (str(row["document_id"]), _CREATED if row["is_new"] else _UPDATED)
                 for new, row in rows
             }
             replaced = [row["document_id"] for _, row in rows if not row["is_inserted"]]
-            if replaced:
-                await connection.execute(
-                    f"""
-                    WITH chunks AS (
-                        DELETE FROM {chunk_table(partition_id)} WHERE document_id = ANY($1::uuid[])
-                    ), texts AS (
-                        DELETE FROM document_texts WHERE document_id = ANY($1::uuid[])
-                    ), pages AS (
-                        DELETE FROM document_pages WHERE document_id = ANY($1::uuid[])
-                    )
-                    DELETE FROM document_originals WHERE document_id = ANY($1::uuid[])
-                    """,
-                    replaced,
-                )
+            await _remove_contents(connection, partition_id, replaced)
             language = collection.settings.lexical.language
             into = Destination(partition_id, collection.collection_id, language)
             await copy_chunks(connection, into, rows)
@@ -103,6 +99,7 @@ class PostgresVersions:
                 versions,
                 replaced=[new.version.uri for new, row in rows if not row["is_new"]],
             )
+            await settle_revisions(connection, replaced)
             await finish_items(
                 connection,
                 [(new.claim, stored[new.version.uri], len(new.chunks)) for new, _ in rows if new.claim],
@@ -148,7 +145,9 @@ class PostgresVersions:
             ):
                 return None
             if not unchanged:
+                await keep_revisions(connection, [document_id])
                 await _update_in_place(connection, partition_id, document_id, version)
+                await settle_revisions(connection, [document_id])
             elif row["state"] != "done":
                 await connection.execute(
                     "UPDATE documents SET state = 'done', failure = NULL WHERE document_id = $1::uuid",
@@ -169,6 +168,24 @@ class PostgresVersions:
                     await move_collection(connection, self._lexical, collection_id)
 
 
+async def _remove_contents(connection: Connection, partition_id: int, document_ids: Sequence[Any]) -> None:
+    """Delete what belonged to the versions that were replaced."""
+    if document_ids:
+        await connection.execute(
+            f"""
+            WITH chunks AS (
+                DELETE FROM {chunk_table(partition_id)} WHERE document_id = ANY($1::uuid[])
+            ), texts AS (
+                DELETE FROM document_texts WHERE document_id = ANY($1::uuid[])
+            ), pages AS (
+                DELETE FROM document_pages WHERE document_id = ANY($1::uuid[])
+            )
+            DELETE FROM document_originals WHERE document_id = ANY($1::uuid[])
+            """,
+            document_ids,
+        )
+
+
 async def _are_members_done(connection: Connection, collection_id: str, uri: str, *, unchanged: bool) -> bool:
     """Tell whether a document has none within it, or all of them are done and it is unchanged."""
     undone: bool | None = await connection.fetchval(
@@ -177,25 +194,25 @@ async def _are_members_done(connection: Connection, collection_id: str, uri: str
     return undone is None or (unchanged and not undone)
 
 
+def _values(collection: StoredCollection, versions: Sequence[NewVersion]) -> list[tuple[Any, ...]]:
+    """Return the arguments of `upsert` for each document."""
+    return [
+        (
+            *document_values(collection.collection_id, new).values(),
+            new.version.container_uri,
+            len(new.chunks),
+            new.token_count,
+            list(new.principals),
+        )
+        for new in versions
+    ]
+
+
 async def _upsert(
-    connection: Connection, collection: StoredCollection, versions: Sequence[NewVersion]
+    connection: Connection, ordered: Sequence[NewVersion], values: Sequence[tuple[Any, ...]]
 ) -> Sequence[tuple[NewVersion, asyncpg.Record]]:
     """Write the documents' rows, which stay locked until the end: a second call for a uri waits here."""
-    # Sorted, so that two groups with documents in common wait for each other but never both.
-    ordered = sorted(versions, key=lambda new: new.version.uri)
-    rows = await connection.fetchmany(
-        _SQL["upsert"],
-        [
-            (
-                *document_values(collection.collection_id, new.version).values(),
-                new.version.container_uri,
-                len(new.chunks),
-                new.token_count,
-                list(new.principals),
-            )
-            for new in ordered
-        ],
-    )
+    rows = await connection.fetchmany(_SQL["upsert"], values)
     written = {row["uri"]: row for row in rows}
     for new in ordered:
         if new.version.uri not in written:

@@ -27,25 +27,23 @@ from groundline_indexing.partitions import (
 from groundline_indexing.vector_indexes import vector_index_state
 
 from groundline_ingestor.adapters.postgres.collections import collection_changed, hold_collection
-from groundline_ingestor.adapters.postgres.deletion import delete_documents
+from groundline_ingestor.adapters.postgres.documents.deletion import delete_documents
 from groundline_ingestor.adapters.postgres.records import read_failure
-from groundline_ingestor.domain.documents import DocumentKey, DocumentOrder, TextPart
+from groundline_ingestor.domain.documents import DocumentKey, DocumentOrder
 from groundline_ingestor.domain.times import timestamp
 
 __all__ = ["PostgresDocuments"]
 
-_SQL: Final = read_statements(
-    __name__, is_readable=is_readable_document("$2"), is_readable_text=is_readable_document("$3", "d")
-)
+_SQL: Final = read_statements(__name__, is_readable=is_readable_document("$2"))
 
-MAX_OFFSET: Final = 2**31 - 1
 # Time that a deletion's request_id is known, as the contract says.
 KEPT_DELETIONS: Final = timedelta(days=7)
 
 _COLUMNS: Final = (
     "document_id, collection_id, uri, source_type, title, mime_type, content_hash, ingestion_hash, "
     "size_bytes, metadata, allowed_principals, state, chunk_count, failure, create_time, update_time, "
-    "has_original, container_uri"
+    "has_original, container_uri, CASE WHEN ingestion_hash <> ''::bytea "
+    "THEN coalesce(revision, document_revision(documents)) END AS revision"
 )
 
 
@@ -97,23 +95,6 @@ class PostgresDocuments:
             )
         return [_document(row) for row in rows]
 
-    async def text(
-        self, collection_id: str, document_id: str, principals: Sequence[str], *, start: int, limit: int
-    ) -> TextPart:
-        """Return at most `limit` characters of the extracted text; "" for a missing document, or one that
-        none of the principals may read."""
-        async with acquire(self._pool) as connection:
-            row = await connection.fetchrow(
-                _SQL["text"],
-                collection_id,
-                document_id,
-                list(principals),
-                start,
-                min(start + limit, MAX_OFFSET),
-            )
-        assert row is not None, "aggregates have a row"
-        return TextPart(row["text"], row["size"])
-
     async def original(
         self, document: document_pb2.Document, principals: Sequence[str], *, part: int
     ) -> bytes | None:
@@ -149,7 +130,8 @@ class PostgresDocuments:
             async with acquire(self._pool) as connection:
                 rows = await connection.fetch(
                     f"""
-                    SELECT c.*, d.title, d.uri, d.mime_type, d.has_original
+                    SELECT c.*, d.title, d.uri, d.mime_type, d.has_original,
+                           coalesce(d.revision, document_revision(d)) AS revision
                     FROM (
                         SELECT chunk_id, document_id, chunk_index, original_text, context_annotation,
                                source_type, start_offset, end_offset, metadata, update_time
@@ -335,6 +317,7 @@ def _chunk(collection_id: str, row: asyncpg.Record) -> passage_pb2.Chunk:
         metadata=metadata,
         update_time=timestamp(row["update_time"]),
         has_original=row["has_original"],
+        revision=row["revision"],
     )
 
 
@@ -359,4 +342,5 @@ def _document(row: asyncpg.Record) -> document_pb2.Document:
         update_time=timestamp(row["update_time"]),
         has_original=row["has_original"],
         container_uri=row["container_uri"],
+        revision=row["revision"] or "",
     )

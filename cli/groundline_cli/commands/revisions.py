@@ -1,0 +1,109 @@
+"""groundline revisions"""
+
+from typing import Final
+
+import click
+from groundline_client import AsyncClient, to_json
+from groundline_client.models import CompareRevisionsResponse, Revision, TextChange, TextFate
+
+from groundline_cli.commands.gateway import all_of, json_option, run, with_gateway
+from groundline_cli.commands.manage import find_document
+from groundline_cli.connection import Connection
+from groundline_cli.terminal import print_columns, print_json, printable, shown_time
+
+__all__ = ["revisions"]
+
+_MARKS: Final = {TextChange.DELETED: ("[-", "-]"), TextChange.INSERTED: ("{+", "+}")}
+_FATES: Final = {
+    TextFate.SAME: "the text is the same",
+    TextFate.MOVED: "the text stands elsewhere, as it was",
+    TextFate.CHANGED: "the text has changed",
+    TextFate.GONE: "the text is gone",
+}
+
+
+@click.command(short_help="List the revisions of a document, or compare two.")
+@click.argument("collection")
+@click.argument("document")
+@click.option("--compare", metavar="REVISION", help="Compare this revision with the one in use.")
+@click.option(
+    "--with", "other", metavar="REVISION", default="", help="With --compare: with this one instead."
+)
+@click.option(
+    "--span",
+    type=(click.IntRange(0), click.IntRange(1)),
+    metavar="FROM TO",
+    help="With --compare: what became of these characters, such as the offsets of an answer's source.",
+)
+@json_option
+@with_gateway
+def revisions(
+    connection: Connection,
+    collection: str,
+    document: str,
+    compare: str | None,
+    other: str,
+    span: tuple[int, int] | None,
+    as_json: bool,
+) -> None:
+    """List the revisions of a DOCUMENT of COLLECTION, by its id or its uri: the one in use, and those that
+    its collection keeps or answers cite.
+
+    A collection keeps more of them by `update COLLECTION --settings '{"history": {"revisions": 10}}'`. The
+    text of one is printed by `document --text --revision`. A comparison shows what only the first has as
+    [-…-], what only the second has as {+…+}.
+    """
+    if compare is None and (other or span):
+        raise click.UsageError("--with and --span need --compare")
+
+    async def listed(client: AsyncClient) -> list[Revision]:
+        found = await find_document(client, collection, document)
+        return await all_of(client.list_revisions(collection, found.document_id))
+
+    async def compared(client: AsyncClient) -> CompareRevisionsResponse:
+        found = await find_document(client, collection, document)
+        start, end = span or (0, 0)
+        return await client.compare_revisions(
+            collection,
+            found.document_id,
+            compare or "",
+            other_revision=other,
+            start_offset=start,
+            end_offset=end,
+        )
+
+    if compare is not None:
+        result = run(connection, compared)
+        if as_json:
+            print_json(to_json(result))
+        else:
+            _print(result)
+        return
+    kept = run(connection, listed)
+    if as_json:
+        print_json({"revisions": [to_json(one) for one in kept]})
+        return
+    rows = [
+        (
+            each.revision,
+            shown_time(each.store_time),
+            "in use" if each.is_current else shown_time(each.replace_time),
+            each.size_bytes,
+            each.title,
+        )
+        for each in kept
+    ]
+    print_columns(("REVISION", "SINCE", "UNTIL", "BYTES", "TITLE"), rows)
+
+
+def _print(compared: CompareRevisionsResponse) -> None:
+    click.echo(_FATES.get(compared.fate, "not known"))
+    if compared.fate == TextFate.SAME:
+        return
+    if compared.fate != TextFate.GONE:
+        click.echo(f"now from {compared.start_offset} to {compared.end_offset}")
+    click.echo()
+    for each in compared.texts:
+        before, after = _MARKS.get(each.change, ("", ""))
+        click.echo(f"{before}{printable(each.text)}{after}", nl=False)
+    click.echo("\n…" if compared.is_cut else "")

@@ -1,0 +1,94 @@
+"""Revisions of documents: what is kept of one when it is replaced.
+
+The revision in use is the document itself. When it is about to change, `keep_revisions` writes down what its
+collection or a kept answer wants of it; when it has changed, `settle_revisions` drops what is the one in use
+again, or more than wanted.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from groundline_database import Connection, read_statements
+
+from groundline_indexing.revisions.segments import SegmentCutter
+
+__all__ = ["keep_revisions", "prune_revisions", "settle_revisions"]
+
+_SQL: Final = read_statements(__name__)
+
+
+async def keep_revisions(connection: Connection, document_ids: Sequence[Any]) -> None:
+    """Write down the revisions in use of documents, whose rows the transaction has locked, as far as their
+    collections keep them or answers cite them."""
+    for row in await connection.fetch(_SQL["wanted"], document_ids):
+        text = await _keep_text(connection, row["document_id"])
+        await connection.execute(_SQL["keep"], row["document_id"], *text)
+
+
+async def settle_revisions(connection: Connection, document_ids: Sequence[Any]) -> None:
+    """Drop, of documents that have just changed, the revisions that are in use again, and those beyond what
+    is to be kept."""
+    stale = await connection.fetch(_SQL["settle"], document_ids)
+    await _drop_segments(connection, [row["document_id"] for row in stale])
+
+
+async def prune_revisions(connection: Connection, limit: int) -> int:
+    """Drop the revisions that nothing keeps any more, of `limit` documents at most; return how many
+    documents had such. In a transaction: their rows are locked first, so that an answer that is being stored
+    keeps what it cites."""
+    rows = await connection.fetch(_SQL["prunable"], limit)
+    await settle_revisions(connection, [row["document_id"] for row in rows])
+    return len(rows)
+
+
+async def _keep_text(connection: Connection, document_id: Any) -> tuple[list[int], list[int], int]:
+    """Store the segments of a document's text that are new; return the runs of the numbers of all, by the
+    first of each and their number, and the text's size in characters."""
+    known = {
+        row["digest"]: row["segment"]
+        for row in await connection.fetch(
+            "SELECT segment, digest FROM revision_segments WHERE document_id = $1", document_id
+        )
+    }
+    following = max(known.values(), default=-1) + 1
+    firsts: list[int] = []
+    counts: list[int] = []
+    size, part = 0, 0
+    cutter = SegmentCutter()
+    is_complete = False
+    while not is_complete:
+        text = await connection.fetchval(
+            "SELECT text FROM document_texts WHERE document_id = $1 AND part = $2", document_id, part
+        )
+        is_complete = text is None
+        cut = await asyncio.to_thread(_digested, cutter.end() if text is None else cutter.feed(text))
+        new = []
+        for digest, segment in cut:
+            if digest not in known:
+                known[digest] = following
+                new.append((document_id, following, digest, segment))
+                following += 1
+            size += len(segment)
+            if firsts and known[digest] == firsts[-1] + counts[-1]:
+                counts[-1] += 1
+            else:
+                firsts.append(known[digest])
+                counts.append(1)
+        if new:
+            await connection.copy_records_to_table(
+                "revision_segments", records=new, columns=("document_id", "segment", "digest", "text")
+            )
+        part += 1
+    return firsts, counts, size
+
+
+def _digested(segments: Iterator[str]) -> list[tuple[bytes, str]]:
+    return [(hashlib.blake2b(each.encode(), digest_size=16).digest(), each) for each in segments]
+
+
+async def _drop_segments(connection: Connection, document_ids: Sequence[Any]) -> None:
+    """Drop the segments that no revision of the documents has any more."""
+    if document_ids:
+        await connection.execute(_SQL["drop_segments"], document_ids)

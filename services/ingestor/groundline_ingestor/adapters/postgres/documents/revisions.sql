@@ -1,0 +1,23 @@
+-- Revisions of the document $2 in the collection $1, for the principals $3.
+
+-- name: revisions
+SELECT coalesce(d.revision, document_revision(d)) AS revision, d.source_type, d.title, d.mime_type, d.content_hash,
+       d.size_bytes, d.metadata, d.allowed_principals, d.update_time AS store_time, NULL::timestamptz AS replace_time
+FROM documents d
+WHERE d.collection_id = $1 AND d.document_id = $2::uuid AND d.ingestion_hash <> ''::bytea AND {is_readable}
+UNION ALL
+SELECT r.revision, r.source_type, r.title, r.mime_type, r.content_hash,
+       r.size_bytes, r.metadata, r.allowed_principals, r.store_time, r.replace_time
+FROM document_revisions r JOIN documents d USING (document_id)
+WHERE d.collection_id = $1 AND d.document_id = $2::uuid AND {is_readable} AND {was_readable}
+
+-- name: list
+SELECT * FROM ({revisions}) revisions
+WHERE $5 = '' OR replace_time IS NOT NULL AND ($4::timestamptz IS NULL OR (replace_time, revision) < ($4, $5))
+ORDER BY replace_time DESC NULLS FIRST, revision DESC LIMIT $6
+
+-- name: find
+SELECT * FROM ({revisions}) revisions WHERE revision = $4 OR $4 = '' AND replace_time IS NULL
+
+-- name: text
+SELECT t.text, t.size FROM ({find}) found, document_text($2::uuid, found.revision, $5, $6) t

@@ -1,0 +1,188 @@
+"""Revisions of documents: reading and comparing."""
+
+import asyncio
+from datetime import datetime
+from itertools import islice
+from typing import Final
+
+from groundline.v1 import document_pb2
+from groundline.v1 import ingestor_service_pb2 as pb
+from groundline_contracts import default_of
+from groundline_runtime.context import Caller
+from groundline_runtime.errors import FieldViolation, InvalidArgumentError, NotFoundError, OutOfRangeError
+from groundline_runtime.paging import PageTokens, page_size
+
+from groundline_ingestor.adapters.postgres.collections import PostgresCollections
+from groundline_ingestor.adapters.postgres.documents.reading import PostgresDocuments
+from groundline_ingestor.adapters.postgres.documents.revisions import MAX_OFFSET, PostgresRevisions
+from groundline_ingestor.domain.revisions import MAX_LINES, TextComparison, compare_part, compare_texts
+from groundline_ingestor.service.access import readable_document
+
+__all__ = ["RevisionService"]
+
+_TEXT_CHARACTERS: Final[int] = default_of(pb.GetDocumentTextRequest, "max_characters")
+
+# Limits of CompareRevisions, as the contract says.
+MAX_SEARCHED: Final = 20_000_000
+MAX_COMPARED: Final = 4_000_000
+MAX_PART: Final = 100_000
+MAX_STRETCHES: Final = 10_000
+
+
+class RevisionService:
+    """Use cases of revisions; every method acts for `caller`, and raises NotFoundError for a document that it
+    may not read, and for a revision that is not kept (REVISION_NOT_FOUND)."""
+
+    def __init__(
+        self,
+        collections: PostgresCollections,
+        documents: PostgresDocuments,
+        revisions: PostgresRevisions,
+        page_tokens: PageTokens,
+    ) -> None:
+        self._collections = collections
+        self._documents = documents
+        self._revisions = revisions
+        self._page_tokens = page_tokens
+
+    async def list(self, caller: Caller, request: pb.ListRevisionsRequest) -> pb.ListRevisionsResponse:
+        """Return a page of a document's revisions. Raises InvalidArgumentError for a wrong token."""
+        size = page_size(request)
+        key = self._page_tokens.key_in(request, caller)
+        await self._require_document(caller, request.collection_id, request.document_id)
+        found = await self._revisions.list_readable(
+            request.collection_id,
+            request.document_id,
+            caller.principals,
+            after=key and _read(*key),
+            limit=size + 1,
+        )
+        return pb.ListRevisionsResponse(
+            revisions=found[:size],
+            next_page_token=self._page_tokens.next_of(request, caller, *_page_key(found[size - 1]))
+            if len(found) > size
+            else "",
+        )
+
+    async def get(self, caller: Caller, request: pb.GetRevisionRequest) -> document_pb2.Revision:
+        """Return a revision."""
+        await self._require_document(caller, request.collection_id, request.document_id)
+        return await self._revision(caller, request.collection_id, request.document_id, request.revision)
+
+    async def text(self, caller: Caller, request: pb.GetDocumentTextRequest) -> pb.GetDocumentTextResponse:
+        """Return a part of the extracted text of a revision, or of the one in use."""
+        await self._require_document(caller, request.collection_id, request.document_id)
+        if request.revision:
+            await self._revision(caller, request.collection_id, request.document_id, request.revision)
+        part = await self._revisions.text(
+            request.collection_id,
+            request.document_id,
+            caller.principals,
+            request.revision,
+            start=request.start_offset,
+            limit=request.max_characters or _TEXT_CHARACTERS,
+        )
+        start = min(request.start_offset, part.character_count)
+        return pb.GetDocumentTextResponse(
+            text=part.text,
+            start_offset=start,
+            end_offset=start + len(part.text),
+            character_count=part.character_count,
+        )
+
+    async def compare(
+        self, caller: Caller, request: pb.CompareRevisionsRequest
+    ) -> pb.CompareRevisionsResponse:
+        """Compare the text of a revision, or a part of it, with another's. Raises InvalidArgumentError,
+        OutOfRangeError (DOCUMENT_TOO_LARGE)."""
+        if 0 < request.end_offset <= request.start_offset:
+            raise InvalidArgumentError([FieldViolation("end_offset", "must be behind start_offset")])
+        await self._require_document(caller, request.collection_id, request.document_id)
+        other = await self._revision(
+            caller, request.collection_id, request.document_id, request.other_revision
+        )
+        await self._revision(caller, request.collection_id, request.document_id, request.revision)
+        is_part = request.end_offset > 0
+        text = await self._text(
+            caller,
+            request,
+            request.revision,
+            start=request.start_offset if is_part else 0,
+            end=min(request.end_offset, request.start_offset + MAX_PART) or MAX_COMPARED,
+            most=MAX_OFFSET if is_part else MAX_COMPARED,
+        )
+        if is_part and not text:
+            raise InvalidArgumentError([FieldViolation("start_offset", "is behind the end of the text")])
+        other_text = await self._text(
+            caller, request, other.revision, start=0, end=MAX_SEARCHED, most=MAX_SEARCHED
+        )
+        if is_part:
+            compared = await asyncio.to_thread(compare_part, text, request.start_offset, other_text)
+        else:
+            for each in (text, other_text):
+                if len(each) > MAX_COMPARED or each.count("\n") > MAX_LINES:
+                    raise _too_large()
+            compared = await asyncio.to_thread(compare_texts, text, other_text)
+        return _response(compared, other.revision)
+
+    async def _require_document(self, caller: Caller, collection_id: str, document_id: str) -> None:
+        await readable_document(self._collections, self._documents, caller, collection_id, document_id)
+
+    async def _text(
+        self,
+        caller: Caller,
+        request: pb.CompareRevisionsRequest,
+        revision: str,
+        *,
+        start: int,
+        end: int,
+        most: int,
+    ) -> str:
+        part = await self._revisions.text(
+            request.collection_id,
+            request.document_id,
+            caller.principals,
+            revision,
+            start=start,
+            limit=end - start,
+        )
+        if part.character_count > most:
+            raise _too_large()
+        return part.text
+
+    async def _revision(
+        self, caller: Caller, collection_id: str, document_id: str, revision: str
+    ) -> document_pb2.Revision:
+        found = await self._revisions.find(collection_id, document_id, caller.principals, revision)
+        if found is None:
+            raise NotFoundError("REVISION_NOT_FOUND", f"no revision {revision} of the document is kept")
+        return found
+
+
+def _response(compared: TextComparison, other_revision: str) -> pb.CompareRevisionsResponse:
+    texts = [
+        document_pb2.ComparedText(change=change, text=text)
+        for change, text in islice(compared.stretches, MAX_STRETCHES)
+    ]
+    return pb.CompareRevisionsResponse(
+        fate=compared.fate,
+        other_revision=other_revision,
+        start_offset=compared.start,
+        end_offset=compared.end,
+        texts=texts,
+        is_cut=len(compared.stretches) > MAX_STRETCHES,
+    )
+
+
+def _too_large() -> OutOfRangeError:
+    return OutOfRangeError("DOCUMENT_TOO_LARGE", "the texts are too large to be compared")
+
+
+def _page_key(revision: document_pb2.Revision) -> tuple[str, str]:
+    """Return the fields of a revision that a page token holds."""
+    replaced = "" if revision.is_current else revision.replace_time.ToJsonString()
+    return replaced, revision.revision
+
+
+def _read(replaced: str, revision: str) -> tuple[datetime | None, str]:
+    return datetime.fromisoformat(replaced) if replaced else None, revision

@@ -1,0 +1,242 @@
+"""Revisions of documents: which are kept, and who may read them."""
+
+import random
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from groundline.v1 import collection_pb2, document_pb2
+from groundline_database import Pool, acquire
+from groundline_extraction.texts import TextSegment
+from groundline_indexing.collections import StoredCollection
+from groundline_ingestor.adapters.postgres.stores import Stores
+from groundline_tests.ingestor.messages import a_version
+from groundline_tests.ingestor.stores import a_new, create
+
+LINES = 9000
+CHANGED = 9
+"""Lines of a section that changes."""
+
+
+async def keeping(stores: Stores, name: str, **history: Any) -> StoredCollection:
+    """Create a collection that keeps this history."""
+    collection = await create(stores, name)
+    message = collection.message
+    message.settings.history.CopyFrom(collection_pb2.HistorySettings(**history))
+    assert await stores.collections.update(message)
+    return collection
+
+
+async def put(stores: Stores, collection: StoredCollection, text: str, **version: Any) -> str:
+    """Store the text as the document a.md; return the document's id."""
+    new = replace(a_version("a.md", text[:200] + str(len(text))), content_hash=b"c", **version)
+    stored = replace(
+        a_new(new, text[:200]), segments=[TextSegment(text)], principals=("user:ann", "user:bob")
+    )
+    [(document_id, _)] = await stores.versions.store(collection, [stored])
+    return document_id
+
+
+async def kept(
+    stores: Stores, name: str, document_id: str, *principals: str
+) -> Sequence[document_pb2.Revision]:
+    return await stores.revisions.list_readable(name, document_id, principals, after=None, limit=1000)
+
+
+async def texts(stores: Stores, name: str, document_id: str, *principals: str) -> list[str]:
+    """Return the texts of the revisions that are kept, the one in use first."""
+    return [
+        (await stores.revisions.text(name, document_id, principals, each.revision)).text
+        for each in await kept(stores, name, document_id, *principals)
+    ]
+
+
+async def cite(pool: Pool, document_id: str, revision: str) -> str:
+    """Have an answer cite a revision; return its thread's id."""
+    thread_id = str(uuid.uuid4())
+    async with acquire(pool) as connection:
+        await connection.execute(
+            """
+            WITH thread AS (INSERT INTO threads (thread_id, owner, title) VALUES ($3::uuid, 'user:ann', 'T')),
+            message AS (
+                INSERT INTO messages (thread_id, message_index, message_id, role, content)
+                VALUES ($3::uuid, 1, $3::uuid, 'assistant', 'See [1].')
+            )
+            INSERT INTO cited_revisions VALUES ($1::uuid, $2, $3::uuid, 1)
+            """,
+            document_id,
+            revision,
+            thread_id,
+        )
+    return thread_id
+
+
+async def test_a_revision_is_named_by_its_content(stores: Stores) -> None:
+    collection = await keeping(stores, "named_revisions", everything=True)
+
+    async def revision(text: str, **version: Any) -> str:
+        document_id = await put(stores, collection, text, **version)
+        found = await stores.documents.find("named_revisions", document_id)
+        assert found is not None
+        return found.revision
+
+    first = await revision("one")
+    assert await revision("one", ingestion_hash=b"other chunks") == first
+    others = [
+        await revision("two"),
+        await revision("one", title="T"),
+        await revision("one", metadata={"year": 2024}),
+        await revision("one", allowed_principals=("user:ann",)),
+    ]
+    assert len({first, *others}) == 5
+    assert await revision("one") == first
+
+
+async def test_without_a_setting_only_what_answers_cite_is_kept(stores: Stores, pool: Pool) -> None:
+    collection = await create(stores, "cited")
+    document_id = await put(stores, collection, "one")
+    [first] = await kept(stores, "cited", document_id)
+    thread_id = await cite(pool, document_id, first.revision)
+    for text in ("two", "three"):
+        await put(stores, collection, text)
+    assert await texts(stores, "cited", document_id) == ["three", "one"]
+    [current, old] = await kept(stores, "cited", document_id)
+    assert (current.is_current, old.is_current) == (True, False)
+    assert old.revision == first.revision
+    assert old.replace_time.ToDatetime() > old.store_time.ToDatetime()
+    # The answer goes, and with it what it kept.
+    async with acquire(pool) as connection:
+        await connection.execute("DELETE FROM threads WHERE thread_id = $1::uuid", thread_id)
+    await stores.revisions.prune()
+    assert await texts(stores, "cited", document_id) == ["three"]
+    async with acquire(pool) as connection:
+        count = await connection.fetchval(
+            "SELECT count(*) FROM revision_segments WHERE document_id = $1::uuid", document_id
+        )
+    assert count == 0
+
+
+async def test_the_last_so_many_are_kept(stores: Stores, pool: Pool) -> None:
+    collection = await keeping(stores, "last", revisions=2)
+    document_id = await put(stores, collection, "0")
+    [first] = await kept(stores, "last", document_id)
+    await cite(pool, document_id, first.revision)
+    for text in "12345":
+        await put(stores, collection, text)
+    assert await texts(stores, "last", document_id) == ["5", "4", "3", "0"]
+    # What is put back is the one in use, and stands in the list once.
+    await put(stores, collection, "4")
+    assert await texts(stores, "last", document_id) == ["4", "5", "3", "0"]
+
+
+async def test_days_are_counted_from_the_replacement(stores: Stores, pool: Pool) -> None:
+    collection = await keeping(stores, "days", days=30)
+    for text in ("one", "two", "three"):
+        document_id = await put(stores, collection, text)
+    async with acquire(pool) as connection:
+        await connection.execute(
+            """
+            UPDATE document_revisions SET replace_time = replace_time - interval '31 days' WHERE revision = $1
+            """,
+            (await kept(stores, "days", document_id))[2].revision,
+        )
+    await stores.revisions.prune()
+    assert await texts(stores, "days", document_id) == ["three", "two"]
+
+
+async def test_new_metadata_or_access_makes_a_revision(stores: Stores) -> None:
+    collection = await keeping(stores, "metadata", everything=True)
+    version = replace(a_version("a.md", "one"), metadata={"year": 2024})
+    [(document_id, _)] = await stores.versions.store(collection, [a_new(version, "one")])
+    for metadata in ({"year": 2025}, {"year": 2025}):
+        await stores.versions.refresh(collection, replace(version, metadata=metadata), ())
+    found = await kept(stores, "metadata", document_id)
+    assert [dict(each.metadata) for each in found] == [{"year": 2025}, {"year": 2024}]
+    assert await texts(stores, "metadata", document_id) == ["one", "one"]
+
+
+async def test_whoever_was_let_in_later_sees_nothing_from_before(stores: Stores) -> None:
+    collection = await keeping(stores, "letting_in", everything=True)
+    await put(stores, collection, "for ann", allowed_principals=("user:ann",))
+    await put(stores, collection, "for both", allowed_principals=("user:ann", "user:bob"))
+    document_id = await put(stores, collection, "for bob", allowed_principals=("user:bob",))
+    assert await texts(stores, "letting_in", document_id, "user:bob") == ["for bob", "for both"]
+    # Nor does whoever may no longer read it.
+    assert await texts(stores, "letting_in", document_id, "user:ann") == []
+    [_, _, first] = [
+        each.revision for each in await kept(stores, "letting_in", document_id, "user:bob", "user:ann")
+    ]
+    assert await stores.revisions.find("letting_in", document_id, ("user:bob",), first) is None
+    assert (await stores.revisions.text("letting_in", document_id, ("user:bob",), first)).text == ""
+    assert await stores.revisions.find("elsewhere", document_id, ("user:bob",), "") is None
+
+
+async def test_nothing_is_left_of_a_deleted_document(stores: Stores, pool: Pool) -> None:
+    collection = await keeping(stores, "deleted", everything=True)
+    document_id = ""
+    for text in ("one", "two"):
+        document_id = await put(stores, collection, text)
+    assert len(await kept(stores, "deleted", document_id)) == 2
+    await stores.documents.delete(collection, document_id)
+    async with acquire(pool) as connection:
+        for table in ("document_revisions", "revision_segments", "cited_revisions"):
+            count = await connection.fetchval(
+                f"SELECT count(*) FROM {table} WHERE document_id = $1::uuid",
+                document_id,
+            )
+            assert count == 0
+
+
+async def test_a_replacement_that_fails_leaves_the_revision_in_use(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection = await keeping(stores, "failing", everything=True)
+    document_id = await put(stores, collection, "one")
+
+    def killed(*_: Any) -> None:
+        raise ZeroDivisionError
+
+    for step in ("keep_revisions", "copy_chunks", "_copy_texts", "settle_revisions", "finish_items"):
+        with monkeypatch.context() as patched:
+            patched.setattr(f"groundline_ingestor.adapters.postgres.documents.versions.{step}", killed)
+            with pytest.raises(ZeroDivisionError):
+                await put(stores, collection, "two")
+        assert await texts(stores, "failing", document_id) == ["one"]
+    await put(stores, collection, "two")
+    assert await texts(stores, "failing", document_id) == ["two", "one"]
+
+
+async def test_a_hundred_revisions_share_what_did_not_change(stores: Stores, pool: Pool) -> None:
+    """A manual of 1 MB, of which each revision changes a hundredth, in ten sections."""
+    collection = await keeping(stores, "manual", everything=True)
+    dice = random.Random(7)
+    words = ["".join(dice.choices("abcdefghijklmnopqrstuvwxyz", k=dice.randint(2, 10))) for _ in range(8000)]
+
+    def line() -> str:
+        return " ".join(dice.choices(words, k=dice.randint(12, 20))).capitalize() + ".\n"
+
+    lines = [line() for _ in range(LINES)]
+    stored = ["".join(lines)]
+    document_id = await put(stores, collection, stored[0])
+    for _ in range(100):
+        for at in dice.sample(range(LINES - CHANGED), LINES // 100 // CHANGED):
+            lines[at : at + CHANGED] = [line() for _ in range(CHANGED)]
+        stored.append("".join(lines))
+        await put(stores, collection, stored[-1], input_hash=str(len(stored)).encode())
+    found = await kept(stores, "manual", document_id)
+    assert len(found) == 101
+    for text, each in zip(reversed(stored), found, strict=True):
+        part = await stores.revisions.text("manual", document_id, (), each.revision)
+        assert (part.text, part.character_count) == (text, len(text))
+    async with acquire(pool) as connection:
+        size = await connection.fetchval(
+            """
+            SELECT (SELECT sum(pg_column_size(s.*)) FROM revision_segments s WHERE document_id = $1::uuid)
+                + (SELECT sum(pg_column_size(r.*)) FROM document_revisions r WHERE document_id = $1::uuid)
+            """,
+            document_id,
+        )
+    # The text itself, and 3 MB more.
+    assert size <= len(stored[0]) + 3_000_000
