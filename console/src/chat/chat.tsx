@@ -118,12 +118,12 @@ export function Chat({ client, conversation, selection, linked, draft, setDraft 
 }
 
 function CitedPassage({ client, source, exchange, close }: { client: GroundlineClient; source: Source; exchange: Exchange; close: () => void }) {
-  const { collectionId, documentId, startOffset = 0, endOffset = 0 } = source;
+  const { collectionId, documentId, startOffset = 0, endOffset = 0, revision } = source;
   const boxes = exchange.citations.filter(({ sourceNumber }) => sourceNumber === source.number).flatMap((citation) => citation.boxes ?? []);
   return (
     <PassagePanel
       client={client}
-      place={{ collectionId, documentId, startOffset, endOffset }}
+      place={{ collectionId, documentId, startOffset, endOffset, revision }}
       quote={quotesOf(source, exchange.citations)[0]}
       page={pageOf(source, exchange.citations)}
       boxes={boxes}

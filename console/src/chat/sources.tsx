@@ -93,6 +93,7 @@ function SourceItem({ source, citations, client, open }: SourceItemProps) {
           </div>
         )}
         {uri && <Place source={source} />}
+        {source.isOutdated && <div class="hint">{texts.outdated}</div>}
         {source.hasOriginal ? (
           <OpenOriginal client={client} page={page} {...source} />
         ) : (
@@ -106,7 +107,7 @@ function SourceItem({ source, citations, client, open }: SourceItemProps) {
 
 // A document of the web opens there, another one's text opens here.
 function Place({ source }: { source: Source }) {
-  const { uri, documentId, collectionId, startOffset = 0, endOffset = 0 } = source;
+  const { uri, documentId, collectionId, startOffset = 0, endOffset = 0, revision } = source;
   if (isWebAddress(uri)) {
     return (
       <Link href={uri} class="uri">
@@ -116,7 +117,7 @@ function Place({ source }: { source: Source }) {
   }
   if (!documentId) return <div class="uri">{uri}</div>;
   return (
-    <a class="uri" href={passageAddress({ collectionId, documentId, startOffset, endOffset })}>
+    <a class="uri" href={passageAddress({ collectionId, documentId, startOffset, endOffset, revision })}>
       {uri}
     </a>
   );

@@ -9,6 +9,7 @@ import { Failure } from "../parts/failure";
 import { texts } from "../texts";
 import { Crumbs } from "./crumbs";
 import { removeDocument } from "./collection";
+import { History } from "./history";
 import { OpenOriginal } from "./original";
 
 /** Characters of a text, and chunks, that are shown at first and added by the button. */
@@ -49,6 +50,7 @@ export function DocumentView({ client, collectionId, documentId }: DocumentProps
           </p>
           {value.failure && <p class="note bad">{value.failure.message}</p>}
           <Facts document={value} />
+          <History client={client} document={value} />
           <Chunks client={client} document={value} />
           <Text client={client} document={value} />
         </>

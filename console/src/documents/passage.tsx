@@ -7,6 +7,7 @@ import { CopyButton } from "../parts/copy_button";
 import { Dialog } from "../parts/dialog";
 import { Failure } from "../parts/failure";
 import { texts } from "../texts";
+import { isDropped, Since } from "./history";
 import { OpenOriginal } from "./original";
 import { PagePicture, type Marked } from "./page_picture";
 import { Link } from "../chat/markdown";
@@ -31,25 +32,35 @@ interface Part {
   text: string[];
   from: number;
   isEnd: boolean;
+  /** Whether the document has another revision by now. */
+  isPast: boolean;
 }
 
 /** A passage within its document's text, with what stands around it. */
 export function PassagePanel({ client, place, quote, page = 0, boxes = [], close }: PassageProps) {
   const [before, setBefore] = useState(AROUND);
   const [after, setAfter] = useState(AROUND);
-  const { collectionId, documentId, startOffset, endOffset } = place;
+  const { collectionId, documentId, startOffset, endOffset, revision = "" } = place;
   const { value, problem, reload } = useLoaded(
     async (signal): Promise<Part> => {
       const document = { collectionId, documentId };
       const from = Math.max(0, startOffset - before);
       const maxCharacters = Math.min(MOST, endOffset - from + after);
+      const read = (of: string) => client.getDocumentText({ ...document, startOffset: from, maxCharacters, revision: of }, { signal });
+      let isKept = true;
       const [{ document: about }, part] = await Promise.all([
         client.getDocument(document, { signal }),
-        client.getDocumentText({ ...document, startOffset: from, maxCharacters }, { signal }),
+        // One that is no longer kept is shown as the document is now.
+        read(revision).catch((error: unknown) => {
+          if (!isDropped(error)) throw error;
+          isKept = false;
+          return read("");
+        }),
       ]);
-      return { about, text: [...(part.text ?? "")], from, isEnd: (part.endOffset ?? 0) >= (part.characterCount ?? 0) };
+      const isEnd = (part.endOffset ?? 0) >= (part.characterCount ?? 0);
+      return { about, text: [...(part.text ?? "")], from, isEnd, isPast: isKept && revision !== "" && revision !== about?.revision };
     },
-    [client, collectionId, documentId, startOffset, endOffset, before, after],
+    [client, collectionId, documentId, startOffset, endOffset, revision, before, after],
   );
   const title = problem ? texts.cannotShow : value ? value.about?.title || value.about?.uri || texts.passageOf : texts.loading;
   const uri = value?.about?.uri ?? "";
@@ -60,10 +71,11 @@ export function PassagePanel({ client, place, quote, page = 0, boxes = [], close
         <>
           <div class="row">
             {page > 0 && <span class="hint">{texts.page(page)}</span>}
-            {value.about?.hasOriginal && <OpenOriginal client={client} page={page} {...value.about} />}
+            {value.about?.hasOriginal && !value.isPast && <OpenOriginal client={client} page={page} {...value.about} />}
             <CopyButton text={() => new URL(passageAddress(place), location.href).href} words={texts.copyLink} />
           </div>
-          {page > 0 && value.about?.hasOriginal && (
+          {value.isPast && <Since client={client} place={place} />}
+          {page > 0 && value.about?.hasOriginal && !value.isPast && (
             <PagePicture client={client} collectionId={collectionId} documentId={documentId} page={page} boxes={boxes} />
           )}
           <PassageText part={value} place={place} quote={quote} earlier={() => setBefore(before + AROUND)} later={() => setAfter(after + AROUND)} />

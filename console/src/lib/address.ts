@@ -9,6 +9,8 @@ export interface PassagePlace {
   documentId: string;
   startOffset: number;
   endOffset: number;
+  /** The revision whose text the offsets count in; none: the one in use. */
+  revision?: string | undefined;
 }
 
 /** What the page shows; the fragment of its address says it, so that a view can be linked to. */
@@ -37,17 +39,17 @@ export interface Selection {
 
 export const EVERYTHING: Selection = { collectionIds: [], effort: "", filter: {} };
 
-const SOURCE = /^source=([\w-]+)\/([\w-]+)\/(\d+)-(\d+)$/;
+const SOURCE = /^source=([\w-]+)\/([\w-]+)\/(\d+)-(\d+)(?:@([0-9a-f]{32}))?$/;
 
 function parseAddress(hash: string): Address {
   const text = hash.replace(/^#/, "");
   const source = SOURCE.exec(text);
   if (source) {
-    const [, collectionId = "", documentId = "", start, end] = source;
+    const [, collectionId = "", documentId = "", start, end, revision] = source;
     return {
       view: "chat",
       selection: EVERYTHING,
-      passage: { collectionId, documentId, startOffset: Number(start), endOffset: Number(end) },
+      passage: { collectionId, documentId, startOffset: Number(start), endOffset: Number(end), revision },
     };
   }
   const [path = "", query = ""] = text.split("?", 2);
@@ -133,8 +135,8 @@ export function documentsAddress(collectionId = "", documentId = ""): string {
   return ["#documents", collectionId, documentId].filter(Boolean).map((part, at) => (at ? encodeURIComponent(part) : part)).join("/");
 }
 
-export function passageAddress({ collectionId, documentId, startOffset, endOffset }: PassagePlace): string {
-  return `#source=${collectionId}/${documentId}/${startOffset}-${endOffset}`;
+export function passageAddress({ collectionId, documentId, startOffset, endOffset, revision }: PassagePlace): string {
+  return `#source=${collectionId}/${documentId}/${startOffset}-${endOffset}${revision ? `@${revision}` : ""}`;
 }
 
 /** Show another view, as a new entry of the history. */

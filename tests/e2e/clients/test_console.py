@@ -15,7 +15,7 @@ from groundline_tests.browser import CHROMIUM, Tab, browser
 from groundline_tests.gateway.page import NOBODY_ID
 from groundline_tests.http_server import Answering, listening
 from groundline_tests.programs import needs_program
-from groundline_tests.suite import ROOT, Stack
+from groundline_tests.suite import ROOT, Stack, ended_job
 
 pytestmark = needs_program("chromium", found=CHROMIUM is not None)
 
@@ -245,6 +245,46 @@ async def test_a_document_that_was_expected_is_found_by_its_title(tab: Tab) -> N
     await tab.click(".offered button")
     await tab.until("document.querySelector('#reason')")
     assert "cut: after the last place" in await tab.text("#reason")
+
+
+async def test_a_citation_shows_what_was_cited_and_what_became_of_it(
+    tab: Tab, client: httpx.AsyncClient
+) -> None:
+    async def put(text: str) -> str:
+        body = {"documents": [{"uri": "pier.md", "text": text}]}
+        given = await client.post("/api/collections/console-past/documents", json=body)
+        await ended_job(client, given.json()["job"]["jobId"])
+        [found] = (await client.get("/api/collections/console-past/documents")).json()["documents"]
+        return str(found["documentId"])
+
+    await client.post("/api/collections", json={"collectionId": "console-past"})
+    document_id = await put("The ferry Brisk moors at pier eleven on Mondays.")
+    await go(tab, "chat?collection=console-past")
+    await tab.ask("At which pier does the ferry Brisk moor on Mondays?")
+    await tab.until(f"{ANSWERED} && document.querySelector('#threads li')")
+    await put("# Piers\n\nThe ferry Brisk moors at pier twelve on Mondays.")
+
+    await tab.click("#new-chat")
+    await tab.click("#threads .open")
+    await tab.until(ANSWERED)
+    assert "The document has changed since" in await tab.text(".sources .hint")
+    assert "pier eleven" in await tab.text(".snippet")
+    await tab.click(".cite")
+    await tab.until("document.querySelector('#passage .note.warn')")
+    assert "so has this passage" in await tab.text("#passage .note.warn")
+    assert "pier eleven" in await tab.text("#passage mark.passage")
+    await tab.click("#passage summary")
+    assert (await tab.text("#passage del"), await tab.text("#passage ins")) == ("eleven", "twelve")
+    await tab.click("#passage .close")
+
+    await go(tab, f"documents/console-past/{document_id}")
+    await tab.until("document.querySelector('#history')")
+    await tab.click("#history summary")
+    await tab.until("document.querySelectorAll('#history li').length === 2")
+    await tab.click("#history li summary")
+    await tab.until("document.querySelector('#history ins')")
+    assert "twelve" in await tab.text("#history ins")
+    await client.delete("/api/collections/console-past")
 
 
 async def test_a_conversation_is_renamed_and_pinned(tab: Tab, client: httpx.AsyncClient) -> None:

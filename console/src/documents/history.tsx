@@ -1,0 +1,119 @@
+import { ApiError, type ComparedText, type Document, type GroundlineClient, type Revision } from "groundline-client";
+import { useState } from "preact/hooks";
+import type { PassagePlace } from "../lib/address";
+import { moment } from "../lib/format";
+import { problemOf, type Problem } from "../lib/problem";
+import { useLoaded } from "../lib/use_loaded";
+import { Failure } from "../parts/failure";
+import { texts } from "../texts";
+
+const REVISIONS_PART = 20;
+
+/** Whether the revision that was asked for is no longer kept. */
+export function isDropped(error: unknown): boolean {
+  return error instanceof ApiError && error.reason === "REVISION_NOT_FOUND";
+}
+
+/** Two texts in one: what only the first has is crossed out, what only the second has is underlined. */
+function Compared({ stretches }: { stretches: readonly ComparedText[] }) {
+  return (
+    <div class="text compared" dir="auto">
+      {stretches.map(({ change, text = "" }) => {
+        const words = text.replaceAll("\f", "\n");
+        if (change === "TEXT_CHANGE_DELETED") return <del>{words}</del>;
+        return change === "TEXT_CHANGE_INSERTED" ? <ins>{words}</ins> : words;
+      })}
+    </div>
+  );
+}
+
+/** What became of a cited passage whose document has another revision by now. */
+export function Since({ client, place }: { client: GroundlineClient; place: PassagePlace }) {
+  const { collectionId, documentId, revision = "", startOffset, endOffset } = place;
+  const { value, problem, reload } = useLoaded(
+    (signal) => client.compareRevisions({ collectionId, documentId, revision, startOffset, endOffset }, { signal }),
+    [client, collectionId, documentId, revision, startOffset, endOffset],
+  );
+  return (
+    <>
+      {problem && <Failure problem={problem} retry={reload} />}
+      {value && <p class={value.fate === "TEXT_FATE_SAME" || value.fate === "TEXT_FATE_MOVED" ? "note" : "note warn"}>{texts.fates[value.fate]}</p>}
+      {value?.fate === "TEXT_FATE_CHANGED" && (
+        <details>
+          <summary>{texts.whatChanged}</summary>
+          <Compared stretches={value.texts ?? []} />
+        </details>
+      )}
+    </>
+  );
+}
+
+/** The revisions of a document, each with what changed since. */
+export function History({ client, document: { collectionId, documentId } }: { client: GroundlineClient; document: Document }) {
+  const [revisions, setRevisions] = useState<readonly Revision[]>([]);
+  const [token, setToken] = useState<string>();
+  const [problem, setProblem] = useState<Problem>();
+  const load = async () => {
+    setProblem(undefined);
+    try {
+      const page = await client.listRevisions({ collectionId, documentId, pageSize: REVISIONS_PART, pageToken: token ?? "" });
+      setRevisions([...revisions, ...(page.revisions ?? [])]);
+      setToken(page.nextPageToken ?? "");
+    } catch (error) {
+      setProblem(problemOf(error));
+    }
+  };
+  return (
+    <details id="history" onToggle={(event) => event.currentTarget.open && token === undefined && void load()}>
+      <summary>{texts.revisions}</summary>
+      <p class="hint">{texts.revisionsHint}</p>
+      {problem && <Failure problem={problem} retry={() => void load()} />}
+      <ol>
+        {revisions.map((each) => (
+          <li key={each.revision}>
+            <strong>{texts.since(moment(each.storeTime))}</strong> {each.isCurrent ? texts.inUse : texts.until(moment(each.replaceTime))}
+            {!each.isCurrent && <Difference client={client} collectionId={collectionId} documentId={documentId} revision={each.revision} />}
+          </li>
+        ))}
+      </ol>
+      {token && (
+        <button type="button" onClick={() => void load()}>
+          {texts.more}
+        </button>
+      )}
+    </details>
+  );
+}
+
+interface DifferenceProps {
+  client: GroundlineClient;
+  collectionId: string;
+  documentId: string;
+  revision: string;
+}
+
+function Difference(props: DifferenceProps) {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <details onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>{texts.whatChanged}</summary>
+      {isOpen && <Differing {...props} />}
+    </details>
+  );
+}
+
+function Differing({ client, collectionId, documentId, revision }: DifferenceProps) {
+  const { value, problem, reload } = useLoaded(
+    (signal) => client.compareRevisions({ collectionId, documentId, revision }, { signal }),
+    [client, collectionId, documentId, revision],
+  );
+  if (problem) return <Failure problem={problem} retry={reload} />;
+  if (!value) return <p class="hint">{texts.loading}</p>;
+  if (value.fate === "TEXT_FATE_SAME") return <p class="hint">{texts.sameText}</p>;
+  return (
+    <>
+      <Compared stretches={value.texts ?? []} />
+      {value.isCut && <p class="hint">{texts.moreChanged}</p>}
+    </>
+  );
+}
