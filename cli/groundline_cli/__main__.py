@@ -18,7 +18,7 @@ from groundline_cli.commands.eval import evaluate
 from groundline_cli.commands.gateway import CommandFailedError
 from groundline_cli.commands.ingest import ingest, sync
 from groundline_cli.commands.manage import delete, document, documents, jobs, stats
-from groundline_cli.commands.revisions import revisions
+from groundline_cli.commands.revisions import revisions, rollback
 from groundline_cli.commands.search import search
 from groundline_cli.commands.sources import sources
 from groundline_cli.commands.threads import threads
@@ -120,6 +120,7 @@ for _command in (
     jobs,
     reindex,
     revisions,
+    rollback,
     search,
     sources,
     stats,

@@ -51,6 +51,7 @@ REQUIRED: Final[Mapping[str, frozenset[Scope]]] = {
     "DownloadDocument": _READS,
     "GetDocumentPage": _READS,
     "IngestDocuments": _INGEST,
+    "RestoreRevision": _INGEST,
     "UploadDocument": _INGEST,
     "DeleteDocument": _INGEST,
     "DeleteDocuments": _INGEST,

@@ -70,6 +70,7 @@ EXPECTED: Final[Mapping[str, Mapping[Relation, Outcome]]] = {
     "CompareRevisions": READS,
     "ListDocuments": READS,
     "IngestDocuments": CHANGES,
+    "RestoreRevision": CHANGES,
     "UploadDocument": CHANGES,
     "DeleteDocument": CHANGES,
     "DeleteDocuments": CHANGES,
@@ -275,6 +276,9 @@ async def ask(
     if response.status_code == 409 and name == "CreateCollection":
         return "denied", text
     if response.status_code == 400 and name == "RetryJob" and "NOTHING_TO_RETRY" in text:
+        return "allowed", text
+    # Who may change it is told that there is no other revision.
+    if response.status_code == 404 and name == "RestoreRevision" and "REVISION_NOT_FOUND" in text:
         return "allowed", text
     # Who may read the document is told that it has no pages to draw.
     if response.status_code == 400 and name == "GetDocumentPage" and "NO_PAGE_PICTURES" in text:

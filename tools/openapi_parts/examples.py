@@ -82,6 +82,7 @@ EXAMPLES: Final[Mapping[str, Mapping[str, dict[str, Any]]]] = {
         "Every two hours": {"intervalSeconds": 7200},
         "Only when it is asked to": {"isPaused": True},
     },
+    "RestoreRevision": {"A retry made safe": {"requestId": "4be1d0c9"}},
     "RunSource": {"Read everything again": {"full": True}},
     "CreateCollection": {
         "A collection with the defaults": {"collectionId": "handbook", "name": "Employee handbook"},

@@ -4,14 +4,14 @@ from typing import Final
 
 import click
 from groundline_client import AsyncClient, to_json
-from groundline_client.models import CompareRevisionsResponse, Revision, TextChange, TextFate
+from groundline_client.models import CompareRevisionsResponse, IngestionJob, Revision, TextChange, TextFate
 
 from groundline_cli.commands.gateway import all_of, json_option, run, with_gateway
-from groundline_cli.commands.manage import find_document
+from groundline_cli.commands.manage import find_document, print_job, watch_job
 from groundline_cli.connection import Connection
 from groundline_cli.terminal import print_columns, print_json, printable, shown_time
 
-__all__ = ["revisions"]
+__all__ = ["revisions", "rollback"]
 
 _MARKS: Final = {TextChange.DELETED: ("[-", "-]"), TextChange.INSERTED: ("{+", "+}")}
 _FATES: Final = {
@@ -94,6 +94,31 @@ def revisions(
         for each in kept
     ]
     print_columns(("REVISION", "SINCE", "UNTIL", "BYTES", "TITLE"), rows)
+
+
+@click.command(short_help="Put an earlier revision of a document back.")
+@click.argument("collection")
+@click.argument("document")
+@click.argument("revision")
+@click.option("--watch/--detach", default=True, help="Wait until it is in use, or not.")
+@json_option
+@with_gateway
+def rollback(
+    connection: Connection, collection: str, document: str, revision: str, *, watch: bool, as_json: bool
+) -> None:
+    """Put a REVISION of a DOCUMENT of COLLECTION in the place of the one in use.
+
+    `revisions` lists what is kept, and compares first. Text, title, metadata and access are those of the
+    revision; the file that was handed in is not brought back.
+    """
+
+    async def work(client: AsyncClient) -> IngestionJob:
+        found = await find_document(client, collection, document)
+        response = await client.restore_revision(collection, found.document_id, revision)
+        job = response.job or IngestionJob()
+        return await watch_job(client, job.job_id) if watch else job
+
+    print_job(run(connection, work), as_json, must_be_done=watch)
 
 
 def _print(compared: CompareRevisionsResponse) -> None:

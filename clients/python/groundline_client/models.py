@@ -2086,6 +2086,16 @@ class CompareRevisionsResponse:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RestoreRevisionResponse:
+    """Response of RestoreRevision."""
+
+    job: IngestionJob | None = None
+    """The job."""
+    item: IngestionItem | None = None
+    """Its item."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Chunk:
     """A stored piece of a document, the unit of retrieval."""
 

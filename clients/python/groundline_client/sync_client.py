@@ -32,6 +32,7 @@ from groundline_client.models import (
     Problem,
     QuotaUsage,
     Rating,
+    RestoreRevisionResponse,
     Revision,
     SearchOptions,
     SearchResponse,
@@ -479,6 +480,25 @@ class Client:
         """Return a revision of a document."""
         request = request_json(collection_id=collection_id, document_id=document_id, revision=revision)
         return self._call(rpcs.GET_REVISION, request, timeout_seconds)
+
+    def restore_revision(
+        self,
+        collection_id: str,
+        document_id: str,
+        revision: str,
+        *,
+        request_id: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> RestoreRevisionResponse:
+        """Put a replaced revision of a document in the place of the one in use; return the job that does it,
+        and its item."""
+        request = request_json(
+            collection_id=collection_id,
+            document_id=document_id,
+            revision=revision,
+            request_id=request_id or new_request_id(),
+        )
+        return self._call(rpcs.RESTORE_REVISION, request, timeout_seconds)
 
     def compare_revisions(
         self,

@@ -2438,6 +2438,26 @@ export interface CompareRevisionsResponse {
   isCut: boolean;
 }
 
+/** Request of RestoreRevision. */
+export interface RestoreRevisionRequest {
+  /** The collection. */
+  collectionId: string;
+  /** The document. */
+  documentId: string;
+  /** The revision. */
+  revision: string;
+  /** Makes a retry safe: the caller's same request_id returns the job that it made. 64 characters at most. */
+  requestId: string;
+}
+
+/** Response of RestoreRevision. */
+export interface RestoreRevisionResponse {
+  /** The job. */
+  job?: IngestionJob;
+  /** Its item. */
+  item?: IngestionItem;
+}
+
 /** Request of DownloadDocument. */
 export interface DownloadDocumentRequest {
   /** The collection. */

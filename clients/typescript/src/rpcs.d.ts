@@ -26,6 +26,7 @@ export interface Methods {
   listRevisions(request: Input<models.ListRevisionsRequest>, options?: CallOptions): Promise<models.ListRevisionsResponse>;
   getRevision(request: Input<models.GetRevisionRequest>, options?: CallOptions): Promise<models.GetRevisionResponse>;
   compareRevisions(request: Input<models.CompareRevisionsRequest>, options?: CallOptions): Promise<models.CompareRevisionsResponse>;
+  restoreRevision(request: Input<models.RestoreRevisionRequest>, options?: CallOptions): Promise<models.RestoreRevisionResponse>;
   listChunks(request: Input<models.ListChunksRequest>, options?: CallOptions): Promise<models.ListChunksResponse>;
   deleteDocument(request: Input<models.DeleteDocumentRequest>, options?: CallOptions): Promise<models.DeleteDocumentResponse>;
   deleteDocuments(request: Input<models.DeleteDocumentsRequest>, options?: CallOptions): Promise<models.DeleteDocumentsResponse>;

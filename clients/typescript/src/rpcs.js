@@ -25,6 +25,7 @@ export const rpcs = {
   listRevisions: { verb: "GET", path: "/api/collections/{collectionId}/documents/{documentId}/revisions", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "revisions" },
   getRevision: { verb: "GET", path: "/api/collections/{collectionId}/documents/{documentId}/revisions/{revision}", hasBody: false, isIdempotent: true, takesRequestId: false },
   compareRevisions: { verb: "GET", path: "/api/collections/{collectionId}/documents/{documentId}/revisions/{revision}:compare", hasBody: false, isIdempotent: true, takesRequestId: false },
+  restoreRevision: { verb: "POST", path: "/api/collections/{collectionId}/documents/{documentId}/revisions/{revision}:restore", hasBody: true, isIdempotent: true, takesRequestId: true },
   downloadDocument: { verb: "GET", path: "/api/collections/{collectionId}/documents/{documentId}:download", hasBody: false, isIdempotent: true, takesRequestId: false },
   getDocumentPage: { verb: "GET", path: "/api/collections/{collectionId}/documents/{documentId}/pages/{page}", hasBody: false, isIdempotent: true, takesRequestId: false },
   listChunks: { verb: "GET", path: "/api/collections/{collectionId}/documents/{documentId}/chunks", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "chunks" },

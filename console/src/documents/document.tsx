@@ -50,9 +50,9 @@ export function DocumentView({ client, collectionId, documentId }: DocumentProps
           </p>
           {value.failure && <p class="note bad">{value.failure.message}</p>}
           <Facts document={value} />
-          <History client={client} document={value} />
-          <Chunks client={client} document={value} />
-          <Text client={client} document={value} />
+          <History key={`history ${value.revision}`} client={client} document={value} changed={reload} />
+          <Chunks key={`chunks ${value.revision}`} client={client} document={value} />
+          <Text key={`text ${value.revision}`} client={client} document={value} />
         </>
       )}
     </main>

@@ -48,11 +48,33 @@ export function Since({ client, place }: { client: GroundlineClient; place: Pass
   );
 }
 
+interface HistoryProps {
+  client: GroundlineClient;
+  document: Document;
+  /** Called when another revision is in use. */
+  changed: () => void;
+}
+
 /** The revisions of a document, each with what changed since. */
-export function History({ client, document: { collectionId, documentId } }: { client: GroundlineClient; document: Document }) {
+export function History({ client, document: { collectionId, documentId }, changed }: HistoryProps) {
   const [revisions, setRevisions] = useState<readonly Revision[]>([]);
   const [token, setToken] = useState<string>();
   const [problem, setProblem] = useState<Problem>();
+  const [busy, setBusy] = useState("");
+  const putBack = async (revision: string) => {
+    setProblem(undefined);
+    setBusy(revision);
+    try {
+      const { job, item } = await client.restoreRevision({ collectionId, documentId, revision });
+      let last = item;
+      for await (const { items = [] } of client.watchJob({ jobId: job?.jobId ?? "" })) last = items[0] ?? last;
+      if (last?.failure) setProblem({ message: last.failure.message, retryable: false, signedOut: false });
+      else changed();
+    } catch (error) {
+      setProblem(problemOf(error));
+    }
+    setBusy("");
+  };
   const load = async () => {
     setProblem(undefined);
     try {
@@ -72,7 +94,12 @@ export function History({ client, document: { collectionId, documentId } }: { cl
         {revisions.map((each) => (
           <li key={each.revision}>
             <strong>{texts.since(moment(each.storeTime))}</strong> {each.isCurrent ? texts.inUse : texts.until(moment(each.replaceTime))}
-            {!each.isCurrent && <Difference client={client} collectionId={collectionId} documentId={documentId} revision={each.revision} />}
+            {!each.isCurrent && (
+              <>
+                <PutBack busy={busy === each.revision} perform={() => void putBack(each.revision)} disabled={busy !== ""} />
+                <Difference client={client} collectionId={collectionId} documentId={documentId} revision={each.revision} />
+              </>
+            )}
           </li>
         ))}
       </ol>
@@ -82,6 +109,14 @@ export function History({ client, document: { collectionId, documentId } }: { cl
         </button>
       )}
     </details>
+  );
+}
+
+function PutBack({ busy, disabled, perform }: { busy: boolean; disabled: boolean; perform: () => void }) {
+  return (
+    <button type="button" class="quiet put-back" disabled={disabled} aria-busy={busy} onClick={perform}>
+      {busy ? texts.puttingBack : texts.putBack}
+    </button>
   );
 }
 

@@ -222,6 +222,8 @@ export const de: Texts = {
   since: (time: string) => `Von ${time}`,
   until: (time: string) => `bis ${time}`,
   sameText: "Der Text ist derselbe; Titel, Metadaten oder Zugriff haben sich geändert.",
+  putBack: "Zurückholen",
+  puttingBack: "Wird zurückgeholt …",
   moreChanged: "Es hat sich mehr geändert, als hier zu sehen ist.",
   cannotShow: "Das Dokument kann nicht gezeigt werden",
   pagePicture: (page) => `Bild der Seite ${page}, auf der die Stelle markiert ist`,

@@ -211,6 +211,8 @@ export const en = {
   since: (time: string) => `From ${time}`,
   until: (time: string) => `to ${time}`,
   sameText: "The text is the same; title, metadata or access have changed.",
+  putBack: "Put back",
+  puttingBack: "Being put back…",
   moreChanged: "More has changed than is shown here.",
   cannotShow: "The document cannot be shown",
   pagePicture: (page: number) => `Picture of page ${page}, with the passage marked`,

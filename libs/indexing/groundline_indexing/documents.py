@@ -54,6 +54,8 @@ class HandedIn:
     version: DocumentVersion
     failure: document_pb2.IngestionFailure | None = None
     """Reason why a file within a document is not read; it then has no content."""
+    revision: str = ""
+    """Revision of the document that is to be stored again, in place of a content; "" for none."""
 
     @property
     def is_skipped(self) -> bool:

@@ -149,6 +149,12 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
         validate(request)
         return pb.GetRevisionResponse(revision=await self._documents.revisions.get(current_caller(), request))
 
+    async def RestoreRevision(
+        self, request: pb.RestoreRevisionRequest, context: Context
+    ) -> pb.RestoreRevisionResponse:
+        validate(request)
+        return await self._ingestion.restore(current_caller(), request)
+
     async def CompareRevisions(
         self, request: pb.CompareRevisionsRequest, context: Context
     ) -> pb.CompareRevisionsResponse:

@@ -284,6 +284,8 @@ async def test_a_citation_shows_what_was_cited_and_what_became_of_it(
     await tab.click("#history li summary")
     await tab.until("document.querySelector('#history ins')")
     assert "twelve" in await tab.text("#history ins")
+    await tab.click("#history .put-back")
+    await tab.until("document.querySelector('[aria-label=Text] .text')?.innerText.includes('pier eleven')")
     await client.delete("/api/collections/console-past")
 
 

@@ -51,11 +51,13 @@ async def known(stack: Stack) -> AsyncIterator[Mapping[str, str]]:
     their own."""
     async with stack.client() as client:
         before = await collection_ids(client)
-        made = await client.post("/api/collections", json={"collectionId": "openapi"})
+        settings = {"history": {"everything": True}}
+        made = await client.post("/api/collections", json={"collectionId": "openapi", "settings": settings})
         assert made.status_code == 200, made.text
-        body = {"documents": [{"uri": "a.md", "text": "The hatch has four screws."}]}
-        ingested = (await client.post("/api/collections/openapi/documents", json=body)).json()
-        job = await ended_job(client, ingested["job"]["jobId"])
+        for text in ("The hatch has six screws.", "The hatch has four screws."):
+            body = {"documents": [{"uri": "a.md", "text": text}]}
+            ingested = (await client.post("/api/collections/openapi/documents", json=body)).json()
+            job = await ended_job(client, ingested["job"]["jobId"])
         documents = (await client.get("/api/collections/openapi/documents")).json()["documents"]
         answer = (await client.post("/api/answer", json={"query": "How many screws?"})).json()
         source = {"source": {"name": "known", "git": {"url": "https://git.example.com/known.git"}}}
@@ -140,6 +142,10 @@ async def test_an_example_is_a_request_that_is_taken(
             for source in (await client.get(address)).json()["sources"]:
                 if source["name"] == body["source"]["name"]:
                     await client.delete(f"{address}/{source['sourceId']}")
+        if name == "RestoreRevision":
+            revisions = f"/api/collections/openapi/documents/{known['documentId']}/revisions"
+            *_, oldest = (await client.get(revisions)).json()["revisions"]
+            address = f"{revisions}/{oldest['revision']}:restore"
         response = await client.request(verb, address, json=body)
         assert response.status_code == 200, response.text
 

@@ -160,6 +160,13 @@ async def test_the_command_lists_compares_and_prints_revisions(
         "document", "manuals", "hatches.md", "--text", "--revision", document["revision"]
     )
     assert CITED in text.out
+    back = await stack.command("rollback", "manuals", "hatches.md", document["revision"], "--json")
+    assert (back.code, json.loads(back.out)["job"]["state"]) == (0, "JOB_STATE_DONE")
+    [now] = (await client.get(f"{manuals}/documents")).json()["documents"]
+    assert (now["revision"], now["contentHash"]) == (document["revision"], document["contentHash"])
+    found = await client.post("/api/search", json={"query": QUESTION, "collectionIds": ["manuals"]})
+    assert CITED in found.json()["passages"][0]["chunk"]["text"]
+    assert len(await revisions(client, manuals, document["documentId"])) == 2
     gone = await stack.command("document", "manuals", "hatches.md", "--text", "--revision", "0" * 32)
     assert (gone.code, "no revision" in gone.err) == (1, True)
     assert (await stack.command("revisions", "manuals", "hatches.md", "--with", "0" * 32)).code == 2

@@ -122,6 +122,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     ),
     "ListRevisions": lambda c: c.list_revisions("docs", UUID),
     "GetRevision": lambda c: c.get_revision("docs", UUID, "ab" * 16),
+    "RestoreRevision": lambda c: c.restore_revision("docs", UUID, "ab" * 16),
     "CompareRevisions": lambda c: c.compare_revisions(
         "docs", UUID, "ab" * 16, other_revision="cd" * 16, start_offset=5, end_offset=12
     ),

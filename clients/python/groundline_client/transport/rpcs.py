@@ -109,6 +109,13 @@ COMPARE_REVISIONS: Final = Rpc(
     models.CompareRevisionsResponse,
     is_idempotent=True,
 )
+RESTORE_REVISION: Final = Rpc(
+    "POST",
+    "/api/collections/{collection_id}/documents/{document_id}/revisions/{revision}:restore",
+    models.RestoreRevisionResponse,
+    has_body=True,
+    is_idempotent=True,
+)
 DOWNLOAD_DOCUMENT: Final = Rpc(
     "GET", "/api/collections/{collection_id}/documents/{document_id}:download", bytes, is_idempotent=True
 )

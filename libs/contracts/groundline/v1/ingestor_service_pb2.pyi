@@ -1055,6 +1055,70 @@ class GetRevisionResponse(_message.Message):
 Global___GetRevisionResponse: _TypeAlias = GetRevisionResponse  # noqa: Y015
 
 @_typing.final
+class RestoreRevisionRequest(_message.Message):
+    """Request of RestoreRevision."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLLECTION_ID_FIELD_NUMBER: _builtins.int
+    DOCUMENT_ID_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    collection_id: _builtins.str
+    """The collection."""
+    document_id: _builtins.str
+    """The document."""
+    revision: _builtins.str
+    """The revision."""
+    request_id: _builtins.str
+    """Makes a retry safe: the caller's same request_id returns the job that it made. 64 characters at most."""
+    def __init__(
+        self,
+        *,
+        collection_id: _builtins.str = ...,
+        document_id: _builtins.str = ...,
+        revision: _builtins.str = ...,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "document_id", b"document_id", "request_id", b"request_id", "revision", b"revision"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RestoreRevisionRequest: _TypeAlias = RestoreRevisionRequest  # noqa: Y015
+
+@_typing.final
+class RestoreRevisionResponse(_message.Message):
+    """Response of RestoreRevision."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    ITEM_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def job(self) -> _job_pb2.IngestionJob:
+        """The job."""
+
+    @_builtins.property
+    def item(self) -> _job_pb2.IngestionItem:
+        """Its item."""
+
+    def __init__(
+        self,
+        *,
+        job: _job_pb2.IngestionJob | None = ...,
+        item: _job_pb2.IngestionItem | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["item", b"item", "job", b"job"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["item", b"item", "job", b"job"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RestoreRevisionResponse: _TypeAlias = RestoreRevisionResponse  # noqa: Y015
+
+@_typing.final
 class CompareRevisionsRequest(_message.Message):
     """Request of CompareRevisions."""
 

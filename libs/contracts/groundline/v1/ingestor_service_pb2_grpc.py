@@ -114,6 +114,11 @@ class IngestorServiceStub:
                 request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.CompareRevisionsRequest.SerializeToString,
                 response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.CompareRevisionsResponse.FromString,
                 _registered_method=True)
+        self.RestoreRevision = channel.unary_unary(
+                '/groundline.v1.IngestorService/RestoreRevision',
+                request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.RestoreRevisionRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.RestoreRevisionResponse.FromString,
+                _registered_method=True)
         self.DownloadDocument = channel.unary_stream(
                 '/groundline.v1.IngestorService/DownloadDocument',
                 request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.DownloadDocumentRequest.SerializeToString,
@@ -371,6 +376,20 @@ class IngestorServiceServicer:
         INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision.
         OUT_OF_RANGE (DOCUMENT_TOO_LARGE): a text has more than 20,000,000 characters, or, where whole texts are compared, more
         than 4,000,000 or 40,000 lines.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RestoreRevision(self, request, context):
+        """Puts a revision that was replaced in the place of the one in use, and returns the job that does it: text, title,
+        metadata and access are those of the revision, chunks are made by the settings of now, and what was handed in is not
+        brought back. A source, or whoever hands the document in again, replaces it as any other.
+
+        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision is kept beside
+        the one in use. PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION
+        (EMBEDDING_MODEL_MISMATCH): the collection was embedded with another model than the one running. RESOURCE_EXHAUSTED
+        (QUOTA_EXHAUSTED): a quota is used up; the error names it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -642,6 +661,11 @@ def add_IngestorServiceServicer_to_server(servicer, server):
                     servicer.CompareRevisions,
                     request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.CompareRevisionsRequest.FromString,
                     response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.CompareRevisionsResponse.SerializeToString,
+            ),
+            'RestoreRevision': grpc.unary_unary_rpc_method_handler(
+                    servicer.RestoreRevision,
+                    request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.RestoreRevisionRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.RestoreRevisionResponse.SerializeToString,
             ),
             'DownloadDocument': grpc.unary_stream_rpc_method_handler(
                     servicer.DownloadDocument,
@@ -1139,6 +1163,33 @@ class IngestorService:
             '/groundline.v1.IngestorService/CompareRevisions',
             groundline_dot_v1_dot_ingestor__service__pb2.CompareRevisionsRequest.SerializeToString,
             groundline_dot_v1_dot_ingestor__service__pb2.CompareRevisionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RestoreRevision(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.IngestorService/RestoreRevision',
+            groundline_dot_v1_dot_ingestor__service__pb2.RestoreRevisionRequest.SerializeToString,
+            groundline_dot_v1_dot_ingestor__service__pb2.RestoreRevisionResponse.FromString,
             options,
             channel_credentials,
             insecure,

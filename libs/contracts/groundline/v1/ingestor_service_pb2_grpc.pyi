@@ -145,6 +145,16 @@ class IngestorServiceStub:
     OUT_OF_RANGE (DOCUMENT_TOO_LARGE): a text has more than 20,000,000 characters, or, where whole texts are compared, more
     than 4,000,000 or 40,000 lines.
     """
+    RestoreRevision: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.RestoreRevisionRequest, _ingestor_service_pb2.RestoreRevisionResponse]
+    """Puts a revision that was replaced in the place of the one in use, and returns the job that does it: text, title,
+    metadata and access are those of the revision, chunks are made by the settings of now, and what was handed in is not
+    brought back. A source, or whoever hands the document in again, replaces it as any other.
+
+    INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision is kept beside
+    the one in use. PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION
+    (EMBEDDING_MODEL_MISMATCH): the collection was embedded with another model than the one running. RESOURCE_EXHAUSTED
+    (QUOTA_EXHAUSTED): a quota is used up; the error names it.
+    """
     DownloadDocument: _grpc.UnaryStreamMultiCallable[_ingestor_service_pb2.DownloadDocumentRequest, _ingestor_service_pb2.DownloadDocumentResponse]
     """Streams a document as it was handed in, where its collection keeps originals.
 
@@ -383,6 +393,16 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision.
     OUT_OF_RANGE (DOCUMENT_TOO_LARGE): a text has more than 20,000,000 characters, or, where whole texts are compared, more
     than 4,000,000 or 40,000 lines.
+    """
+    RestoreRevision: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.RestoreRevisionRequest, _ingestor_service_pb2.RestoreRevisionResponse]  # type: ignore[assignment]
+    """Puts a revision that was replaced in the place of the one in use, and returns the job that does it: text, title,
+    metadata and access are those of the revision, chunks are made by the settings of now, and what was handed in is not
+    brought back. A source, or whoever hands the document in again, replaces it as any other.
+
+    INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision is kept beside
+    the one in use. PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION
+    (EMBEDDING_MODEL_MISMATCH): the collection was embedded with another model than the one running. RESOURCE_EXHAUSTED
+    (QUOTA_EXHAUSTED): a quota is used up; the error names it.
     """
     DownloadDocument: _aio.UnaryStreamMultiCallable[_ingestor_service_pb2.DownloadDocumentRequest, _ingestor_service_pb2.DownloadDocumentResponse]  # type: ignore[assignment]
     """Streams a document as it was handed in, where its collection keeps originals.
@@ -709,6 +729,22 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision.
         OUT_OF_RANGE (DOCUMENT_TOO_LARGE): a text has more than 20,000,000 characters, or, where whole texts are compared, more
         than 4,000,000 or 40,000 lines.
+        """
+
+    @_abc_1.abstractmethod
+    def RestoreRevision(
+        self,
+        request: _ingestor_service_pb2.RestoreRevisionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingestor_service_pb2.RestoreRevisionResponse, _abc.Awaitable[_ingestor_service_pb2.RestoreRevisionResponse]]:
+        """Puts a revision that was replaced in the place of the one in use, and returns the job that does it: text, title,
+        metadata and access are those of the revision, chunks are made by the settings of now, and what was handed in is not
+        brought back. A source, or whoever hands the document in again, replaces it as any other.
+
+        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision is kept beside
+        the one in use. PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION
+        (EMBEDDING_MODEL_MISMATCH): the collection was embedded with another model than the one running. RESOURCE_EXHAUSTED
+        (QUOTA_EXHAUSTED): a quota is used up; the error names it.
         """
 
     @_abc_1.abstractmethod

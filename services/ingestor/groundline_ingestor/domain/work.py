@@ -90,6 +90,11 @@ class LeasedItem:
     """Trace of the request that began its job, or else of the run, as a W3C header; "" for neither."""
 
     @property
+    def revision(self) -> str:
+        """Revision of its document that is to be stored again; "" for none."""
+        return str((self.input or {}).get("revision", ""))
+
+    @property
     def owner(self) -> str:
         """The client to charge: its first principal, or "" if it has none."""
         return next(iter(self.principals), "")
@@ -121,3 +126,5 @@ class NewVersion(ReadyDocument):
     """Principals of the caller that handed it in: a document that none of them may read is not replaced."""
     members: Sequence[HandedIn] | None = None
     """All files found within it, a container before its own; None if none were looked for."""
+    is_restored: bool = False
+    """Whether it is a revision that is stored again, of which nothing was handed in."""

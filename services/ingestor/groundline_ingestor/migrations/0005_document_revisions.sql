@@ -48,9 +48,12 @@ CREATE TABLE document_revisions (
     title text NOT NULL,
     mime_type text NOT NULL,
     content_hash bytea NOT NULL,
+    input_hash bytea,
     size_bytes integer NOT NULL,
     metadata jsonb NOT NULL,
     allowed_principals text[] NOT NULL,
+    -- Those of document_texts, in one list.
+    headings jsonb NOT NULL,
     -- The text's segments, in its order, as runs of numbers: the first of each run, and how many it has.
     firsts integer[] NOT NULL,
     counts integer[] NOT NULL,

@@ -15,7 +15,7 @@ from groundline_extraction.documents import FileContent, GivenDocument, Ingestio
 from groundline_indexing.collections import StoredCollection, require_running_model
 from groundline_indexing.preparation import identify
 from groundline_runtime.context import Caller
-from groundline_runtime.errors import FieldViolation, InvalidArgumentError, OutOfRangeError
+from groundline_runtime.errors import FieldViolation, InvalidArgumentError, NotFoundError, OutOfRangeError
 from groundline_runtime.turns import ClientTurns
 from groundline_validation import page_address
 
@@ -23,7 +23,7 @@ from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_ingestor.domain.jobs import plus
 from groundline_ingestor.domain.times import timestamp
 from groundline_ingestor.domain.work import OrderedCrawl
-from groundline_ingestor.service.access import collection_not_found, writable_collection
+from groundline_ingestor.service.access import collection_not_found, readable_document, writable_collection
 from groundline_ingestor.service.quotas import Quotas
 from groundline_ingestor.service.spooled import spooled
 from groundline_ingestor.service.worker.stages import Stages
@@ -54,6 +54,8 @@ class IngestionService:
         """Take the parts. `max_documents`: maximum of one request. `on_enqueued` wakes the workers of this
         process; others find the work by looking."""
         self._collections = stores.collections
+        self._documents = stores.documents
+        self._revisions = stores.revisions
         self._jobs = stores.jobs
         self._crawls = stores.crawls
         self._embedder = stages.embedder.embedder
@@ -90,6 +92,32 @@ class IngestionService:
             )
             self._on_enqueued()
         return await self._response(caller, job)
+
+    async def restore(self, caller: Caller, request: pb.RestoreRevisionRequest) -> pb.RestoreRevisionResponse:
+        """Store a revision to be put in the place of the one in use; return its job and item. Raises as
+        `ingest` does, and NotFoundError (REVISION_NOT_FOUND)."""
+        collection_id, document_id = request.collection_id, request.document_id
+        request_id = caller.own_request_id(request.request_id)
+        collection = await writable_collection(self._collections, caller, collection_id)
+        job = await self._jobs.find_by_request_id(collection_id, request_id, caller.principals)
+        if job is None:
+            await readable_document(self._collections, self._documents, caller, collection_id, document_id)
+            found = await self._revisions.handed_in(
+                collection_id, document_id, caller.principals, request.revision
+            )
+            if found is None:
+                raise NotFoundError(
+                    "REVISION_NOT_FOUND", f"no replaced revision {request.revision} of the document is kept"
+                )
+            require_running_model(collection, self._embedder)
+            self._contextualization.require(collection)
+            await self._quotas.require_job(caller)
+            await self._quotas.require_documents(collection_id, {found.version.uri: found.version.size_bytes})
+            job = await self._jobs.enqueue(collection, [found], caller.principals, request_id)
+            _log.info("restore_enqueued", job_id=job.job_id, collection_id=collection_id)
+            self._on_enqueued()
+        items = await self._jobs.items(job.job_id, caller.principals, after=-1, limit=1)
+        return pb.RestoreRevisionResponse(job=job, item=items[0] if items else None)
 
     async def crawl(self, caller: Caller, request: pb.IngestDocumentsRequest) -> pb.IngestDocumentsResponse:
         """Store a crawl to be done; return its job and its first items. Raises what `ingest` raises."""

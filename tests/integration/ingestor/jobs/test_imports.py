@@ -420,3 +420,17 @@ async def test_parquet_is_read_by_row_groups(
     result = await imported(settings, path, skip_invalid=True)
     assert [str(failure) for failure in result.failures] == ["some.parquet:3: metadata is text, but not JSON"]
     assert await texts(pool) == {"a": ["One."], "b": ["Two."]}
+
+
+async def test_what_an_import_replaces_is_kept_as_the_collection_says(
+    settings: IngestorSettings, stores: Stores, collection: StoredCollection, tmp_path: Path
+) -> None:
+    collection.message.settings.history.everything = True
+    assert await stores.collections.update(collection.message)
+    [(document_id, _)] = await stores.versions.store(collection, [version(record("a"), collection)])
+    await imported(settings, written(tmp_path / "one.jsonl", [record("a", "A new mill."), record("b")]))
+    found = await stores.revisions.list_readable("docs", document_id, (), after=None, limit=10)
+    texts_kept = [
+        (await stores.revisions.text("docs", document_id, (), each.revision)).text for each in found
+    ]
+    assert texts_kept == ["A new mill.", "An old mill by the river."]

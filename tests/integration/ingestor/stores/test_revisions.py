@@ -13,7 +13,7 @@ from groundline_extraction.texts import TextSegment
 from groundline_indexing.collections import StoredCollection
 from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_tests.ingestor.messages import a_version
-from groundline_tests.ingestor.stores import a_new, create
+from groundline_tests.ingestor.stores import a_hand_in, a_member, a_new, create, lease
 
 LINES = 9000
 CHANGED = 9
@@ -240,3 +240,24 @@ async def test_a_hundred_revisions_share_what_did_not_change(stores: Stores, poo
         )
     # The text itself, and 3 MB more.
     assert size <= len(stored[0]) + 3_000_000
+
+
+async def test_members_of_a_container_whose_access_changes_keep_what_they_were(stores: Stores) -> None:
+    collection = await keeping(stores, "archives", everything=True)
+    archive = a_version("a.zip", "first")
+    [(member_id, _), _] = await stores.versions.store(
+        collection,
+        [
+            a_new(replace(a_version("a.zip/b.md", "b"), container_uri="a.zip"), "b"),
+            a_new(archive, "listing"),
+        ],
+    )
+    await stores.jobs.enqueue(collection, [a_hand_in("a.zip")], ("user:ann",), "")
+    [item] = await lease(stores)
+    restricted = replace(archive, allowed_principals=("user:ann",), ingestion_hash=b"second")
+    members = [a_member("a.zip/b.md", "b")]
+    new = replace(a_new(restricted, "listing"), claim=item.claim, principals=("user:ann",), members=members)
+    await stores.versions.store(collection, [new])
+    found = await kept(stores, "archives", member_id, "user:ann")
+    assert [list(each.allowed_principals) for each in found] == [["user:ann"], []]
+    assert await kept(stores, "archives", member_id, "user:bob") == []

@@ -268,7 +268,7 @@ async def insert_items(
                 one.version.uri,
                 None if one.failure else ids.get(one.version.uri),
                 "queued",
-                input_json(replace(one.given, metadata={}) if one.failure else one.given),
+                input_json(replace(one.given, metadata={}) if one.failure else one.given, one.revision),
             )
             for index, one in numbered
         ],

@@ -41,9 +41,10 @@ def read_failure(stored: Mapping[str, Any] | None) -> document_pb2.IngestionFail
     )
 
 
-def input_json(given: GivenDocument) -> dict[str, Any]:
-    """Return a document as handed in, without its content."""
+def input_json(given: GivenDocument, revision: str = "") -> dict[str, Any]:
+    """Return a document as handed in, without its content; `revision` of it is to be stored again."""
     return {
+        **({"revision": revision} if revision else {}),
         "kind": "text" if is_text(given) else "data",
         "uri": given.uri,
         "title": given.title,

@@ -3,7 +3,6 @@
 # ruff: noqa: S608 - what is put into SQL here are constants and names that chunk_table() makes of numbers
 
 import uuid
-from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -13,10 +12,6 @@ from groundline.v1 import collection_pb2, document_pb2, job_pb2, passage_pb2
 from groundline_database import Connection, Pool, acquire, session, transaction
 from groundline_database.enums import read_enum
 from groundline_extraction.documents import IngestionError
-from groundline_extraction.formats import is_markdown
-from groundline_extraction.segments import HeadedCutter, kept_segments, known_headings
-from groundline_extraction.spooling import Spool
-from groundline_extraction.texts import Heading, TextSegment
 from groundline_indexing.builds import builds_held_off
 from groundline_indexing.chunks import Destination, copy_chunks
 from groundline_indexing.collections import StoredCollection
@@ -37,6 +32,7 @@ from groundline_runtime.context import current_traceparent
 from groundline_runtime.errors import FailedPreconditionError
 
 from groundline_ingestor.adapters.postgres.collections import hold_collection, settings_json
+from groundline_ingestor.adapters.postgres.documents.stored_texts import read_segments
 from groundline_ingestor.adapters.postgres.items import finish_items
 from groundline_ingestor.domain.documents import StoredText
 from groundline_ingestor.domain.jobs import ReindexStep, next_reindex_step
@@ -50,6 +46,8 @@ _CHANGED: Final = """
     LEFT JOIN reindexed_documents r ON r.document_id = d.document_id AND r.partition_id = $2
     WHERE d.collection_id = $1 AND d.chunk_count > 0 AND r.version IS DISTINCT FROM d.version
 """
+
+_TEXT: Final = "SELECT text, headings FROM document_texts WHERE document_id = $1::uuid ORDER BY part"
 
 # Replaced and past their grace, or of a reindex that failed or was cancelled.
 _OVER: Final = """
@@ -143,7 +141,9 @@ class PostgresReindex:
             )
             if row is None:
                 return None
-            segments = await self._segments(connection, document_id, row["mime_type"])
+            segments = await read_segments(
+                connection, _TEXT, document_id, mime_type=row["mime_type"], directory=self._spool_directory
+            )
         if not len(segments) or row["input_hash"] is None:
             raise IngestionError(
                 document_pb2.INGESTION_STATE_EXTRACTING,
@@ -163,28 +163,6 @@ class PostgresReindex:
             allowed_principals=tuple(row["allowed_principals"]),
         )
         return StoredText(version, row["version"], segments)
-
-    async def _segments(self, connection: Connection, document_id: str, mime_type: str) -> Spool[TextSegment]:
-        """Return segments as they were cut when the document was ingested; earlier releases kept parts of
-        another cut."""
-        headings: deque[Heading] = deque()
-        cutter = HeadedCutter(is_markdown=is_markdown(mime_type), read_headings=known_headings(headings))
-        segments = kept_segments(self._spool_directory)
-        try:
-            async for part in connection.cursor(
-                "SELECT text, headings FROM document_texts WHERE document_id = $1::uuid ORDER BY part",
-                document_id,
-                prefetch=2,
-            ):
-                headings.extend(Heading(*heading) for heading in part["headings"] or ())
-                for segment in cutter.feed(part["text"]):
-                    segments.append(segment)
-            for segment in cutter.end():
-                segments.append(segment)
-        except BaseException:
-            segments.close()
-            raise
-        return segments
 
     async def store(self, item: LeasedItem, version_number: int, new: NewVersion) -> None:
         """Write a document's chunks into the partition being built and end the item, in one transaction.

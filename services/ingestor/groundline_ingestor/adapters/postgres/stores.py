@@ -63,7 +63,7 @@ def stores_on(
     return Stores(
         PostgresCollections(pool, lexical),
         PostgresDocuments(pool),
-        PostgresRevisions(pool),
+        PostgresRevisions(pool, spool_directory=spool_directory),
         PostgresVersions(pool, lexical),
         PostgresJobs(pool),
         PostgresQueue(pool, spool_directory=spool_directory),

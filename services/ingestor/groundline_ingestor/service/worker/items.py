@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 from groundline.v1 import chat_pb2, collection_pb2, document_pb2, job_pb2
-from groundline_extraction.documents import FileContent
+from groundline_extraction.documents import FileContent, IngestionError
 from groundline_extraction.members import MemberSpool
 from groundline_indexing.collections import StoredCollection, require_running_model
 from groundline_indexing.documents import DocumentVersion, HandedIn
@@ -118,6 +118,7 @@ class ItemWork:
         self._queue = stores.queue
         self._versions = stores.versions
         self._reindex = stores.reindex
+        self._revisions = stores.revisions
         self._crawls = stores.crawls
         self._preparation = stages.preparation
         self._contextualization = stages.contextualization
@@ -151,6 +152,8 @@ class ItemWork:
         require_running_model(collection, self._embedder.embedder)
         if not is_writable(collection.message, item.principals):
             raise no_longer_writable()
+        if item.revision:
+            return await self._prepare_revision(item, collection)
         given = item.given or await self._queue.given(item)
         # Files within a file within a document were found with it.
         spool = None if item.container_uri else MemberSpool(self._settings.spool_directory)
@@ -189,6 +192,33 @@ class ItemWork:
                     members=members,
                 )
                 return await self._chunked(Work(item, collection, new))
+
+    async def _prepare_revision(self, item: LeasedItem, collection: StoredCollection) -> Work | None:
+        """Make the chunks of a revision of the document, which takes the place of the one in use."""
+        stored = await self._revisions.stored(
+            item.collection_id, item.document_id, item.principals, item.revision
+        )
+        if stored is None:
+            raise IngestionError(
+                document_pb2.INGESTION_STATE_EXTRACTING,
+                "REVISION_NOT_FOUND",
+                "the revision was dropped, or the document deleted, before it was stored again",
+            )
+        version = replace(
+            stored.version,
+            ingestion_hash=ingestion_hash(stored.version.input_hash, collection.settings),
+        )
+        with closing(stored.segments):
+            new = NewVersion(
+                version,
+                (),
+                _NO_VECTORS,
+                stored.segments,
+                claim=item.claim,
+                principals=item.principals,
+                is_restored=True,
+            )
+            return await self._chunked(Work(item, collection, new))
 
     async def _members(
         self,

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Final
 
 import asyncpg
@@ -9,9 +10,12 @@ from google.protobuf.struct_pb2 import Struct
 from groundline.v1 import document_pb2, passage_pb2
 from groundline_database import Pool, acquire, is_readable_document, read_statements, transaction
 from groundline_database.enums import read_enum
+from groundline_extraction.documents import GivenDocument
+from groundline_indexing.documents import DocumentVersion, HandedIn
 from groundline_indexing.revisions.keeping import prune_revisions
 
-from groundline_ingestor.domain.documents import TextPart
+from groundline_ingestor.adapters.postgres.documents.stored_texts import read_segments
+from groundline_ingestor.domain.documents import StoredText, TextPart
 from groundline_ingestor.domain.times import timestamp
 
 __all__ = ["MAX_OFFSET", "PostgresRevisions"]
@@ -31,8 +35,10 @@ class PostgresRevisions:
     """Reader of revisions: of documents that one of the principals may read those that it might read as well.
     Any method raises UnavailableError while the store is down."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, *, spool_directory: Path | None = None) -> None:
+        """Take the pool. `spool_directory`: directory of long texts while chunks are made of them."""
         self._pool = pool
+        self._spool_directory = spool_directory
 
     async def list_readable(
         self,
@@ -78,12 +84,80 @@ class PostgresRevisions:
             )
         return TextPart((row and row["text"]) or "", (row and row["size"]) or 0)
 
+    async def handed_in(
+        self, collection_id: str, document_id: str, principals: Sequence[str], revision: str
+    ) -> HandedIn | None:
+        """Return a replaced revision as a document to be stored again; None if it is not kept."""
+        async with acquire(self._pool) as connection:
+            row = await connection.fetchrow(
+                _SQL["stored"], collection_id, document_id, list(principals), revision
+            )
+        return _handed_in(row) if row else None
+
+    async def stored(
+        self, collection_id: str, document_id: str, principals: Sequence[str], revision: str
+    ) -> StoredText | None:
+        """Return the text of a replaced revision, for making chunks; None if it is not kept. Segments in a
+        Spool are the caller's to close."""
+        async with (
+            acquire(self._pool) as connection,
+            connection.transaction(isolation="repeatable_read", readonly=True),
+        ):
+            row = await connection.fetchrow(
+                _SQL["stored"], collection_id, document_id, list(principals), revision
+            )
+            if row is None:
+                return None
+            segments = await read_segments(
+                connection,
+                _SQL["segments"],
+                document_id,
+                revision,
+                mime_type=row["mime_type"],
+                directory=self._spool_directory,
+            )
+        return StoredText(_version(row), 0, segments)
+
     async def prune(self) -> None:
         """Drop the revisions that neither their collections nor answers keep any more."""
         pruned = PRUNED_AT_ONCE
         while pruned == PRUNED_AT_ONCE:
             async with transaction(self._pool) as connection:
                 pruned = await prune_revisions(connection, PRUNED_AT_ONCE)
+
+
+def _version(row: asyncpg.Record) -> DocumentVersion:
+    """Return a replaced revision as it is stored again, without the hash of its chunks."""
+    return DocumentVersion(
+        uri=row["uri"],
+        source_type=read_enum(passage_pb2.SourceType, row["source_type"]),
+        title=row["title"],
+        mime_type=row["mime_type"],
+        content_hash=row["content_hash"],
+        # Documents of releases that stored none are named by what was handed in.
+        input_hash=row["input_hash"] or row["content_hash"],
+        ingestion_hash=b"",
+        size_bytes=row["size_bytes"],
+        metadata=row["metadata"],
+        allowed_principals=tuple(row["allowed_principals"]),
+        container_uri=row["container_uri"],
+    )
+
+
+def _handed_in(row: asyncpg.Record) -> HandedIn:
+    version = _version(row)
+    given = GivenDocument(
+        b"",
+        uri=version.uri,
+        title=version.title,
+        mime_type=version.mime_type,
+        source_type=version.source_type,
+        metadata=version.metadata,
+        allowed_principals=version.allowed_principals,
+        content_hash=version.content_hash,
+        container_uri=version.container_uri,
+    )
+    return HandedIn(given, version, revision=row["revision"])
 
 
 def _revision(row: asyncpg.Record) -> document_pb2.Revision:

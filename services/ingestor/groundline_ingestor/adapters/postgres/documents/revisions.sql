@@ -19,5 +19,21 @@ ORDER BY replace_time DESC NULLS FIRST, revision DESC LIMIT $6
 -- name: find
 SELECT * FROM ({revisions}) revisions WHERE revision = $4 OR $4 = '' AND replace_time IS NULL
 
+-- name: stored
+-- One that was replaced, with what a new version is made of.
+SELECT r.*, d.collection_id, d.uri, d.container_uri
+FROM document_revisions r JOIN documents d USING (document_id)
+WHERE d.collection_id = $1 AND d.document_id = $2::uuid AND {is_readable} AND {was_readable} AND r.revision = $4
+
+-- name: segments
+-- With the headings of all before them.
+SELECT s.text, CASE WHEN row_number() OVER (ORDER BY runs.run, s.segment) = 1 THEN r.headings END AS headings
+FROM document_revisions r
+CROSS JOIN unnest(r.firsts, r.counts) WITH ORDINALITY AS runs (first, count, run)
+JOIN revision_segments s ON s.document_id = r.document_id
+    AND s.segment BETWEEN runs.first AND runs.first + runs.count - 1
+WHERE r.document_id = $1::uuid AND r.revision = $2
+ORDER BY runs.run, s.segment
+
 -- name: text
 SELECT t.text, t.size FROM ({find}) found, document_text($2::uuid, found.revision, $5, $6) t

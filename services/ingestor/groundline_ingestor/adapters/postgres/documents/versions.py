@@ -91,7 +91,8 @@ class PostgresVersions:
             await copy_chunks(connection, into, rows)
             await _copy_texts(connection, rows)
             if collection.settings.keep_originals:
-                await _keep_originals(connection, [(row["document_id"], new.claim) for new, row in rows])
+                kept = [(row["document_id"], new.claim) for new, row in rows if not new.is_restored]
+                await _keep_originals(connection, kept)
             await replace_members(
                 connection,
                 collection,

@@ -1,0 +1,133 @@
+"""Putting a revision of a document back."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from groundline.v1 import document_pb2, error_pb2, job_pb2
+from groundline.v1 import ingestor_service_pb2 as pb
+from groundline_database import Pool, acquire
+from groundline_extraction.documents import GivenDocument
+from groundline_runtime.context import Caller
+from groundline_runtime.errors import NotFoundError, PermissionDeniedError
+from groundline_tests.ingestor.services import ANN, ANYBODY, BOB, Services, chunks_of, new
+
+KEEPING: Mapping[str, Any] = {
+    "history": {"everything": True},
+    "keepOriginals": True,
+    "chunking": {"chunkSize": 800},
+}
+PAGE = f"<h1>Hatches</h1><p>{'Mind the hatch. ' * 40}</p><h2>Torque</h2><p>{'It takes 1.8 Nm. ' * 90}</p>"
+FIRST = GivenDocument(PAGE.encode(), uri="a.html", mime_type="text/html", metadata={"year": 2024})
+
+
+async def ingested(services: Services) -> document_pb2.Document:
+    await services.collections.create(ANYBODY, new(settings=KEEPING))
+    [item] = await services.ingest(FIRST)
+    return await services.documents.get(ANYBODY, "docs", item.document_id)
+
+
+async def replaced(services: Services) -> tuple[document_pb2.Document, document_pb2.Document]:
+    """Ingest a document and replace it; return it as it was, and as it is."""
+    was = await ingested(services)
+    await services.ingest(replace(FIRST, content=b"<p>It takes 2.4 Nm.</p>", title="Now", metadata={}))
+    return was, await services.documents.get(ANYBODY, "docs", was.document_id)
+
+
+def restoring(
+    document: document_pb2.Document, revision: str, request_id: str = ""
+) -> pb.RestoreRevisionRequest:
+    return pb.RestoreRevisionRequest(
+        collection_id="docs", document_id=document.document_id, revision=revision, request_id=request_id
+    )
+
+
+async def restored(
+    services: Services, document: document_pb2.Document, revision: str, caller: Caller = ANYBODY
+) -> job_pb2.IngestionItem:
+    response = await services.ingestion.restore(caller, restoring(document, revision))
+    _, [item] = await services.ended(response.job, caller)
+    return item
+
+
+async def revisions(services: Services, document: document_pb2.Document) -> list[str]:
+    request = pb.ListRevisionsRequest(collection_id="docs", document_id=document.document_id)
+    return [each.revision for each in (await services.documents.revisions.list(ANYBODY, request)).revisions]
+
+
+async def test_what_there_is_not_cannot_be_put_back(services: Services) -> None:
+    _, now = await replaced(services)
+    for revision in ("0" * 32, now.revision):
+        with pytest.raises(NotFoundError) as raised:
+            await services.ingestion.restore(ANYBODY, restoring(now, revision))
+        assert raised.value.reason == "REVISION_NOT_FOUND"
+
+
+async def test_only_who_may_write_puts_back(services: Services) -> None:
+    await services.collections.create(ANN, new(readers=["*"], writers=["user:ann"], settings=KEEPING))
+    [item] = await services.ingest(GivenDocument("one", uri="a"), caller=ANN)
+    was = await services.documents.get(ANN, "docs", item.document_id)
+    await services.ingest(GivenDocument("two", uri="a"), caller=ANN)
+    with pytest.raises(PermissionDeniedError):
+        await services.ingestion.restore(BOB, restoring(was, was.revision))
+    assert (await restored(services, was, was.revision, ANN)).outcome == job_pb2.INGESTION_OUTCOME_UPDATED
+
+
+async def test_a_revision_comes_back_as_it_was(services: Services) -> None:
+    was = await ingested(services)
+    before = [(chunk.text, chunk.context) for chunk in await chunks_of(services, was.document_id)]
+    await services.ingest(replace(FIRST, content=b"<p>It takes 2.4 Nm.</p>", title="Now", metadata={}))
+    now = await services.documents.get(ANYBODY, "docs", was.document_id)
+    item = await restored(services, was, was.revision)
+    assert (item.outcome, item.state) == (
+        job_pb2.INGESTION_OUTCOME_UPDATED,
+        document_pb2.INGESTION_STATE_DONE,
+    )
+    again = await services.documents.get(ANYBODY, "docs", was.document_id)
+    assert (again.revision, again.title, again.content_hash) == (was.revision, was.title, was.content_hash)
+    assert dict(again.metadata) == {"year": 2024}
+    # Its headings place its chunks, as they did.
+    assert any("Torque" in context for _, context in before)
+    chunks = [(chunk.text, chunk.context) for chunk in await chunks_of(services, was.document_id)]
+    assert chunks == before
+    assert await revisions(services, was) == [was.revision, now.revision]
+    # Nothing was handed in that could be fetched.
+    assert (now.has_original, again.has_original) == (True, False)
+    # Who hands it in again has the same revision.
+    [item] = await services.ingest(FIRST)
+    assert item.outcome == job_pb2.INGESTION_OUTCOME_UNCHANGED
+
+
+async def test_the_same_request_puts_back_once(services: Services) -> None:
+    was, _ = await replaced(services)
+    jobs = [
+        (await services.ingestion.restore(ANYBODY, restoring(was, was.revision, "once"))).job.job_id
+        for _ in range(2)
+    ]
+    assert jobs[0] == jobs[1]
+
+
+async def test_a_revision_that_is_dropped_meanwhile_fails_and_changes_nothing(
+    services: Services, pool: Pool
+) -> None:
+    was, now = await replaced(services)
+    response = await services.ingestion.restore(ANYBODY, restoring(was, was.revision))
+    async with acquire(pool) as connection:
+        await connection.execute("DELETE FROM document_revisions")
+    _, [item] = await services.ended(response.job)
+    assert item.failure.reason == error_pb2.REVISION_NOT_FOUND
+    again = await services.documents.get(ANYBODY, "docs", was.document_id)
+    assert (again.revision, again.chunk_count) == (now.revision, now.chunk_count)
+
+
+async def test_a_long_text_comes_back_segment_by_segment(services: Services) -> None:
+    lines = [f"Section {number}: pump {number % 7} takes {number} litres.\n" for number in range(300)]
+    await services.collections.create(ANYBODY, new(settings={**KEEPING, "chunking": {"chunkSize": 4000}}))
+    [item] = await services.ingest(GivenDocument("".join(lines), uri="a"))
+    was = await services.documents.get(ANYBODY, "docs", item.document_id)
+    before = [chunk.text for chunk in await chunks_of(services, was.document_id)]
+    lines[150] = "Something else.\n"
+    await services.ingest(GivenDocument("".join(lines), uri="a"))
+    await restored(services, was, was.revision)
+    assert [chunk.text for chunk in await chunks_of(services, was.document_id)] == before
