@@ -117,7 +117,7 @@ def documents(
 @click.argument("collection")
 @click.argument("document")
 @click.option("--text", "part", flag_value="text", help="Print the text that was extracted from it.")
-@click.option("--revision", metavar="REVISION", help="With --text: the text of this revision.")
+@click.option("--revision", metavar="REVISION", help="With --text, --original, --picture: of this revision.")
 @click.option("--chunks", "part", flag_value="chunks", help="List its chunks, with offsets and pages.")
 @click.option(
     "--original",
@@ -151,14 +151,14 @@ def document(
     """
     if (original or picture) and (part or as_json or (original and picture)):
         raise click.UsageError("--original and --picture exclude each other, --text, --chunks and --json")
-    if revision and part != "text":
-        raise click.UsageError("--revision needs --text")
+    if revision and not (part == "text" or original or picture):
+        raise click.UsageError("--revision needs --text, --original or --picture")
     found = run(connection, lambda client: find_document(client, collection, document))
     if original:
-        run(connection, lambda client: _download(client, found, original))
+        run(connection, lambda client: _download(client, found, original, revision or ""))
         return
     if picture:
-        run(connection, lambda client: _draw(client, found, *picture))
+        run(connection, lambda client: _draw(client, found, *picture, revision or ""))
         return
     if part == "text":
         text = run(connection, lambda client: _whole_text(client, found, revision or ""))
@@ -190,9 +190,11 @@ async def find_document(client: AsyncClient, collection: str, document: str) -> 
     return found[0]
 
 
-async def _draw(client: AsyncClient, document: Document, page: int, path: Path) -> None:
+async def _draw(client: AsyncClient, document: Document, page: int, path: Path, revision: str) -> None:
     """Write a picture of a page to `path`."""
-    picture = await client.get_document_page(document.collection_id, document.document_id, page)
+    picture = await client.get_document_page(
+        document.collection_id, document.document_id, page, revision=revision
+    )
 
     async def parts() -> AsyncGenerator[bytes]:
         yield picture
@@ -200,9 +202,10 @@ async def _draw(client: AsyncClient, document: Document, page: int, path: Path) 
     await _write(parts(), path)
 
 
-async def _download(client: AsyncClient, document: Document, path: Path) -> None:
+async def _download(client: AsyncClient, document: Document, path: Path, revision: str) -> None:
     """Write the original to `path`."""
-    await _write(client.download_document(document.collection_id, document.document_id), path)
+    parts = client.download_document(document.collection_id, document.document_id, revision=revision)
+    await _write(parts, path)
 
 
 async def _write(parts: AsyncGenerator[bytes], path: Path) -> None:

@@ -108,8 +108,8 @@ def rollback(
 ) -> None:
     """Put a REVISION of a DOCUMENT of COLLECTION in the place of the one in use.
 
-    `revisions` lists what is kept, and compares first. Text, title, metadata and access are those of the
-    revision; the file that was handed in is not brought back.
+    `revisions` lists what is kept, and compares first. Text, title, metadata, access and the original, where
+    it is kept, are those of the revision.
     """
 
     async def work(client: AsyncClient) -> IngestionJob:

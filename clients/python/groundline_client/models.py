@@ -601,7 +601,8 @@ class Quota(OpenEnum):
     DOCUMENTS = "QUOTA_DOCUMENTS"
     """Documents of the collection."""
     BYTES = "QUOTA_BYTES"
-    """Bytes of the collection's documents as handed in."""
+    """Bytes of the collection's documents as handed in, with those of contents that replaced revisions
+    keep."""
     THREADS = "QUOTA_THREADS"
     """Threads that the caller began."""
     ANSWERS = "QUOTA_ANSWERS"
@@ -2052,6 +2053,8 @@ class Revision:
     """Since when it was the one in use."""
     replace_time: datetime | None = None
     """When it was replaced; not set of the one in use."""
+    has_original: bool = False
+    """Whether DownloadDocument has what was handed in."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -536,13 +536,19 @@ class Client:
         return self._entries(rpcs.LIST_CHUNKS, request, limit, timeout_seconds)
 
     def download_document(
-        self, collection_id: str, document_id: str, *, timeout_seconds: float | None = None
+        self,
+        collection_id: str,
+        document_id: str,
+        *,
+        revision: str = "",
+        timeout_seconds: float | None = None,
     ) -> Generator[bytes]:
-        """Yield a document as it was handed in, part by part, if its collection keeps originals.
+        """Yield a document as it was handed in, of a revision or the one in use, part by part, if its
+        collection keeps originals.
 
         Raises ProtocolError at the end if parts are missing.
         """
-        request = request_json(collection_id=collection_id, document_id=document_id)
+        request = request_json(collection_id=collection_id, document_id=document_id, revision=revision)
         deadline = self._deadline(timeout_seconds)
         digest = hashlib.sha256()
         with self._response(rpcs.DOWNLOAD_DOCUMENT, request, deadline, _DOCUMENTS_READ_SECONDS) as got:
@@ -560,6 +566,7 @@ class Client:
         page: int,
         *,
         width: int | None = None,
+        revision: str = "",
         timeout_seconds: float | None = None,
     ) -> bytes:
         """Return a picture of a page of a PDF or image as PNG, if its collection keeps originals; pages count
@@ -567,7 +574,9 @@ class Client:
 
         Raises ProtocolError if parts are missing.
         """
-        request = request_json(collection_id=collection_id, document_id=document_id, page=page, width=width)
+        request = request_json(
+            collection_id=collection_id, document_id=document_id, page=page, width=width, revision=revision
+        )
         deadline = self._deadline(timeout_seconds)
         picture = bytearray()
         with self._response(rpcs.GET_DOCUMENT_PAGE, request, deadline, _DOCUMENTS_READ_SECONDS) as got:

@@ -1451,7 +1451,7 @@ export type Quota =
   | "QUOTA_JOBS"
   /** Documents of the collection. */
   | "QUOTA_DOCUMENTS"
-  /** Bytes of the collection's documents as handed in. */
+  /** Bytes of the collection's documents as handed in, with those of contents that replaced revisions keep. */
   | "QUOTA_BYTES"
   /** Threads that the caller began. */
   | "QUOTA_THREADS"
@@ -2336,6 +2336,8 @@ export interface Revision {
   storeTime?: string;
   /** When it was replaced; not set of the one in use. */
   replaceTime?: string;
+  /** Whether DownloadDocument has what was handed in. */
+  hasOriginal: boolean;
 }
 
 /** Response of ListRevisions. */
@@ -2464,6 +2466,8 @@ export interface DownloadDocumentRequest {
   collectionId: string;
   /** The document. */
   documentId: string;
+  /** The revision that it is of. Empty: the one in use. */
+  revision: string;
 }
 
 /** Request of GetDocumentPage. */
@@ -2479,6 +2483,8 @@ export interface GetDocumentPageRequest {
    * where an image has fewer.
    */
   width: number;
+  /** The revision that it is of. Empty: the one in use. */
+  revision: string;
 }
 
 /** Request of ListChunks. */

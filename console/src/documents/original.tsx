@@ -11,14 +11,16 @@ interface Named {
   collectionId: string;
   documentId: string;
   title: string;
+  /** The revision whose original it is; none: the one in use. */
+  revision?: string | undefined;
 }
 
 // Opens what browsers show without running it, and saves anything else: it must not become a page of this origin.
-async function openOriginal(client: GroundlineClient, { collectionId, documentId, title }: Named, page: number): Promise<void> {
+async function openOriginal(client: GroundlineClient, { collectionId, documentId, title, revision = "" }: Named, page: number): Promise<void> {
   const tab = open("", "_blank");
   try {
     if (tab) tab.opener = null;
-    const response = await client.downloadDocument({ collectionId, documentId });
+    const response = await client.downloadDocument({ collectionId, documentId, revision });
     const type = (response.headers.get("content-type") ?? "").split(";")[0] ?? "";
     const isShown = SHOWN.has(type);
     const blob = new Blob([await response.blob()], { type: isShown ? type : "application/octet-stream" });

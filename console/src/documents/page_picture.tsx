@@ -19,16 +19,17 @@ interface PagePictureProps {
   client: GroundlineClient;
   collectionId: string;
   documentId: string;
+  revision: string;
   page: number;
   boxes: readonly Marked[];
 }
 
 /** The picture of a page with rectangles marked on it; nothing where there is none. */
-export function PagePicture({ client, collectionId, documentId, page, boxes }: PagePictureProps) {
+export function PagePicture({ client, collectionId, documentId, revision, page, boxes }: PagePictureProps) {
   const [address, setAddress] = useState("");
   const { value } = useLoaded(
-    async (signal) => await (await client.getDocumentPage({ collectionId, documentId, page, width: WIDTH }, { signal })).blob(),
-    [client, collectionId, documentId, page],
+    async (signal) => await (await client.getDocumentPage({ collectionId, documentId, revision, page, width: WIDTH }, { signal })).blob(),
+    [client, collectionId, documentId, revision, page],
   );
   useEffect(() => {
     if (!value) return undefined;

@@ -71,12 +71,14 @@ export function PassagePanel({ client, place, quote, page = 0, boxes = [], close
         <>
           <div class="row">
             {page > 0 && <span class="hint">{texts.page(page)}</span>}
-            {value.about?.hasOriginal && !value.isPast && <OpenOriginal client={client} page={page} {...value.about} />}
+            {value.about?.hasOriginal && (
+              <OpenOriginal client={client} page={page} {...value.about} revision={value.isPast ? revision : ""} />
+            )}
             <CopyButton text={() => new URL(passageAddress(place), location.href).href} words={texts.copyLink} />
           </div>
           {value.isPast && <Since client={client} place={place} />}
-          {page > 0 && value.about?.hasOriginal && !value.isPast && (
-            <PagePicture client={client} collectionId={collectionId} documentId={documentId} page={page} boxes={boxes} />
+          {page > 0 && (value.about?.hasOriginal || value.isPast) && (
+            <PagePicture client={client} collectionId={collectionId} documentId={documentId} revision={value.isPast ? revision : ""} page={page} boxes={boxes} />
           )}
           <PassageText part={value} place={place} quote={quote} earlier={() => setBefore(before + AROUND)} later={() => setAfter(after + AROUND)} />
         </>

@@ -167,7 +167,9 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
         validate(request)
         give_place_back()
         caller = current_caller()
-        document = await self._documents.with_original(caller, request.collection_id, request.document_id)
+        document = await self._documents.with_original(
+            caller, request.collection_id, request.document_id, request.revision
+        )
         await context.send_initial_metadata(download_metadata(document))
         async with aclosing(self._documents.original(caller, document)) as parts:
             async for data in parts:
@@ -180,7 +182,9 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
         validate(request)
         give_place_back()
         caller = current_caller()
-        document = await self._documents.with_original(caller, request.collection_id, request.document_id)
+        document = await self._documents.with_original(
+            caller, request.collection_id, request.document_id, request.revision
+        )
         parts = await self._documents.page(caller, document, request.page, request.width)
         await context.send_initial_metadata(picture_metadata(document, request))
         for data in parts:

@@ -126,8 +126,8 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "CompareRevisions": lambda c: c.compare_revisions(
         "docs", UUID, "ab" * 16, other_revision="cd" * 16, start_offset=5, end_offset=12
     ),
-    "DownloadDocument": lambda c: c.download_document("docs", UUID),
-    "GetDocumentPage": lambda c: c.get_document_page("docs", UUID, 2, width=600),
+    "DownloadDocument": lambda c: c.download_document("docs", UUID, revision="ab" * 16),
+    "GetDocumentPage": lambda c: c.get_document_page("docs", UUID, 2, width=600, revision="ab" * 16),
     "ListChunks": lambda c: c.list_chunks("docs", UUID),
     "DeleteDocument": lambda c: c.delete_document("docs", UUID),
     "DeleteDocuments": lambda c: c.delete_documents("docs", {"year": 2024}, dry_run=True),

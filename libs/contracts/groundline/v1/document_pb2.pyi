@@ -358,6 +358,7 @@ class Revision(_message.Message):
     ALLOWED_PRINCIPALS_FIELD_NUMBER: _builtins.int
     STORE_TIME_FIELD_NUMBER: _builtins.int
     REPLACE_TIME_FIELD_NUMBER: _builtins.int
+    HAS_ORIGINAL_FIELD_NUMBER: _builtins.int
     revision: _builtins.str
     """Its name, 32 hex digits, unique in the document."""
     is_current: _builtins.bool
@@ -372,6 +373,8 @@ class Revision(_message.Message):
     """SHA-256 of what was handed in, 64 hex digits."""
     size_bytes: _builtins.int
     """Size of what was handed in, in bytes."""
+    has_original: _builtins.bool
+    """Whether DownloadDocument has what was handed in."""
     @_builtins.property
     def metadata(self) -> _struct_pb2.Struct:
         """Metadata."""
@@ -402,10 +405,11 @@ class Revision(_message.Message):
         allowed_principals: _abc.Iterable[_builtins.str] | None = ...,
         store_time: _timestamp_pb2.Timestamp | None = ...,
         replace_time: _timestamp_pb2.Timestamp | None = ...,
+        has_original: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["metadata", b"metadata", "replace_time", b"replace_time", "store_time", b"store_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed_principals", b"allowed_principals", "content_hash", b"content_hash", "is_current", b"is_current", "metadata", b"metadata", "mime_type", b"mime_type", "replace_time", b"replace_time", "revision", b"revision", "size_bytes", b"size_bytes", "source_type", b"source_type", "store_time", b"store_time", "title", b"title"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed_principals", b"allowed_principals", "content_hash", b"content_hash", "has_original", b"has_original", "is_current", b"is_current", "metadata", b"metadata", "mime_type", b"mime_type", "replace_time", b"replace_time", "revision", b"revision", "size_bytes", b"size_bytes", "source_type", b"source_type", "store_time", b"store_time", "title", b"title"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

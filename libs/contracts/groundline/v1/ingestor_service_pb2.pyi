@@ -1216,19 +1216,23 @@ class DownloadDocumentRequest(_message.Message):
 
     COLLECTION_ID_FIELD_NUMBER: _builtins.int
     DOCUMENT_ID_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
     collection_id: _builtins.str
     """The collection."""
     document_id: _builtins.str
     """The document."""
+    revision: _builtins.str
+    """The revision that it is of. Empty: the one in use."""
     def __init__(
         self,
         *,
         collection_id: _builtins.str = ...,
         document_id: _builtins.str = ...,
+        revision: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "document_id", b"document_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "document_id", b"document_id", "revision", b"revision"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1268,6 +1272,7 @@ class GetDocumentPageRequest(_message.Message):
     DOCUMENT_ID_FIELD_NUMBER: _builtins.int
     PAGE_FIELD_NUMBER: _builtins.int
     WIDTH_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
     collection_id: _builtins.str
     """The collection."""
     document_id: _builtins.str
@@ -1278,6 +1283,8 @@ class GetDocumentPageRequest(_message.Message):
     """Width of the picture in pixels, 3000 at most; less where the page would have more than 4,000,000 pixels, or where an
     image has fewer.
     """
+    revision: _builtins.str
+    """The revision that it is of. Empty: the one in use."""
     def __init__(
         self,
         *,
@@ -1285,10 +1292,11 @@ class GetDocumentPageRequest(_message.Message):
         document_id: _builtins.str = ...,
         page: _builtins.int = ...,
         width: _builtins.int = ...,
+        revision: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "document_id", b"document_id", "page", b"page", "width", b"width"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "document_id", b"document_id", "page", b"page", "revision", b"revision", "width", b"width"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -383,8 +383,8 @@ class IngestorServiceServicer:
 
     def RestoreRevision(self, request, context):
         """Puts a revision that was replaced in the place of the one in use, and returns the job that does it: text, title,
-        metadata and access are those of the revision, chunks are made by the settings of now, and what was handed in is not
-        brought back. A source, or whoever hands the document in again, replaces it as any other.
+        metadata, access and the original, where it is kept, are those of the revision; chunks are made by the settings of
+        now. A source, or whoever hands the document in again, replaces it as any other.
 
         INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision is kept beside
         the one in use. PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION
@@ -402,7 +402,8 @@ class IngestorServiceServicer:
         others come as application/octet-stream. The metadata etag (over HTTP a header) is its SHA-256 in hex, in quotes. A
         content that does not have it broke off.
 
-        INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such document, or (ORIGINAL_NOT_KEPT) not as it was handed in.
+        INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such document, (REVISION_NOT_FOUND) no such revision, or
+        (ORIGINAL_NOT_KEPT) not as it was handed in.
         ABORTED (DOCUMENT_CHANGED): it was replaced or deleted meanwhile.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -416,8 +417,8 @@ class IngestorServiceServicer:
         Over HTTP the response is the picture itself, a PNG of at most 4,000,000 pixels. The boxes of citations are shares of
         its width and height. The metadata etag (over HTTP a header) is the same for the same picture.
 
-        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, (ORIGINAL_NOT_KEPT) it was not kept as it was handed
-        in, or (PAGE_NOT_FOUND) it has no such page. FAILED_PRECONDITION (NO_PAGE_PICTURES): documents of its type are not
+        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, (REVISION_NOT_FOUND) no such revision,
+        (ORIGINAL_NOT_KEPT) it was not kept as it was handed in, or (PAGE_NOT_FOUND) it has no such page. FAILED_PRECONDITION (NO_PAGE_PICTURES): documents of its type are not
         drawn; (CORRUPT_DOCUMENT, ENCRYPTED_DOCUMENT, DOCUMENT_TOO_LARGE, READER_TIMEOUT, READER_CRASHED): this one cannot be.
         ABORTED (DOCUMENT_CHANGED): it was replaced or deleted meanwhile.
         """

@@ -32,7 +32,7 @@ class _QuotaEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Quota.ValueType
     QUOTA_DOCUMENTS: _Quota.ValueType  # 3
     """Documents of the collection."""
     QUOTA_BYTES: _Quota.ValueType  # 4
-    """Bytes of the collection's documents as handed in."""
+    """Bytes of the collection's documents as handed in, with those of contents that replaced revisions keep."""
     QUOTA_THREADS: _Quota.ValueType  # 5
     """Threads that the caller began."""
     QUOTA_ANSWERS: _Quota.ValueType  # 6
@@ -54,7 +54,7 @@ QUOTA_JOBS: Quota.ValueType  # 2
 QUOTA_DOCUMENTS: Quota.ValueType  # 3
 """Documents of the collection."""
 QUOTA_BYTES: Quota.ValueType  # 4
-"""Bytes of the collection's documents as handed in."""
+"""Bytes of the collection's documents as handed in, with those of contents that replaced revisions keep."""
 QUOTA_THREADS: Quota.ValueType  # 5
 """Threads that the caller began."""
 QUOTA_ANSWERS: Quota.ValueType  # 6

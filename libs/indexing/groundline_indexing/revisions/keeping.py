@@ -25,13 +25,18 @@ async def keep_revisions(connection: Connection, document_ids: Sequence[Any]) ->
     for row in await connection.fetch(_SQL["wanted"], document_ids):
         text = await _keep_text(connection, row["document_id"])
         await connection.execute(_SQL["keep"], row["document_id"], *text)
+        for statement in ("keep_pages", "keep_original"):
+            await connection.execute(_SQL[statement], row["document_id"])
 
 
 async def settle_revisions(connection: Connection, document_ids: Sequence[Any]) -> None:
     """Drop, of documents that have just changed, the revisions that are in use again, and those beyond what
     is to be kept."""
     stale = await connection.fetch(_SQL["settle"], document_ids)
-    await _drop_segments(connection, [row["document_id"] for row in stale])
+    changed = [row["document_id"] for row in stale]
+    if changed:
+        for statement in ("drop_segments", "drop_originals"):
+            await connection.execute(_SQL[statement], changed)
 
 
 async def prune_revisions(connection: Connection, limit: int) -> int:
@@ -86,9 +91,3 @@ async def _keep_text(connection: Connection, document_id: Any) -> tuple[list[int
 
 def _digested(segments: Iterator[str]) -> list[tuple[bytes, str]]:
     return [(hashlib.blake2b(each.encode(), digest_size=16).digest(), each) for each in segments]
-
-
-async def _drop_segments(connection: Connection, document_ids: Sequence[Any]) -> None:
-    """Drop the segments that no revision of the documents has any more."""
-    if document_ids:
-        await connection.execute(_SQL["drop_segments"], document_ids)

@@ -31,6 +31,18 @@ SELECT document_id, coalesce(revision, document_revision(documents)), source_typ
 FROM documents WHERE document_id = $1
 ON CONFLICT (document_id, revision) DO UPDATE SET replace_time = excluded.replace_time
 
+-- name: keep_pages
+INSERT INTO revision_pages (document_id, revision, start_offset, lines)
+SELECT d.document_id, coalesce(d.revision, document_revision(d)), p.start_offset, p.lines
+FROM documents d JOIN document_pages p USING (document_id) WHERE d.document_id = $1
+ON CONFLICT DO NOTHING
+
+-- name: keep_original
+INSERT INTO revision_originals (document_id, content_hash, part, data)
+SELECT d.document_id, d.content_hash, o.part, o.data
+FROM documents d JOIN document_originals o USING (document_id) WHERE d.document_id = $1
+ON CONFLICT DO NOTHING
+
 -- name: stale
 -- What is in use again, and what nothing keeps; places are counted from the newest.
 SELECT r.document_id, r.revision
@@ -55,6 +67,11 @@ RETURNING r.document_id
 SELECT document_id FROM documents
 WHERE document_id IN (SELECT document_id FROM ({stale}) stale)
 ORDER BY document_id LIMIT $1 FOR UPDATE SKIP LOCKED
+
+-- name: drop_originals
+DELETE FROM revision_originals o WHERE document_id = ANY($1::uuid[]) AND NOT EXISTS (
+    SELECT FROM document_revisions r WHERE (r.document_id, r.content_hash) = (o.document_id, o.content_hash)
+)
 
 -- name: drop_segments
 DELETE FROM revision_segments s USING (

@@ -74,6 +74,26 @@ CREATE TABLE revision_segments (
     PRIMARY KEY (document_id, segment)
 );
 
+-- Where the lines of a replaced revision are on its pages, as document_pages has them of the one in use.
+CREATE TABLE revision_pages (
+    document_id uuid NOT NULL,
+    revision text NOT NULL,
+    start_offset integer NOT NULL,
+    lines bytea NOT NULL,
+    PRIMARY KEY (document_id, revision, start_offset),
+    FOREIGN KEY (document_id, revision) REFERENCES document_revisions ON DELETE CASCADE
+);
+
+-- What was handed in, of replaced revisions whose collection kept originals; each content once. Parts as in
+-- document_originals.
+CREATE TABLE revision_originals (
+    document_id uuid NOT NULL REFERENCES documents ON DELETE CASCADE,
+    content_hash bytea NOT NULL,
+    part integer NOT NULL,
+    data bytea STORAGE EXTERNAL NOT NULL,
+    PRIMARY KEY (document_id, content_hash, part)
+);
+
 -- Revisions that stay as long as the answers that cite them. The coordinator writes it and refers to its messages.
 CREATE TABLE cited_revisions (
     document_id uuid NOT NULL REFERENCES documents ON DELETE CASCADE,

@@ -85,10 +85,15 @@ class DocumentService:
         )
 
     async def with_original(
-        self, caller: Caller, collection_id: str, document_id: str
+        self, caller: Caller, collection_id: str, document_id: str, revision: str
     ) -> document_pb2.Document:
-        """Return the document, if its `original` can be read. Raises NotFoundError (ORIGINAL_NOT_KEPT)."""
+        """Return the document, as it was in a revision if one is named, if its `original` can be read. Raises
+        NotFoundError (ORIGINAL_NOT_KEPT, REVISION_NOT_FOUND)."""
         document = await self.get(caller, collection_id, document_id)
+        if revision not in ("", document.revision):
+            found = await self.revisions.find(caller, document, revision)
+            document.mime_type, document.content_hash = found.mime_type, found.content_hash
+            document.size_bytes, document.has_original = found.size_bytes, found.has_original
         if not document.has_original:
             raise NotFoundError(
                 "ORIGINAL_NOT_KEPT", "the document was not kept as it was handed in; see keep_originals"

@@ -90,6 +90,12 @@ class RevisionService:
             character_count=part.character_count,
         )
 
+    async def find(
+        self, caller: Caller, document: document_pb2.Document, revision: str
+    ) -> document_pb2.Revision:
+        """Return a revision of a document that the caller may read."""
+        return await self._revision(caller, document.collection_id, document.document_id, revision)
+
     async def compare(
         self, caller: Caller, request: pb.CompareRevisionsRequest
     ) -> pb.CompareRevisionsResponse:

@@ -5,12 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from groundline.v1 import document_pb2, error_pb2, job_pb2
+from groundline.v1 import document_pb2, error_pb2, job_pb2, quota_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_database import Pool, acquire
 from groundline_extraction.documents import GivenDocument
 from groundline_runtime.context import Caller
-from groundline_runtime.errors import NotFoundError, PermissionDeniedError
+from groundline_runtime.errors import AbortedError, NotFoundError, PermissionDeniedError
 from groundline_tests.ingestor.services import ANN, ANYBODY, BOB, Services, chunks_of, new
 
 KEEPING: Mapping[str, Any] = {
@@ -92,8 +92,12 @@ async def test_a_revision_comes_back_as_it_was(services: Services) -> None:
     chunks = [(chunk.text, chunk.context) for chunk in await chunks_of(services, was.document_id)]
     assert chunks == before
     assert await revisions(services, was) == [was.revision, now.revision]
-    # Nothing was handed in that could be fetched.
-    assert (now.has_original, again.has_original) == (True, False)
+    # So does what was handed in.
+    for document in (now, again):
+        request = ("docs", document.document_id, document.revision)
+        original = await services.documents.with_original(ANYBODY, *request)
+        content = b"".join([part async for part in services.documents.original(ANYBODY, original)])
+        assert content == (FIRST.content if document is again else b"<p>It takes 2.4 Nm.</p>")
     # Who hands it in again has the same revision.
     [item] = await services.ingest(FIRST)
     assert item.outcome == job_pb2.INGESTION_OUTCOME_UNCHANGED
@@ -131,3 +135,37 @@ async def test_a_long_text_comes_back_segment_by_segment(services: Services) -> 
     await services.ingest(GivenDocument("".join(lines), uri="a"))
     await restored(services, was, was.revision)
     assert [chunk.text for chunk in await chunks_of(services, was.document_id)] == before
+
+
+async def test_the_bytes_of_replaced_contents_count_towards_the_quota(services: Services) -> None:
+    was, now = await replaced(services)
+
+    async def used() -> int:
+        stats = await services.documents.stats(ANYBODY, "docs")
+        [usage] = [each for each in stats.quotas if each.quota == quota_pb2.QUOTA_BYTES]
+        return int(usage.used)
+
+    assert await used() == was.size_bytes + now.size_bytes
+    # Metadata alone keeps no content again.
+    await services.ingest(
+        replace(FIRST, content=b"<p>It takes 2.4 Nm.</p>", title="Now", metadata={"year": 2026})
+    )
+    assert await used() == was.size_bytes + now.size_bytes
+    await services.documents.delete(ANYBODY, "docs", was.document_id)
+    assert await used() == 0
+
+
+async def test_an_original_of_a_revision_is_for_those_who_might_read_that(services: Services) -> None:
+    await services.collections.create(ANYBODY, new(settings=KEEPING))
+    secret = GivenDocument(b"Only for Ann.", uri="a.txt", allowed_principals=("user:ann",))
+    [item] = await services.ingest(secret, caller=ANN)
+    was = await services.documents.get(ANN, "docs", item.document_id)
+    await services.ingest(replace(secret, content=b"For all.", allowed_principals=()), caller=ANN)
+    kept = await services.documents.with_original(ANN, "docs", was.document_id, was.revision)
+    assert [part async for part in services.documents.original(ANN, kept)] == [b"Only for Ann."]
+    with pytest.raises(NotFoundError) as raised:
+        await services.documents.with_original(BOB, "docs", was.document_id, was.revision)
+    assert raised.value.reason == "REVISION_NOT_FOUND"
+    # Nor by a document that was looked up for another.
+    with pytest.raises(AbortedError):
+        assert [part async for part in services.documents.original(BOB, kept)]

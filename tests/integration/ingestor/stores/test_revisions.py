@@ -181,7 +181,7 @@ async def test_nothing_is_left_of_a_deleted_document(stores: Stores, pool: Pool)
     assert len(await kept(stores, "deleted", document_id)) == 2
     await stores.documents.delete(collection, document_id)
     async with acquire(pool) as connection:
-        for table in ("document_revisions", "revision_segments", "cited_revisions"):
+        for table in ("document_revisions", "revision_segments", "revision_originals", "cited_revisions"):
             count = await connection.fetchval(
                 f"SELECT count(*) FROM {table} WHERE document_id = $1::uuid",
                 document_id,

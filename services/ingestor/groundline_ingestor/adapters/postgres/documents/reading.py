@@ -34,7 +34,12 @@ from groundline_ingestor.domain.times import timestamp
 
 __all__ = ["PostgresDocuments"]
 
-_SQL: Final = read_statements(__name__, is_readable=is_readable_document("$2"))
+_SQL: Final = read_statements(
+    __name__,
+    is_readable=is_readable_document("$2"),
+    may_read=is_readable_document("$5", "d"),
+    might_read=is_readable_document("$5", "r"),
+)
 
 # Time that a deletion's request_id is known, as the contract says.
 KEPT_DELETIONS: Final = timedelta(days=7)
@@ -98,15 +103,12 @@ class PostgresDocuments:
     async def original(
         self, document: document_pb2.Document, principals: Sequence[str], *, part: int
     ) -> bytes | None:
-        """Return a part, from 0, of the document as it was handed in; None behind the last, and for a
-        document that has changed or that none of the principals may read any more."""
+        """Return a part, from 0, of the document as it was handed in, or as a replaced revision was; None
+        behind the last, and for one that is no longer kept or that none of the principals may read any
+        more."""
         async with acquire(self._pool) as connection:
             data: bytes | None = await connection.fetchval(
-                f"""
-                SELECT o.data FROM document_originals o JOIN documents d USING (document_id)
-                WHERE d.collection_id = $1 AND document_id = $2::uuid AND o.part = $3 AND d.content_hash = $4
-                  AND {is_readable_document("$5", "d")}
-                """,
+                _SQL["original"],
                 document.collection_id,
                 document.document_id,
                 part,

@@ -176,4 +176,5 @@ def _revision(row: asyncpg.Record) -> document_pb2.Revision:
         allowed_principals=row["allowed_principals"],
         store_time=timestamp(row["store_time"]),
         replace_time=timestamp(replaced) if replaced else None,
+        has_original=row["has_original"],
     )

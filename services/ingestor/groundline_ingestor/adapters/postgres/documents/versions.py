@@ -90,6 +90,9 @@ class PostgresVersions:
             into = Destination(partition_id, collection.collection_id, language)
             await copy_chunks(connection, into, rows)
             await _copy_texts(connection, rows)
+            for statement in ("restore_pages", "restore_original"):
+                restored = [row["document_id"] for new, row in rows if new.is_restored]
+                await connection.execute(_SQL[statement], restored)
             if collection.settings.keep_originals:
                 kept = [(row["document_id"], new.claim) for new, row in rows if not new.is_restored]
                 await _keep_originals(connection, kept)

@@ -33,6 +33,21 @@ WITH kept AS (
 )
 UPDATE documents SET has_original = true WHERE document_id IN (SELECT document_id FROM kept)
 
+-- name: restore_pages
+INSERT INTO document_pages (document_id, start_offset, lines)
+SELECT d.document_id, p.start_offset, p.lines
+FROM documents d JOIN revision_pages p USING (document_id, revision) WHERE d.document_id = ANY($1::uuid[])
+
+-- name: restore_original
+WITH kept AS (
+    INSERT INTO document_originals (document_id, part, data)
+    SELECT d.document_id, o.part, o.data
+    FROM documents d JOIN revision_originals o USING (document_id, content_hash)
+    WHERE d.document_id = ANY($1::uuid[])
+    RETURNING document_id
+)
+UPDATE documents SET has_original = true WHERE document_id IN (SELECT document_id FROM kept)
+
 -- name: hold
 SELECT document_id, state, ingestion_hash, metadata, allowed_principals, container_uri, has_original,
        {is_refreshable} AS is_replaceable
