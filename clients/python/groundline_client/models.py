@@ -742,7 +742,7 @@ class TextFate(OpenEnum):
     CHANGED = "TEXT_FATE_CHANGED"
     """Something like it stands there."""
     GONE = "TEXT_FATE_GONE"
-    """It is gone, and so is everything like it."""
+    """It is gone, and so is everything like it within 2,000,000 characters of its place."""
 
 
 class TextChange(OpenEnum):

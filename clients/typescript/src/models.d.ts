@@ -2393,7 +2393,7 @@ export type TextFate =
   | "TEXT_FATE_MOVED"
   /** Something like it stands there. */
   | "TEXT_FATE_CHANGED"
-  /** It is gone, and so is everything like it. */
+  /** It is gone, and so is everything like it within 2,000,000 characters of its place. */
   | "TEXT_FATE_GONE";
 
 /** How a stretch of text came to be. */

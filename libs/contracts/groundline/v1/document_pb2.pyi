@@ -90,7 +90,7 @@ class _TextFateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TextFate.Val
     TEXT_FATE_CHANGED: _TextFate.ValueType  # 3
     """Something like it stands there."""
     TEXT_FATE_GONE: _TextFate.ValueType  # 4
-    """It is gone, and so is everything like it."""
+    """It is gone, and so is everything like it within 2,000,000 characters of its place."""
 
 class TextFate(_TextFate, metaclass=_TextFateEnumTypeWrapper):
     """Fate of a part of a document's text in another of its revisions."""
@@ -104,7 +104,7 @@ TEXT_FATE_MOVED: TextFate.ValueType  # 2
 TEXT_FATE_CHANGED: TextFate.ValueType  # 3
 """Something like it stands there."""
 TEXT_FATE_GONE: TextFate.ValueType  # 4
-"""It is gone, and so is everything like it."""
+"""It is gone, and so is everything like it within 2,000,000 characters of its place."""
 Global___TextFate: _TypeAlias = TextFate  # noqa: Y015
 
 class _TextChange:

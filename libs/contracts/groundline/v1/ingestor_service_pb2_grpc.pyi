@@ -143,7 +143,7 @@ class IngestorServiceStub:
 
     INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision.
     OUT_OF_RANGE (DOCUMENT_TOO_LARGE): a text has more than 20,000,000 characters, or, where whole texts are compared, more
-    than 4,000,000 or 40,000 lines.
+    than 4,000,000 or 20,000 lines.
     """
     RestoreRevision: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.RestoreRevisionRequest, _ingestor_service_pb2.RestoreRevisionResponse]
     """Puts a revision that was replaced in the place of the one in use, and returns the job that does it: text, title,
@@ -393,7 +393,7 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
 
     INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision.
     OUT_OF_RANGE (DOCUMENT_TOO_LARGE): a text has more than 20,000,000 characters, or, where whole texts are compared, more
-    than 4,000,000 or 40,000 lines.
+    than 4,000,000 or 20,000 lines.
     """
     RestoreRevision: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.RestoreRevisionRequest, _ingestor_service_pb2.RestoreRevisionResponse]  # type: ignore[assignment]
     """Puts a revision that was replaced in the place of the one in use, and returns the job that does it: text, title,
@@ -730,7 +730,7 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
 
         INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision.
         OUT_OF_RANGE (DOCUMENT_TOO_LARGE): a text has more than 20,000,000 characters, or, where whole texts are compared, more
-        than 4,000,000 or 40,000 lines.
+        than 4,000,000 or 20,000 lines.
         """
 
     @_abc_1.abstractmethod

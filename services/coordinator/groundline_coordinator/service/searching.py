@@ -8,6 +8,7 @@ from itertools import batched
 from math import inf
 from typing import Final
 
+import structlog
 from groundline.v1 import (
     chat_pb2,
     error_pb2,
@@ -42,6 +43,8 @@ from groundline_coordinator.ports import Generator, Retriever
 from groundline_coordinator.service.progress import StageReport, share
 
 __all__ = ["Emit", "Event", "PassageSearch", "SearchLimits", "Searched", "read_sources"]
+
+_log = structlog.get_logger(__name__)
 
 type Event = (
     chat_pb2.ChatStarted
@@ -302,7 +305,11 @@ async def read_sources(retriever: Retriever, answers: Sequence[Sequence[chat_pb2
         if source.revision and source.chunk_id not in chunks
     }
     texts: dict[bytes, str] = {}
-    for some in batched(spans.values(), _SPANS_AT_ONCE):
-        response = await retriever.fetch(retriever_service_pb2.FetchChunksRequest(spans=some))
-        texts |= {each.span.SerializeToString(deterministic=True): each.text for each in response.texts}
+    try:
+        for some in batched(spans.values(), _SPANS_AT_ONCE):
+            response = await retriever.fetch(retriever_service_pb2.FetchChunksRequest(spans=some))
+            texts |= {each.span.SerializeToString(deterministic=True): each.text for each in response.texts}
+    except GroundlineError as error:
+        # A part takes reading the whole text of a revision; the rest of a thread does not wait for that.
+        _log.warning("cited_texts_not_read", reason=error.reason)
     return ReadSources(chunks, texts)

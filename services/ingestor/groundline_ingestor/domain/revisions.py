@@ -12,8 +12,9 @@ from rapidfuzz.distance import Indel
 
 __all__ = ["MAX_LINES", "TextComparison", "compare_part", "compare_texts"]
 
-MAX_LINES: Final = 40_000
-"""Maximum lines of a text that is compared as a whole; their comparison takes a bit for each pair of them."""
+MAX_LINES: Final = 20_000
+"""Maximum lines of a text that is compared as a whole. A bit is computed for each pair of lines, in one piece
+of a quarter of a second at most, for which nothing else of the process runs."""
 
 _EQUAL: Final = document_pb2.TEXT_CHANGE_EQUAL
 _DELETED: Final = document_pb2.TEXT_CHANGE_DELETED
@@ -29,6 +30,10 @@ _TOKEN: Final = re.compile(r"\s+|\w+|[^\w\s]")
 _SENTENCE_END: Final = re.compile(r"[.!?;:]\s|\n")
 _SENTENCE_CHARACTERS: Final = 300
 """How far the text around what was found again is looked at, in characters, for the end of its sentence."""
+
+_SEARCHED_CHARACTERS: Final = 2_000_000
+"""How far before and behind its place something like a text is looked for, in characters; the text itself is
+found anywhere."""
 
 _SHINGLE_WORDS: Final = 3
 _LEAST_SHARE: Final = 0.5
@@ -63,7 +68,9 @@ def compare_part(part: str, start: int, other: str) -> TextComparison:
         return TextComparison(_SAME, start, end, [(_EQUAL, part)])
     if (found := _nearest(part, start, other)) is not None:
         return TextComparison(_MOVED, found, found + len(part), [(_EQUAL, part)])
-    first, last = _likeliest(part, other)
+    begin = max(0, start - _SEARCHED_CHARACTERS)
+    first, last = _likeliest(part, other[begin : end + _SEARCHED_CHARACTERS])
+    first, last = begin + first, begin + last
     stretches = list(_merged(_compared(_TOKEN.findall(part), _TOKEN.findall(other[first:last]))))
     # The text around it in the other does not belong to it.
     if stretches and stretches[0][0] == _INSERTED:

@@ -11,6 +11,7 @@ from groundline_contracts import default_of
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import FieldViolation, InvalidArgumentError, NotFoundError, OutOfRangeError
 from groundline_runtime.paging import PageTokens, page_size
+from groundline_runtime.turns import ClientTurns
 
 from groundline_ingestor.adapters.postgres.collections import PostgresCollections
 from groundline_ingestor.adapters.postgres.documents.reading import PostgresDocuments
@@ -28,6 +29,9 @@ MAX_COMPARED: Final = 4_000_000
 MAX_PART: Final = 100_000
 MAX_STRETCHES: Final = 10_000
 
+COMPARISONS: Final = 2
+"""Maximum comparisons at a time; they take threads that other requests need as well."""
+
 
 class RevisionService:
     """Use cases of revisions; every method acts for `caller`, and raises NotFoundError for a document that it
@@ -44,6 +48,7 @@ class RevisionService:
         self._documents = documents
         self._revisions = revisions
         self._page_tokens = page_tokens
+        self._comparing = ClientTurns(COMPARISONS)
 
     async def list(self, caller: Caller, request: pb.ListRevisionsRequest) -> pb.ListRevisionsResponse:
         """Return a page of a document's revisions. Raises InvalidArgumentError for a wrong token."""
@@ -108,6 +113,13 @@ class RevisionService:
             caller, request.collection_id, request.document_id, request.other_revision
         )
         await self._revision(caller, request.collection_id, request.document_id, request.revision)
+        async with self._comparing.turn(caller.owner):
+            compared = await self._compared(caller, request, other.revision)
+        return _response(compared, other.revision)
+
+    async def _compared(
+        self, caller: Caller, request: pb.CompareRevisionsRequest, other_revision: str
+    ) -> TextComparison:
         is_part = request.end_offset > 0
         text = await self._text(
             caller,
@@ -120,16 +132,14 @@ class RevisionService:
         if is_part and not text:
             raise InvalidArgumentError([FieldViolation("start_offset", "is behind the end of the text")])
         other_text = await self._text(
-            caller, request, other.revision, start=0, end=MAX_SEARCHED, most=MAX_SEARCHED
+            caller, request, other_revision, start=0, end=MAX_SEARCHED, most=MAX_SEARCHED
         )
         if is_part:
-            compared = await asyncio.to_thread(compare_part, text, request.start_offset, other_text)
-        else:
-            for each in (text, other_text):
-                if len(each) > MAX_COMPARED or each.count("\n") > MAX_LINES:
-                    raise _too_large()
-            compared = await asyncio.to_thread(compare_texts, text, other_text)
-        return _response(compared, other.revision)
+            return await asyncio.to_thread(compare_part, text, request.start_offset, other_text)
+        for each in (text, other_text):
+            if len(each) > MAX_COMPARED or each.count("\n") > MAX_LINES:
+                raise _too_large()
+        return await asyncio.to_thread(compare_texts, text, other_text)
 
     async def _require_document(self, caller: Caller, collection_id: str, document_id: str) -> None:
         await readable_document(self._collections, self._documents, caller, collection_id, document_id)
