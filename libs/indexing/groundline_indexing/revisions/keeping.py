@@ -22,7 +22,7 @@ _SQL: Final = read_statements(__name__)
 async def keep_revisions(connection: Connection, document_ids: Sequence[Any]) -> None:
     """Write down the revisions in use of documents, whose rows the transaction has locked, as far as their
     collections keep them or answers cite them."""
-    for row in await connection.fetch(_SQL["wanted"], document_ids):
+    for row in await connection.fetch(_SQL["wanted"], document_ids) if document_ids else ():
         text = await _keep_text(connection, row["document_id"])
         await connection.execute(_SQL["keep"], row["document_id"], *text)
         for statement in ("keep_pages", "keep_original"):
@@ -32,7 +32,7 @@ async def keep_revisions(connection: Connection, document_ids: Sequence[Any]) ->
 async def settle_revisions(connection: Connection, document_ids: Sequence[Any]) -> None:
     """Drop, of documents that have just changed, the revisions that are in use again, and those beyond what
     is to be kept."""
-    stale = await connection.fetch(_SQL["settle"], document_ids)
+    stale = await connection.fetch(_SQL["settle"], document_ids) if document_ids else ()
     changed = [row["document_id"] for row in stale]
     if changed:
         for statement in ("drop_segments", "drop_originals"):

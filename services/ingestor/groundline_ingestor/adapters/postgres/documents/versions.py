@@ -75,10 +75,8 @@ class PostgresVersions:
             partition_id = await hold_collection(
                 connection, collection, for_callers=[new.principals for new in versions if new.claim]
             )
-            earlier = await connection.fetch(
-                _SQL["earlier"], collection.collection_id, [new.version.uri for new in ordered]
-            )
-            await keep_revisions(connection, [row["document_id"] for row in earlier])
+            earlier = await _earlier(connection, collection, ordered)
+            await keep_revisions(connection, earlier)
             rows = await _upsert(connection, ordered, values)
             stored: dict[str, StoredOutcome] = {
                 new.version.uri: (str(row["document_id"]), _CREATED if row["is_new"] else _UPDATED)
@@ -90,9 +88,9 @@ class PostgresVersions:
             into = Destination(partition_id, collection.collection_id, language)
             await copy_chunks(connection, into, rows)
             await _copy_texts(connection, rows)
-            for statement in ("restore_pages", "restore_original"):
-                restored = [row["document_id"] for new, row in rows if new.is_restored]
-                await connection.execute(_SQL[statement], restored)
+            if restored := [row["document_id"] for new, row in rows if new.is_restored]:
+                for statement in ("restore_pages", "restore_original"):
+                    await connection.execute(_SQL[statement], restored)
             if collection.settings.keep_originals:
                 kept = [(row["document_id"], new.claim) for new, row in rows if not new.is_restored]
                 await _keep_originals(connection, kept)
@@ -103,7 +101,7 @@ class PostgresVersions:
                 versions,
                 replaced=[new.version.uri for new, row in rows if not row["is_new"]],
             )
-            await settle_revisions(connection, replaced)
+            await settle_revisions(connection, earlier)
             await finish_items(
                 connection,
                 [(new.claim, stored[new.version.uri], len(new.chunks)) for new, _ in rows if new.claim],
@@ -170,6 +168,15 @@ class PostgresVersions:
             if await is_outgrown(connection, collection_id, added):
                 async with connection.transaction():
                     await move_collection(connection, self._lexical, collection_id)
+
+
+async def _earlier(
+    connection: Connection, collection: StoredCollection, versions: Sequence[NewVersion]
+) -> Sequence[Any]:
+    """Lock the documents that have a version already, and return their ids."""
+    uris = [new.version.uri for new in versions]
+    rows = await connection.fetch(_SQL["earlier"], collection.collection_id, uris)
+    return [row["document_id"] for row in rows]
 
 
 async def _remove_contents(connection: Connection, partition_id: int, document_ids: Sequence[Any]) -> None:

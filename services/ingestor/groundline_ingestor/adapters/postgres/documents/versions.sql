@@ -1,6 +1,7 @@
 -- name: earlier
 -- Locked as the upsert does, so that answers that cite them can be stored meanwhile.
-SELECT document_id FROM documents WHERE collection_id = $1 AND uri = ANY($2::text[])
+SELECT document_id FROM documents
+WHERE collection_id = $1 AND uri = ANY($2::text[]) AND ingestion_hash <> ''::bytea
 ORDER BY uri FOR NO KEY UPDATE
 
 -- name: upsert
