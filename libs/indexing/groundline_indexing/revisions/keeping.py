@@ -25,8 +25,8 @@ async def keep_revisions(connection: Connection, document_ids: Sequence[Any]) ->
     for row in await connection.fetch(_SQL["wanted"], document_ids) if document_ids else ():
         text = await _keep_text(connection, row["document_id"])
         await connection.execute(_SQL["keep"], row["document_id"], *text)
-        for statement in ("keep_pages", "keep_original"):
-            await connection.execute(_SQL[statement], row["document_id"])
+        for statement in (_SQL["keep_pages"], _SQL["keep_original"]):
+            await connection.execute(statement, row["document_id"])
 
 
 async def settle_revisions(connection: Connection, document_ids: Sequence[Any]) -> None:
@@ -35,8 +35,8 @@ async def settle_revisions(connection: Connection, document_ids: Sequence[Any]) 
     stale = await connection.fetch(_SQL["settle"], document_ids) if document_ids else ()
     changed = [row["document_id"] for row in stale]
     if changed:
-        for statement in ("drop_segments", "drop_originals"):
-            await connection.execute(_SQL[statement], changed)
+        for statement in (_SQL["drop_segments"], _SQL["drop_originals"]):
+            await connection.execute(statement, changed)
 
 
 async def prune_revisions(connection: Connection, limit: int) -> int:

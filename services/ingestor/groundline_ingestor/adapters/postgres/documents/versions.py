@@ -89,8 +89,8 @@ class PostgresVersions:
             await copy_chunks(connection, into, rows)
             await _copy_texts(connection, rows)
             if restored := [row["document_id"] for new, row in rows if new.is_restored]:
-                for statement in ("restore_pages", "restore_original"):
-                    await connection.execute(_SQL[statement], restored)
+                for statement in (_SQL["restore_pages"], _SQL["restore_original"]):
+                    await connection.execute(statement, restored)
             if collection.settings.keep_originals:
                 kept = [(row["document_id"], new.claim) for new, row in rows if not new.is_restored]
                 await _keep_originals(connection, kept)
