@@ -44,10 +44,12 @@ def command(name: str, script: str, *arguments: str, grace_seconds: float = 10.0
 
 
 async def first_line(child: ChildProcess) -> str:
+    """Wait until it is whole: an unbuffered program writes it word by word."""
     async with asyncio.timeout(20):
         while True:
-            if lines := child.log_path.read_text().splitlines():
-                return lines[0]
+            line, end, _ = child.log_path.read_text().partition("\n")
+            if end:
+                return line
             await asyncio.sleep(0.01)
 
 
