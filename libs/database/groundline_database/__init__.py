@@ -1,6 +1,7 @@
 """Access to PostgreSQL that the services share."""
 
 from groundline_database.access import (
+    current_revision,
     is_readable_collection,
     is_readable_document,
     is_replaceable_document,
@@ -41,6 +42,7 @@ __all__ = [
     "DatabaseSettings",
     "Pool",
     "acquire",
+    "current_revision",
     "database_errors",
     "is_readable_collection",
     "is_readable_document",

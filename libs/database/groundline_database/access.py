@@ -1,10 +1,16 @@
-"""SQL conditions of who may read and replace what: the only spelling of these rules.
+"""SQL of who may read and replace what, and of the revision that is read: the only spelling of these rules.
 
 An empty list restricts nothing. `principals` is the statement's expression for the caller's principals, such
 as `$1`; `table` is the table's name or alias, if a column's name alone is ambiguous.
 """
 
-__all__ = ["is_readable_collection", "is_readable_document", "is_replaceable_document"]
+__all__ = ["current_revision", "is_readable_collection", "is_readable_document", "is_replaceable_document"]
+
+
+def current_revision(table: str) -> str:
+    """Return the name of the revision in use of a row of `documents`; those that have not changed since there
+    are names have none stored."""
+    return f"coalesce({table}.revision, document_revision({table}))"
 
 
 def is_readable_collection(principals: str, table: str = "") -> str:

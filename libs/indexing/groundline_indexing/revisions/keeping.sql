@@ -13,8 +13,8 @@ EXISTS (SELECT FROM cited_revisions c WHERE c.document_id = r.document_id AND c.
 -- Of documents that were only queued so far nothing is kept.
 SELECT r.document_id
 FROM (
-    SELECT document_id, collection_id, coalesce(revision, document_revision(documents)) AS revision
-    FROM documents WHERE document_id = ANY($1::uuid[]) AND ingestion_hash <> ''::bytea
+    SELECT document_id, collection_id, {current} AS revision
+    FROM documents d WHERE document_id = ANY($1::uuid[]) AND ingestion_hash <> ''::bytea
 ) r JOIN ({history}) h USING (collection_id)
 WHERE h.everything OR h.revisions > 0 OR h.days > 0 OR {is_cited}
 
@@ -22,18 +22,18 @@ WHERE h.everything OR h.revisions > 0 OR h.days > 0 OR {is_cited}
 INSERT INTO document_revisions
     (document_id, revision, source_type, title, mime_type, content_hash, input_hash, size_bytes, metadata,
      allowed_principals, headings, firsts, counts, character_count, store_time, replace_time)
-SELECT document_id, coalesce(revision, document_revision(documents)), source_type, title, mime_type, content_hash,
+SELECT document_id, {current}, source_type, title, mime_type, content_hash,
        input_hash, size_bytes, metadata, allowed_principals,
        (SELECT coalesce(jsonb_agg(heading ORDER BY part, place), '[]')
         FROM document_texts t, jsonb_array_elements(t.headings) WITH ORDINALITY AS listed (heading, place)
-        WHERE t.document_id = documents.document_id),
+        WHERE t.document_id = d.document_id),
        $2::integer[], $3::integer[], $4, update_time, clock_timestamp()
-FROM documents WHERE document_id = $1
+FROM documents d WHERE document_id = $1
 ON CONFLICT (document_id, revision) DO UPDATE SET replace_time = excluded.replace_time
 
 -- name: keep_pages
 INSERT INTO revision_pages (document_id, revision, start_offset, lines)
-SELECT d.document_id, coalesce(d.revision, document_revision(d)), p.start_offset, p.lines
+SELECT d.document_id, {current}, p.start_offset, p.lines
 FROM documents d JOIN document_pages p USING (document_id) WHERE d.document_id = $1
 ON CONFLICT DO NOTHING
 
@@ -48,8 +48,8 @@ ON CONFLICT DO NOTHING
 SELECT r.document_id, r.revision
 FROM (
     SELECT r.document_id, r.revision, r.replace_time, d.collection_id,
-           r.revision = coalesce(d.revision, document_revision(d)) AS is_current,
-           count(*) FILTER (WHERE r.revision <> coalesce(d.revision, document_revision(d)))
+           r.revision = {current} AS is_current,
+           count(*) FILTER (WHERE r.revision <> {current})
                OVER (PARTITION BY r.document_id ORDER BY r.replace_time DESC, r.revision) AS place
     FROM document_revisions r JOIN documents d USING (document_id)
 ) r JOIN ({history}) h USING (collection_id)

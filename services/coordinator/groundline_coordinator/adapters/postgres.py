@@ -12,6 +12,7 @@ from groundline.v1 import chat_pb2, collection_pb2, thread_pb2
 from groundline.v1 import coordinator_service_pb2 as pb
 from groundline_database import (
     Pool,
+    current_revision,
     database_errors,
     is_readable_collection,
     is_readable_document,
@@ -33,6 +34,7 @@ RETRY_SECONDS: Final = 1.0
 
 _SQL: Final = read_statements(
     __name__,
+    current_revision=current_revision("document"),
     is_readable_collection=is_readable_collection("$1"),
     is_readable_collection_of_document=is_readable_collection("$3", "collection"),
     is_readable_document=is_readable_document("$3", "document"),

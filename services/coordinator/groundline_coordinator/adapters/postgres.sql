@@ -112,7 +112,7 @@ SELECT thread_id FROM stored
 SELECT coalesce(jsonb_object_agg(document.document_id, jsonb_build_object(
     'title', document.title, 'uri', document.uri, 'metadata', nullif(document.metadata, '{}'),
     'hasOriginal', document.has_original,
-    'currentRevision', coalesce(document.revision, document_revision(document))
+    'currentRevision', {current_revision}
 )), '{}')
 FROM documents AS document JOIN collections AS collection USING (collection_id)
 WHERE document.document_id IN (

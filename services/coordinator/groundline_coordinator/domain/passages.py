@@ -149,9 +149,9 @@ def span_of(source: chat_pb2.Source) -> retriever_service_pb2.RevisionSpan:
     )
 
 
-def span_key(source: chat_pb2.Source) -> bytes:
-    """Return the key of a source in the texts that were read."""
-    return span_of(source).SerializeToString(deterministic=True)
+def span_key(span: retriever_service_pb2.RevisionSpan) -> bytes:
+    """Return the key of a span in the texts that were read."""
+    return span.SerializeToString(deterministic=True)
 
 
 def resolved(
@@ -166,7 +166,7 @@ def resolved(
     texts: dict[str, str] = {}
     for source in sources:
         chunk = read.chunks.get(source.chunk_id)
-        if text := chunk.text if chunk else read.texts.get(span_key(source), ""):
+        if text := chunk.text if chunk else read.texts.get(span_key(span_of(source)), ""):
             texts[source.chunk_id] = text
             source.snippet = snippet(text, question, SNIPPET_CHARACTERS)
         if chunk and chunk.HasField("metadata"):

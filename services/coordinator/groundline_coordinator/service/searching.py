@@ -300,15 +300,16 @@ async def read_sources(retriever: Retriever, answers: Sequence[Sequence[chat_pb2
         response = await retriever.fetch(retriever_service_pb2.FetchChunksRequest(selections=selections))
         chunks |= {each.chunk_id: each for each in response.chunks}
     spans = {
-        span_key(source): span_of(source)
+        span_key(span): span
         for source in (source for sources in answers for source in sources)
         if source.revision and source.chunk_id not in chunks
+        for span in (span_of(source),)
     }
     texts: dict[bytes, str] = {}
     try:
         for some in batched(spans.values(), _SPANS_AT_ONCE):
             response = await retriever.fetch(retriever_service_pb2.FetchChunksRequest(spans=some))
-            texts |= {each.span.SerializeToString(deterministic=True): each.text for each in response.texts}
+            texts |= {span_key(each.span): each.text for each in response.texts}
     except GroundlineError as error:
         # A part takes reading the whole text of a revision; the rest of a thread does not wait for that.
         _log.warning("cited_texts_not_read", reason=error.reason)

@@ -91,7 +91,7 @@ class DocumentService:
         NotFoundError (ORIGINAL_NOT_KEPT, REVISION_NOT_FOUND)."""
         document = await self.get(caller, collection_id, document_id)
         if revision not in ("", document.revision):
-            found = await self.revisions.find(caller, document, revision)
+            found = await self.revisions.find(caller, collection_id, document_id, revision)
             document.mime_type, document.content_hash = found.mime_type, found.content_hash
             document.size_bytes, document.has_original = found.size_bytes, found.has_original
         if not document.has_original:

@@ -80,9 +80,7 @@ class IngestionService:
         collection = await writable_collection(self._collections, caller, collection_id)
         job = await self._jobs.find_by_request_id(collection_id, request_id, caller.principals)
         if job is None:
-            require_running_model(collection, self._embedder)
-            self._contextualization.require(collection)
-            await self._quotas.require_job(caller)
+            await self._require_ready(caller, collection)
             handed_in = await asyncio.to_thread(lambda: [identify(given, collection) for given in inputs])
             sizes = {one.version.uri: one.version.size_bytes for one in handed_in}
             await self._quotas.require_documents(collection_id, sizes)
@@ -109,9 +107,7 @@ class IngestionService:
                 raise NotFoundError(
                     "REVISION_NOT_FOUND", f"no replaced revision {request.revision} of the document is kept"
                 )
-            require_running_model(collection, self._embedder)
-            self._contextualization.require(collection)
-            await self._quotas.require_job(caller)
+            await self._require_ready(caller, collection)
             await self._quotas.require_documents(collection_id, {found.version.uri: found.version.size_bytes})
             job = await self._jobs.enqueue(collection, [found], caller.principals, request_id)
             _log.info("restore_enqueued", job_id=job.job_id, collection_id=collection_id)
@@ -129,9 +125,7 @@ class IngestionService:
         collection = await writable_collection(self._collections, caller, collection_id)
         job = await self._jobs.find_by_request_id(collection_id, request_id, caller.principals)
         if job is None:
-            require_running_model(collection, self._embedder)
-            self._contextualization.require(collection)
-            await self._quotas.require_job(caller)
+            await self._require_ready(caller, collection)
             if not request.dry_run:
                 await self._quotas.require_documents(collection_id, {crawl.start_url: 0})
             order = OrderedCrawl(crawl, is_dry_run=request.dry_run)
@@ -161,9 +155,7 @@ class IngestionService:
         collection = await writable_collection(self._collections, caller, collection_id)
         job = await self._jobs.find_by_request_id(collection_id, request_id, caller.principals)
         if job is None:
-            require_running_model(collection, self._embedder)
-            self._contextualization.require(collection)
-            await self._quotas.require_job(caller)
+            await self._require_ready(caller, collection)
             await self._quotas.require_documents(collection_id, {described.uri: 0})
             with spooled(self._preparation.open_spool_file) as file:
                 size, digest = 0, hashlib.sha256()
@@ -221,6 +213,12 @@ class IngestionService:
             usage=plus(chat_pb2.Usage, (item.usage for item in items)),
         )
         return pb.IngestDocumentsResponse(job=job, items=items[:MAX_RETURNED_ITEMS])
+
+    async def _require_ready(self, caller: Caller, collection: StoredCollection) -> None:
+        """Raise unless the models that the collection needs are running and the caller may begin a job."""
+        require_running_model(collection, self._embedder)
+        self._contextualization.require(collection)
+        await self._quotas.require_job(caller)
 
     def _require_count(self, inputs: Sequence[GivenDocument]) -> None:
         if len(inputs) > self._max_documents:

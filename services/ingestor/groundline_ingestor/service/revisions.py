@@ -72,13 +72,22 @@ class RevisionService:
     async def get(self, caller: Caller, request: pb.GetRevisionRequest) -> document_pb2.Revision:
         """Return a revision."""
         await self._require_document(caller, request.collection_id, request.document_id)
-        return await self._revision(caller, request.collection_id, request.document_id, request.revision)
+        return await self.find(caller, request.collection_id, request.document_id, request.revision)
+
+    async def find(
+        self, caller: Caller, collection_id: str, document_id: str, revision: str
+    ) -> document_pb2.Revision:
+        """Return a revision of a document that the caller may read, the one in use for ""."""
+        found = await self._revisions.find(collection_id, document_id, caller.principals, revision)
+        if found is None:
+            raise NotFoundError("REVISION_NOT_FOUND", f"no revision {revision} of the document is kept")
+        return found
 
     async def text(self, caller: Caller, request: pb.GetDocumentTextRequest) -> pb.GetDocumentTextResponse:
         """Return a part of the extracted text of a revision, or of the one in use."""
         await self._require_document(caller, request.collection_id, request.document_id)
         if request.revision:
-            await self._revision(caller, request.collection_id, request.document_id, request.revision)
+            await self.find(caller, request.collection_id, request.document_id, request.revision)
         part = await self._revisions.text(
             request.collection_id,
             request.document_id,
@@ -95,12 +104,6 @@ class RevisionService:
             character_count=part.character_count,
         )
 
-    async def find(
-        self, caller: Caller, document: document_pb2.Document, revision: str
-    ) -> document_pb2.Revision:
-        """Return a revision of a document that the caller may read."""
-        return await self._revision(caller, document.collection_id, document.document_id, revision)
-
     async def compare(
         self, caller: Caller, request: pb.CompareRevisionsRequest
     ) -> pb.CompareRevisionsResponse:
@@ -109,10 +112,8 @@ class RevisionService:
         if 0 < request.end_offset <= request.start_offset:
             raise InvalidArgumentError([FieldViolation("end_offset", "must be behind start_offset")])
         await self._require_document(caller, request.collection_id, request.document_id)
-        other = await self._revision(
-            caller, request.collection_id, request.document_id, request.other_revision
-        )
-        await self._revision(caller, request.collection_id, request.document_id, request.revision)
+        other = await self.find(caller, request.collection_id, request.document_id, request.other_revision)
+        await self.find(caller, request.collection_id, request.document_id, request.revision)
         async with self._comparing.turn(caller.owner):
             compared = await self._compared(caller, request, other.revision)
         return _response(compared, other.revision)
@@ -165,14 +166,6 @@ class RevisionService:
         if part.character_count > most:
             raise _too_large()
         return part.text
-
-    async def _revision(
-        self, caller: Caller, collection_id: str, document_id: str, revision: str
-    ) -> document_pb2.Revision:
-        found = await self._revisions.find(collection_id, document_id, caller.principals, revision)
-        if found is None:
-            raise NotFoundError("REVISION_NOT_FOUND", f"no revision {revision} of the document is kept")
-        return found
 
 
 def _response(compared: TextComparison, other_revision: str) -> pb.CompareRevisionsResponse:

@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Final
 
 import asyncpg
-from groundline.v1 import collection_pb2, document_pb2, job_pb2, passage_pb2
+from groundline.v1 import collection_pb2, document_pb2, job_pb2
 from groundline_database import Connection, Pool, acquire, session, transaction
-from groundline_database.enums import read_enum
 from groundline_extraction.documents import IngestionError
 from groundline_indexing.builds import builds_held_off
 from groundline_indexing.chunks import Destination, copy_chunks
 from groundline_indexing.collections import StoredCollection
-from groundline_indexing.documents import DocumentVersion
 from groundline_indexing.feed.state import is_feed_behind
 from groundline_indexing.imports.tables import drop_orphaned_imports
 from groundline_indexing.partitions import (
@@ -32,7 +30,7 @@ from groundline_runtime.context import current_traceparent
 from groundline_runtime.errors import FailedPreconditionError
 
 from groundline_ingestor.adapters.postgres.collections import hold_collection, settings_json
-from groundline_ingestor.adapters.postgres.documents.stored_texts import read_segments
+from groundline_ingestor.adapters.postgres.documents.stored_texts import read_segments, read_version
 from groundline_ingestor.adapters.postgres.items import finish_items
 from groundline_ingestor.domain.documents import StoredText
 from groundline_ingestor.domain.jobs import ReindexStep, next_reindex_step
@@ -150,19 +148,7 @@ class PostgresReindex:
                 "TEXT_NOT_STORED",
                 "the document was ingested by an earlier release, which kept no text; ingest it again",
             )
-        version = DocumentVersion(
-            uri=row["uri"],
-            source_type=read_enum(passage_pb2.SourceType, row["source_type"]),
-            title=row["title"],
-            mime_type=row["mime_type"],
-            content_hash=row["content_hash"],
-            input_hash=row["input_hash"],
-            ingestion_hash=row["ingestion_hash"],
-            size_bytes=row["size_bytes"],
-            metadata=row["metadata"],
-            allowed_principals=tuple(row["allowed_principals"]),
-        )
-        return StoredText(version, row["version"], segments)
+        return StoredText(read_version(row), row["version"], segments)
 
     async def store(self, item: LeasedItem, version_number: int, new: NewVersion) -> None:
         """Write a document's chunks into the partition being built and end the item, in one transaction.

@@ -16,7 +16,7 @@ from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 from groundline.v1 import passage_pb2
 from groundline.v1 import retriever_service_pb2 as pb
-from groundline_database import Connection, is_readable_collection, is_readable_document
+from groundline_database import Connection, current_revision, is_readable_collection, is_readable_document
 
 from groundline_retriever.adapters.postgres.indexes import SOURCE_TYPES
 from groundline_retriever.adapters.postgres.reads import Reads
@@ -38,7 +38,7 @@ _FETCH: Final = """
     SELECT wanted.chunk_id AS wanted_id, k.xmin AS version, {vector}, {lines} AS lines,
         c.chunk_id, d.collection_id, c.document_id, c.chunk_index, c.original_text, c.context_annotation,
         d.title, d.uri, c.source_type, d.mime_type, c.start_offset, c.end_offset,
-        c.metadata::text, c.update_time, d.has_original, coalesce(d.revision, document_revision(d))
+        c.metadata::text, c.update_time, d.has_original, {revision}
     FROM {table} wanted
     JOIN {table} c ON c.partition_id = wanted.partition_id AND {place}
     JOIN documents d ON d.document_id = c.document_id
@@ -180,6 +180,7 @@ async def _fetched(
         place=place,
         vector=vector_column,
         lines=lines,
+        revision=current_revision("d"),
         visible=is_readable_document("$1", "c"),
         readable=is_readable_collection("$1", "k"),
     )

@@ -14,6 +14,7 @@ from groundline_database import (
     Connection,
     Pool,
     acquire,
+    current_revision,
     is_readable_document,
     read_statements,
     transaction,
@@ -47,8 +48,8 @@ KEPT_DELETIONS: Final = timedelta(days=7)
 _COLUMNS: Final = (
     "document_id, collection_id, uri, source_type, title, mime_type, content_hash, ingestion_hash, "
     "size_bytes, metadata, allowed_principals, state, chunk_count, failure, create_time, update_time, "
-    "has_original, container_uri, CASE WHEN ingestion_hash <> ''::bytea "
-    "THEN coalesce(revision, document_revision(documents)) END AS revision"
+    "has_original, container_uri, "
+    f"CASE WHEN ingestion_hash <> ''::bytea THEN {current_revision('documents')} END AS revision"
 )
 
 
@@ -133,7 +134,7 @@ class PostgresDocuments:
                 rows = await connection.fetch(
                     f"""
                     SELECT c.*, d.title, d.uri, d.mime_type, d.has_original,
-                           coalesce(d.revision, document_revision(d)) AS revision
+                           {current_revision("d")} AS revision
                     FROM (
                         SELECT chunk_id, document_id, chunk_index, original_text, context_annotation,
                                source_type, start_offset, end_offset, metadata, update_time

@@ -8,13 +8,20 @@ from typing import Final
 import asyncpg
 from google.protobuf.struct_pb2 import Struct
 from groundline.v1 import document_pb2, passage_pb2
-from groundline_database import Pool, acquire, is_readable_document, read_statements, transaction
+from groundline_database import (
+    Pool,
+    acquire,
+    current_revision,
+    is_readable_document,
+    read_statements,
+    transaction,
+)
 from groundline_database.enums import read_enum
 from groundline_extraction.documents import GivenDocument
-from groundline_indexing.documents import DocumentVersion, HandedIn
+from groundline_indexing.documents import HandedIn
 from groundline_indexing.revisions.keeping import prune_revisions
 
-from groundline_ingestor.adapters.postgres.documents.stored_texts import read_segments
+from groundline_ingestor.adapters.postgres.documents.stored_texts import read_segments, read_version
 from groundline_ingestor.domain.documents import StoredText, TextPart
 from groundline_ingestor.domain.times import timestamp
 
@@ -24,7 +31,10 @@ MAX_OFFSET: Final = 2**31 - 1
 PRUNED_AT_ONCE: Final = 1000
 
 _SQL: Final = read_statements(
-    __name__, is_readable=is_readable_document("$3", "d"), was_readable=is_readable_document("$3", "r")
+    __name__,
+    current=current_revision("d"),
+    is_readable=is_readable_document("$3", "d"),
+    was_readable=is_readable_document("$3", "r"),
 )
 
 type RevisionKey = tuple[datetime | None, str]
@@ -116,7 +126,7 @@ class PostgresRevisions:
                 mime_type=row["mime_type"],
                 directory=self._spool_directory,
             )
-        return StoredText(_version(row), 0, segments)
+        return StoredText(read_version(row), 0, segments)
 
     async def prune(self) -> None:
         """Drop the revisions that neither their collections nor answers keep any more."""
@@ -126,26 +136,8 @@ class PostgresRevisions:
                 pruned = await prune_revisions(connection, PRUNED_AT_ONCE)
 
 
-def _version(row: asyncpg.Record) -> DocumentVersion:
-    """Return a replaced revision as it is stored again, without the hash of its chunks."""
-    return DocumentVersion(
-        uri=row["uri"],
-        source_type=read_enum(passage_pb2.SourceType, row["source_type"]),
-        title=row["title"],
-        mime_type=row["mime_type"],
-        content_hash=row["content_hash"],
-        # Documents of releases that stored none are named by what was handed in.
-        input_hash=row["input_hash"] or row["content_hash"],
-        ingestion_hash=b"",
-        size_bytes=row["size_bytes"],
-        metadata=row["metadata"],
-        allowed_principals=tuple(row["allowed_principals"]),
-        container_uri=row["container_uri"],
-    )
-
-
 def _handed_in(row: asyncpg.Record) -> HandedIn:
-    version = _version(row)
+    version = read_version(row)
     given = GivenDocument(
         b"",
         uri=version.uri,

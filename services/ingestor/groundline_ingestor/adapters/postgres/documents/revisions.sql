@@ -1,7 +1,7 @@
 -- Revisions of the document $2 in the collection $1, for the principals $3.
 
 -- name: revisions
-SELECT coalesce(d.revision, document_revision(d)) AS revision, d.source_type, d.title, d.mime_type, d.content_hash,
+SELECT {current} AS revision, d.source_type, d.title, d.mime_type, d.content_hash,
        d.size_bytes, d.metadata, d.allowed_principals, d.update_time AS store_time, NULL::timestamptz AS replace_time,
        d.has_original
 FROM documents d

@@ -1,16 +1,39 @@
-"""Stored texts of documents, as chunks are made of them."""
+"""Stored texts of documents, and what is known of these, as chunks are made of them."""
 
 from collections import deque
 from pathlib import Path
 from typing import Any
 
+import asyncpg
+from groundline.v1 import passage_pb2
 from groundline_database import Connection
+from groundline_database.enums import read_enum
 from groundline_extraction.formats import is_markdown
 from groundline_extraction.segments import HeadedCutter, kept_segments, known_headings
 from groundline_extraction.spooling import Spool
 from groundline_extraction.texts import Heading, TextSegment
+from groundline_indexing.documents import DocumentVersion
 
-__all__ = ["read_segments"]
+__all__ = ["read_segments", "read_version"]
+
+
+def read_version(row: asyncpg.Record) -> DocumentVersion:
+    """Return what a row of documents or of their revisions says, without the hash of its chunks, which the
+    settings of now decide."""
+    return DocumentVersion(
+        uri=row["uri"],
+        source_type=read_enum(passage_pb2.SourceType, row["source_type"]),
+        title=row["title"],
+        mime_type=row["mime_type"],
+        content_hash=row["content_hash"],
+        # Documents of releases that stored none are named by what was handed in.
+        input_hash=row["input_hash"] or row["content_hash"],
+        ingestion_hash=b"",
+        size_bytes=row["size_bytes"],
+        metadata=row["metadata"],
+        allowed_principals=tuple(row["allowed_principals"]),
+        container_uri=row["container_uri"],
+    )
 
 
 async def read_segments(
