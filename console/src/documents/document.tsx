@@ -2,10 +2,10 @@ import type { Chunk, Document, GroundlineClient } from "groundline-client";
 import { useState } from "preact/hooks";
 import { documentsAddress, go } from "../lib/address";
 import { bytes, count, isWebAddress, moment } from "../lib/format";
-import { problemOf, type Problem } from "../lib/problem";
 import { useLoaded } from "../lib/use_loaded";
 import { Link } from "../chat/markdown";
 import { Failure } from "../parts/failure";
+import { PagedDetails } from "../parts/paged_details";
 import { texts } from "../texts";
 import { Crumbs } from "./crumbs";
 import { removeDocument } from "./collection";
@@ -119,43 +119,25 @@ function Text({ client, document: { collectionId, documentId } }: { client: Grou
 }
 
 function Chunks({ client, document: { collectionId, documentId } }: { client: GroundlineClient; document: Document }) {
-  const [chunks, setChunks] = useState<readonly Chunk[]>([]);
-  const [token, setToken] = useState<string>();
-  const [problem, setProblem] = useState<Problem>();
-  const load = async () => {
-    setProblem(undefined);
-    try {
-      const page = await client.listChunks({ collectionId, documentId, pageSize: CHUNKS_PART, pageToken: token ?? "" });
-      setChunks([...chunks, ...(page.chunks ?? [])]);
-      setToken(page.nextPageToken ?? "");
-    } catch (error) {
-      setProblem(problemOf(error));
-    }
+  const read = async (pageToken: string) => {
+    const page = await client.listChunks({ collectionId, documentId, pageSize: CHUNKS_PART, pageToken });
+    return { entries: page.chunks, next: page.nextPageToken };
   };
   return (
-    <details id="chunks" onToggle={(event) => event.currentTarget.open && token === undefined && void load()}>
-      <summary>{texts.chunks}</summary>
-      {problem && <Failure problem={problem} retry={() => void load()} />}
-      <ol>
-        {chunks.map(({ chunkId, chunkIndex = 0, context, text }) => (
-          <li key={chunkId}>
-            <strong>{texts.chunk(chunkIndex + 1)}</strong>
-            {context && (
-              <p class="hint" dir="auto">
-                {texts.context}: {context}
-              </p>
-            )}
-            <div class="text" dir="auto">
-              {text}
-            </div>
-          </li>
-        ))}
-      </ol>
-      {token && (
-        <button type="button" onClick={() => void load()}>
-          {texts.more}
-        </button>
+    <PagedDetails<Chunk> id="chunks" summary={texts.chunks} read={read}>
+      {({ chunkId, chunkIndex = 0, context, text }) => (
+        <li key={chunkId}>
+          <strong>{texts.chunk(chunkIndex + 1)}</strong>
+          {context && (
+            <p class="hint" dir="auto">
+              {texts.context}: {context}
+            </p>
+          )}
+          <div class="text" dir="auto">
+            {text}
+          </div>
+        </li>
       )}
-    </details>
+    </PagedDetails>
   );
 }

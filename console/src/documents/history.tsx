@@ -5,6 +5,7 @@ import { moment } from "../lib/format";
 import { problemOf, type Problem } from "../lib/problem";
 import { useLoaded } from "../lib/use_loaded";
 import { Failure } from "../parts/failure";
+import { PagedDetails } from "../parts/paged_details";
 import { texts } from "../texts";
 
 const REVISIONS_PART = 20;
@@ -57,8 +58,6 @@ interface HistoryProps {
 
 /** The revisions of a document, each with what changed since. */
 export function History({ client, document: { collectionId, documentId }, changed }: HistoryProps) {
-  const [revisions, setRevisions] = useState<readonly Revision[]>([]);
-  const [token, setToken] = useState<string>();
   const [problem, setProblem] = useState<Problem>();
   const [busy, setBusy] = useState("");
   const putBack = async (revision: string) => {
@@ -75,48 +74,29 @@ export function History({ client, document: { collectionId, documentId }, change
     }
     setBusy("");
   };
-  const load = async () => {
-    setProblem(undefined);
-    try {
-      const page = await client.listRevisions({ collectionId, documentId, pageSize: REVISIONS_PART, pageToken: token ?? "" });
-      setRevisions([...revisions, ...(page.revisions ?? [])]);
-      setToken(page.nextPageToken ?? "");
-    } catch (error) {
-      setProblem(problemOf(error));
-    }
+  const read = async (pageToken: string) => {
+    const page = await client.listRevisions({ collectionId, documentId, pageSize: REVISIONS_PART, pageToken });
+    return { entries: page.revisions, next: page.nextPageToken };
   };
   return (
-    <details id="history" onToggle={(event) => event.currentTarget.open && token === undefined && void load()}>
-      <summary>{texts.revisions}</summary>
-      <p class="hint">{texts.revisionsHint}</p>
-      {problem && <Failure problem={problem} retry={() => void load()} />}
-      <ol>
-        {revisions.map((each) => (
-          <li key={each.revision}>
-            <strong>{texts.since(moment(each.storeTime))}</strong> {each.isCurrent ? texts.inUse : texts.until(moment(each.replaceTime))}
-            {!each.isCurrent && (
+    <>
+      {problem && <Failure problem={problem} />}
+      <PagedDetails<Revision> id="history" summary={texts.revisions} hint={texts.revisionsHint} read={read}>
+        {({ revision, isCurrent, storeTime, replaceTime }) => (
+          <li key={revision}>
+            <strong>{texts.since(moment(storeTime))}</strong> {isCurrent ? texts.inUse : texts.until(moment(replaceTime))}
+            {!isCurrent && (
               <>
-                <PutBack busy={busy === each.revision} perform={() => void putBack(each.revision)} disabled={busy !== ""} />
-                <Difference client={client} collectionId={collectionId} documentId={documentId} revision={each.revision} />
+                <button type="button" class="quiet put-back" disabled={busy !== ""} aria-busy={busy === revision} onClick={() => void putBack(revision)}>
+                  {busy === revision ? texts.puttingBack : texts.putBack}
+                </button>
+                <Difference client={client} collectionId={collectionId} documentId={documentId} revision={revision} />
               </>
             )}
           </li>
-        ))}
-      </ol>
-      {token && (
-        <button type="button" onClick={() => void load()}>
-          {texts.more}
-        </button>
-      )}
-    </details>
-  );
-}
-
-function PutBack({ busy, disabled, perform }: { busy: boolean; disabled: boolean; perform: () => void }) {
-  return (
-    <button type="button" class="quiet put-back" disabled={disabled} aria-busy={busy} onClick={perform}>
-      {busy ? texts.puttingBack : texts.putBack}
-    </button>
+        )}
+      </PagedDetails>
+    </>
   );
 }
 
