@@ -84,7 +84,7 @@ async def test_a_citation_shows_what_it_cited_after_the_document_has_changed(
     kept = (await client.get(f"{address}/revisions/{document['revision']}")).json()["revision"]
     assert (kept["contentHash"], kept["isCurrent"]) == (document["contentHash"], False)
 
-    # What became of the sentence, by the offsets in the text that was cited.
+    # The cited sentence, named by its offsets in the revision, is compared with the text in use.
     start = BEFORE.index(CITED)
     span = {"startOffset": start, "endOffset": start + len(CITED)}
     compared = await client.get(f"{address}/revisions/{document['revision']}:compare", params=span)

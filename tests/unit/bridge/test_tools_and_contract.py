@@ -44,7 +44,7 @@ FOR_PROGRAMS = {
     "GetDocumentPage",
     # get_document reads around a passage.
     "ListChunks",
-    # Of what was, a person asks.
+    # Agents answer from the present; people look into the past.
     "ListRevisions",
     "GetRevision",
     "CompareRevisions",

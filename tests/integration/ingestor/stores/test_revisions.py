@@ -126,7 +126,7 @@ async def test_the_last_so_many_are_kept(stores: Stores, pool: Pool) -> None:
     for text in "12345":
         await put(stores, collection, text)
     assert await texts(stores, "last", document_id) == ["5", "4", "3", "0"]
-    # What is put back is the one in use, and stands in the list once.
+    # A text that is stored again becomes the revision in use, and is listed once.
     await put(stores, collection, "4")
     assert await texts(stores, "last", document_id) == ["4", "5", "3", "0"]
 
