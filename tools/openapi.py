@@ -19,7 +19,7 @@ from contract import PACKAGE, camel, read
 from generated import write_or_check
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pb2 import MethodOptions
-from groundline.v1 import error_pb2
+from groundline.v1 import error_pb2, evidence_pb2
 from groundline_gateway.bridged import BRIDGED
 from groundline_gateway.descriptors import exposed_services
 from groundline_gateway.endpoints import Endpoint, endpoints
@@ -66,6 +66,21 @@ _RESUMING: Final = {
     "description": "The `id` of the last event that arrived, to go on after it.",
     "schema": {"type": "string"},
 }
+
+_DOWNLOADS: Final[Mapping[str, tuple[str, str, Descriptor | None]]] = {
+    "DownloadDocument": (
+        "application/octet-stream",
+        "The document as it is, of its own media type or this one.",
+        None,
+    ),
+    "GetDocumentPage": ("image/png", "The picture.", None),
+    "GetEvidence": (
+        "application/json",
+        "The evidence, canonical JSON of which each byte counts.",
+        evidence_pb2.Evidence.DESCRIPTOR,
+    ),
+}
+"""Media type of what an RPC streams as it is, a description, and the message that it spells."""
 
 
 class OpenApiBuilder:
@@ -164,15 +179,14 @@ class OpenApiBuilder:
     def _responses(self, endpoint: Endpoint) -> Json:
         media = "text/event-stream" if endpoint.is_stream else "application/json"
         if endpoint.is_download:
-            response, media = {}, "application/octet-stream"
+            media, description, message = _DOWNLOADS[endpoint.name]
+            response = {} if message is None else self._schemas.reference(message)
         else:
             response = self._schemas.reference(endpoint.method.output_type)
-        description = self._comments.markdown(endpoint.method.output_type.full_name)
+            description = self._comments.markdown(endpoint.method.output_type.full_name)
         if endpoint.is_stream:
             description = f"A stream of events; the data of each is a `{endpoint.method.output_type.name}`."
             response = _event(endpoint.method.output_type, response)
-        if endpoint.is_download:
-            description = "The document as it is, of its own media type or this one."
         found: Json = {"200": {"description": description, "content": {media: {"schema": response}}}}
         common = dict([*COMMON.items(), *([BODY_TOO_LARGE] if endpoint.body_field else [])])
         for status, (name, _) in common.items():

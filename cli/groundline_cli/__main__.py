@@ -15,6 +15,7 @@ from groundline_cli.commands.crawl import crawl
 from groundline_cli.commands.doctor import doctor
 from groundline_cli.commands.env import env
 from groundline_cli.commands.eval import evaluate
+from groundline_cli.commands.evidence import evidence
 from groundline_cli.commands.gateway import CommandFailedError
 from groundline_cli.commands.ingest import ingest, sync
 from groundline_cli.commands.manage import delete, document, documents, jobs, stats
@@ -116,6 +117,7 @@ for _command in (
     documents,
     env,
     evaluate,
+    evidence,
     ingest,
     jobs,
     reindex,

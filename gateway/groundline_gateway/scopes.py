@@ -26,6 +26,7 @@ _CHAT: Final = frozenset({Scope.CHAT})
 _INGEST: Final = frozenset({Scope.INGEST})
 _ADMIN: Final = frozenset({Scope.ADMIN})
 _JOBS: Final = _INGEST | _ADMIN
+_OPEN: Final[frozenset[Scope]] = frozenset()
 
 REQUIRED: Final[Mapping[str, frozenset[Scope]]] = {
     "Search": _SEARCH,
@@ -37,6 +38,8 @@ REQUIRED: Final[Mapping[str, frozenset[Scope]]] = {
     "UpdateThread": _CHAT,
     "DeleteThread": _CHAT,
     "RateAnswer": _CHAT,
+    "GetEvidence": _CHAT,
+    "ListSigningKeys": _OPEN,
     "GetQuotas": _READS,
     "GetCollection": _READS,
     "ListCollections": _READS,
@@ -72,4 +75,5 @@ REQUIRED: Final[Mapping[str, frozenset[Scope]]] = {
     "RunSource": _ADMIN,
     "DeleteSource": _ADMIN,
 }
-"""Scopes by RPC, of which a caller needs one. An RPC that is not listed is refused to everyone."""
+"""Scopes by RPC, of which a caller needs one; without any, it is open to everyone, also without a key. An RPC
+that is not listed is refused to everyone."""

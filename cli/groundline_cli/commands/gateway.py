@@ -4,7 +4,7 @@ import functools
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Concatenate
+from typing import Any, Concatenate, Final
 
 import click
 from click.core import ParameterSource
@@ -29,7 +29,10 @@ __all__ = [
     "run",
     "with_database",
     "with_gateway",
+    "with_gateway_unless",
 ]
+
+_GATEWAY_OPTIONS: Final = ("gateway", "api_key", "profile")
 
 
 class CommandFailedError(click.ClickException):
@@ -43,47 +46,77 @@ class CommandFailedError(click.ClickException):
 def with_gateway[**P, R](command: Callable[Concatenate[Connection, P], R]) -> Callable[P, R]:
     """Add --gateway, --api-key and --profile to a command, and pass the connection as its first argument."""
 
-    @click.option(
-        "--gateway",
-        envvar="GROUNDLINE_GATEWAY_URL",
-        show_envvar=True,
-        metavar="URL",
-        help="Address of the gateway. Default: the suite that runs from this directory.",
-    )
-    @click.option(
-        "--api-key",
-        envvar="GROUNDLINE_API_KEY",
-        show_envvar=True,
-        metavar="KEY",
-        help="Key to the gateway. The environment hides it from other users of this machine.",
-    )
-    @click.option(
-        "--profile",
-        envvar="GROUNDLINE_PROFILE",
-        show_envvar=True,
-        metavar="NAME",
-        help="Gateway and key of that name in the configuration file.",
-    )
+    @_gateway_options
     @functools.wraps(command)
     def wrapper(*args: P.args, **options: P.kwargs) -> R:
-        gateway, api_key, name = (options.pop(each) for each in ("gateway", "api_key", "profile"))
-        assert gateway is None or isinstance(gateway, str)
-        assert api_key is None or isinstance(api_key, str)
-        assert name is None or isinstance(name, str)
-        source = click.get_current_context().get_parameter_source
-        if source("profile") == ParameterSource.COMMANDLINE:
-            # What is typed wins over the environment.
-            gateway = gateway if source("gateway") == ParameterSource.COMMANDLINE else None
-            api_key = api_key if source("api_key") == ParameterSource.COMMANDLINE else None
-        try:
-            connection = find_connection(
-                gateway, api_key, directory=Path.cwd(), config_file=CONFIG_FILE, profile_name=name
-            )
-        except ConnectionSettingsError as error:
-            raise click.UsageError(str(error)) from error
+        connection = _connection(options)
         return command(connection, *args, **options)
 
     return wrapper
+
+
+def with_gateway_unless[**P, R](
+    option: str,
+) -> Callable[[Callable[Concatenate[Connection | None, P], R]], Callable[P, R]]:
+    """Do as `with_gateway`; but if an option is given, pass None, so that the command needs no gateway."""
+
+    def decorated(command: Callable[Concatenate[Connection | None, P], R]) -> Callable[P, R]:
+        @_gateway_options
+        @functools.wraps(command)
+        def wrapper(*args: P.args, **options: P.kwargs) -> R:
+            if options[option] is None:
+                return command(_connection(options), *args, **options)
+            for each in _GATEWAY_OPTIONS:
+                del options[each]
+            return command(None, *args, **options)
+
+        return wrapper
+
+    return decorated
+
+
+def _gateway_options[C: Callable[..., Any]](command: C) -> C:
+    for add in (
+        click.option(
+            "--profile",
+            envvar="GROUNDLINE_PROFILE",
+            show_envvar=True,
+            metavar="NAME",
+            help="Gateway and key of that name in the configuration file.",
+        ),
+        click.option(
+            "--api-key",
+            envvar="GROUNDLINE_API_KEY",
+            show_envvar=True,
+            metavar="KEY",
+            help="Key to the gateway. The environment hides it from other users of this machine.",
+        ),
+        click.option(
+            "--gateway",
+            envvar="GROUNDLINE_GATEWAY_URL",
+            show_envvar=True,
+            metavar="URL",
+            help="Address of the gateway. Default: the suite that runs from this directory.",
+        ),
+    ):
+        command = add(command)
+    return command
+
+
+def _connection(options: dict[str, Any]) -> Connection:
+    """Return the connection that the options of the gateway say, and take them out."""
+    gateway, api_key, name = (options.pop(each) for each in _GATEWAY_OPTIONS)
+    source = click.get_current_context().get_parameter_source
+    if source("profile") == ParameterSource.COMMANDLINE:
+        # What is typed wins over the environment.
+        gateway = gateway if source("gateway") == ParameterSource.COMMANDLINE else None
+        api_key = api_key if source("api_key") == ParameterSource.COMMANDLINE else None
+    try:
+        return find_connection(
+            gateway, api_key, directory=Path.cwd(), config_file=CONFIG_FILE, profile_name=name
+        )
+    except ConnectionSettingsError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def run[T](connection: Connection, work: Callable[[AsyncClient], Awaitable[T]]) -> T:

@@ -1,12 +1,13 @@
 """groundline keys"""
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import click
-from groundline_database import open_pool, require_schema
+from groundline_database import Pool, SigningKeyStore, open_pool, require_schema
+from groundline_evidence import KeyPair
 from groundline_gateway.following import KeyDatabaseSettings
 from groundline_gateway.keys import SCHEMA, Key, KeyStore
 from groundline_gateway.scopes import Scope
@@ -20,12 +21,15 @@ from groundline_cli.terminal import print_columns, print_json, printable
 
 __all__ = ["keys"]
 
+_SIGNING: Final = {"coordinator": 5}
+"""Version of the tables that hold the keys for evidence."""
+
 _UNITS: Final = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 
 
 @click.group(short_help="Create, list and revoke API keys.")
 def keys() -> None:
-    """Manage API keys to the gateway, in its database.
+    """Manage API keys to the gateway, in its database, and the key that evidence is signed with.
 
     A change takes effect within seconds, without a restart. Access to the database decides who may use these
     commands. It is named by GROUNDLINE_DATABASE_URL, or else belongs to the suite that runs from this
@@ -34,12 +38,16 @@ def keys() -> None:
 
 
 def _run[T](url: str, work: Callable[[KeyStore], Awaitable[T]]) -> T:
+    return _with_pool(url, SCHEMA, lambda pool: work(KeyStore(pool)))
+
+
+def _with_pool[T](url: str, schema: Mapping[str, int], work: Callable[[Pool], Awaitable[T]]) -> T:
     settings = KeyDatabaseSettings(database_url=SecretStr(url))
 
     async def session() -> T:
         async with open_pool(settings) as pool:
-            await require_schema(pool, SCHEMA)
-            return await work(KeyStore(pool))
+            await require_schema(pool, schema)
+            return await work(pool)
 
     try:
         return run_interruptible(session())
@@ -128,6 +136,20 @@ def create(
         return
     click.echo(key.secret)
     click.echo(f"key {key.key_id} of {key.name}; it is shown this once", err=True)
+
+
+@keys.command("rotate-signing")
+@with_database
+def rotate_signing(database_url: str) -> None:
+    """Sign evidence with a new key from now on.
+
+    The key before signs nothing more: its private half is deleted. Its public half stays among those that
+    evidence is verified with.
+    """
+    key = KeyPair.new()
+    values = (key.key_id, key.public_key, key.private_key)
+    _with_pool(database_url, _SIGNING, lambda pool: SigningKeyStore(pool).replace(*values))
+    click.echo(f"evidence is signed with the key {key.key_id} from now on")
 
 
 @keys.command("list")

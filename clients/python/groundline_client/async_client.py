@@ -1,6 +1,7 @@
 """A client of the gateway."""
 
 import hashlib
+import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from os import PathLike
@@ -36,6 +37,7 @@ from groundline_client.models import (
     Revision,
     SearchOptions,
     SearchResponse,
+    SigningKey,
     Thread,
     UploadDocumentResponse,
     WatchJobResponse,
@@ -797,6 +799,29 @@ class AsyncClient:
         feedback = request_json(rating=rating, problem=problem, comment=comment)
         request = request_json(thread_id=thread_id, message_id=message_id, feedback=feedback)
         return await self._call(rpcs.RATE_ANSWER, request, timeout_seconds)
+
+    async def get_evidence(
+        self, thread_id: str, message_id: str = "", *, timeout_seconds: float | None = None
+    ) -> bytes:
+        """Return signed evidence of an answer, or of all answers of a thread: canonical JSON, of which each
+        byte counts. groundline_evidence verifies it, as `groundline evidence verify` does.
+
+        Raises ProtocolError if parts are missing.
+        """
+        request = request_json(thread_id=thread_id, message_id=message_id)
+        deadline = self._deadline(timeout_seconds)
+        async with self._response(rpcs.GET_EVIDENCE, request, deadline, _READ_SECONDS) as response:
+            evidence = await response.aread()
+        try:
+            json.loads(evidence)
+        except ValueError as error:
+            raise ProtocolError("the evidence broke off: try again") from error
+        return evidence
+
+    async def list_signing_keys(self, *, timeout_seconds: float | None = None) -> Sequence[SigningKey]:
+        """Return the public keys that evidence is checked with: the one in use, then those before it."""
+        response = await self._call(rpcs.LIST_SIGNING_KEYS, {}, timeout_seconds)
+        return response.keys
 
     async def get_quotas(self, *, timeout_seconds: float | None = None) -> Sequence[QuotaUsage]:
         """Return the usage of the caller's quotas of threads, answers and tokens."""

@@ -374,6 +374,8 @@ class ErrorReason(OpenEnum):
     """Pages of documents of this type are not drawn: only those of PDF files and images are."""
     MESSAGE_NOT_FOUND = "MESSAGE_NOT_FOUND"
     """No such answer in the thread."""
+    EVIDENCE_TOO_LARGE = "EVIDENCE_TOO_LARGE"
+    """The thread has more answers than one evidence holds: name one."""
 
 
 class Role(OpenEnum):
@@ -1499,6 +1501,36 @@ class Message:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeleteThreadResponse:
     """Response of DeleteThread."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SigningKey:
+    """Public half of a signing key, as a JSON Web Key (RFC 8037)."""
+
+    kty: str = ""
+    """"OKP"."""
+    crv: str = ""
+    """"Ed25519"."""
+    x: str = ""
+    """The public key, 32 bytes in base64url without padding."""
+    kid: str = ""
+    """Its name: the thumbprint of RFC 7638."""
+    alg: str = ""
+    """"EdDSA"."""
+    use: str = ""
+    """"sig"."""
+    create_time: datetime | None = None
+    """Since when evidence is signed with it."""
+    retire_time: datetime | None = None
+    """When another took its place, and its private half was deleted. Not set: it is in use."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListSigningKeysResponse:
+    """Response of ListSigningKeys."""
+
+    keys: Sequence[SigningKey] = ()
+    """The one in use, then those before it, the newest first."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

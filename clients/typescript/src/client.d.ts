@@ -81,6 +81,9 @@ export declare class GroundlineClient {
   /** A picture of a page of a document; the response's body is a PNG. */
   getDocumentPage(request: Input<models.GetDocumentPageRequest>, options?: CallOptions): Promise<Response>;
 
+  /** Signed evidence of an answer, or of all answers of a thread; the response's body is canonical JSON. */
+  getEvidence(request: Input<models.GetEvidenceRequest>, options?: CallOptions): Promise<Response>;
+
   /** Every entry of a list, page after page: `client.all("listDocuments", { collectionId })`. */
   all<M extends keyof Lists>(
     method: M,

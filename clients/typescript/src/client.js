@@ -117,6 +117,11 @@ export class GroundlineClient {
     return await this.#send(rpcs.getDocumentPage, request, options);
   }
 
+  /** Signed evidence of an answer, or of all answers of a thread; the response's body is canonical JSON. */
+  async getEvidence(request, options = {}) {
+    return await this.#send(rpcs.getEvidence, request, options);
+  }
+
   /** Every entry of a list, page after page: `client.all("listDocuments", { collectionId })`. */
   async *all(method, request = {}, options = {}) {
     let pageToken = "";

@@ -365,7 +365,9 @@ export type ErrorReason =
   /** Pages of documents of this type are not drawn: only those of PDF files and images are. */
   | "NO_PAGE_PICTURES"
   /** No such answer in the thread. */
-  | "MESSAGE_NOT_FOUND";
+  | "MESSAGE_NOT_FOUND"
+  /** The thread has more answers than one evidence holds: name one. */
+  | "EVIDENCE_TOO_LARGE";
 
 /**
  * Who wrote a message. The values have no prefix, so that JSON clients may write "user" and "assistant", as they
@@ -1435,6 +1437,44 @@ export interface RateAnswerRequest {
 export interface RateAnswerResponse {
   /** As it is stored; absent where it was taken back. */
   feedback?: Feedback;
+}
+
+/** Request of GetEvidence. */
+export interface GetEvidenceRequest {
+  /** The thread. */
+  threadId: string;
+  /** The answer's message. Empty: all answers of the thread, 100 at most. */
+  messageId: string;
+}
+
+/** Request of ListSigningKeys. */
+export interface ListSigningKeysRequest {
+}
+
+/** Public half of a signing key, as a JSON Web Key (RFC 8037). */
+export interface SigningKey {
+  /** "OKP". */
+  kty: string;
+  /** "Ed25519". */
+  crv: string;
+  /** The public key, 32 bytes in base64url without padding. */
+  x: string;
+  /** Its name: the thumbprint of RFC 7638. */
+  kid: string;
+  /** "EdDSA". */
+  alg: string;
+  /** "sig". */
+  use: string;
+  /** Since when evidence is signed with it. */
+  createTime?: string;
+  /** When another took its place, and its private half was deleted. Not set: it is in use. */
+  retireTime?: string;
+}
+
+/** Response of ListSigningKeys. */
+export interface ListSigningKeysResponse {
+  /** The one in use, then those before it, the newest first. */
+  keys: SigningKey[];
 }
 
 /** Request of GetQuotas. */

@@ -11,6 +11,7 @@ export interface Methods {
   updateThread(request: Input<models.UpdateThreadRequest>, options?: CallOptions): Promise<models.UpdateThreadResponse>;
   deleteThread(request: Input<models.DeleteThreadRequest>, options?: CallOptions): Promise<models.DeleteThreadResponse>;
   rateAnswer(request: Input<models.RateAnswerRequest>, options?: CallOptions): Promise<models.RateAnswerResponse>;
+  listSigningKeys(request: Input<models.ListSigningKeysRequest>, options?: CallOptions): Promise<models.ListSigningKeysResponse>;
   getQuotas(request: Input<models.GetQuotasRequest>, options?: CallOptions): Promise<models.GetQuotasResponse>;
   createCollection(request: Input<models.CreateCollectionRequest>, options?: CallOptions): Promise<models.CreateCollectionResponse>;
   getCollection(request: Input<models.GetCollectionRequest>, options?: CallOptions): Promise<models.GetCollectionResponse>;

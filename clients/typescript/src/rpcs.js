@@ -9,6 +9,8 @@ export const rpcs = {
   updateThread: { verb: "PATCH", path: "/api/threads/{threadId}", hasBody: true, isIdempotent: true, takesRequestId: false },
   deleteThread: { verb: "DELETE", path: "/api/threads/{threadId}", hasBody: false, isIdempotent: true, takesRequestId: false },
   rateAnswer: { verb: "POST", path: "/api/threads/{threadId}/messages/{messageId}:rate", hasBody: true, isIdempotent: true, takesRequestId: false },
+  getEvidence: { verb: "GET", path: "/api/threads/{threadId}/evidence", hasBody: false, isIdempotent: true, takesRequestId: false },
+  listSigningKeys: { verb: "GET", path: "/.well-known/jwks.json", hasBody: false, isIdempotent: true, takesRequestId: false },
   getQuotas: { verb: "GET", path: "/api/quotas", hasBody: false, isIdempotent: true, takesRequestId: false },
   createCollection: { verb: "POST", path: "/api/collections", hasBody: true, isIdempotent: true, takesRequestId: true },
   getCollection: { verb: "GET", path: "/api/collections/{collectionId}", hasBody: false, isIdempotent: true, takesRequestId: false },

@@ -1,8 +1,8 @@
 -- Who calls, and may they? The filter context holds, for the hash of each key, its client, principals, scopes and
 -- the second at which it expires. A header that comes twice reads as one value with a comma, which no key has.
 -- A token instead of a key has been checked by Envoy, which leaves its claims as metadata.
--- Before this text stand sha256.lua, CLAIMS (for each issuer which claims say what), SCOPES (for each route the scopes of which a caller needs one), MAX_UNDER_WAY
--- (requests of a client at once), WEIGHTS (how many a request of a route counts as, where it is not one, for the memory
+-- Before this text stand sha256.lua, CLAIMS (for each issuer which claims say what), SCOPES (for each route the scopes of
+-- which a caller needs one; a route with none is open to everyone), MAX_UNDER_WAY (requests of a client at once), WEIGHTS (how many a request of a route counts as, where it is not one, for the memory
 -- that it may take), KINDS (of which kind a route's requests are, where those of all clients are bounded), MAX_OF_KIND (the
 -- sum of each kind) and MAX_WRONG_KEYS (of an address in a minute).
 -- Each worker thread has this script, and counts, for itself.
@@ -102,10 +102,17 @@ local function refuse(request, status, retry_after)
   request:respond({[":status"] = status, ["retry-after"] = retry_after}, "")
 end
 
+-- All who call without a key are one client, by a name that no key can have.
+local ANYONE = {client = "(anyone)", credential = "none", principals = "", scopes = {}}
+
+local function is_open(route)
+  return SCOPES[route] ~= nil and next(SCOPES[route]) == nil
+end
+
 local function has_scope(holder, route)
   local wanted = SCOPES[route]
-  -- A route that leads to no RPC.
-  if wanted == nil then
+  -- A route that leads to no RPC, or is open to everyone.
+  if wanted == nil or is_open(route) then
     return true
   end
   for _, scope in ipairs(holder["scopes"]) do
@@ -181,6 +188,7 @@ end
 function envoy_on_request(request)
   local headers = request:headers()
   local info = request:streamInfo()
+  local route = info:routeName()
   local key = headers:get("x-api-key")
   if key == nil then
     key = (headers:get("authorization") or ""):match("^[Bb][Ee][Aa][Rr][Ee][Rr] +(%S+)$")
@@ -197,6 +205,8 @@ function envoy_on_request(request)
     if holder.client == "" or holder.principals == "" then
       return refuse(request, "403")
     end
+  elseif key == nil and is_open(route) then
+    holder = ANYONE
   else
     holder = key and request:filterContext():get(sha256(key))
   end
@@ -206,7 +216,6 @@ function envoy_on_request(request)
     end
     return refuse(request, "401")
   end
-  local route = info:routeName()
   info:dynamicMetadata():set("groundline", "client", holder["client"])
   info:dynamicMetadata():set("groundline", "credential", holder["credential"])
   if not has_scope(holder, route) then

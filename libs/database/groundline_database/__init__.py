@@ -8,7 +8,7 @@ from groundline_database.access import (
 )
 from groundline_database.codecs import register_codecs, register_vectors
 from groundline_database.errors import database_errors
-from groundline_database.keys import page_token_key
+from groundline_database.keys import SigningKeyStore, StoredSigningKey, page_token_key
 from groundline_database.migrations import (
     migrate,
     migrations_of,
@@ -41,6 +41,8 @@ __all__ = [
     "Connection",
     "DatabaseSettings",
     "Pool",
+    "SigningKeyStore",
+    "StoredSigningKey",
     "acquire",
     "current_revision",
     "database_errors",

@@ -23,7 +23,9 @@ from groundline_runtime.serving.server import Application
 from groundline_coordinator.adapters import generator, retriever
 from groundline_coordinator.adapters.postgres import PostgresCatalog, PostgresThreads
 from groundline_coordinator.adapters.postgres_quotas import PostgresCallerQuotas
+from groundline_coordinator.adapters.signing import PostgresSigner
 from groundline_coordinator.service.chats import ChatLimits, ChatService
+from groundline_coordinator.service.evidence import EvidenceService
 from groundline_coordinator.service.quotas import CallerQuotas, QuotaLimits
 from groundline_coordinator.service.threads import ThreadService
 from groundline_coordinator.service.verifying import VerificationService, VerifyLimits
@@ -80,8 +82,12 @@ async def wire(settings: CoordinatorSettings) -> AsyncIterator[Application]:
             limits=VerifyLimits(settings.search_timeout_seconds, settings.store_timeout_seconds),
         )
         stack.push_async_callback(verifications.settle)
+        signer = PostgresSigner(pool)
+        await signer.prepare()
+        evidence = EvidenceService(store, search, signer)
+        waiting = settings.max_waiting_characters
         servicer = CoordinatorServicer(
-            chats, verifications, threads, quotas, max_waiting_characters=settings.max_waiting_characters
+            chats, verifications, threads, evidence, quotas, max_waiting_characters=waiting
         )
         yield Application(
             services={

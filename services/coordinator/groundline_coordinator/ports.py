@@ -5,7 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Protocol
 
-from groundline.v1 import chat_pb2, generator_service_pb2, retriever_service_pb2, thread_pb2
+from groundline.v1 import (
+    chat_pb2,
+    evidence_pb2,
+    generator_service_pb2,
+    retriever_service_pb2,
+    thread_pb2,
+)
 from groundline.v1 import coordinator_service_pb2 as pb
 
 from groundline_coordinator.domain.turns import ReadableCollection, RequestClaim
@@ -17,6 +23,8 @@ __all__ = [
     "QuotaStore",
     "QuotaUse",
     "Retriever",
+    "Signer",
+    "StoredAnswer",
     "ThreadStore",
 ]
 
@@ -96,6 +104,28 @@ class QuotaStore(Protocol):
         ...
 
 
+class Signer(Protocol):
+    """Signing in the installation's name."""
+
+    async def sign(self, evidence: evidence_pb2.Evidence) -> bytes:
+        """Set the time of issue; return the evidence with its signature as canonical JSON."""
+        ...
+
+    async def keys(self) -> Sequence[evidence_pb2.SigningKey]:
+        """Return all public keys, the newest first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAnswer:
+    """An answer with its question, and how it came about; `record` is None where that is not known, or the
+    answer is withheld."""
+
+    question: thread_pb2.Message
+    answer: thread_pb2.Message
+    record: evidence_pb2.AnswerRecord | None
+
+
 class ThreadStore(Protocol):
     """Store of conversations, and of the requests that their answers belong to.
 
@@ -149,10 +179,11 @@ class ThreadStore(Protocol):
         thread_id: str,
         question_id: str,
         answer: thread_pb2.Message,
+        record: evidence_pb2.AnswerRecord,
         *,
         answered: tuple[RequestClaim, pb.AnswerResponse] | None = None,
     ) -> None:
-        """Store the answer directly behind its question, in place of an earlier attempt's.
+        """Store the answer and its record directly behind its question, in place of an earlier attempt's.
 
         Only the answer's text is stored: sources and citations are kept by ids. An answer that rests on a
         document that was deleted meanwhile is stored without its text.
@@ -174,6 +205,16 @@ class ThreadStore(Protocol):
         Sources whose document was deleted or may not be read by these principals are left out, and an answer
         that rests on one is withheld; the others have their current title, uri and metadata, but no snippet.
         Raises NotFoundError.
+        """
+        ...
+
+    async def answers(
+        self, owner: str, principals: Sequence[str], thread_id: str, message_id: str, *, limit: int
+    ) -> Sequence[StoredAnswer]:
+        """Return answers of a thread, oldest first, as `messages` gives them: one, or all if message_id is
+        empty.
+
+        Raises NotFoundError (MESSAGE_NOT_FOUND where the thread has no such answer).
         """
         ...
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import grpc
 import structlog
+from google.api.httpbody_pb2 import HttpBody  # type: ignore[import-untyped]
 from google.protobuf.descriptor import Descriptor
 from groundline.v1 import chat_pb2, coordinator_service_pb2_grpc, verification_pb2
 from groundline.v1 import coordinator_service_pb2 as pb
@@ -22,6 +23,7 @@ from groundline_validation import validate
 from opentelemetry import trace
 
 from groundline_coordinator.service.chats import ChatService
+from groundline_coordinator.service.evidence import EvidenceService
 from groundline_coordinator.service.quotas import CallerQuotas
 from groundline_coordinator.service.threads import ThreadService
 from groundline_coordinator.service.verifying import VerificationService, VerifyEvent
@@ -31,6 +33,8 @@ __all__ = ["SERVICE", "CoordinatorServicer"]
 SERVICE: Final = "groundline.v1.CoordinatorService"
 
 type Context = "grpc.aio.ServicerContext[Any, Any]"
+
+_PIECE_BYTES: Final = 64 << 10
 
 # Failures that a retry may survive later.
 _RETRYABLE: Final = frozenset(
@@ -46,6 +50,7 @@ class CoordinatorServicer(coordinator_service_pb2_grpc.CoordinatorServiceService
         chats: ChatService,
         verifications: VerificationService,
         threads: ThreadService,
+        evidence: EvidenceService,
         quotas: CallerQuotas,
         *,
         max_waiting_characters: int,
@@ -53,6 +58,7 @@ class CoordinatorServicer(coordinator_service_pb2_grpc.CoordinatorServiceService
         self._chats = chats
         self._verifications = verifications
         self._threads = threads
+        self._evidence = evidence
         self._quotas = quotas
         self._max_waiting_characters = max_waiting_characters
 
@@ -116,6 +122,21 @@ class CoordinatorServicer(coordinator_service_pb2_grpc.CoordinatorServiceService
     async def RateAnswer(self, request: pb.RateAnswerRequest, context: Context) -> pb.RateAnswerResponse:
         validate(request)
         return await self._threads.rate(current_caller(), request)
+
+    async def GetEvidence(
+        self, request: pb.GetEvidenceRequest, context: Context
+    ) -> AsyncIterator[pb.GetEvidenceResponse]:
+        validate(request)
+        evidence = await self._evidence.get(current_caller(), request)
+        for start in range(0, len(evidence), _PIECE_BYTES):
+            part = evidence[start : start + _PIECE_BYTES]
+            yield pb.GetEvidenceResponse(content=HttpBody(content_type="application/json", data=part))
+
+    async def ListSigningKeys(
+        self, request: pb.ListSigningKeysRequest, context: Context
+    ) -> pb.ListSigningKeysResponse:
+        validate(request)
+        return await self._evidence.keys()
 
     async def GetQuotas(self, request: pb.GetQuotasRequest, context: Context) -> pb.GetQuotasResponse:
         validate(request)

@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any, Final
 
 import httpx
 import pytest
-from groundline_tests.suite import Stack, ended_job
+from groundline_tests.suite import EXAMPLES, Stack, ended_job
 
 BEFORE: Final = "# Hatches\n\nThe hatch of the Brumblefix takes 1.8 Nm.\n\nIt has four screws.\n"
 AFTER: Final = (
@@ -170,3 +171,90 @@ async def test_the_command_lists_compares_and_prints_revisions(
     gone = await stack.command("document", "manuals", "hatches.md", "--text", "--revision", "0" * 32)
     assert (gone.code, "no revision" in gone.err) == (1, True)
     assert (await stack.command("revisions", "manuals", "hatches.md", "--with", "0" * 32)).code == 2
+
+
+async def test_evidence_of_an_answer_is_verified_offline_and_against_the_installation(
+    client: httpx.AsyncClient, stack: Stack, manuals: str, tmp_path: Path
+) -> None:
+    document = await put(client, manuals, BEFORE)
+    answer = await answered(client)
+    bundle, keys = tmp_path / "evidence.json", tmp_path / "keys.json"
+    exported = await stack.command(
+        "evidence", "export", answer["threadId"], "--message", answer["messageId"], "-o", str(bundle)
+    )
+    assert exported.code == 0, exported.err
+    assert (await stack.command("evidence", "keys", "-o", str(keys))).code == 0
+    [evidence] = json.loads(bundle.read_bytes())["answers"]
+    assert evidence["question"]["content"] == QUESTION
+    assert evidence["answer"]["content"] == answer["answer"]
+    assert evidence["passages"][0]["text"] == BEFORE.strip()
+    checked, told = evidence["record"]["validation"], answer["completed"]["validation"]
+    assert checked["confidence"] == pytest.approx(told["confidence"])
+    assert (checked.keys(), checked["grounded"]) == (told.keys(), told["grounded"])
+
+    offline = await stack.command("evidence", "verify", str(bundle), "--keys", str(keys))
+    assert (offline.code, "the evidence holds" in offline.out) == (0, True), offline.err
+    await put(client, manuals, AFTER)
+    compared = await stack.command("evidence", "verify", str(bundle), "--json")
+    states = [each["state"] for each in json.loads(compared.out)["passages"]]
+    assert (compared.code, states) == (0, ["same"])
+
+    # A later export has the text that was cited, and says that the document has another one by now.
+    later = (await client.get(f"/api/threads/{answer['threadId']}/evidence")).json()["answers"][0]
+    assert later["answer"]["sources"][0]["isOutdated"]
+    assert later["passages"] == evidence["passages"]
+
+    await client.delete(f"{manuals}/documents/{document['documentId']}")
+    erased = await stack.command("evidence", "verify", str(bundle), "--json")
+    assert [each["state"] for each in json.loads(erased.out)["passages"]] == ["gone"]
+    withheld = (await client.get(f"/api/threads/{answer['threadId']}/evidence")).json()["answers"][0]
+    assert "record" not in withheld
+    assert (withheld["answer"]["content"], withheld["passages"]) == ("", [])
+
+    bundle.write_bytes(bundle.read_bytes().replace(b"1.8", b"2.8"))
+    forged = await stack.command("evidence", "verify", str(bundle))
+    assert (forged.code, "does not hold" in forged.err) == (1, True)
+
+
+async def test_evidence_that_was_signed_before_the_key_was_replaced_still_holds(
+    client: httpx.AsyncClient, stack: Stack, manuals: str, tmp_path: Path
+) -> None:
+    await put(client, manuals, BEFORE)
+    answer = await answered(client)
+    bundles = [tmp_path / name for name in ("before.json", "after.json")]
+    await stack.command("evidence", "export", answer["threadId"], "-o", str(bundles[0]))
+    replaced = await stack.command("keys", "rotate-signing", "--database-url", stack.ready["database_url"])
+    assert replaced.code == 0, replaced.err
+    await stack.command("evidence", "export", answer["threadId"], "-o", str(bundles[1]))
+
+    checked = [await stack.command("evidence", "verify", str(each), "--json") for each in bundles]
+
+    assert [each.code for each in checked] == [0, 0]
+    before, after = (json.loads(each.out)["keyId"] for each in checked)
+    assert before != after
+    assert after in replaced.out
+    # Whoever has no key reads them too.
+    async with httpx.AsyncClient(base_url=stack.ready["gateway"], trust_env=False) as anyone:
+        published = (await anyone.get("/.well-known/jwks.json")).json()["keys"]
+    assert [key["kid"] for key in published][:2] == [after, before]
+    members = {"kty", "crv", "x", "kid", "alg", "use", "createTime", "retireTime"}
+    assert all(set(key) <= members for key in published)
+
+
+async def test_every_passage_in_evidence_is_the_text_that_was_served(client: httpx.AsyncClient) -> None:
+    questions = json.loads((EXAMPLES / "questions.json").read_text())["questions"]
+    seen = 0
+    for question in questions[:8]:
+        body = {
+            "query": question["question"],
+            "collectionIds": ["examples"],
+            "options": {"retrieval": {"adjacentChunks": seen % 3}},
+        }
+        answer = (await client.post("/api/answer", json=body)).json()
+        evidence = (await client.get(f"/api/threads/{answer['threadId']}/evidence")).json()
+        [found] = evidence["answers"]
+        assert len(found["passages"]) == len(answer["sources"])
+        assert [each for each in found["passages"] if not each["isAsServed"]] == []
+        seen += len(found["passages"])
+        await client.delete(f"/api/threads/{answer['threadId']}")
+    assert seen > 20

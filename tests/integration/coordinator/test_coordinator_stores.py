@@ -17,6 +17,7 @@ from groundline_tests.coordinator.fakes import FakeCatalog, FakeQuotas, FakeThre
 from groundline_tests.coordinator.threads import (
     ASSISTANT,
     BAD,
+    RECORD,
     NewDocument,
     asked,
     exchange,
@@ -149,7 +150,7 @@ async def test_an_answer_that_is_written_anew_has_no_feedback(threads: ThreadSto
     await exchanged(threads, "", key, (question, answer))
     await threads.rate("", key, answer.message_id, thread_pb2.Feedback(rating=BAD))
     (_, other) = exchange("q", "No.")
-    await threads.answer("", key, question.message_id, other)
+    await threads.answer("", key, question.message_id, other, RECORD)
     ((_, shown),) = await threads.messages("", (), key, after=0, limit=1)
     assert shown.content == "No."
     assert not shown.HasField("feedback")
@@ -297,9 +298,9 @@ async def test_a_question_is_there_before_its_answer_and_leaves_room_for_it(thre
     await threads.ask("", key, "ignored", second[0], create=False)
     assert (await threads.get("", key)).title == "title"
     assert await contents_of(threads, key) == ["q", "r"]
-    await threads.answer("", key, second[0].message_id, second[1])
+    await threads.answer("", key, second[0].message_id, second[1], RECORD)
     assert [message.content for message in await threads.history("", (), key, 10)] == ["r", "b"]
-    await threads.answer("", key, first[0].message_id, first[1])
+    await threads.answer("", key, first[0].message_id, first[1], RECORD)
     assert await contents_of(threads, key) == ["q", "a", "r", "b"]
 
 
@@ -307,7 +308,7 @@ async def test_a_question_asked_again_is_stored_once_and_its_answer_replaced(thr
     key, (question, answer), (_, another) = new_id(), exchange("q", "a"), exchange("q", "b")
     for attempt in (answer, another):
         await threads.ask("", key, "t", question, create=True)
-        await threads.answer("", key, question.message_id, attempt)
+        await threads.answer("", key, question.message_id, attempt, RECORD)
     follow_up = asked("r")
     for _ in range(2):
         await threads.ask("", key, "t", follow_up, create=False)
@@ -320,10 +321,10 @@ async def test_an_answer_of_a_deleted_thread_is_refused(threads: ThreadStore) ->
     key, (question, answer) = new_id(), exchange("q")
     await threads.ask("user:a", key, "t", question, create=True)
     with pytest.raises(NotFoundError):
-        await threads.answer("user:b", key, question.message_id, answer)
+        await threads.answer("user:b", key, question.message_id, answer, RECORD)
     await threads.delete("user:a", key)
     with pytest.raises(NotFoundError):
-        await threads.answer("user:a", key, question.message_id, answer)
+        await threads.answer("user:a", key, question.message_id, answer, RECORD)
 
 
 async def contents_of(threads: ThreadStore, thread_id: str) -> list[str]:

@@ -376,6 +376,7 @@ async def test_query_parameters_go_by_either_name(
         ("DELETE", "/api/threads/t1", "DeleteThread", {"threadId": "t1"}),
         ("GET", "/api/threads", "ListThreads", {}),
         ("GET", "/api/quotas", "GetQuotas", {}),
+        ("GET", "/.well-known/jwks.json", "ListSigningKeys", {}),
         ("GET", "/api/collections", "ListCollections", {}),
         ("GET", "/api/collections/c", "GetCollection", {"collectionId": "c"}),
         ("DELETE", "/api/collections/c", "DeleteCollection", {"collectionId": "c"}),

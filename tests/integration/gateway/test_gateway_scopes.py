@@ -26,7 +26,7 @@ async def test_a_key_is_for_its_scope_alone(upstream: Any, launch: Any, scope: S
         for endpoint in endpoints():
             upstream.calls.clear()
             response = await ask(client, endpoint)
-            if scope in REQUIRED[endpoint.name]:
+            if scope in (REQUIRED[endpoint.name] or Scope):
                 assert response.status_code == 200, endpoint.name
                 assert [call.method for call in upstream.calls] == [endpoint.name]
             else:
@@ -48,3 +48,37 @@ async def test_a_key_of_several_scopes_is_for_each_of_them(upstream: Any, launch
         ]
 
     assert statuses == [200, 200, 403]
+
+
+async def test_what_is_open_needs_no_key_and_nothing_else_is_open(upstream: Any, launch: Any) -> None:
+    async with launch(api_keys=KEYS) as gateway, gateway.client(None) as client:
+        await gateway.becomes(200)
+        for endpoint in endpoints():
+            upstream.calls.clear()
+            response = await ask(client, endpoint)
+            if endpoint.name == "ListSigningKeys":
+                assert response.status_code == 200
+                [call] = upstream.calls
+                assert call.values("x-groundline-principals") == [""]
+            else:
+                assert response.status_code == 401, endpoint.name
+                assert upstream.calls == []
+
+
+async def test_a_wrong_key_is_refused_also_where_none_is_needed(upstream: Any, launch: Any) -> None:
+    async with launch(api_keys=KEYS) as gateway, gateway.client("wrong") as client:
+        await gateway.becomes(200)
+        assert (await client.get("/.well-known/jwks.json")).status_code == 401
+
+    assert upstream.calls == []
+
+
+async def test_all_without_a_key_share_the_limits_of_one_client(upstream: Any, launch: Any) -> None:
+    limits = {"rate_limit_per_minute": 3, "rate_limit_burst": 3}
+    async with launch(api_keys=KEYS, **limits) as gateway, gateway.client(None) as anyone:
+        await gateway.becomes(200)
+        statuses = [(await anyone.get("/.well-known/jwks.json")).status_code for _ in range(5)]
+        async with gateway.client(str(KEYS[0]["key"])) as known:
+            assert (await known.get("/.well-known/jwks.json")).status_code == 200
+
+    assert statuses == [200, 200, 200, 429, 429]

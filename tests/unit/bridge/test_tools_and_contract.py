@@ -33,6 +33,9 @@ FOR_PROGRAMS = {
     # Conversations are the agent's.
     "GetThread",
     "ListThreads",
+    # For whoever examines an answer.
+    "GetEvidence",
+    "ListSigningKeys",
     # For whoever gave the agent its key.
     "GetQuotas",
     # With the text, by get_document.

@@ -94,6 +94,8 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "RateAnswer": lambda c: c.rate_answer(
         UUID, UUID, models.Rating.BAD, problem=models.Problem.OUTDATED, comment="That was 2024."
     ),
+    "GetEvidence": lambda c: c.get_evidence(UUID, UUID),
+    "ListSigningKeys": lambda c: c.list_signing_keys(),
     "CreateCollection": lambda c: c.create_collection("docs", name="Docs", settings=SETTINGS),
     "GetCollection": lambda c: c.get_collection("docs"),
     "ListCollections": lambda c: c.list_collections(),
@@ -151,6 +153,8 @@ def answer(name: str) -> httpx.Response:
     if method.output_type.full_name.endswith("DownloadDocumentResponse"):
         etag = f'"{hashlib.sha256(b"content").hexdigest()}"'
         return httpx.Response(200, content=b"content", headers={"etag": etag})
+    if method.output_type.full_name.endswith("GetEvidenceResponse"):
+        return httpx.Response(200, content=b"{}")
     if method.output_type.full_name.endswith("GetDocumentPageResponse"):
         return httpx.Response(200, content=PNG)
     response = sample(method.output_type)
@@ -327,6 +331,15 @@ def test_a_download_that_breaks_off_is_no_whole_document() -> None:
         pytest.raises(ProtocolError, match="broke off"),
     ):
         list(client.download_document("docs", UUID))
+
+
+def test_evidence_that_breaks_off_is_none() -> None:
+    broken = httpx.MockTransport(lambda _: httpx.Response(200, content=b'{"answers":['))
+    with (
+        Client("http://gateway", "key", transport=broken) as client,
+        pytest.raises(ProtocolError, match="broke off"),
+    ):
+        client.get_evidence(UUID)
 
 
 def test_a_picture_that_breaks_off_is_none() -> None:

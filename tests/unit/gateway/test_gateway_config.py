@@ -89,7 +89,7 @@ def test_the_file_is_for_its_owner_alone_even_where_one_was_there(tmp_path: Path
 
 def test_every_rpc_has_its_scopes_and_nothing_else_has_any() -> None:
     assert set(REQUIRED) == {endpoint.name for endpoint in endpoints()}
-    assert all(REQUIRED.values())
+    assert {name for name, scopes in REQUIRED.items() if not scopes} == {"ListSigningKeys"}
 
 
 def test_there_is_no_admin_interface_and_no_tracing_unless_asked_for() -> None:

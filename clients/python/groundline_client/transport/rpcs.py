@@ -30,6 +30,10 @@ RATE_ANSWER: Final = Rpc(
     has_body=True,
     is_idempotent=True,
 )
+GET_EVIDENCE: Final = Rpc("GET", "/api/threads/{thread_id}/evidence", bytes, is_idempotent=True)
+LIST_SIGNING_KEYS: Final = Rpc(
+    "GET", "/.well-known/jwks.json", models.ListSigningKeysResponse, is_idempotent=True
+)
 GET_QUOTAS: Final = Rpc("GET", "/api/quotas", models.GetQuotasResponse, is_idempotent=True)
 CREATE_COLLECTION: Final = Rpc(
     "POST", "/api/collections", models.Collection, "collection", has_body=True, is_idempotent=True

@@ -23,8 +23,10 @@ _sym_db = _symbol_database.Default()
 
 
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
+from google.api import httpbody_pb2 as google_dot_api_dot_httpbody__pb2
 from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from groundline.v1 import chat_pb2 as groundline_dot_v1_dot_chat__pb2
+from groundline.v1 import evidence_pb2 as groundline_dot_v1_dot_evidence__pb2
 from groundline.v1 import limits_pb2 as groundline_dot_v1_dot_limits__pb2
 from groundline.v1 import options_pb2 as groundline_dot_v1_dot_options__pb2
 from groundline.v1 import passage_pb2 as groundline_dot_v1_dot_passage__pb2
@@ -33,7 +35,7 @@ from groundline.v1 import thread_pb2 as groundline_dot_v1_dot_thread__pb2
 from groundline.v1 import verification_pb2 as groundline_dot_v1_dot_verification__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'groundline/v1/coordinator_service.proto\x12\rgroundline.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x18groundline/v1/chat.proto\x1a\x1agroundline/v1/limits.proto\x1a\x1bgroundline/v1/options.proto\x1a\x1bgroundline/v1/passage.proto\x1a\x19groundline/v1/quota.proto\x1a\x1agroundline/v1/thread.proto\x1a groundline/v1/verification.proto\"\x83\x03\n\x0b\x43hatRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x19\n\tthread_id\x18\x02 \x01(\tB\x06\x8a\xe7\x18\x02@\x02\x12\x38\n\x0c\x63hat_history\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.ChatMessageB\x06\x8a\xe7\x18\x02\x38\x64\x12 \n\x0e\x63ollection_ids\x18\x04 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x01\x12/\n\x06\x66ilter\x18\x05 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\x8a\xe7\x18\x02H\x01\x12+\n\x07options\x18\x06 \x01(\x0b\x32\x1a.groundline.v1.ChatOptions\x12\x1a\n\nrequest_id\x18\x07 \x01(\tB\x06\x8a\xe7\x18\x02 @\x12#\n\x12\x61\x64\x64itional_context\x18\x08 \x01(\tB\x07\x8a\xe7\x18\x03 \xc0>\x12\x1c\n\x05store\x18\t \x01(\x08\x42\x08\x92\xe7\x18\x04trueH\x00\x88\x01\x01\x12\x1c\n\x0cmin_position\x18\n \x01(\tB\x06\x8a\xe7\x18\x02@\x07\x42\x08\n\x06_store\"\xc1\x03\n\x0c\x43hatResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x05\x12-\n\x07started\x18\x02 \x01(\x0b\x32\x1a.groundline.v1.ChatStartedH\x00\x12+\n\x06status\x18\x03 \x01(\x0b\x32\x19.groundline.v1.ChatStatusH\x00\x12-\n\x07sources\x18\x04 \x01(\x0b\x32\x1a.groundline.v1.ChatSourcesH\x00\x12)\n\x05\x64\x65lta\x18\x05 \x01(\x0b\x32\x18.groundline.v1.ChatDeltaH\x00\x12\x31\n\tcompleted\x18\x06 \x01(\x0b\x32\x1c.groundline.v1.ChatCompletedH\x00\x12)\n\x05\x65rror\x18\x07 \x01(\x0b\x32\x18.groundline.v1.ChatErrorH\x00\x12\x39\n\x0bunsupported\x18\t \x01(\x0b\x32\".groundline.v1.UnsupportedSentenceH\x00\x12\x35\n\ncorrection\x18\n \x01(\x0b\x32\x1f.groundline.v1.AnswerCorrectionH\x00\x12\x10\n\x08\x65vent_id\x18\x08 \x01(\tB\x07\n\x05\x65vent\"\x85\x03\n\rAnswerRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x19\n\tthread_id\x18\x02 \x01(\tB\x06\x8a\xe7\x18\x02@\x02\x12\x38\n\x0c\x63hat_history\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.ChatMessageB\x06\x8a\xe7\x18\x02\x38\x64\x12 \n\x0e\x63ollection_ids\x18\x04 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x01\x12/\n\x06\x66ilter\x18\x05 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\x8a\xe7\x18\x02H\x01\x12+\n\x07options\x18\x06 \x01(\x0b\x32\x1a.groundline.v1.ChatOptions\x12\x1a\n\nrequest_id\x18\x07 \x01(\tB\x06\x8a\xe7\x18\x02 @\x12#\n\x12\x61\x64\x64itional_context\x18\x08 \x01(\tB\x07\x8a\xe7\x18\x03 \xc0>\x12\x1c\n\x05store\x18\t \x01(\x08\x42\x08\x92\xe7\x18\x04trueH\x00\x88\x01\x01\x12\x1c\n\x0cmin_position\x18\n \x01(\tB\x06\x8a\xe7\x18\x02@\x07\x42\x08\n\x06_store\"\xa9\x02\n\x0e\x41nswerResponse\x12\x11\n\tthread_id\x18\x01 \x01(\t\x12\x12\n\nmessage_id\x18\x02 \x01(\t\x12\x10\n\x08trace_id\x18\x03 \x01(\t\x12\x0e\n\x06\x61nswer\x18\x04 \x01(\t\x12&\n\x07sources\x18\x05 \x03(\x0b\x32\x15.groundline.v1.Source\x12/\n\tcompleted\x18\x06 \x01(\x0b\x32\x1c.groundline.v1.ChatCompleted\x12\x17\n\x0frewritten_query\x18\x07 \x01(\t\x12\x13\n\x0bsub_queries\x18\x08 \x03(\t\x12\x17\n\x0frewriting_model\x18\t \x01(\t\x12.\n\x0b\x63orrections\x18\n \x03(\x0b\x32\x19.groundline.v1.Correction\"\xc9\x01\n\rVerifyRequest\x12\x18\n\x04text\x18\x01 \x01(\tB\n\x8a\xe7\x18\x06\x18\x01 \xa0\x8d\x06\x12 \n\x0e\x63ollection_ids\x18\x02 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x01\x12/\n\x06\x66ilter\x18\x03 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\x8a\xe7\x18\x02H\x01\x12-\n\x07options\x18\x04 \x01(\x0b\x32\x1c.groundline.v1.SearchOptions\x12\x1c\n\x0cmin_position\x18\x05 \x01(\tB\x06\x8a\xe7\x18\x02@\x07\"\xeb\x01\n\x0eVerifyResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x05\x12/\n\x07started\x18\x02 \x01(\x0b\x32\x1c.groundline.v1.VerifyStartedH\x00\x12-\n\x05\x63laim\x18\x03 \x01(\x0b\x32\x1c.groundline.v1.VerifiedClaimH\x00\x12\x33\n\tcompleted\x18\x04 \x01(\x0b\x32\x1e.groundline.v1.VerifyCompletedH\x00\x12)\n\x05\x65rror\x18\x05 \x01(\x0b\x32\x18.groundline.v1.ChatErrorH\x00\x42\x07\n\x05\x65vent\"u\n\x10GetThreadRequest\x12\x1b\n\tthread_id\x18\x01 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\x02\x12\'\n\tpage_size\x18\x02 \x01(\x05\x42\x14\x8a\xe7\x18\t\t\x00\x00\x00\x00\x00\x00\x00\x00\x92\xe7\x18\x03\x31\x30\x30\x12\x1b\n\npage_token\x18\x03 \x01(\tB\x07\x8a\xe7\x18\x03 \xa0\x1f\"}\n\x11GetThreadResponse\x12%\n\x06thread\x18\x01 \x01(\x0b\x32\x15.groundline.v1.Thread\x12(\n\x08messages\x18\x02 \x03(\x0b\x32\x16.groundline.v1.Message\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"Y\n\x12ListThreadsRequest\x12&\n\tpage_size\x18\x01 \x01(\x05\x42\x13\x8a\xe7\x18\t\t\x00\x00\x00\x00\x00\x00\x00\x00\x92\xe7\x18\x02\x35\x30\x12\x1b\n\npage_token\x18\x02 \x01(\tB\x07\x8a\xe7\x18\x03 \xa0\x1f\"V\n\x13ListThreadsResponse\x12&\n\x07threads\x18\x01 \x03(\x0b\x32\x15.groundline.v1.Thread\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x80\x01\n\x13UpdateThreadRequest\x12\x1b\n\tthread_id\x18\x01 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\x02\x12\x1c\n\x05title\x18\x02 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01 xH\x00\x88\x01\x01\x12\x16\n\tis_pinned\x18\x03 \x01(\x08H\x01\x88\x01\x01\x42\x08\n\x06_titleB\x0c\n\n_is_pinned\"=\n\x14UpdateThreadResponse\x12%\n\x06thread\x18\x01 \x01(\x0b\x32\x15.groundline.v1.Thread\"2\n\x13\x44\x65leteThreadRequest\x12\x1b\n\tthread_id\x18\x01 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\x02\"\x16\n\x14\x44\x65leteThreadResponse\"y\n\x11RateAnswerRequest\x12\x1b\n\tthread_id\x18\x01 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\x02\x12\x1c\n\nmessage_id\x18\x02 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\x02\x12)\n\x08\x66\x65\x65\x64\x62\x61\x63k\x18\x03 \x01(\x0b\x32\x17.groundline.v1.Feedback\"?\n\x12RateAnswerResponse\x12)\n\x08\x66\x65\x65\x64\x62\x61\x63k\x18\x01 \x01(\x0b\x32\x17.groundline.v1.Feedback\"\x12\n\x10GetQuotasRequest\">\n\x11GetQuotasResponse\x12)\n\x06quotas\x18\x01 \x03(\x0b\x32\x19.groundline.v1.QuotaUsage2\x98\x08\n\x12\x43oordinatorService\x12Z\n\x04\x43hat\x12\x1a.groundline.v1.ChatRequest\x1a\x1b.groundline.v1.ChatResponse\"\x17\x90\x02\x00\x82\xd3\xe4\x93\x02\x0e\"\t/api/chat:\x01*0\x01\x12`\n\x06\x41nswer\x12\x1c.groundline.v1.AnswerRequest\x1a\x1d.groundline.v1.AnswerResponse\"\x19\x90\x02\x00\x82\xd3\xe4\x93\x02\x10\"\x0b/api/answer:\x01*\x12\x62\n\x06Verify\x12\x1c.groundline.v1.VerifyRequest\x1a\x1d.groundline.v1.VerifyResponse\"\x19\x90\x02\x01\x82\xd3\xe4\x93\x02\x10\"\x0b/api/verify:\x01*0\x01\x12s\n\tGetThread\x12\x1f.groundline.v1.GetThreadRequest\x1a .groundline.v1.GetThreadResponse\"#\x90\x02\x01\x82\xd3\xe4\x93\x02\x1a\x12\x18/api/threads/{thread_id}\x12m\n\x0bListThreads\x12!.groundline.v1.ListThreadsRequest\x1a\".groundline.v1.ListThreadsResponse\"\x17\x90\x02\x01\x82\xd3\xe4\x93\x02\x0e\x12\x0c/api/threads\x12\x7f\n\x0cUpdateThread\x12\".groundline.v1.UpdateThreadRequest\x1a#.groundline.v1.UpdateThreadResponse\"&\x90\x02\x02\x82\xd3\xe4\x93\x02\x1d\x32\x18/api/threads/{thread_id}:\x01*\x12|\n\x0c\x44\x65leteThread\x12\".groundline.v1.DeleteThreadRequest\x1a#.groundline.v1.DeleteThreadResponse\"#\x90\x02\x02\x82\xd3\xe4\x93\x02\x1a*\x18/api/threads/{thread_id}\x12\x94\x01\n\nRateAnswer\x12 .groundline.v1.RateAnswerRequest\x1a!.groundline.v1.RateAnswerResponse\"A\x90\x02\x02\x82\xd3\xe4\x93\x02\x38\"3/api/threads/{thread_id}/messages/{message_id}:rate:\x01*\x12\x66\n\tGetQuotas\x12\x1f.groundline.v1.GetQuotasRequest\x1a .groundline.v1.GetQuotasResponse\"\x16\x90\x02\x01\x82\xd3\xe4\x93\x02\r\x12\x0b/api/quotasb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'groundline/v1/coordinator_service.proto\x12\rgroundline.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x19google/api/httpbody.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x18groundline/v1/chat.proto\x1a\x1cgroundline/v1/evidence.proto\x1a\x1agroundline/v1/limits.proto\x1a\x1bgroundline/v1/options.proto\x1a\x1bgroundline/v1/passage.proto\x1a\x19groundline/v1/quota.proto\x1a\x1agroundline/v1/thread.proto\x1a groundline/v1/verification.proto\"\x83\x03\n\x0b\x43hatRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x19\n\tthread_id\x18\x02 \x01(\tB\x06\x8a\xe7\x18\x02@\x02\x12\x38\n\x0c\x63hat_history\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.ChatMessageB\x06\x8a\xe7\x18\x02\x38\x64\x12 \n\x0e\x63ollection_ids\x18\x04 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x01\x12/\n\x06\x66ilter\x18\x05 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\x8a\xe7\x18\x02H\x01\x12+\n\x07options\x18\x06 \x01(\x0b\x32\x1a.groundline.v1.ChatOptions\x12\x1a\n\nrequest_id\x18\x07 \x01(\tB\x06\x8a\xe7\x18\x02 @\x12#\n\x12\x61\x64\x64itional_context\x18\x08 \x01(\tB\x07\x8a\xe7\x18\x03 \xc0>\x12\x1c\n\x05store\x18\t \x01(\x08\x42\x08\x92\xe7\x18\x04trueH\x00\x88\x01\x01\x12\x1c\n\x0cmin_position\x18\n \x01(\tB\x06\x8a\xe7\x18\x02@\x07\x42\x08\n\x06_store\"\xc1\x03\n\x0c\x43hatResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x05\x12-\n\x07started\x18\x02 \x01(\x0b\x32\x1a.groundline.v1.ChatStartedH\x00\x12+\n\x06status\x18\x03 \x01(\x0b\x32\x19.groundline.v1.ChatStatusH\x00\x12-\n\x07sources\x18\x04 \x01(\x0b\x32\x1a.groundline.v1.ChatSourcesH\x00\x12)\n\x05\x64\x65lta\x18\x05 \x01(\x0b\x32\x18.groundline.v1.ChatDeltaH\x00\x12\x31\n\tcompleted\x18\x06 \x01(\x0b\x32\x1c.groundline.v1.ChatCompletedH\x00\x12)\n\x05\x65rror\x18\x07 \x01(\x0b\x32\x18.groundline.v1.ChatErrorH\x00\x12\x39\n\x0bunsupported\x18\t \x01(\x0b\x32\".groundline.v1.UnsupportedSentenceH\x00\x12\x35\n\ncorrection\x18\n \x01(\x0b\x32\x1f.groundline.v1.AnswerCorrectionH\x00\x12\x10\n\x08\x65vent_id\x18\x08 \x01(\tB\x07\n\x05\x65vent\"\x85\x03\n\rAnswerRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x19\n\tthread_id\x18\x02 \x01(\tB\x06\x8a\xe7\x18\x02@\x02\x12\x38\n\x0c\x63hat_history\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.ChatMessageB\x06\x8a\xe7\x18\x02\x38\x64\x12 \n\x0e\x63ollection_ids\x18\x04 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x01\x12/\n\x06\x66ilter\x18\x05 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\x8a\xe7\x18\x02H\x01\x12+\n\x07options\x18\x06 \x01(\x0b\x32\x1a.groundline.v1.ChatOptions\x12\x1a\n\nrequest_id\x18\x07 \x01(\tB\x06\x8a\xe7\x18\x02 @\x12#\n\x12\x61\x64\x64itional_context\x18\x08 \x01(\tB\x07\x8a\xe7\x18\x03 \xc0>\x12\x1c\n\x05store\x18\t \x01(\x08\x42\x08\x92\xe7\x18\x04trueH\x00\x88\x01\x01\x12\x1c\n\x0cmin_position\x18\n \x01(\tB\x06\x8a\xe7\x18\x02@\x07\x42\x08\n\x06_store\"\xa9\x02\n\x0e\x41nswerResponse\x12\x11\n\tthread_id\x18\x01 \x01(\t\x12\x12\n\nmessage_id\x18\x02 \x01(\t\x12\x10\n\x08trace_id\x18\x03 \x01(\t\x12\x0e\n\x06\x61nswer\x18\x04 \x01(\t\x12&\n\x07sources\x18\x05 \x03(\x0b\x32\x15.groundline.v1.Source\x12/\n\tcompleted\x18\x06 \x01(\x0b\x32\x1c.groundline.v1.ChatCompleted\x12\x17\n\x0frewritten_query\x18\x07 \x01(\t\x12\x13\n\x0bsub_queries\x18\x08 \x03(\t\x12\x17\n\x0frewriting_model\x18\t \x01(\t\x12.\n\x0b\x63orrections\x18\n \x03(\x0b\x32\x19.groundline.v1.Correction\"\xc9\x01\n\rVerifyRequest\x12\x18\n\x04text\x18\x01 \x01(\tB\n\x8a\xe7\x18\x06\x18\x01 \xa0\x8d\x06\x12 \n\x0e\x63ollection_ids\x18\x02 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x01\x12/\n\x06\x66ilter\x18\x03 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\x8a\xe7\x18\x02H\x01\x12-\n\x07options\x18\x04 \x01(\x0b\x32\x1c.groundline.v1.SearchOptions\x12\x1c\n\x0cmin_position\x18\x05 \x01(\tB\x06\x8a\xe7\x18\x02@\x07\"\xeb\x01\n\x0eVerifyResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x05\x12/\n\x07started\x18\x02 \x01(\x0b\x32\x1c.groundline.v1.VerifyStartedH\x00\x12-\n\x05\x63laim\x18\x03 \x01(\x0b\x32\x1c.groundline.v1.VerifiedClaimH\x00\x12\x33\n\tcompleted\x18\x04 \x01(\x0b\x32\x1e.groundline.v1.VerifyCompletedH\x00\x12)\n\x05\x65rror\x18\x05 \x01(\x0b\x32\x18.groundline.v1.ChatErrorH\x00\x42\x07\n\x05\x65vent\"u\n\x10GetThreadRequest\x12\x1b\n\tthread_id\x18\x01 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\x02\x12\'\n\tpage_size\x18\x02 \x01(\x05\x42\x14\x8a\xe7\x18\t\t\x00\x00\x00\x00\x00\x00\x00\x00\x92\xe7\x18\x03\x31\x30\x30\x12\x1b\n\npage_token\x18\x03 \x01(\tB\x07\x8a\xe7\x18\x03 \xa0\x1f\"}\n\x11GetThreadResponse\x12%\n\x06thread\x18\x01 \x01(\x0b\x32\x15.groundline.v1.Thread\x12(\n\x08messages\x18\x02 \x03(\x0b\x32\x16.groundline.v1.Message\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"Y\n\x12ListThreadsRequest\x12&\n\tpage_size\x18\x01 \x01(\x05\x42\x13\x8a\xe7\x18\t\t\x00\x00\x00\x00\x00\x00\x00\x00\x92\xe7\x18\x02\x35\x30\x12\x1b\n\npage_token\x18\x02 \x01(\tB\x07\x8a\xe7\x18\x03 \xa0\x1f\"V\n\x13ListThreadsResponse\x12&\n\x07threads\x18\x01 \x03(\x0b\x32\x15.groundline.v1.Thread\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x80\x01\n\x13UpdateThreadRequest\x12\x1b\n\tthread_id\x18\x01 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\x02\x12\x1c\n\x05title\x18\x02 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01 xH\x00\x88\x01\x01\x12\x16\n\tis_pinned\x18\x03 \x01(\x08H\x01\x88\x01\x01\x42\x08\n\x06_titleB\x0c\n\n_is_pinned\"=\n\x14UpdateThreadResponse\x12%\n\x06thread\x18\x01 \x01(\x0b\x32\x15.groundline.v1.Thread\"2\n\x13\x44\x65leteThreadRequest\x12\x1b\n\tthread_id\x18\x01 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\x02\"\x16\n\x14\x44\x65leteThreadResponse\"y\n\x11RateAnswerRequest\x12\x1b\n\tthread_id\x18\x01 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\x02\x12\x1c\n\nmessage_id\x18\x02 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\x02\x12)\n\x08\x66\x65\x65\x64\x62\x61\x63k\x18\x03 \x01(\x0b\x32\x17.groundline.v1.Feedback\"?\n\x12RateAnswerResponse\x12)\n\x08\x66\x65\x65\x64\x62\x61\x63k\x18\x01 \x01(\x0b\x32\x17.groundline.v1.Feedback\"M\n\x12GetEvidenceRequest\x12\x1b\n\tthread_id\x18\x01 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\x02\x12\x1a\n\nmessage_id\x18\x02 \x01(\tB\x06\x8a\xe7\x18\x02@\x02\"<\n\x13GetEvidenceResponse\x12%\n\x07\x63ontent\x18\x01 \x01(\x0b\x32\x14.google.api.HttpBody\"\x18\n\x16ListSigningKeysRequest\"B\n\x17ListSigningKeysResponse\x12\'\n\x04keys\x18\x01 \x03(\x0b\x32\x19.groundline.v1.SigningKey\"\x12\n\x10GetQuotasRequest\">\n\x11GetQuotasResponse\x12)\n\x06quotas\x18\x01 \x03(\x0b\x32\x19.groundline.v1.QuotaUsage2\xae\n\n\x12\x43oordinatorService\x12Z\n\x04\x43hat\x12\x1a.groundline.v1.ChatRequest\x1a\x1b.groundline.v1.ChatResponse\"\x17\x90\x02\x00\x82\xd3\xe4\x93\x02\x0e\"\t/api/chat:\x01*0\x01\x12`\n\x06\x41nswer\x12\x1c.groundline.v1.AnswerRequest\x1a\x1d.groundline.v1.AnswerResponse\"\x19\x90\x02\x00\x82\xd3\xe4\x93\x02\x10\"\x0b/api/answer:\x01*\x12\x62\n\x06Verify\x12\x1c.groundline.v1.VerifyRequest\x1a\x1d.groundline.v1.VerifyResponse\"\x19\x90\x02\x01\x82\xd3\xe4\x93\x02\x10\"\x0b/api/verify:\x01*0\x01\x12s\n\tGetThread\x12\x1f.groundline.v1.GetThreadRequest\x1a .groundline.v1.GetThreadResponse\"#\x90\x02\x01\x82\xd3\xe4\x93\x02\x1a\x12\x18/api/threads/{thread_id}\x12m\n\x0bListThreads\x12!.groundline.v1.ListThreadsRequest\x1a\".groundline.v1.ListThreadsResponse\"\x17\x90\x02\x01\x82\xd3\xe4\x93\x02\x0e\x12\x0c/api/threads\x12\x7f\n\x0cUpdateThread\x12\".groundline.v1.UpdateThreadRequest\x1a#.groundline.v1.UpdateThreadResponse\"&\x90\x02\x02\x82\xd3\xe4\x93\x02\x1d\x32\x18/api/threads/{thread_id}:\x01*\x12|\n\x0c\x44\x65leteThread\x12\".groundline.v1.DeleteThreadRequest\x1a#.groundline.v1.DeleteThreadResponse\"#\x90\x02\x02\x82\xd3\xe4\x93\x02\x1a*\x18/api/threads/{thread_id}\x12\x94\x01\n\nRateAnswer\x12 .groundline.v1.RateAnswerRequest\x1a!.groundline.v1.RateAnswerResponse\"A\x90\x02\x02\x82\xd3\xe4\x93\x02\x38\"3/api/threads/{thread_id}/messages/{message_id}:rate:\x01*\x12\x8d\x01\n\x0bGetEvidence\x12!.groundline.v1.GetEvidenceRequest\x1a\".groundline.v1.GetEvidenceResponse\"5\x90\x02\x01\x82\xd3\xe4\x93\x02,\x12!/api/threads/{thread_id}/evidenceb\x07\x63ontent0\x01\x12\x83\x01\n\x0fListSigningKeys\x12%.groundline.v1.ListSigningKeysRequest\x1a&.groundline.v1.ListSigningKeysResponse\"!\x90\x02\x01\x82\xd3\xe4\x93\x02\x18\x12\x16/.well-known/jwks.json\x12\x66\n\tGetQuotas\x12\x1f.groundline.v1.GetQuotasRequest\x1a .groundline.v1.GetQuotasResponse\"\x16\x90\x02\x01\x82\xd3\xe4\x93\x02\r\x12\x0b/api/quotasb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -104,6 +106,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RATEANSWERREQUEST'].fields_by_name['thread_id']._serialized_options = b'\212\347\030\004\030\001@\002'
   _globals['_RATEANSWERREQUEST'].fields_by_name['message_id']._loaded_options = None
   _globals['_RATEANSWERREQUEST'].fields_by_name['message_id']._serialized_options = b'\212\347\030\004\030\001@\002'
+  _globals['_GETEVIDENCEREQUEST'].fields_by_name['thread_id']._loaded_options = None
+  _globals['_GETEVIDENCEREQUEST'].fields_by_name['thread_id']._serialized_options = b'\212\347\030\004\030\001@\002'
+  _globals['_GETEVIDENCEREQUEST'].fields_by_name['message_id']._loaded_options = None
+  _globals['_GETEVIDENCEREQUEST'].fields_by_name['message_id']._serialized_options = b'\212\347\030\002@\002'
   _globals['_COORDINATORSERVICE'].methods_by_name['Chat']._loaded_options = None
   _globals['_COORDINATORSERVICE'].methods_by_name['Chat']._serialized_options = b'\220\002\000\202\323\344\223\002\016\"\t/api/chat:\001*'
   _globals['_COORDINATORSERVICE'].methods_by_name['Answer']._loaded_options = None
@@ -120,44 +126,56 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_COORDINATORSERVICE'].methods_by_name['DeleteThread']._serialized_options = b'\220\002\002\202\323\344\223\002\032*\030/api/threads/{thread_id}'
   _globals['_COORDINATORSERVICE'].methods_by_name['RateAnswer']._loaded_options = None
   _globals['_COORDINATORSERVICE'].methods_by_name['RateAnswer']._serialized_options = b'\220\002\002\202\323\344\223\0028\"3/api/threads/{thread_id}/messages/{message_id}:rate:\001*'
+  _globals['_COORDINATORSERVICE'].methods_by_name['GetEvidence']._loaded_options = None
+  _globals['_COORDINATORSERVICE'].methods_by_name['GetEvidence']._serialized_options = b'\220\002\001\202\323\344\223\002,\022!/api/threads/{thread_id}/evidenceb\007content'
+  _globals['_COORDINATORSERVICE'].methods_by_name['ListSigningKeys']._loaded_options = None
+  _globals['_COORDINATORSERVICE'].methods_by_name['ListSigningKeys']._serialized_options = b'\220\002\001\202\323\344\223\002\030\022\026/.well-known/jwks.json'
   _globals['_COORDINATORSERVICE'].methods_by_name['GetQuotas']._loaded_options = None
   _globals['_COORDINATORSERVICE'].methods_by_name['GetQuotas']._serialized_options = b'\220\002\001\202\323\344\223\002\r\022\013/api/quotas'
-  _globals['_CHATREQUEST']._serialized_start=320
-  _globals['_CHATREQUEST']._serialized_end=707
-  _globals['_CHATRESPONSE']._serialized_start=710
-  _globals['_CHATRESPONSE']._serialized_end=1159
-  _globals['_ANSWERREQUEST']._serialized_start=1162
-  _globals['_ANSWERREQUEST']._serialized_end=1551
-  _globals['_ANSWERRESPONSE']._serialized_start=1554
-  _globals['_ANSWERRESPONSE']._serialized_end=1851
-  _globals['_VERIFYREQUEST']._serialized_start=1854
-  _globals['_VERIFYREQUEST']._serialized_end=2055
-  _globals['_VERIFYRESPONSE']._serialized_start=2058
-  _globals['_VERIFYRESPONSE']._serialized_end=2293
-  _globals['_GETTHREADREQUEST']._serialized_start=2295
-  _globals['_GETTHREADREQUEST']._serialized_end=2412
-  _globals['_GETTHREADRESPONSE']._serialized_start=2414
-  _globals['_GETTHREADRESPONSE']._serialized_end=2539
-  _globals['_LISTTHREADSREQUEST']._serialized_start=2541
-  _globals['_LISTTHREADSREQUEST']._serialized_end=2630
-  _globals['_LISTTHREADSRESPONSE']._serialized_start=2632
-  _globals['_LISTTHREADSRESPONSE']._serialized_end=2718
-  _globals['_UPDATETHREADREQUEST']._serialized_start=2721
-  _globals['_UPDATETHREADREQUEST']._serialized_end=2849
-  _globals['_UPDATETHREADRESPONSE']._serialized_start=2851
-  _globals['_UPDATETHREADRESPONSE']._serialized_end=2912
-  _globals['_DELETETHREADREQUEST']._serialized_start=2914
-  _globals['_DELETETHREADREQUEST']._serialized_end=2964
-  _globals['_DELETETHREADRESPONSE']._serialized_start=2966
-  _globals['_DELETETHREADRESPONSE']._serialized_end=2988
-  _globals['_RATEANSWERREQUEST']._serialized_start=2990
-  _globals['_RATEANSWERREQUEST']._serialized_end=3111
-  _globals['_RATEANSWERRESPONSE']._serialized_start=3113
-  _globals['_RATEANSWERRESPONSE']._serialized_end=3176
-  _globals['_GETQUOTASREQUEST']._serialized_start=3178
-  _globals['_GETQUOTASREQUEST']._serialized_end=3196
-  _globals['_GETQUOTASRESPONSE']._serialized_start=3198
-  _globals['_GETQUOTASRESPONSE']._serialized_end=3260
-  _globals['_COORDINATORSERVICE']._serialized_start=3263
-  _globals['_COORDINATORSERVICE']._serialized_end=4311
+  _globals['_CHATREQUEST']._serialized_start=377
+  _globals['_CHATREQUEST']._serialized_end=764
+  _globals['_CHATRESPONSE']._serialized_start=767
+  _globals['_CHATRESPONSE']._serialized_end=1216
+  _globals['_ANSWERREQUEST']._serialized_start=1219
+  _globals['_ANSWERREQUEST']._serialized_end=1608
+  _globals['_ANSWERRESPONSE']._serialized_start=1611
+  _globals['_ANSWERRESPONSE']._serialized_end=1908
+  _globals['_VERIFYREQUEST']._serialized_start=1911
+  _globals['_VERIFYREQUEST']._serialized_end=2112
+  _globals['_VERIFYRESPONSE']._serialized_start=2115
+  _globals['_VERIFYRESPONSE']._serialized_end=2350
+  _globals['_GETTHREADREQUEST']._serialized_start=2352
+  _globals['_GETTHREADREQUEST']._serialized_end=2469
+  _globals['_GETTHREADRESPONSE']._serialized_start=2471
+  _globals['_GETTHREADRESPONSE']._serialized_end=2596
+  _globals['_LISTTHREADSREQUEST']._serialized_start=2598
+  _globals['_LISTTHREADSREQUEST']._serialized_end=2687
+  _globals['_LISTTHREADSRESPONSE']._serialized_start=2689
+  _globals['_LISTTHREADSRESPONSE']._serialized_end=2775
+  _globals['_UPDATETHREADREQUEST']._serialized_start=2778
+  _globals['_UPDATETHREADREQUEST']._serialized_end=2906
+  _globals['_UPDATETHREADRESPONSE']._serialized_start=2908
+  _globals['_UPDATETHREADRESPONSE']._serialized_end=2969
+  _globals['_DELETETHREADREQUEST']._serialized_start=2971
+  _globals['_DELETETHREADREQUEST']._serialized_end=3021
+  _globals['_DELETETHREADRESPONSE']._serialized_start=3023
+  _globals['_DELETETHREADRESPONSE']._serialized_end=3045
+  _globals['_RATEANSWERREQUEST']._serialized_start=3047
+  _globals['_RATEANSWERREQUEST']._serialized_end=3168
+  _globals['_RATEANSWERRESPONSE']._serialized_start=3170
+  _globals['_RATEANSWERRESPONSE']._serialized_end=3233
+  _globals['_GETEVIDENCEREQUEST']._serialized_start=3235
+  _globals['_GETEVIDENCEREQUEST']._serialized_end=3312
+  _globals['_GETEVIDENCERESPONSE']._serialized_start=3314
+  _globals['_GETEVIDENCERESPONSE']._serialized_end=3374
+  _globals['_LISTSIGNINGKEYSREQUEST']._serialized_start=3376
+  _globals['_LISTSIGNINGKEYSREQUEST']._serialized_end=3400
+  _globals['_LISTSIGNINGKEYSRESPONSE']._serialized_start=3402
+  _globals['_LISTSIGNINGKEYSRESPONSE']._serialized_end=3468
+  _globals['_GETQUOTASREQUEST']._serialized_start=3470
+  _globals['_GETQUOTASREQUEST']._serialized_end=3488
+  _globals['_GETQUOTASRESPONSE']._serialized_start=3490
+  _globals['_GETQUOTASRESPONSE']._serialized_end=3552
+  _globals['_COORDINATORSERVICE']._serialized_start=3555
+  _globals['_COORDINATORSERVICE']._serialized_end=4881
 # @@protoc_insertion_point(module_scope)

@@ -79,6 +79,16 @@ class CoordinatorServiceStub:
                 request_serializer=groundline_dot_v1_dot_coordinator__service__pb2.RateAnswerRequest.SerializeToString,
                 response_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.RateAnswerResponse.FromString,
                 _registered_method=True)
+        self.GetEvidence = channel.unary_stream(
+                '/groundline.v1.CoordinatorService/GetEvidence',
+                request_serializer=groundline_dot_v1_dot_coordinator__service__pb2.GetEvidenceRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.GetEvidenceResponse.FromString,
+                _registered_method=True)
+        self.ListSigningKeys = channel.unary_unary(
+                '/groundline.v1.CoordinatorService/ListSigningKeys',
+                request_serializer=groundline_dot_v1_dot_coordinator__service__pb2.ListSigningKeysRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.ListSigningKeysResponse.FromString,
+                _registered_method=True)
         self.GetQuotas = channel.unary_unary(
                 '/groundline.v1.CoordinatorService/GetQuotas',
                 request_serializer=groundline_dot_v1_dot_coordinator__service__pb2.GetQuotasRequest.SerializeToString,
@@ -187,6 +197,32 @@ class CoordinatorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetEvidence(self, request, context):
+        """Streams evidence of an answer of a thread, or of all its answers: what was asked and answered, how, and the passages that
+        were read for it, signed by the installation. Each passage is read from the revision that the answer cites, and tells
+        whether it still is what the answer was written from.
+
+        Over HTTP the response is the evidence itself: Evidence as canonical JSON (RFC 8785), with its signature. Its check takes
+        the keys of ListSigningKeys and nothing else.
+
+        INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such thread of the caller (THREAD_NOT_FOUND), or no such answer in it
+        (MESSAGE_NOT_FOUND). FAILED_PRECONDITION (EVIDENCE_TOO_LARGE): the thread has more than 100 answers, of which one must be
+        named.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListSigningKeys(self, request, context):
+        """Returns the public halves of the keys that evidence was ever signed with, as a JSON Web Key Set (RFC 7517). Over HTTP it
+        takes no API key; all who call without one share the limits of one client.
+
+        INVALID_ARGUMENT: a parameter is not known. UNAVAILABLE: the database is out of reach.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetQuotas(self, request, context):
         """Tells what the caller has used of its quotas of threads, answers and tokens. Those of collections, jobs, documents
         and bytes are in GetCollectionStats.
@@ -239,6 +275,16 @@ def add_CoordinatorServiceServicer_to_server(servicer, server):
                     servicer.RateAnswer,
                     request_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.RateAnswerRequest.FromString,
                     response_serializer=groundline_dot_v1_dot_coordinator__service__pb2.RateAnswerResponse.SerializeToString,
+            ),
+            'GetEvidence': grpc.unary_stream_rpc_method_handler(
+                    servicer.GetEvidence,
+                    request_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.GetEvidenceRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_coordinator__service__pb2.GetEvidenceResponse.SerializeToString,
+            ),
+            'ListSigningKeys': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSigningKeys,
+                    request_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.ListSigningKeysRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_coordinator__service__pb2.ListSigningKeysResponse.SerializeToString,
             ),
             'GetQuotas': grpc.unary_unary_rpc_method_handler(
                     servicer.GetQuotas,
@@ -467,6 +513,60 @@ class CoordinatorService:
             '/groundline.v1.CoordinatorService/RateAnswer',
             groundline_dot_v1_dot_coordinator__service__pb2.RateAnswerRequest.SerializeToString,
             groundline_dot_v1_dot_coordinator__service__pb2.RateAnswerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetEvidence(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/groundline.v1.CoordinatorService/GetEvidence',
+            groundline_dot_v1_dot_coordinator__service__pb2.GetEvidenceRequest.SerializeToString,
+            groundline_dot_v1_dot_coordinator__service__pb2.GetEvidenceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListSigningKeys(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.CoordinatorService/ListSigningKeys',
+            groundline_dot_v1_dot_coordinator__service__pb2.ListSigningKeysRequest.SerializeToString,
+            groundline_dot_v1_dot_coordinator__service__pb2.ListSigningKeysResponse.FromString,
             options,
             channel_credentials,
             insecure,

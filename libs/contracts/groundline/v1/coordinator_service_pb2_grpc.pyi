@@ -99,6 +99,24 @@ class CoordinatorServiceStub:
     INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such thread of the caller (THREAD_NOT_FOUND), or no such answer in
     it (MESSAGE_NOT_FOUND).
     """
+    GetEvidence: _grpc.UnaryStreamMultiCallable[_coordinator_service_pb2.GetEvidenceRequest, _coordinator_service_pb2.GetEvidenceResponse]
+    """Streams evidence of an answer of a thread, or of all its answers: what was asked and answered, how, and the passages that
+    were read for it, signed by the installation. Each passage is read from the revision that the answer cites, and tells
+    whether it still is what the answer was written from.
+
+    Over HTTP the response is the evidence itself: Evidence as canonical JSON (RFC 8785), with its signature. Its check takes
+    the keys of ListSigningKeys and nothing else.
+
+    INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such thread of the caller (THREAD_NOT_FOUND), or no such answer in it
+    (MESSAGE_NOT_FOUND). FAILED_PRECONDITION (EVIDENCE_TOO_LARGE): the thread has more than 100 answers, of which one must be
+    named.
+    """
+    ListSigningKeys: _grpc.UnaryUnaryMultiCallable[_coordinator_service_pb2.ListSigningKeysRequest, _coordinator_service_pb2.ListSigningKeysResponse]
+    """Returns the public halves of the keys that evidence was ever signed with, as a JSON Web Key Set (RFC 7517). Over HTTP it
+    takes no API key; all who call without one share the limits of one client.
+
+    INVALID_ARGUMENT: a parameter is not known. UNAVAILABLE: the database is out of reach.
+    """
     GetQuotas: _grpc.UnaryUnaryMultiCallable[_coordinator_service_pb2.GetQuotasRequest, _coordinator_service_pb2.GetQuotasResponse]
     """Tells what the caller has used of its quotas of threads, answers and tokens. Those of collections, jobs, documents
     and bytes are in GetCollectionStats.
@@ -176,6 +194,24 @@ class CoordinatorServiceAsyncStub(CoordinatorServiceStub):
 
     INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such thread of the caller (THREAD_NOT_FOUND), or no such answer in
     it (MESSAGE_NOT_FOUND).
+    """
+    GetEvidence: _aio.UnaryStreamMultiCallable[_coordinator_service_pb2.GetEvidenceRequest, _coordinator_service_pb2.GetEvidenceResponse]  # type: ignore[assignment]
+    """Streams evidence of an answer of a thread, or of all its answers: what was asked and answered, how, and the passages that
+    were read for it, signed by the installation. Each passage is read from the revision that the answer cites, and tells
+    whether it still is what the answer was written from.
+
+    Over HTTP the response is the evidence itself: Evidence as canonical JSON (RFC 8785), with its signature. Its check takes
+    the keys of ListSigningKeys and nothing else.
+
+    INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such thread of the caller (THREAD_NOT_FOUND), or no such answer in it
+    (MESSAGE_NOT_FOUND). FAILED_PRECONDITION (EVIDENCE_TOO_LARGE): the thread has more than 100 answers, of which one must be
+    named.
+    """
+    ListSigningKeys: _aio.UnaryUnaryMultiCallable[_coordinator_service_pb2.ListSigningKeysRequest, _coordinator_service_pb2.ListSigningKeysResponse]  # type: ignore[assignment]
+    """Returns the public halves of the keys that evidence was ever signed with, as a JSON Web Key Set (RFC 7517). Over HTTP it
+    takes no API key; all who call without one share the limits of one client.
+
+    INVALID_ARGUMENT: a parameter is not known. UNAVAILABLE: the database is out of reach.
     """
     GetQuotas: _aio.UnaryUnaryMultiCallable[_coordinator_service_pb2.GetQuotasRequest, _coordinator_service_pb2.GetQuotasResponse]  # type: ignore[assignment]
     """Tells what the caller has used of its quotas of threads, answers and tokens. Those of collections, jobs, documents
@@ -299,6 +335,36 @@ class CoordinatorServiceServicer(metaclass=_abc_1.ABCMeta):
 
         INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such thread of the caller (THREAD_NOT_FOUND), or no such answer in
         it (MESSAGE_NOT_FOUND).
+        """
+
+    @_abc_1.abstractmethod
+    def GetEvidence(
+        self,
+        request: _coordinator_service_pb2.GetEvidenceRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_coordinator_service_pb2.GetEvidenceResponse], _abc.AsyncIterator[_coordinator_service_pb2.GetEvidenceResponse]]:
+        """Streams evidence of an answer of a thread, or of all its answers: what was asked and answered, how, and the passages that
+        were read for it, signed by the installation. Each passage is read from the revision that the answer cites, and tells
+        whether it still is what the answer was written from.
+
+        Over HTTP the response is the evidence itself: Evidence as canonical JSON (RFC 8785), with its signature. Its check takes
+        the keys of ListSigningKeys and nothing else.
+
+        INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such thread of the caller (THREAD_NOT_FOUND), or no such answer in it
+        (MESSAGE_NOT_FOUND). FAILED_PRECONDITION (EVIDENCE_TOO_LARGE): the thread has more than 100 answers, of which one must be
+        named.
+        """
+
+    @_abc_1.abstractmethod
+    def ListSigningKeys(
+        self,
+        request: _coordinator_service_pb2.ListSigningKeysRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_coordinator_service_pb2.ListSigningKeysResponse, _abc.Awaitable[_coordinator_service_pb2.ListSigningKeysResponse]]:
+        """Returns the public halves of the keys that evidence was ever signed with, as a JSON Web Key Set (RFC 7517). Over HTTP it
+        takes no API key; all who call without one share the limits of one client.
+
+        INVALID_ARGUMENT: a parameter is not known. UNAVAILABLE: the database is out of reach.
         """
 
     @_abc_1.abstractmethod

@@ -372,6 +372,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """Pages of documents of this type are not drawn: only those of PDF files and images are."""
     MESSAGE_NOT_FOUND: _ErrorReason.ValueType  # 166
     """No such answer in the thread."""
+    EVIDENCE_TOO_LARGE: _ErrorReason.ValueType  # 167
+    """The thread has more answers than one evidence holds: name one."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why something failed, was left out or was degraded: the `reason` of google.rpc.ErrorInfo (domain "groundline.dev"),
@@ -731,4 +733,6 @@ NO_PAGE_PICTURES: ErrorReason.ValueType  # 165
 """Pages of documents of this type are not drawn: only those of PDF files and images are."""
 MESSAGE_NOT_FOUND: ErrorReason.ValueType  # 166
 """No such answer in the thread."""
+EVIDENCE_TOO_LARGE: ErrorReason.ValueType  # 167
+"""The thread has more answers than one evidence holds: name one."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

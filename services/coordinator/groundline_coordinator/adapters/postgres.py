@@ -8,7 +8,7 @@ from typing import Any, Final
 import asyncpg
 from google.protobuf.json_format import Parse, ParseDict
 from google.protobuf.message import Message
-from groundline.v1 import chat_pb2, collection_pb2, thread_pb2
+from groundline.v1 import chat_pb2, collection_pb2, evidence_pb2, thread_pb2
 from groundline.v1 import coordinator_service_pb2 as pb
 from groundline_database import (
     Pool,
@@ -23,7 +23,7 @@ from groundline_runtime.errors import AbortedError, FieldViolation, InvalidArgum
 from groundline_coordinator.adapters.json_values import json_values
 from groundline_coordinator.domain.passages import rests_on
 from groundline_coordinator.domain.turns import ReadableCollection, RequestClaim
-from groundline_coordinator.ports import REPLAY_SECONDS
+from groundline_coordinator.ports import REPLAY_SECONDS, StoredAnswer
 
 __all__ = ["PostgresCatalog", "PostgresThreads"]
 
@@ -162,10 +162,12 @@ class PostgresThreads:
         thread_id: str,
         question_id: str,
         answer: thread_pb2.Message,
+        record: evidence_pb2.AnswerRecord,
         *,
         answered: tuple[RequestClaim, pb.AnswerResponse] | None = None,
     ) -> None:
-        values: tuple[Any, ...] = (thread_id, owner, question_id, _answer_values(answer), rests_on(answer))
+        given = _answer_values(answer) | {"record": json_values(record)}
+        values: tuple[Any, ...] = (thread_id, owner, question_id, given, rests_on(answer))
         if answered is not None:
             values += _replay_values(*answered)
         with database_errors():
@@ -190,6 +192,18 @@ class PostgresThreads:
         with database_errors():
             rows = await self._pool.fetch(_SQL["messages"], thread_id, after, list(principals), limit)
         return [(row["message_index"], _message(row)) for row in rows]
+
+    async def answers(
+        self, owner: str, principals: Sequence[str], thread_id: str, message_id: str, *, limit: int
+    ) -> Sequence[StoredAnswer]:
+        await self.get(owner, thread_id)
+        with database_errors():
+            rows = await self._pool.fetch(
+                _SQL["answers"], thread_id, message_id or None, list(principals), limit
+            )
+        if message_id and not rows:
+            raise _no_such_answer(message_id)
+        return [_stored_answer(row) for row in rows]
 
     async def threads(
         self, owner: str, *, before: tuple[bool, datetime, str] | None, limit: int
@@ -221,7 +235,7 @@ class PostgresThreads:
             row = await self._pool.fetchrow(_SQL["rate"], thread_id, owner, message_id, given)
         if row is None:
             await self.get(owner, thread_id)
-            raise NotFoundError("MESSAGE_NOT_FOUND", f"no such answer in the thread: {message_id}")
+            raise _no_such_answer(message_id)
         return _feedback(row["feedback"])
 
     async def delete(self, owner: str, thread_id: str) -> None:
@@ -318,6 +332,10 @@ def _no_such_thread(thread_id: str) -> NotFoundError:
     return NotFoundError("THREAD_NOT_FOUND", f"no such thread: {thread_id}")
 
 
+def _no_such_answer(message_id: str) -> NotFoundError:
+    return NotFoundError("MESSAGE_NOT_FOUND", f"no such answer in the thread: {message_id}")
+
+
 @lru_cache(maxsize=1000)
 def _settings(stored: str) -> collection_pb2.CollectionSettings:
     """Parse each text once: a collection is read with every request, and seldom changes."""
@@ -380,6 +398,20 @@ def _message(row: asyncpg.Record) -> thread_pb2.Message:
         model=row["model"],
         create_time=row["create_time"],
         feedback=_feedback(row["feedback"], without_comment=is_withheld),
+    )
+
+
+def _stored_answer(row: asyncpg.Record) -> StoredAnswer:
+    answer = _message(row)
+    question = thread_pb2.Message(
+        message_id=row["question_id"],
+        role=chat_pb2.ChatMessage.USER,
+        content=row["question"],
+        create_time=row["question_time"],
+    )
+    is_known = row["record"] is not None and not answer.is_withheld
+    return StoredAnswer(
+        question, answer, _parsed(row["record"], evidence_pb2.AnswerRecord()) if is_known else None
     )
 
 

@@ -51,7 +51,7 @@ FROM messages WHERE thread_id = $1
 ON CONFLICT (message_id) DO NOTHING
 
 -- name: columns
-message_id, role, content, sources, citations, usage, finish_reason, model, document_ids
+message_id, role, content, sources, citations, usage, finish_reason, model, document_ids, record
 
 -- name: stored
 -- The documents that it rests on cannot be deleted until the answer exists, to be blanked with them.
@@ -65,10 +65,11 @@ given AS (
            CASE WHEN is_whole THEN content ELSE '' END AS content,
            sources,
            CASE WHEN is_whole THEN citations ELSE '[]' END AS citations,
-           usage, finish_reason, model, $5::uuid[] AS document_ids
+           usage, finish_reason, model, $5::uuid[] AS document_ids,
+           CASE WHEN is_whole THEN record END AS record
     FROM jsonb_to_record($4) AS given (
         message_id uuid, role text, content text, sources jsonb, citations jsonb, usage jsonb,
-        finish_reason text, model text
+        finish_reason text, model text, record jsonb
     ), (SELECT count(*) = cardinality($5::uuid[]) AS is_whole FROM kept)
 ),
 stored AS (
@@ -79,7 +80,7 @@ stored AS (
     ON CONFLICT (thread_id, message_index) DO UPDATE
     SET ({columns}, create_time, feedback) = (
         excluded.message_id, excluded.role, excluded.content, excluded.sources, excluded.citations,
-        excluded.usage, excluded.finish_reason, excluded.model, excluded.document_ids, now(), NULL
+        excluded.usage, excluded.finish_reason, excluded.model, excluded.document_ids, excluded.record, now(), NULL
     )
     RETURNING thread_id, message_index
 )
@@ -138,10 +139,23 @@ WHERE threads.thread_id = $1 AND threads.owner = $2
 ORDER BY messages.message_index DESC
 LIMIT $4
 
+-- name: shown
+messages.message_index, messages.message_id, messages.role, messages.content, messages.sources, messages.citations,
+messages.usage, messages.finish_reason, messages.model, messages.document_ids, messages.create_time, messages.feedback,
+({documents}) AS documents
+
 -- name: messages
-SELECT *, ({documents}) AS documents FROM messages
+SELECT {shown} FROM messages
 WHERE thread_id = $1 AND message_index > $2
 ORDER BY message_index LIMIT $4
+
+-- name: answers
+SELECT {shown}, messages.record, question.message_id AS question_id, question.content AS question,
+       question.create_time AS question_time
+FROM messages JOIN messages AS question
+    ON question.thread_id = messages.thread_id AND question.message_index = messages.message_index - 1
+WHERE messages.thread_id = $1 AND messages.role = 'assistant' AND ($2::uuid IS NULL OR messages.message_id = $2)
+ORDER BY messages.message_index LIMIT $4
 
 -- name: is_pinned
 pin_time IS NOT NULL

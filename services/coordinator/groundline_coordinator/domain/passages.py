@@ -18,11 +18,13 @@ from groundline_contracts import limits_of
 from groundline_coordinator.domain.snippets import snippet
 
 __all__ = [
+    "MAX_PASSAGE_CHARACTERS",
     "ReadSources",
     "chunks_of_sources",
     "extended_text",
     "number_sources",
     "numbered_passages",
+    "read_chunks",
     "resolved",
     "rests_on",
     "span_key",
@@ -41,12 +43,10 @@ MAX_SELECTIONS: Final = limits_of(retriever_service_pb2.FetchChunksRequest, "sel
 MAX_SELECTED_CHUNKS: Final = limits_of(retriever_service_pb2.CollectionChunks, "chunk_ids").max_items
 
 
-def extended_text(passage: passage_pb2.Passage) -> str:
-    """Return a passage's text together with its adjacent chunks, in document order; a line break marks a gap.
-    At most MAX_PASSAGE_CHARACTERS: the nearest chunks come first."""
+def read_chunks(passage: passage_pb2.Passage) -> list[passage_pb2.Chunk]:
+    """Return a passage's chunk with its adjacent ones in document order, the nearest as far as their texts
+    take MAX_PASSAGE_CHARACTERS together."""
     chunk = passage.chunk
-    if not passage.adjacent_chunks:
-        return chunk.text[:MAX_PASSAGE_CHARACTERS]
     taken = [chunk]
     left = MAX_PASSAGE_CHARACTERS - len(chunk.text)
     for each in sorted(passage.adjacent_chunks, key=lambda each: abs(each.chunk_index - chunk.chunk_index)):
@@ -54,8 +54,14 @@ def extended_text(passage: passage_pb2.Passage) -> str:
         if left < 0:
             break
         taken.append(each)
+    return sorted(taken, key=lambda each: each.chunk_index)
+
+
+def extended_text(passage: passage_pb2.Passage) -> str:
+    """Return a passage's text together with its adjacent chunks; a line break marks a gap. At most
+    MAX_PASSAGE_CHARACTERS."""
     text, end = "", 0
-    for each in sorted(taken, key=lambda each: each.chunk_index):
+    for each in read_chunks(passage):
         text += each.text if not text or each.start_offset == end else f"\n{each.text}"
         end = each.end_offset
     return text[:MAX_PASSAGE_CHARACTERS]

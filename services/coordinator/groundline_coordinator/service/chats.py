@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 import structlog
-from groundline.v1 import chat_pb2, generator_service_pb2, passage_pb2, thread_pb2
+from groundline.v1 import chat_pb2, evidence_pb2, generator_service_pb2, passage_pb2, thread_pb2
 from groundline.v1 import coordinator_service_pb2 as pb
 from groundline_runtime.charges import total
 from groundline_runtime.context import (
@@ -37,6 +37,7 @@ from groundline_runtime.reasons import reason_value
 from groundline_coordinator.domain.calibration import calibrate
 from groundline_coordinator.domain.conversation import recent_history
 from groundline_coordinator.domain.corrections import corrected, replacement, was_corrected, with_answer
+from groundline_coordinator.domain.evidence import record_of
 from groundline_coordinator.domain.passages import (
     number_sources,
     numbered_passages,
@@ -44,6 +45,7 @@ from groundline_coordinator.domain.passages import (
     suspicions,
 )
 from groundline_coordinator.domain.positions import Position
+from groundline_coordinator.domain.rewriting import queries_of
 from groundline_coordinator.domain.snippets import shortened
 from groundline_coordinator.domain.turns import (
     Question,
@@ -111,6 +113,12 @@ class _Exchange:
     def correct(self, correction: chat_pb2.AnswerCorrection) -> None:
         self.pieces = [corrected(self.answer, correction)]
         self.is_corrected = True
+
+    def record(self, completed: chat_pb2.ChatCompleted) -> evidence_pb2.AnswerRecord:
+        found = self.searched
+        if found is None:
+            return record_of(self.turn, (), chat_pb2.ChatStatus(), (), completed)
+        return record_of(self.turn, queries_of(found.rewrite), found.status, found.passages, completed)
 
     def answered(self, completed: chat_pb2.ChatCompleted) -> pb.AnswerResponse:
         status = self.searched.status if self.searched else chat_pb2.ChatStatus()
@@ -402,6 +410,7 @@ class ChatService:
                 finish_reason=completed.finish_reason,
                 model=completed.model,
             ),
+            exchange.record(completed),
             answered=(turn.claim, answered) if turn.claim and answered else None,
         )
 

@@ -2,7 +2,7 @@
 what the passages found lack."""
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import batched
 from math import inf
@@ -42,7 +42,7 @@ from groundline_coordinator.domain.turns import Inquiry, Plan
 from groundline_coordinator.ports import Generator, Retriever
 from groundline_coordinator.service.progress import StageReport, share
 
-__all__ = ["Emit", "Event", "PassageSearch", "SearchLimits", "Searched", "read_sources"]
+__all__ = ["Emit", "Event", "PassageSearch", "SearchLimits", "Searched", "read_sources", "read_spans"]
 
 _log = structlog.get_logger(__name__)
 
@@ -299,18 +299,28 @@ async def read_sources(retriever: Retriever, answers: Sequence[Sequence[chat_pb2
     for selections in chunks_of_sources(answers):
         response = await retriever.fetch(retriever_service_pb2.FetchChunksRequest(selections=selections))
         chunks |= {each.chunk_id: each for each in response.chunks}
-    spans = {
-        span_key(span): span
-        for source in (source for sources in answers for source in sources)
+    missing = [
+        span_of(source)
+        for sources in answers
+        for source in sources
         if source.revision and source.chunk_id not in chunks
-        for span in (span_of(source),)
-    }
-    texts: dict[bytes, str] = {}
+    ]
+    texts: Mapping[bytes, str] = {}
     try:
-        for some in batched(spans.values(), _SPANS_AT_ONCE):
-            response = await retriever.fetch(retriever_service_pb2.FetchChunksRequest(spans=some))
-            texts |= {span_key(each.span): each.text for each in response.texts}
+        texts = await read_spans(retriever, missing)
     except GroundlineError as error:
         # A part takes reading the whole text of a revision; the rest of a thread does not wait for that.
         _log.warning("cited_texts_not_read", reason=error.reason)
     return ReadSources(chunks, texts)
+
+
+async def read_spans(
+    retriever: Retriever, spans: Iterable[retriever_service_pb2.RevisionSpan]
+) -> Mapping[bytes, str]:
+    """Return the texts of parts of revisions by `span_key`, those that exist and that the caller may read."""
+    wanted = {span_key(span): span for span in spans}
+    texts: dict[bytes, str] = {}
+    for some in batched(wanted.values(), _SPANS_AT_ONCE):
+        response = await retriever.fetch(retriever_service_pb2.FetchChunksRequest(spans=some))
+        texts |= {span_key(each.span): each.text for each in response.texts}
+    return texts

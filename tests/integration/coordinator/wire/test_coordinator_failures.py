@@ -11,6 +11,7 @@ from groundline.v1 import chat_pb2, coordinator_service_pb2_grpc, error_pb2, thr
 from groundline.v1 import coordinator_service_pb2 as pb
 from groundline_coordinator.__main__ import wire
 from groundline_coordinator.service.chats import ChatLimits, ChatService
+from groundline_coordinator.service.evidence import EvidenceService
 from groundline_coordinator.service.quotas import CallerQuotas, QuotaLimits
 from groundline_coordinator.service.threads import ThreadService
 from groundline_coordinator.service.verifying import VerificationService, VerifyLimits
@@ -27,6 +28,7 @@ from groundline_tests.coordinator.fakes import (
     FakeGenerator,
     FakeQuotas,
     FakeRetriever,
+    FakeSigner,
     FakeThreads,
     collection,
 )
@@ -120,6 +122,7 @@ async def test_an_unexpected_failure_shows_its_id_only(backends: Any) -> None:
             limits=VerifyLimits(5, 5),
         ),
         ThreadService(threads, FakeRetriever(), PageTokens(bytes(32))),
+        EvidenceService(threads, FakeRetriever(), FakeSigner()),
         quotas,
         max_waiting_characters=1000,
     )

@@ -10,14 +10,17 @@ from typing import Any, Final
 from groundline.v1 import (
     chat_pb2,
     collection_pb2,
+    evidence_pb2,
     passage_pb2,
     retriever_service_pb2,
     thread_pb2,
 )
 from groundline.v1 import coordinator_service_pb2 as pb
+from groundline_coordinator.adapters.signing import json_of
 from groundline_coordinator.domain.passages import rests_on
 from groundline_coordinator.domain.turns import ReadableCollection, RequestClaim
-from groundline_coordinator.ports import REPLAY_SECONDS, QuotaUse
+from groundline_coordinator.ports import REPLAY_SECONDS, QuotaUse, StoredAnswer
+from groundline_evidence import KeyPair, sign
 from groundline_runtime.context import has_begun
 from groundline_runtime.errors import AbortedError, FieldViolation, InvalidArgumentError, NotFoundError
 from groundline_tests.coordinator.generating import FakeGenerator, Step, judged, rewrite
@@ -28,6 +31,7 @@ __all__ = [
     "FakeGenerator",
     "FakeQuotas",
     "FakeRetriever",
+    "FakeSigner",
     "FakeThreads",
     "collection",
     "found",
@@ -83,7 +87,8 @@ def collection(collection_id: str, **settings: Any) -> ReadableCollection:
 class FakeRetriever(Step):
     """A Retriever that finds what it was given: for a query by name, else always the same.
 
-    It has the chunks in `chunks`, and for any other id one that make_chunk makes.
+    It has the chunks in `chunks`, and for any other id one that make_chunk makes; and the texts of
+    `revisions`, by their names.
     """
 
     def __init__(self, response: retriever_service_pb2.SearchResponse | None = None) -> None:
@@ -94,6 +99,7 @@ class FakeRetriever(Step):
         self.begun: list[bool] = []
         self.chunks: dict[int, passage_pb2.Chunk] = {}
         self.gone: set[int] = set()
+        self.revisions: dict[str, str] = {}
 
     @property
     def queries(self) -> list[list[str]]:
@@ -126,7 +132,14 @@ class FakeRetriever(Step):
                 for selection in request.selections
                 for chunk_id in map(int, selection.chunk_ids)
                 if chunk_id not in self.gone
-            ]
+            ],
+            texts=[
+                retriever_service_pb2.RevisionText(
+                    span=span, text=self.revisions[span.revision][span.start_offset : span.end_offset]
+                )
+                for span in request.spans
+                if span.revision in self.revisions
+            ],
         )
 
 
@@ -168,6 +181,7 @@ class FakeCatalog:
 class _Exchange:
     question: thread_pb2.Message
     answer: thread_pb2.Message | None = None
+    record: evidence_pb2.AnswerRecord | None = None
 
     @property
     def messages(self) -> list[thread_pb2.Message]:
@@ -218,6 +232,20 @@ class FakeQuotas:
 
     async def spend(self, owner: str, tokens: int) -> None:
         self.tokens[owner] += tokens
+
+
+class FakeSigner:
+    """A Signer with a key of its own."""
+
+    def __init__(self) -> None:
+        self.key = KeyPair.new()
+
+    async def sign(self, evidence: evidence_pb2.Evidence) -> bytes:
+        evidence.issue_time.FromDatetime(datetime(2026, 1, 1, tzinfo=UTC))
+        return sign(json_of(evidence), self.key)
+
+    async def keys(self) -> Sequence[evidence_pb2.SigningKey]:
+        return [evidence_pb2.SigningKey(**self.key.jwk())]
 
 
 class FakeThreads:
@@ -301,6 +329,7 @@ class FakeThreads:
         thread_id: str,
         question_id: str,
         answer: thread_pb2.Message,
+        record: evidence_pb2.AnswerRecord,
         *,
         answered: tuple[RequestClaim, pb.AnswerResponse] | None = None,
     ) -> None:
@@ -312,6 +341,7 @@ class FakeThreads:
         thread.update_time = self._now
         (exchange,) = [each for each in thread.exchanges if each.question.message_id == question_id]
         exchange.answer = self._stored(answer)
+        exchange.record = record
         if answered is not None:
             claim, response = answered
             known = self._claims.get((claim.owner, claim.request_id))
@@ -327,6 +357,18 @@ class FakeThreads:
     ) -> Sequence[tuple[int, thread_pb2.Message]]:
         messages = enumerate(self._find(owner, thread_id).messages)
         return [(index, self._shown(message)) for index, message in messages if index > after][:limit]
+
+    async def answers(
+        self, owner: str, principals: Sequence[str], thread_id: str, message_id: str, *, limit: int
+    ) -> Sequence[StoredAnswer]:
+        found = []
+        for each in self._find(owner, thread_id).exchanges:
+            if each.answer is not None and message_id in ("", each.answer.message_id):
+                shown = self._shown(each.answer)
+                found.append(StoredAnswer(each.question, shown, None if shown.is_withheld else each.record))
+        if message_id and not found:
+            raise NotFoundError("MESSAGE_NOT_FOUND", "no such answer")
+        return found[:limit]
 
     async def threads(
         self, owner: str, *, before: tuple[bool, datetime, str] | None, limit: int

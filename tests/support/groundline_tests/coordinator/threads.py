@@ -4,12 +4,13 @@ import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from groundline.v1 import chat_pb2, thread_pb2
+from groundline.v1 import chat_pb2, evidence_pb2, thread_pb2
 from groundline_coordinator.ports import ThreadStore
 
 USER, ASSISTANT = chat_pb2.ChatMessage.USER, chat_pb2.ChatMessage.ASSISTANT
 STOP = chat_pb2.FINISH_REASON_STOP
 BAD = thread_pb2.Feedback.RATING_BAD
+RECORD = evidence_pb2.AnswerRecord(queries=["Is it hidden?"], prompt_version="7")
 
 
 def new_id() -> str:
@@ -38,7 +39,7 @@ async def exchanged(
     known = await threads.threads(owner, before=None, limit=100)
     create = thread_id not in {thread.thread_id for thread in known}
     await threads.ask(owner, thread_id, f"title {thread_id}", question, create=create)
-    await threads.answer(owner, thread_id, question.message_id, answer, **answered)
+    await threads.answer(owner, thread_id, question.message_id, answer, RECORD, **answered)
 
 
 type NewDocument = Callable[..., Awaitable[str]]
