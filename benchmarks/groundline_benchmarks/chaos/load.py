@@ -4,15 +4,16 @@ import asyncio
 import itertools
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 import aiohttp
 import httpx
+from groundline_evidence import EvidenceError, verify
 
 __all__ = ["COLLECTION", "Asked", "Kind", "Load", "Outcome", "http_client", "searching"]
 
@@ -49,7 +50,7 @@ class Kind(StrEnum):
     VERIFY = "verify"
     """Two claims about a document, one of them false."""
     RATE = "rate"
-    """Question, what is said of its answer, and whether the thread shows it."""
+    """Question, what is said of its answer, whether the thread shows it, and its evidence."""
     INGEST = "ingest"
 
 
@@ -77,6 +78,15 @@ class Asked:
     seconds: float
     outcome: Outcome
     reason: str = ""
+
+
+def _is_evidence(document: bytes, keys: Sequence[Mapping[str, Any]], word: str) -> bool:
+    """Tell whether a document is signed, and has the marker in what the answer was written from."""
+    try:
+        [answer] = verify(document, keys).values["answers"]
+    except EvidenceError:
+        return False
+    return any(each["isAsServed"] and word in each["text"] for each in answer["passages"])
 
 
 def marker(number: int) -> str:
@@ -292,7 +302,7 @@ class Load:
                 note(*_judged(supported == [True, False], last["completed"].get("degraded", ())))
 
     async def rate(self) -> None:
-        """Ask a question, say that its answer was good, and read that in its thread."""
+        """Ask a question, say that its answer was good, read that in its thread, and verify its evidence."""
         word = self._next_known()
         question = {"query": f"What is the code of {word}?", "collectionIds": [self.collection]}
         async with self._noted(Kind.RATE) as note:
@@ -310,10 +320,13 @@ class Load:
             good = {"feedback": {"rating": "RATING_GOOD"}}
             rated = await self.client.post(f"{thread}/messages/{answer['messageId']}:rate", json=good)
             shown = await self.client.get(thread) if rated.is_success else rated
-            if shown.is_error:
-                note(Outcome.FAILED, _reason(shown.text))
+            signed = await self.client.get(f"{thread}/evidence") if shown.is_success else shown
+            keys = await self.client.get("/.well-known/jwks.json") if signed.is_success else signed
+            if keys.is_error:
+                note(Outcome.FAILED, _reason(keys.text))
                 return
-            note(*_judged("RATING_GOOD" in shown.text, ()))
+            is_right = "RATING_GOOD" in shown.text and _is_evidence(signed.content, keys.json()["keys"], word)
+            note(*_judged(is_right, ()))
 
     async def complete(self) -> None:
         """Ask a question about a document by its marker, in the OpenAI API."""

@@ -10,7 +10,7 @@ import { Composer } from "./composer";
 import type { Conversation } from "./conversation";
 import type { Exchange } from "./exchange";
 import { ExchangeView, stageText } from "./exchange_view";
-import { saveConversation } from "./export";
+import { saveConversation, saveEvidence } from "./export";
 import { pageOf, quotesOf } from "./sources";
 import { Threads } from "./threads";
 
@@ -69,7 +69,17 @@ export function Chat({ client, conversation, selection, linked, draft, setDraft 
               <button id="new-chat" type="button" onClick={begin}>
                 {texts.newChat}
               </button>
-              <Export exchanges={exchanges} />
+              <Export
+                exchanges={exchanges}
+                saveSigned={
+                  conversation.threadId
+                    ? () => {
+                        setProblem(undefined);
+                        saveEvidence(client, conversation.threadId).catch((error: unknown) => setProblem(problemOf(error)));
+                      }
+                    : undefined
+                }
+              />
             </>
           )}
         </div>
@@ -132,7 +142,7 @@ function CitedPassage({ client, source, exchange, close }: { client: GroundlineC
   );
 }
 
-function Export({ exchanges }: { exchanges: readonly Exchange[] }) {
+function Export({ exchanges, saveSigned }: { exchanges: readonly Exchange[]; saveSigned: (() => void) | undefined }) {
   return (
     <>
       <button type="button" popovertarget="export">
@@ -145,6 +155,11 @@ function Export({ exchanges }: { exchanges: readonly Exchange[] }) {
         <button type="button" onClick={() => saveConversation(exchanges, "json")}>
           {texts.asJson}
         </button>
+        {saveSigned && (
+          <button type="button" onClick={saveSigned}>
+            {texts.asEvidence}
+          </button>
+        )}
       </div>
     </>
   );

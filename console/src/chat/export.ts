@@ -1,3 +1,4 @@
+import type { GroundlineClient } from "groundline-client";
 import { save } from "../documents/original";
 import { citedNumbers, type Exchange } from "./exchange";
 
@@ -16,8 +17,18 @@ export function saveConversation(exchanges: readonly Exchange[], format: "md" | 
     format === "md"
       ? [exchanges.map((each) => `## ${each.query}\n\n${answerAsMarkdown(each)}\n`).join("\n"), "text/markdown"]
       : [JSON.stringify(exchanges.map(evidence), null, 2), "application/json"];
-  const address = URL.createObjectURL(new Blob([content], { type }));
-  save(address, `conversation.${format}`);
+  saveAs(`conversation.${format}`, new Blob([content], { type }));
+}
+
+/** Save signed evidence of a thread's answers, byte for byte. */
+export async function saveEvidence(client: GroundlineClient, threadId: string): Promise<void> {
+  const response = await client.getEvidence({ threadId });
+  saveAs("evidence.json", await response.blob());
+}
+
+function saveAs(name: string, content: Blob): void {
+  const address = URL.createObjectURL(content);
+  save(address, name);
   setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }
 

@@ -242,6 +242,7 @@ export const de: Texts = {
   exportThread: "Exportieren",
   asMarkdown: "Als Markdown",
   asJson: "Als JSON",
+  asEvidence: "Als signierter Nachweis",
 
   // Dokumente.
   collectionName: "Name",

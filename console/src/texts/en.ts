@@ -231,6 +231,7 @@ export const en = {
   exportThread: "Export",
   asMarkdown: "As Markdown",
   asJson: "As JSON",
+  asEvidence: "As signed evidence",
 
   // Documents.
   collectionName: "Name",

@@ -6,6 +6,7 @@ from typing import Any
 
 import grpc
 import pytest
+from google.api.httpbody_pb2 import HttpBody  # type: ignore[import-untyped]
 from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
 from groundline.v1 import chat_pb2, coordinator_service_pb2, error_pb2, options_pb2, thread_pb2
@@ -246,3 +247,42 @@ async def test_a_rating_that_fails_says_so(upstream: Any, tab: Tab) -> None:
     await tab.ask("x")
     await tab.click(".rating button")
     await tab.until("document.querySelector('.rating [role=status]').textContent === 'no such thread'")
+
+
+async def test_signed_evidence_of_a_conversation_is_saved_byte_for_byte(upstream: Any, tab: Tab) -> None:
+    parts = ['{"answers":[],"signature":"a..b", "umlaut":', '"Größe"}']
+
+    async def signed(_request: Any, _context: Any) -> Any:
+        for part in parts:
+            content = HttpBody(content_type="application/json", data=part.encode())
+            yield coordinator_service_pb2.GetEvidenceResponse(content=content)
+
+    upstream.on("Chat", full_answer)
+    upstream.on("GetEvidence", signed)
+    await tab.js(
+        "URL.createObjectURL = (blob) => { void blob.text().then((text) => { window.content = text; }); };"
+        "HTMLAnchorElement.prototype.click = function () { window.file = this.download; }"
+    )
+    await tab.ask("x")
+    await tab.until("document.querySelector('.rating')")
+    await tab.click("[popovertarget=export]")
+    await tab.click("#export button", 2)
+    await tab.until("window.content")
+
+    assert await tab.js("window.content") == "".join(parts)
+    assert await tab.js("window.file") == "evidence.json"
+    assert [call.request.thread_id for call in upstream.calls_of("GetEvidence")] == ["thread-1"]
+
+
+async def test_evidence_that_cannot_be_had_says_why(upstream: Any, tab: Tab) -> None:
+    async def refused(_request: Any, context: Any) -> Any:
+        await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "the thread has more than 100 answers")
+        yield
+
+    upstream.on("Chat", full_answer)
+    upstream.on("GetEvidence", refused)
+    await tab.ask("x")
+    await tab.until("document.querySelector('.rating')")
+    await tab.click("[popovertarget=export]")
+    await tab.click("#export button", 2)
+    await tab.until("document.querySelector('main').textContent.includes('more than 100 answers')")
