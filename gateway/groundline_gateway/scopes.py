@@ -55,6 +55,7 @@ REQUIRED: Final[Mapping[str, frozenset[Scope]]] = {
     "GetDocumentPage": _READS,
     "IngestDocuments": _INGEST,
     "RestoreRevision": _INGEST,
+    "RevertJob": _INGEST,
     "UploadDocument": _INGEST,
     "DeleteDocument": _INGEST,
     "DeleteDocuments": _INGEST,

@@ -82,6 +82,10 @@ EXAMPLES: Final[Mapping[str, Mapping[str, dict[str, Any]]]] = {
         "Every two hours": {"intervalSeconds": 7200},
         "Only when it is asked to": {"isPaused": True},
     },
+    "RevertJob": {
+        "What it would do": {"dryRun": True},
+        "With what was changed again since": {"overwrite": True},
+    },
     "RestoreRevision": {"A retry made safe": {"requestId": "4be1d0c9"}},
     "RunSource": {"Read everything again": {"full": True}},
     "CreateCollection": {

@@ -34,6 +34,7 @@ from groundline_client.models import (
     QuotaUsage,
     Rating,
     RestoreRevisionResponse,
+    RevertJobResponse,
     Revision,
     SearchOptions,
     SearchResponse,
@@ -749,6 +750,27 @@ class AsyncClient:
     async def retry_job(self, job_id: str, *, timeout_seconds: float | None = None) -> IngestionJob:
         """Queue the failed and cancelled documents of a job again; return the job."""
         return await self._call(rpcs.RETRY_JOB, request_json(job_id=job_id), timeout_seconds)
+
+    async def revert_job(
+        self,
+        job_id: str,
+        *,
+        dry_run: bool = False,
+        overwrite: bool = False,
+        request_id: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> RevertJobResponse:
+        """Take back what a job did to its documents, or tell what that would do; `overwrite` includes those
+        that were changed again since. Return what becomes of each, and the job that puts revisions back."""
+        request = request_json(
+            job_id=job_id,
+            dry_run=dry_run,
+            overwrite=overwrite,
+            request_id=request_id or new_request_id(),
+        )
+        return await self._call(
+            rpcs.REVERT_JOB, request, timeout_seconds, read_seconds=_DOCUMENTS_READ_SECONDS
+        )
 
     async def get_thread(self, thread_id: str, *, timeout_seconds: float | None = None) -> Thread:
         """Return the thread, without its messages."""

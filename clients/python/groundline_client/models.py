@@ -325,7 +325,8 @@ class ErrorReason(OpenEnum):
     """The document is there, but not what was handed in: its collection keeps no originals, or did not when
     it came."""
     DOCUMENT_CHANGED = "DOCUMENT_CHANGED"
-    """The document was replaced or deleted while it was sent."""
+    """The document was replaced or deleted meanwhile: while it was sent, or before a change of it was taken
+    back."""
     MODEL_NOT_FOUND = "MODEL_NOT_FOUND"
     """No model of that name is running."""
     EMBEDDING_API_FAILED = "EMBEDDING_API_FAILED"
@@ -376,6 +377,8 @@ class ErrorReason(OpenEnum):
     """No such answer in the thread."""
     EVIDENCE_TOO_LARGE = "EVIDENCE_TOO_LARGE"
     """The thread has more answers than one evidence holds: name one."""
+    JOB_UNDER_WAY = "JOB_UNDER_WAY"
+    """The job has not ended: wait for it, or cancel it."""
 
 
 class Role(OpenEnum):
@@ -758,6 +761,23 @@ class TextChange(OpenEnum):
     """The first has it, the second does not."""
     INSERTED = "TEXT_CHANGE_INSERTED"
     """The second has it, the first does not."""
+
+
+class RevertAction(OpenEnum):
+    """Effect on a document of taking a job back."""
+
+    UNSPECIFIED = "REVERT_ACTION_UNSPECIFIED"
+    """Not known."""
+    RESTORE = "REVERT_ACTION_RESTORE"
+    """It gets the revision that it had before."""
+    DELETE = "REVERT_ACTION_DELETE"
+    """It is deleted: the job created it."""
+    NONE = "REVERT_ACTION_NONE"
+    """It stays as it is: it has the revision that it had before."""
+    CHANGED_SINCE = "REVERT_ACTION_CHANGED_SINCE"
+    """It stays as it is: it was changed again since."""
+    NOT_KEPT = "REVERT_ACTION_NOT_KEPT"
+    """It stays as it is: the revision before is not kept."""
 
 
 class CutRule(OpenEnum):
@@ -2195,6 +2215,42 @@ class WatchJobResponse:
     """Items that changed since the last response; at first the failed ones."""
     event_id: str = ""
     """Identifies this state, for resumption; the id of the server-sent event."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RevertCount:
+    """Documents of one action."""
+
+    action: RevertAction = RevertAction.UNSPECIFIED
+    """The action."""
+    document_count: int = 0
+    """Number of documents."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RevertedDocument:
+    """A document of a job that is taken back."""
+
+    document_id: str = ""
+    """The document."""
+    uri: str = ""
+    """Its uri."""
+    action: RevertAction = RevertAction.UNSPECIFIED
+    """The effect."""
+    revision: str = ""
+    """The revision that is put back, or would be; empty for one that is deleted."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RevertJobResponse:
+    """Response of RevertJob."""
+
+    job: IngestionJob | None = None
+    """The job that puts revisions back; not set if none is, and in a dry run."""
+    counts: Sequence[RevertCount] = ()
+    """Documents by action, those without any left out."""
+    documents: Sequence[RevertedDocument] = ()
+    """The documents by their uris, the first 1000."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -317,7 +317,7 @@ export type ErrorReason =
   | "COLLECTION_NOT_ADMINISTRABLE"
   /** The document is there, but not what was handed in: its collection keeps no originals, or did not when it came. */
   | "ORIGINAL_NOT_KEPT"
-  /** The document was replaced or deleted while it was sent. */
+  /** The document was replaced or deleted meanwhile: while it was sent, or before a change of it was taken back. */
   | "DOCUMENT_CHANGED"
   /** No model of that name is running. */
   | "MODEL_NOT_FOUND"
@@ -367,7 +367,9 @@ export type ErrorReason =
   /** No such answer in the thread. */
   | "MESSAGE_NOT_FOUND"
   /** The thread has more answers than one evidence holds: name one. */
-  | "EVIDENCE_TOO_LARGE";
+  | "EVIDENCE_TOO_LARGE"
+  /** The job has not ended: wait for it, or cancel it. */
+  | "JOB_UNDER_WAY";
 
 /**
  * Who wrote a message. The values have no prefix, so that JSON clients may write "user" and "assistant", as they
@@ -2710,6 +2712,63 @@ export interface RetryJobRequest {
 export interface RetryJobResponse {
   /** The job as it is now. */
   job?: IngestionJob;
+}
+
+/** Request of RevertJob. */
+export interface RevertJobRequest {
+  /** The job. */
+  jobId: string;
+  /** Whether to tell only what would be done. Default: false. */
+  dryRun: boolean;
+  /** Whether to take back documents that were changed again since, too, with those changes. Default: false. */
+  overwrite: boolean;
+  /** Makes a retry safe: the same id from the same caller returns the job that was stored. 64 characters at most. */
+  requestId: string;
+}
+
+/** Effect on a document of taking a job back. */
+export type RevertAction =
+  /** Not known. */
+  | "REVERT_ACTION_UNSPECIFIED"
+  /** It gets the revision that it had before. */
+  | "REVERT_ACTION_RESTORE"
+  /** It is deleted: the job created it. */
+  | "REVERT_ACTION_DELETE"
+  /** It stays as it is: it has the revision that it had before. */
+  | "REVERT_ACTION_NONE"
+  /** It stays as it is: it was changed again since. */
+  | "REVERT_ACTION_CHANGED_SINCE"
+  /** It stays as it is: the revision before is not kept. */
+  | "REVERT_ACTION_NOT_KEPT";
+
+/** Documents of one action. */
+export interface RevertCount {
+  /** The action. */
+  action: RevertAction;
+  /** Number of documents. */
+  documentCount: number;
+}
+
+/** A document of a job that is taken back. */
+export interface RevertedDocument {
+  /** The document. */
+  documentId: string;
+  /** Its uri. */
+  uri: string;
+  /** The effect. */
+  action: RevertAction;
+  /** The revision that is put back, or would be; empty for one that is deleted. */
+  revision: string;
+}
+
+/** Response of RevertJob. */
+export interface RevertJobResponse {
+  /** The job that puts revisions back; not set if none is, and in a dry run. */
+  job?: IngestionJob;
+  /** Documents by action, those without any left out. */
+  counts: RevertCount[];
+  /** The documents by their uris, the first 1000. */
+  documents: RevertedDocument[];
 }
 
 /**

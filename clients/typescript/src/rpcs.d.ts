@@ -35,6 +35,7 @@ export interface Methods {
   listJobs(request: Input<models.ListJobsRequest>, options?: CallOptions): Promise<models.ListJobsResponse>;
   cancelJob(request: Input<models.CancelJobRequest>, options?: CallOptions): Promise<models.CancelJobResponse>;
   retryJob(request: Input<models.RetryJobRequest>, options?: CallOptions): Promise<models.RetryJobResponse>;
+  revertJob(request: Input<models.RevertJobRequest>, options?: CallOptions): Promise<models.RevertJobResponse>;
   createSource(request: Input<models.CreateSourceRequest>, options?: CallOptions): Promise<models.CreateSourceResponse>;
   getSource(request: Input<models.GetSourceRequest>, options?: CallOptions): Promise<models.GetSourceResponse>;
   listSources(request: Input<models.ListSourcesRequest>, options?: CallOptions): Promise<models.ListSourcesResponse>;

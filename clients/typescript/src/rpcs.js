@@ -38,6 +38,7 @@ export const rpcs = {
   watchJob: { verb: "GET", path: "/api/jobs/{jobId}:watch", hasBody: false, isIdempotent: true, takesRequestId: false },
   cancelJob: { verb: "POST", path: "/api/jobs/{jobId}:cancel", hasBody: true, isIdempotent: true, takesRequestId: false },
   retryJob: { verb: "POST", path: "/api/jobs/{jobId}:retry", hasBody: true, isIdempotent: true, takesRequestId: false },
+  revertJob: { verb: "POST", path: "/api/jobs/{jobId}:revert", hasBody: true, isIdempotent: true, takesRequestId: true },
   createSource: { verb: "POST", path: "/api/collections/{collectionId}/sources", hasBody: true, isIdempotent: true, takesRequestId: false },
   getSource: { verb: "GET", path: "/api/collections/{collectionId}/sources/{sourceId}", hasBody: false, isIdempotent: true, takesRequestId: false },
   listSources: { verb: "GET", path: "/api/collections/{collectionId}/sources", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "sources" },

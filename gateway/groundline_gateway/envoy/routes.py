@@ -52,6 +52,7 @@ _TAKES_WHOLE_DOCUMENTS: Final = BRINGS_DOCUMENTS | {
     "DeleteDocument",
     "DeleteDocuments",
     "DeleteSource",
+    "RevertJob",
 }
 # The filters of an answer's way allow 16 MiB, and Envoy has one limit for both ways.
 _KEPT_OF_UPLOAD_BYTES: Final = 64 << 10

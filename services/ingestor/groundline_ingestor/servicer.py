@@ -155,6 +155,10 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
         validate(request)
         return await self._ingestion.restore(current_caller(), request)
 
+    async def RevertJob(self, request: pb.RevertJobRequest, context: Context) -> pb.RevertJobResponse:
+        validate(request)
+        return await self._ingestion.revert(current_caller(), request)
+
     async def CompareRevisions(
         self, request: pb.CompareRevisionsRequest, context: Context
     ) -> pb.CompareRevisionsResponse:

@@ -144,6 +144,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "WatchJob": lambda c: c.watch_job(UUID),
     "CancelJob": lambda c: c.cancel_job(UUID),
     "RetryJob": lambda c: c.retry_job(UUID),
+    "RevertJob": lambda c: c.revert_job(UUID, dry_run=True, overwrite=True),
 }
 
 

@@ -156,6 +156,9 @@ CANCEL_JOB: Final = Rpc(
 RETRY_JOB: Final = Rpc(
     "POST", "/api/jobs/{job_id}:retry", models.IngestionJob, "job", has_body=True, is_idempotent=True
 )
+REVERT_JOB: Final = Rpc(
+    "POST", "/api/jobs/{job_id}:revert", models.RevertJobResponse, has_body=True, is_idempotent=True
+)
 CREATE_SOURCE: Final = Rpc(
     "POST",
     "/api/collections/{collection_id}/sources",

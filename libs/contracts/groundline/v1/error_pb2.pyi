@@ -325,7 +325,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ORIGINAL_NOT_KEPT: _ErrorReason.ValueType  # 140
     """The document is there, but not what was handed in: its collection keeps no originals, or did not when it came."""
     DOCUMENT_CHANGED: _ErrorReason.ValueType  # 141
-    """The document was replaced or deleted while it was sent."""
+    """The document was replaced or deleted meanwhile: while it was sent, or before a change of it was taken back."""
     MODEL_NOT_FOUND: _ErrorReason.ValueType  # 142
     """No model of that name is running."""
     EMBEDDING_API_FAILED: _ErrorReason.ValueType  # 143
@@ -374,6 +374,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """No such answer in the thread."""
     EVIDENCE_TOO_LARGE: _ErrorReason.ValueType  # 167
     """The thread has more answers than one evidence holds: name one."""
+    JOB_UNDER_WAY: _ErrorReason.ValueType  # 168
+    """The job has not ended: wait for it, or cancel it."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why something failed, was left out or was degraded: the `reason` of google.rpc.ErrorInfo (domain "groundline.dev"),
@@ -686,7 +688,7 @@ COLLECTION_NOT_ADMINISTRABLE: ErrorReason.ValueType  # 139
 ORIGINAL_NOT_KEPT: ErrorReason.ValueType  # 140
 """The document is there, but not what was handed in: its collection keeps no originals, or did not when it came."""
 DOCUMENT_CHANGED: ErrorReason.ValueType  # 141
-"""The document was replaced or deleted while it was sent."""
+"""The document was replaced or deleted meanwhile: while it was sent, or before a change of it was taken back."""
 MODEL_NOT_FOUND: ErrorReason.ValueType  # 142
 """No model of that name is running."""
 EMBEDDING_API_FAILED: ErrorReason.ValueType  # 143
@@ -735,4 +737,6 @@ MESSAGE_NOT_FOUND: ErrorReason.ValueType  # 166
 """No such answer in the thread."""
 EVIDENCE_TOO_LARGE: ErrorReason.ValueType  # 167
 """The thread has more answers than one evidence holds: name one."""
+JOB_UNDER_WAY: ErrorReason.ValueType  # 168
+"""The job has not ended: wait for it, or cancel it."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

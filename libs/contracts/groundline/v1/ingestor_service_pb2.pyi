@@ -58,6 +58,42 @@ VECTOR_INDEX_STATE_READY: VectorIndexState.ValueType  # 3
 """In use."""
 Global___VectorIndexState: _TypeAlias = VectorIndexState  # noqa: Y015
 
+class _RevertAction:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _RevertActionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RevertAction.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    REVERT_ACTION_UNSPECIFIED: _RevertAction.ValueType  # 0
+    """Not known."""
+    REVERT_ACTION_RESTORE: _RevertAction.ValueType  # 1
+    """It gets the revision that it had before."""
+    REVERT_ACTION_DELETE: _RevertAction.ValueType  # 2
+    """It is deleted: the job created it."""
+    REVERT_ACTION_NONE: _RevertAction.ValueType  # 3
+    """It stays as it is: it has the revision that it had before."""
+    REVERT_ACTION_CHANGED_SINCE: _RevertAction.ValueType  # 4
+    """It stays as it is: it was changed again since."""
+    REVERT_ACTION_NOT_KEPT: _RevertAction.ValueType  # 5
+    """It stays as it is: the revision before is not kept."""
+
+class RevertAction(_RevertAction, metaclass=_RevertActionEnumTypeWrapper):
+    """Effect on a document of taking a job back."""
+
+REVERT_ACTION_UNSPECIFIED: RevertAction.ValueType  # 0
+"""Not known."""
+REVERT_ACTION_RESTORE: RevertAction.ValueType  # 1
+"""It gets the revision that it had before."""
+REVERT_ACTION_DELETE: RevertAction.ValueType  # 2
+"""It is deleted: the job created it."""
+REVERT_ACTION_NONE: RevertAction.ValueType  # 3
+"""It stays as it is: it has the revision that it had before."""
+REVERT_ACTION_CHANGED_SINCE: RevertAction.ValueType  # 4
+"""It stays as it is: it was changed again since."""
+REVERT_ACTION_NOT_KEPT: RevertAction.ValueType  # 5
+"""It stays as it is: the revision before is not kept."""
+Global___RevertAction: _TypeAlias = RevertAction  # noqa: Y015
+
 @_typing.final
 class CreateCollectionRequest(_message.Message):
     """Request of CreateCollection."""
@@ -1722,6 +1758,136 @@ class CancelJobResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CancelJobResponse: _TypeAlias = CancelJobResponse  # noqa: Y015
+
+@_typing.final
+class RevertedDocument(_message.Message):
+    """A document of a job that is taken back."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DOCUMENT_ID_FIELD_NUMBER: _builtins.int
+    URI_FIELD_NUMBER: _builtins.int
+    ACTION_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    document_id: _builtins.str
+    """The document."""
+    uri: _builtins.str
+    """Its uri."""
+    action: Global___RevertAction.ValueType
+    """The effect."""
+    revision: _builtins.str
+    """The revision that is put back, or would be; empty for one that is deleted."""
+    def __init__(
+        self,
+        *,
+        document_id: _builtins.str = ...,
+        uri: _builtins.str = ...,
+        action: Global___RevertAction.ValueType = ...,
+        revision: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "document_id", b"document_id", "revision", b"revision", "uri", b"uri"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RevertedDocument: _TypeAlias = RevertedDocument  # noqa: Y015
+
+@_typing.final
+class RevertCount(_message.Message):
+    """Documents of one action."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACTION_FIELD_NUMBER: _builtins.int
+    DOCUMENT_COUNT_FIELD_NUMBER: _builtins.int
+    action: Global___RevertAction.ValueType
+    """The action."""
+    document_count: _builtins.int
+    """Number of documents."""
+    def __init__(
+        self,
+        *,
+        action: Global___RevertAction.ValueType = ...,
+        document_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "document_count", b"document_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RevertCount: _TypeAlias = RevertCount  # noqa: Y015
+
+@_typing.final
+class RevertJobRequest(_message.Message):
+    """Request of RevertJob."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_ID_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    OVERWRITE_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    job_id: _builtins.str
+    """The job."""
+    dry_run: _builtins.bool
+    """Whether to tell only what would be done. Default: false."""
+    overwrite: _builtins.bool
+    """Whether to take back documents that were changed again since, too, with those changes. Default: false."""
+    request_id: _builtins.str
+    """Makes a retry safe: the same id from the same caller returns the job that was stored. 64 characters at most."""
+    def __init__(
+        self,
+        *,
+        job_id: _builtins.str = ...,
+        dry_run: _builtins.bool = ...,
+        overwrite: _builtins.bool = ...,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "job_id", b"job_id", "overwrite", b"overwrite", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RevertJobRequest: _TypeAlias = RevertJobRequest  # noqa: Y015
+
+@_typing.final
+class RevertJobResponse(_message.Message):
+    """Response of RevertJob."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    COUNTS_FIELD_NUMBER: _builtins.int
+    DOCUMENTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def job(self) -> _job_pb2.IngestionJob:
+        """The job that puts revisions back; not set if none is, and in a dry run."""
+
+    @_builtins.property
+    def counts(self) -> _containers.RepeatedCompositeFieldContainer[Global___RevertCount]:
+        """Documents by action, those without any left out."""
+
+    @_builtins.property
+    def documents(self) -> _containers.RepeatedCompositeFieldContainer[Global___RevertedDocument]:
+        """The documents by their uris, the first 1000."""
+
+    def __init__(
+        self,
+        *,
+        job: _job_pb2.IngestionJob | None = ...,
+        counts: _abc.Iterable[Global___RevertCount] | None = ...,
+        documents: _abc.Iterable[Global___RevertedDocument] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts", "documents", b"documents", "job", b"job"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RevertJobResponse: _TypeAlias = RevertJobResponse  # noqa: Y015
 
 @_typing.final
 class RetryJobRequest(_message.Message):

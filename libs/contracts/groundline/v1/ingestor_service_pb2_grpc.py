@@ -169,6 +169,11 @@ class IngestorServiceStub:
                 request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.RetryJobRequest.SerializeToString,
                 response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.RetryJobResponse.FromString,
                 _registered_method=True)
+        self.RevertJob = channel.unary_unary(
+                '/groundline.v1.IngestorService/RevertJob',
+                request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.RevertJobRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.RevertJobResponse.FromString,
+                _registered_method=True)
         self.EmbedTexts = channel.unary_unary(
                 '/groundline.v1.IngestorService/EmbedTexts',
                 request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.EmbedTextsRequest.SerializeToString,
@@ -509,6 +514,24 @@ class IngestorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RevertJob(self, request, context):
+        """Takes back what an ingestion job did to its documents, whether it was handed in, crawled or the run of a source:
+        those that it changed get the revision that they had before, and those that it created are deleted for good. Deletions
+        happen at once, in the transaction that stores a job for the others. Documents that the job deleted do not come back.
+
+        A document stays as it is if it was changed again since, unless `overwrite` says otherwise; if its collection does not
+        keep the revision before; or if the caller may not read it. If it is changed before its turn comes, its item fails
+        (DOCUMENT_CHANGED).
+
+        INVALID_ARGUMENT: the id is wrong, or the request_id was used otherwise. NOT_FOUND: no such job. PERMISSION_DENIED:
+        the caller may not change the collection. FAILED_PRECONDITION: the job has not ended (JOB_UNDER_WAY), or the
+        collection's model is not running (EMBEDDING_MODEL_MISMATCH). ABORTED: the collection is being changed; try again.
+        RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): the caller has as many unfinished jobs as it may.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def EmbedTexts(self, request, context):
         """Embeds texts with the model that is running, as documents are embedded. Nothing is stored.
 
@@ -717,6 +740,11 @@ def add_IngestorServiceServicer_to_server(servicer, server):
                     servicer.RetryJob,
                     request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.RetryJobRequest.FromString,
                     response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.RetryJobResponse.SerializeToString,
+            ),
+            'RevertJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.RevertJob,
+                    request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.RevertJobRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.RevertJobResponse.SerializeToString,
             ),
             'EmbedTexts': grpc.unary_unary_rpc_method_handler(
                     servicer.EmbedTexts,
@@ -1461,6 +1489,33 @@ class IngestorService:
             '/groundline.v1.IngestorService/RetryJob',
             groundline_dot_v1_dot_ingestor__service__pb2.RetryJobRequest.SerializeToString,
             groundline_dot_v1_dot_ingestor__service__pb2.RetryJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RevertJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.IngestorService/RevertJob',
+            groundline_dot_v1_dot_ingestor__service__pb2.RevertJobRequest.SerializeToString,
+            groundline_dot_v1_dot_ingestor__service__pb2.RevertJobResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -229,6 +229,20 @@ class IngestorServiceStub:
     INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such job. PERMISSION_DENIED: the caller may not change the
     collection. FAILED_PRECONDITION (NOTHING_TO_RETRY): no such items, or their content is no longer kept.
     """
+    RevertJob: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.RevertJobRequest, _ingestor_service_pb2.RevertJobResponse]
+    """Takes back what an ingestion job did to its documents, whether it was handed in, crawled or the run of a source:
+    those that it changed get the revision that they had before, and those that it created are deleted for good. Deletions
+    happen at once, in the transaction that stores a job for the others. Documents that the job deleted do not come back.
+
+    A document stays as it is if it was changed again since, unless `overwrite` says otherwise; if its collection does not
+    keep the revision before; or if the caller may not read it. If it is changed before its turn comes, its item fails
+    (DOCUMENT_CHANGED).
+
+    INVALID_ARGUMENT: the id is wrong, or the request_id was used otherwise. NOT_FOUND: no such job. PERMISSION_DENIED:
+    the caller may not change the collection. FAILED_PRECONDITION: the job has not ended (JOB_UNDER_WAY), or the
+    collection's model is not running (EMBEDDING_MODEL_MISMATCH). ABORTED: the collection is being changed; try again.
+    RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): the caller has as many unfinished jobs as it may.
+    """
     EmbedTexts: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.EmbedTextsRequest, _ingestor_service_pb2.EmbedTextsResponse]
     """Embeds texts with the model that is running, as documents are embedded. Nothing is stored.
 
@@ -478,6 +492,20 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
 
     INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such job. PERMISSION_DENIED: the caller may not change the
     collection. FAILED_PRECONDITION (NOTHING_TO_RETRY): no such items, or their content is no longer kept.
+    """
+    RevertJob: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.RevertJobRequest, _ingestor_service_pb2.RevertJobResponse]  # type: ignore[assignment]
+    """Takes back what an ingestion job did to its documents, whether it was handed in, crawled or the run of a source:
+    those that it changed get the revision that they had before, and those that it created are deleted for good. Deletions
+    happen at once, in the transaction that stores a job for the others. Documents that the job deleted do not come back.
+
+    A document stays as it is if it was changed again since, unless `overwrite` says otherwise; if its collection does not
+    keep the revision before; or if the caller may not read it. If it is changed before its turn comes, its item fails
+    (DOCUMENT_CHANGED).
+
+    INVALID_ARGUMENT: the id is wrong, or the request_id was used otherwise. NOT_FOUND: no such job. PERMISSION_DENIED:
+    the caller may not change the collection. FAILED_PRECONDITION: the job has not ended (JOB_UNDER_WAY), or the
+    collection's model is not running (EMBEDDING_MODEL_MISMATCH). ABORTED: the collection is being changed; try again.
+    RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): the caller has as many unfinished jobs as it may.
     """
     EmbedTexts: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.EmbedTextsRequest, _ingestor_service_pb2.EmbedTextsResponse]  # type: ignore[assignment]
     """Embeds texts with the model that is running, as documents are embedded. Nothing is stored.
@@ -881,6 +909,26 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
 
         INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such job. PERMISSION_DENIED: the caller may not change the
         collection. FAILED_PRECONDITION (NOTHING_TO_RETRY): no such items, or their content is no longer kept.
+        """
+
+    @_abc_1.abstractmethod
+    def RevertJob(
+        self,
+        request: _ingestor_service_pb2.RevertJobRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingestor_service_pb2.RevertJobResponse, _abc.Awaitable[_ingestor_service_pb2.RevertJobResponse]]:
+        """Takes back what an ingestion job did to its documents, whether it was handed in, crawled or the run of a source:
+        those that it changed get the revision that they had before, and those that it created are deleted for good. Deletions
+        happen at once, in the transaction that stores a job for the others. Documents that the job deleted do not come back.
+
+        A document stays as it is if it was changed again since, unless `overwrite` says otherwise; if its collection does not
+        keep the revision before; or if the caller may not read it. If it is changed before its turn comes, its item fails
+        (DOCUMENT_CHANGED).
+
+        INVALID_ARGUMENT: the id is wrong, or the request_id was used otherwise. NOT_FOUND: no such job. PERMISSION_DENIED:
+        the caller may not change the collection. FAILED_PRECONDITION: the job has not ended (JOB_UNDER_WAY), or the
+        collection's model is not running (EMBEDDING_MODEL_MISMATCH). ABORTED: the collection is being changed; try again.
+        RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): the caller has as many unfinished jobs as it may.
         """
 
     @_abc_1.abstractmethod

@@ -95,6 +95,11 @@ class LeasedItem:
         return str((self.input or {}).get("revision", ""))
 
     @property
+    def expected_revision(self) -> str:
+        """Revision that must still be in use then; "" for any."""
+        return str((self.input or {}).get("expectedRevision", ""))
+
+    @property
     def owner(self) -> str:
         """The client to charge: its first principal, or "" if it has none."""
         return next(iter(self.principals), "")
@@ -128,3 +133,5 @@ class NewVersion(ReadyDocument):
     """All files found within it, a container before its own; None if none were looked for."""
     is_restored: bool = False
     """Whether it is a revision that is stored again, of which nothing was handed in."""
+    expected_revision: str = ""
+    """Revision that it is to replace; "" for any."""

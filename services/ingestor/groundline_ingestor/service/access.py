@@ -1,12 +1,13 @@
 """Look-up of collections and documents on a caller's behalf."""
 
-from groundline.v1 import document_pb2
+from groundline.v1 import document_pb2, job_pb2
 from groundline_indexing.collections import StoredCollection
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import NotFoundError, PermissionDeniedError
 
 from groundline_ingestor.adapters.postgres.collections import PostgresCollections
 from groundline_ingestor.adapters.postgres.documents.reading import PostgresDocuments
+from groundline_ingestor.adapters.postgres.jobs import PostgresJobs
 from groundline_ingestor.domain.collections import is_administrable, is_readable, is_writable
 from groundline_ingestor.domain.documents import is_document_readable
 
@@ -16,6 +17,7 @@ __all__ = [
     "document_not_found",
     "readable_collection",
     "readable_document",
+    "readable_job",
     "writable_collection",
 ]
 
@@ -79,3 +81,15 @@ def collection_not_found(collection_id: str) -> NotFoundError:
 
 def document_not_found(document_id: str) -> NotFoundError:
     return NotFoundError("DOCUMENT_NOT_FOUND", f"no document {document_id}")
+
+
+async def readable_job(
+    collections: PostgresCollections, jobs: PostgresJobs, caller: Caller, job_id: str
+) -> job_pb2.IngestionJob:
+    """Return the job, as the caller sees it. Raises NotFoundError, also when the caller may not read its
+    collection."""
+    job = await jobs.find(job_id, caller.principals)
+    collection = await collections.find(job.collection_id) if job else None
+    if job is None or collection is None or not is_readable(collection.message, caller.principals):
+        raise NotFoundError("JOB_NOT_FOUND", f"no job {job_id}")
+    return job

@@ -15,7 +15,13 @@ from groundline_extraction.documents import FileContent, GivenDocument, Ingestio
 from groundline_indexing.collections import StoredCollection, require_running_model
 from groundline_indexing.preparation import identify
 from groundline_runtime.context import Caller
-from groundline_runtime.errors import FieldViolation, InvalidArgumentError, NotFoundError, OutOfRangeError
+from groundline_runtime.errors import (
+    FailedPreconditionError,
+    FieldViolation,
+    InvalidArgumentError,
+    NotFoundError,
+    OutOfRangeError,
+)
 from groundline_runtime.turns import ClientTurns
 from groundline_validation import page_address
 
@@ -23,7 +29,12 @@ from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_ingestor.domain.jobs import plus
 from groundline_ingestor.domain.times import timestamp
 from groundline_ingestor.domain.work import OrderedCrawl
-from groundline_ingestor.service.access import collection_not_found, readable_document, writable_collection
+from groundline_ingestor.service.access import (
+    collection_not_found,
+    readable_document,
+    readable_job,
+    writable_collection,
+)
 from groundline_ingestor.service.quotas import Quotas
 from groundline_ingestor.service.spooled import spooled
 from groundline_ingestor.service.worker.stages import Stages
@@ -56,6 +67,7 @@ class IngestionService:
         self._collections = stores.collections
         self._documents = stores.documents
         self._revisions = stores.revisions
+        self._reverts = stores.reverts
         self._jobs = stores.jobs
         self._crawls = stores.crawls
         self._embedder = stages.embedder.embedder
@@ -114,6 +126,38 @@ class IngestionService:
             self._on_enqueued()
         items = await self._jobs.items(job.job_id, caller.principals, after=-1, limit=1)
         return pb.RestoreRevisionResponse(job=job, item=items[0] if items else None)
+
+    async def revert(self, caller: Caller, request: pb.RevertJobRequest) -> pb.RevertJobResponse:
+        """Take back what a job did to its documents, or tell what that would do.
+
+        Raises as `ingest` does, NotFoundError (JOB_NOT_FOUND), FailedPreconditionError (JOB_UNDER_WAY).
+        """
+        job = await readable_job(self._collections, self._jobs, caller, request.job_id)
+        collection = await writable_collection(self._collections, caller, job.collection_id)
+        if not await self._reverts.has_ended(job.job_id):
+            raise FailedPreconditionError("JOB_UNDER_WAY", f"the job {job.job_id} has not ended")
+        request_id = caller.own_request_id(request.request_id)
+        made = await self._jobs.find_by_request_id(job.collection_id, request_id, caller.principals)
+        if made is None and not request.dry_run:
+            await self._require_ready(caller, collection)
+            found = await self._reverts.revert(
+                collection, job.job_id, caller.principals, request_id, overwrite=request.overwrite
+            )
+            made = await self._jobs.find(found.job_id, caller.principals) if found.job_id else None
+            _log.info("job_reverted", job_id=job.job_id, collection_id=job.collection_id, by=found.job_id)
+            self._on_enqueued()
+        else:
+            found = await self._reverts.plan(
+                job.collection_id, job.job_id, caller.principals, overwrite=request.overwrite
+            )
+        return pb.RevertJobResponse(
+            job=made,
+            counts=[
+                pb.RevertCount(action=action, document_count=count)
+                for action, count in sorted(found.counts.items())
+            ],
+            documents=found.listed,
+        )
 
     async def crawl(self, caller: Caller, request: pb.IngestDocumentsRequest) -> pb.IngestDocumentsResponse:
         """Store a crawl to be done; return its job and its first items. Raises what `ingest` raises."""

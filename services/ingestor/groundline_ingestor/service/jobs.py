@@ -10,18 +10,14 @@ from typing import Final
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline.v1 import job_pb2
 from groundline_runtime.context import Caller
-from groundline_runtime.errors import (
-    FailedPreconditionError,
-    NotFoundError,
-)
+from groundline_runtime.errors import FailedPreconditionError
 from groundline_runtime.paging import PageTokens, page_size
 
 from groundline_ingestor.adapters.postgres.collections import PostgresCollections
 from groundline_ingestor.adapters.postgres.jobs import PostgresJobs
-from groundline_ingestor.domain.collections import is_readable
 from groundline_ingestor.domain.jobs import has_ended
 from groundline_ingestor.domain.times import moment
-from groundline_ingestor.service.access import readable_collection, writable_collection
+from groundline_ingestor.service.access import readable_collection, readable_job, writable_collection
 
 __all__ = ["JobService"]
 
@@ -151,11 +147,7 @@ class JobService:
         return job
 
     async def _readable(self, caller: Caller, job_id: str) -> job_pb2.IngestionJob:
-        job = await self._jobs.find(job_id, caller.principals)
-        collection = await self._collections.find(job.collection_id) if job else None
-        if job is None or collection is None or not is_readable(collection.message, caller.principals):
-            raise NotFoundError("JOB_NOT_FOUND", f"no job {job_id}")
-        return job
+        return await readable_job(self._collections, self._jobs, caller, job_id)
 
 
 def _state(job: job_pb2.IngestionJob, items: Sequence[job_pb2.IngestionItem]) -> pb.WatchJobResponse:

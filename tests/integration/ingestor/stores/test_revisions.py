@@ -195,7 +195,7 @@ async def test_a_replacement_that_fails_leaves_the_revision_in_use(
     collection = await keeping(stores, "failing", everything=True)
     document_id = await put(stores, collection, "one")
 
-    def killed(*_: Any) -> None:
+    def killed(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError
 
     for step in ("keep_revisions", "copy_chunks", "_copy_texts", "settle_revisions", "finish_items"):

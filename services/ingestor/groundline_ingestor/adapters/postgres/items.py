@@ -3,11 +3,12 @@
 # ruff: noqa: S608 - what is put into SQL here are constants
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import asyncpg
 from groundline.v1 import document_pb2, job_pb2
-from groundline_database import Connection, read_statements
+from groundline_database import Connection, current_revision, read_statements
 from groundline_database.enums import enum_text, read_enum
 from groundline_indexing.partitions import PENDING
 
@@ -38,7 +39,9 @@ __all__ = [
     "save_items",
 ]
 
-_SQL: Final = read_statements(__name__)
+_SQL: Final = read_statements(__name__, current=current_revision("d"))
+
+_CHANGES: Final = (job_pb2.INGESTION_OUTCOME_CREATED, job_pb2.INGESTION_OUTCOME_UPDATED)
 
 HELD: Final = "job_id = $1::uuid AND item_index = $2 AND lease_id = $3::uuid"
 """Condition on the item of a claim that still holds: an item that has ended has no lease. Its values come
@@ -170,11 +173,15 @@ async def save_items(
 
 
 async def finish_items(
-    connection: Connection, finished: Sequence[tuple[ItemClaim, StoredOutcome, int]]
+    connection: Connection,
+    finished: Sequence[tuple[ItemClaim, StoredOutcome, int]],
+    *,
+    replaced: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Mark items done by the right of their claims, each with its document, outcome and number of new chunks.
 
-    Raises ClaimLostError, which rolls the transaction back.
+    `replaced` are the revisions that were in use before, by the ids of documents. Raises ClaimLostError,
+    which rolls the transaction back.
     """
     if not finished:
         return
@@ -199,14 +206,12 @@ async def finish_items(
         {key: finish(held[key], stored[1], count) for key, (_, stored, count) in by_key.items()},
     )
     await connection.execute(
-        """
-        UPDATE ingestion_items i SET document_id = n.document_id, input = input - '{title,metadata}'::text[]
-        FROM unnest($1::uuid[], $2::int[], $3::uuid[]) AS n (job_id, item_index, document_id)
-        WHERE (i.job_id, i.item_index) = (n.job_id, n.item_index)
-        """,
+        _SQL["name_stored"],
         [job_id for job_id, _ in by_key],
         [index for _, index in by_key],
         [stored[0] for _, stored, _ in by_key.values()],
+        [replaced.get(stored[0]) for _, stored, _ in by_key.values()],
+        [stored[1] in _CHANGES for _, stored, _ in by_key.values()],
     )
     await drop_payloads(connection, list(by_key))
 

@@ -26,3 +26,12 @@ FROM unnest(
     outcome, failure, parsed, contextualized, embedded, stored, has_ended
 )
 WHERE (i.job_id, i.item_index) = (n.job_id, n.item_index)
+
+-- name: name_stored
+UPDATE ingestion_items i SET
+    document_id = n.document_id, input = i.input - '{title,metadata}'::text[],
+    revision = CASE WHEN n.has_changed THEN {current} END, replaced_revision = n.replaced_revision
+FROM unnest($1::uuid[], $2::int[], $3::uuid[], $4::text[], $5::boolean[])
+    AS n (job_id, item_index, document_id, replaced_revision, has_changed)
+LEFT JOIN documents d USING (document_id)
+WHERE (i.job_id, i.item_index) = (n.job_id, n.item_index)

@@ -16,6 +16,7 @@ from groundline_ingestor.adapters.postgres.collecting.seen_pages import Postgres
 from groundline_ingestor.adapters.postgres.collecting.sources import PostgresSources
 from groundline_ingestor.adapters.postgres.collections import PostgresCollections
 from groundline_ingestor.adapters.postgres.documents.reading import PostgresDocuments
+from groundline_ingestor.adapters.postgres.documents.reverting import PostgresReverts
 from groundline_ingestor.adapters.postgres.documents.revisions import PostgresRevisions
 from groundline_ingestor.adapters.postgres.documents.versions import PostgresVersions
 from groundline_ingestor.adapters.postgres.embeddings import PostgresEmbeddingCache
@@ -37,6 +38,7 @@ class Stores:
     collections: PostgresCollections
     documents: PostgresDocuments
     revisions: PostgresRevisions
+    reverts: PostgresReverts
     versions: PostgresVersions
     jobs: PostgresJobs
     queue: PostgresQueue
@@ -64,6 +66,7 @@ def stores_on(
         PostgresCollections(pool, lexical),
         PostgresDocuments(pool),
         PostgresRevisions(pool, spool_directory=spool_directory),
+        PostgresReverts(pool),
         PostgresVersions(pool, lexical),
         PostgresJobs(pool),
         PostgresQueue(pool, spool_directory=spool_directory),

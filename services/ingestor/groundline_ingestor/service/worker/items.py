@@ -217,6 +217,7 @@ class ItemWork:
                 claim=item.claim,
                 principals=item.principals,
                 is_restored=True,
+                expected_revision=item.expected_revision,
             )
             return await self._chunked(Work(item, collection, new))
 

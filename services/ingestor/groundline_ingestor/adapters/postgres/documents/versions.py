@@ -3,7 +3,7 @@
 # ruff: noqa: S608 - what is put into SQL here are constants and names that chunk_table() makes of numbers
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import asyncpg
@@ -12,6 +12,7 @@ from groundline_database import (
     Connection,
     Pool,
     acquire,
+    current_revision,
     is_replaceable_document,
     read_statements,
     transaction,
@@ -22,7 +23,7 @@ from groundline_indexing.documents import DocumentVersion
 from groundline_indexing.partitions import chunk_table, is_outgrown, move_collection
 from groundline_indexing.revisions.keeping import keep_revisions, settle_revisions
 from groundline_lexical import LexicalIndex
-from groundline_runtime.errors import PermissionDeniedError
+from groundline_runtime.errors import FailedPreconditionError, PermissionDeniedError
 
 from groundline_ingestor.adapters.postgres.collections import hold_collection
 from groundline_ingestor.adapters.postgres.documents.deletion import WITHIN
@@ -34,6 +35,7 @@ __all__ = ["PostgresVersions", "not_writable"]
 
 _SQL: Final = read_statements(
     __name__,
+    current=current_revision("d"),
     is_replaceable=is_replaceable_document("$16", "documents", container="$13"),
     is_refreshable=is_replaceable_document("$3", "d", container="$4"),
 )
@@ -65,7 +67,7 @@ class PostgresVersions:
         AbortedError when its partition is no longer the one given, PermissionDeniedError
         (COLLECTION_NOT_WRITABLE) when the caller of one may no longer write the collection, and
         (DOCUMENT_NOT_WRITABLE) when a uri holds a document that none of its new version's principals may
-        read.
+        read, FailedPreconditionError (DOCUMENT_CHANGED) when it has another revision than is to be replaced.
         """
         await self._make_room(collection.collection_id, [len(new.chunks) for new in versions])
         # Sorted, so that two groups with documents in common wait for each other but never both.
@@ -75,15 +77,15 @@ class PostgresVersions:
             partition_id = await hold_collection(
                 connection, collection, for_callers=[new.principals for new in versions if new.claim]
             )
-            earlier = await _earlier(connection, collection, ordered)
-            await keep_revisions(connection, earlier)
+            replaced = await _earlier(connection, collection, ordered)
+            await keep_revisions(connection, list(replaced))
             rows = await _upsert(connection, ordered, values)
             stored: dict[str, StoredOutcome] = {
                 new.version.uri: (str(row["document_id"]), _CREATED if row["is_new"] else _UPDATED)
                 for new, row in rows
             }
-            replaced = [row["document_id"] for _, row in rows if not row["is_inserted"]]
-            await _remove_contents(connection, partition_id, replaced)
+            rewritten = [row["document_id"] for _, row in rows if not row["is_inserted"]]
+            await _remove_contents(connection, partition_id, rewritten)
             language = collection.settings.lexical.language
             into = Destination(partition_id, collection.collection_id, language)
             await copy_chunks(connection, into, rows)
@@ -101,10 +103,11 @@ class PostgresVersions:
                 versions,
                 replaced=[new.version.uri for new, row in rows if not row["is_new"]],
             )
-            await settle_revisions(connection, earlier)
+            await settle_revisions(connection, list(replaced))
             await finish_items(
                 connection,
                 [(new.claim, stored[new.version.uri], len(new.chunks)) for new, _ in rows if new.claim],
+                replaced=replaced,
             )
         return [stored[new.version.uri] for new in versions]
 
@@ -159,7 +162,8 @@ class PostgresVersions:
                 await _keep_originals(connection, [(row["document_id"], claim)])
             outcome = _UNCHANGED if unchanged else _UPDATED
             if claim:
-                await finish_items(connection, [(claim, (document_id, outcome), 0)])
+                replaced = {} if unchanged else {document_id: row["revision"]}
+                await finish_items(connection, [(claim, (document_id, outcome), 0)], replaced=replaced)
         return document_id, outcome
 
     async def _make_room(self, collection_id: str, added: Sequence[int]) -> None:
@@ -172,11 +176,19 @@ class PostgresVersions:
 
 async def _earlier(
     connection: Connection, collection: StoredCollection, versions: Sequence[NewVersion]
-) -> Sequence[Any]:
-    """Lock the documents that have a version already, and return their ids."""
-    uris = [new.version.uri for new in versions]
-    rows = await connection.fetch(_SQL["earlier"], collection.collection_id, uris)
-    return [row["document_id"] for row in rows]
+) -> Mapping[str, str]:
+    """Lock the documents that have a version already, and return their revisions by their ids.
+
+    Raises FailedPreconditionError (DOCUMENT_CHANGED) for one that has another than the version is to replace.
+    """
+    expected = {new.version.uri: new.expected_revision for new in versions}
+    rows = await connection.fetch(_SQL["earlier"], collection.collection_id, list(expected))
+    for row in rows:
+        if expected[row["uri"]] not in ("", row["revision"]):
+            raise FailedPreconditionError(
+                "DOCUMENT_CHANGED", f"{row['uri']!r} was changed again before it was taken back"
+            )
+    return {str(row["document_id"]): row["revision"] for row in rows}
 
 
 async def _remove_contents(connection: Connection, partition_id: int, document_ids: Sequence[Any]) -> None:

@@ -1,6 +1,6 @@
 -- name: earlier
 -- Locked as the upsert does, so that answers that cite them can be stored meanwhile.
-SELECT document_id FROM documents
+SELECT document_id, uri, {current} AS revision FROM documents d
 WHERE collection_id = $1 AND uri = ANY($2::text[]) AND ingestion_hash <> ''::bytea
 ORDER BY uri FOR NO KEY UPDATE
 
@@ -50,7 +50,7 @@ WITH kept AS (
 UPDATE documents SET has_original = true WHERE document_id IN (SELECT document_id FROM kept)
 
 -- name: hold
-SELECT document_id, state, ingestion_hash, metadata, allowed_principals, container_uri, has_original,
+SELECT document_id, {current} AS revision, state, ingestion_hash, metadata, allowed_principals, container_uri, has_original,
        {is_refreshable} AS is_replaceable
 FROM documents d WHERE collection_id = $1 AND uri = $2 FOR UPDATE
 
