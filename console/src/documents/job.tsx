@@ -7,6 +7,7 @@ import { useLoaded } from "../lib/use_loaded";
 import { Failure } from "../parts/failure";
 import { Folded } from "../parts/folded";
 import { texts } from "../texts";
+import { TakeBack } from "./take_back";
 
 /** Items of a job that are loaded at first and added by the button. */
 const ITEMS = 100;
@@ -59,6 +60,7 @@ export function Job({ client, given, isOpened = false, isElsewhere = false }: Jo
           {texts.retryFailed}
         </button>
       )}
+      {!isRunning && !isDryRun && <TakeBack key={jobId} client={client} jobId={jobId} done={(next) => next && setJob(next)} />}
       {problem && <Failure problem={problem} />}
       {!isRunning && (
         <Folded class="items" words={texts.items} isOpened={isOpened}>

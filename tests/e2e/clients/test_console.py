@@ -289,6 +289,42 @@ async def test_a_citation_shows_what_was_cited_and_what_became_of_it(
     await client.delete("/api/collections/console-past")
 
 
+async def test_what_a_job_did_is_taken_back_once_it_was_said_what_that_does(
+    tab: Tab, client: httpx.AsyncClient
+) -> None:
+    address = "/api/collections/console-back/documents"
+
+    async def put(**texts: str) -> None:
+        body = {"documents": [{"uri": f"{uri}.md", "text": text} for uri, text in texts.items()]}
+        await ended_job(client, (await client.post(address, json=body)).json()["job"]["jobId"])
+
+    async def listed() -> dict[str, str]:
+        found = (await client.get(address)).json()["documents"]
+        return {each["uri"]: each["title"] for each in found}
+
+    settings = {"history": {"revisions": 3}}
+    await client.post("/api/collections", json={"collectionId": "console-back", "settings": settings})
+    await put(a="# Before\n\nThe pump takes 3 litres.", b="# Other\n\nIt has two valves.")
+    await put(a="# After\n\nThe pump takes 9 litres.", c="# Mistake\n\nNobody wanted this.")
+    await go(tab, "documents/console-back")
+    await tab.until("document.querySelector('#jobs > summary')")
+    await tab.click("#jobs > summary")
+    await tab.until("document.querySelectorAll('#jobs .job').length === 2")
+
+    await tab.click("#jobs .take-back")
+    await tab.until("document.querySelector('#jobs .plan')")
+    told = await tab.text("#jobs .plan ul")
+    assert "Gets back what it was before: 1" in told
+    assert "is deleted for good: 1" in told
+    assert await listed() == {"a.md": "After", "b.md": "Other", "c.md": "Mistake"}
+    await tab.click("#jobs .plan button")
+    await tab.until("!document.querySelector('#jobs .plan')")
+    await tab.until("document.querySelector('#jobs .job').textContent.includes('Done')")
+
+    assert await listed() == {"a.md": "Before", "b.md": "Other"}
+    await client.delete("/api/collections/console-back")
+
+
 async def test_a_conversation_is_renamed_and_pinned(tab: Tab, client: httpx.AsyncClient) -> None:
     for question in ("What torque closes the hatch screws of the DN-4?", QUESTION):
         await tab.click("#new-chat") if question == QUESTION else None
