@@ -17,6 +17,7 @@ from groundline_cli.commands.env import env
 from groundline_cli.commands.eval import evaluate
 from groundline_cli.commands.evidence import evidence
 from groundline_cli.commands.gateway import CommandFailedError
+from groundline_cli.commands.holds import holds
 from groundline_cli.commands.ingest import ingest, sync
 from groundline_cli.commands.manage import delete, document, documents, jobs, stats
 from groundline_cli.commands.revisions import revisions, rollback
@@ -118,6 +119,7 @@ for _command in (
     env,
     evaluate,
     evidence,
+    holds,
     ingest,
     jobs,
     reindex,

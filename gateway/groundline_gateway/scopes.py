@@ -75,6 +75,8 @@ REQUIRED: Final[Mapping[str, frozenset[Scope]]] = {
     "UpdateSource": _ADMIN,
     "RunSource": _ADMIN,
     "DeleteSource": _ADMIN,
+    "SetLegalHold": _ADMIN,
+    "ListLegalHolds": _ADMIN,
 }
 """Scopes by RPC, of which a caller needs one; without any, it is open to everyone, also without a key. An RPC
 that is not listed is refused to everyone."""

@@ -28,7 +28,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from groundline_gateway.endpoints import Endpoint, endpoints
 from groundline_tests.images.installed import SERVICES
 from groundline_tests.limit_cases import methods, smallest
-from groundline_tests.suite import Stack, ended_job
+from groundline_tests.suite import Stack, delete_collection, ended_job
 
 HTTP_REQUESTS: Final = int(os.environ.get("GROUNDLINE_FUZZ_HTTP_REQUESTS", "400"))
 SERVICE_REQUESTS: Final = int(os.environ.get("GROUNDLINE_FUZZ_SERVICE_REQUESTS", "100"))
@@ -152,7 +152,7 @@ async def known(stack: Stack) -> AsyncIterator[Known]:
             "source_id": created.json()["source"]["sourceId"],
         }
         for collection_id in await collection_ids(client) - before:
-            await client.delete(f"/api/collections/{collection_id}")
+            await delete_collection(client, collection_id)
 
 
 async def collection_ids(client: httpx.AsyncClient) -> set[str]:

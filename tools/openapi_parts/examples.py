@@ -82,6 +82,14 @@ EXAMPLES: Final[Mapping[str, Mapping[str, dict[str, Any]]]] = {
         "Every two hours": {"intervalSeconds": 7200},
         "Only when it is asked to": {"isPaused": True},
     },
+    "SetLegalHold": {
+        "The whole collection": {"reason": "Case 12/2026"},
+        "Two of its documents": {
+            "documentIds": ["5d0a9bd2-5c21-4a3f-9d3b-0e9d9f6a7a10", "b3f4c7a2-6f1e-4d2b-8a55-3c9e2f1d7b44"],
+            "reason": "Case 12/2026",
+        },
+        "Released": {"reason": ""},
+    },
     "RevertJob": {
         "What it would do": {"dryRun": True},
         "With what was changed again since": {"overwrite": True},

@@ -38,6 +38,7 @@ _ACTIONS: Final = {
     RevertAction.NONE: "as before",
     RevertAction.CHANGED_SINCE: "changed since, stays",
     RevertAction.NOT_KEPT: "not kept, stays",
+    RevertAction.HELD: "held, stays",
 }
 
 

@@ -379,6 +379,9 @@ class ErrorReason(OpenEnum):
     """The thread has more answers than one evidence holds: name one."""
     JOB_UNDER_WAY = "JOB_UNDER_WAY"
     """The job has not ended: wait for it, or cancel it."""
+    LEGAL_HOLD = "LEGAL_HOLD"
+    """The document, the collection or a document of it is under a legal hold: it cannot be deleted before
+    that is released."""
 
 
 class Role(OpenEnum):
@@ -778,6 +781,8 @@ class RevertAction(OpenEnum):
     """It stays as it is: it was changed again since."""
     NOT_KEPT = "REVERT_ACTION_NOT_KEPT"
     """It stays as it is: the revision before is not kept."""
+    HELD = "REVERT_ACTION_HELD"
+    """It stays as it is: the job created it, and it is under a legal hold."""
 
 
 class CutRule(OpenEnum):
@@ -2148,6 +2153,28 @@ class RestoreRevisionResponse:
     """The job."""
     item: IngestionItem | None = None
     """Its item."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SetLegalHoldResponse:
+    """Response of SetLegalHold."""
+
+    changed_count: int = 0
+    """Number of holds that were set, changed or released."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LegalHold:
+    """A legal hold."""
+
+    document_id: str = ""
+    """The document; empty for the whole collection."""
+    uri: str = ""
+    """The document's uri; empty for the whole collection."""
+    reason: str = ""
+    """The reason that was given."""
+    create_time: datetime | None = None
+    """Since when."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -29,6 +29,7 @@ from groundline_client.models import (
     IngestDocumentsResponse,
     IngestionItem,
     IngestionJob,
+    LegalHold,
     Message,
     Problem,
     QuotaUsage,
@@ -617,6 +618,27 @@ class Client:
             rpcs.DELETE_DOCUMENTS, request, timeout_seconds, read_seconds=_DOCUMENTS_READ_SECONDS
         )
         return response.deleted_count
+
+    def set_legal_hold(
+        self,
+        collection_id: str,
+        document_ids: Sequence[str] = (),
+        *,
+        reason: str,
+        timeout_seconds: float | None = None,
+    ) -> int:
+        """Put documents, or without any the whole collection, under a legal hold; an empty reason releases
+        it. Return the number of holds that were set, changed or released."""
+        request = request_json(collection_id=collection_id, document_ids=document_ids, reason=reason)
+        response = self._call(rpcs.SET_LEGAL_HOLD, request, timeout_seconds)
+        return response.changed_count
+
+    def list_legal_holds(
+        self, collection_id: str, *, limit: int | None = None, timeout_seconds: float | None = None
+    ) -> Generator[LegalHold]:
+        """Yield every legal hold of a collection, its own first; at most `limit`."""
+        request = request_json(collection_id=collection_id)
+        return self._entries(rpcs.LIST_LEGAL_HOLDS, request, limit, timeout_seconds)
 
     def create_source(
         self,

@@ -369,7 +369,12 @@ export type ErrorReason =
   /** The thread has more answers than one evidence holds: name one. */
   | "EVIDENCE_TOO_LARGE"
   /** The job has not ended: wait for it, or cancel it. */
-  | "JOB_UNDER_WAY";
+  | "JOB_UNDER_WAY"
+  /**
+   * The document, the collection or a document of it is under a legal hold: it cannot be deleted before that is
+   * released.
+   */
+  | "LEGAL_HOLD";
 
 /**
  * Who wrote a message. The values have no prefix, so that JSON clients may write "user" and "assistant", as they
@@ -2529,6 +2534,55 @@ export interface GetDocumentPageRequest {
   revision: string;
 }
 
+/** Request of SetLegalHold. */
+export interface SetLegalHoldRequest {
+  /** The collection. */
+  collectionId: string;
+  /** Its documents, 1000 at most. Empty: the whole collection, with what it will hold. */
+  documentIds: string[];
+  /** Why, 500 characters at most; such as a case. Empty: it is released. */
+  reason: string;
+}
+
+/** Response of SetLegalHold. */
+export interface SetLegalHoldResponse {
+  /** Number of holds that were set, changed or released. */
+  changedCount: number;
+}
+
+/** Request of ListLegalHolds. */
+export interface ListLegalHoldsRequest {
+  /** The collection. */
+  collectionId: string;
+  /** Maximum number of holds to return; more than 1000 count as 1000. */
+  pageSize: number;
+  /**
+   * Token of the page to return, from the last response to the same caller's same request; its page_size may
+   * differ.
+   */
+  pageToken: string;
+}
+
+/** A legal hold. */
+export interface LegalHold {
+  /** The document; empty for the whole collection. */
+  documentId: string;
+  /** The document's uri; empty for the whole collection. */
+  uri: string;
+  /** The reason that was given. */
+  reason: string;
+  /** Since when. */
+  createTime?: string;
+}
+
+/** Response of ListLegalHolds. */
+export interface ListLegalHoldsResponse {
+  /** The holds. */
+  holds: LegalHold[];
+  /** For the next page; empty on the last. */
+  nextPageToken: string;
+}
+
 /** Request of ListChunks. */
 export interface ListChunksRequest {
   /** The collection. */
@@ -2739,7 +2793,9 @@ export type RevertAction =
   /** It stays as it is: it was changed again since. */
   | "REVERT_ACTION_CHANGED_SINCE"
   /** It stays as it is: the revision before is not kept. */
-  | "REVERT_ACTION_NOT_KEPT";
+  | "REVERT_ACTION_NOT_KEPT"
+  /** It stays as it is: the job created it, and it is under a legal hold. */
+  | "REVERT_ACTION_HELD";
 
 /** Documents of one action. */
 export interface RevertCount {

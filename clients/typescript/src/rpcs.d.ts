@@ -28,6 +28,8 @@ export interface Methods {
   getRevision(request: Input<models.GetRevisionRequest>, options?: CallOptions): Promise<models.GetRevisionResponse>;
   compareRevisions(request: Input<models.CompareRevisionsRequest>, options?: CallOptions): Promise<models.CompareRevisionsResponse>;
   restoreRevision(request: Input<models.RestoreRevisionRequest>, options?: CallOptions): Promise<models.RestoreRevisionResponse>;
+  setLegalHold(request: Input<models.SetLegalHoldRequest>, options?: CallOptions): Promise<models.SetLegalHoldResponse>;
+  listLegalHolds(request: Input<models.ListLegalHoldsRequest>, options?: CallOptions): Promise<models.ListLegalHoldsResponse>;
   listChunks(request: Input<models.ListChunksRequest>, options?: CallOptions): Promise<models.ListChunksResponse>;
   deleteDocument(request: Input<models.DeleteDocumentRequest>, options?: CallOptions): Promise<models.DeleteDocumentResponse>;
   deleteDocuments(request: Input<models.DeleteDocumentsRequest>, options?: CallOptions): Promise<models.DeleteDocumentsResponse>;
@@ -52,6 +54,7 @@ export interface Lists {
   listCollections: { request: models.ListCollectionsRequest; entry: models.Collection };
   listDocuments: { request: models.ListDocumentsRequest; entry: models.Document };
   listRevisions: { request: models.ListRevisionsRequest; entry: models.Revision };
+  listLegalHolds: { request: models.ListLegalHoldsRequest; entry: models.LegalHold };
   listChunks: { request: models.ListChunksRequest; entry: models.Chunk };
   getJob: { request: models.GetJobRequest; entry: models.IngestionItem };
   listJobs: { request: models.ListJobsRequest; entry: models.IngestionJob };

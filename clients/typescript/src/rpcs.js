@@ -30,6 +30,8 @@ export const rpcs = {
   restoreRevision: { verb: "POST", path: "/api/collections/{collectionId}/documents/{documentId}/revisions/{revision}:restore", hasBody: true, isIdempotent: true, takesRequestId: true },
   downloadDocument: { verb: "GET", path: "/api/collections/{collectionId}/documents/{documentId}:download", hasBody: false, isIdempotent: true, takesRequestId: false },
   getDocumentPage: { verb: "GET", path: "/api/collections/{collectionId}/documents/{documentId}/pages/{page}", hasBody: false, isIdempotent: true, takesRequestId: false },
+  setLegalHold: { verb: "POST", path: "/api/collections/{collectionId}:hold", hasBody: true, isIdempotent: true, takesRequestId: false },
+  listLegalHolds: { verb: "GET", path: "/api/collections/{collectionId}/holds", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "holds" },
   listChunks: { verb: "GET", path: "/api/collections/{collectionId}/documents/{documentId}/chunks", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "chunks" },
   deleteDocument: { verb: "DELETE", path: "/api/collections/{collectionId}/documents/{documentId}", hasBody: false, isIdempotent: true, takesRequestId: false },
   deleteDocuments: { verb: "POST", path: "/api/collections/{collectionId}/documents:delete", hasBody: true, isIdempotent: true, takesRequestId: true },

@@ -336,6 +336,7 @@ export const de: Texts = {
     REVERT_ACTION_DELETE: (n) => `Vom Auftrag angelegt, wird endgültig gelöscht: ${n}`,
     REVERT_ACTION_NONE: (n) => `Ist, wie es vorher war: ${n}`,
     REVERT_ACTION_CHANGED_SINCE: (n) => `Seitdem erneut geändert, bleibt: ${n}`,
+    REVERT_ACTION_HELD: (n) => `Vom Auftrag angelegt, darf nicht gelöscht werden (Legal Hold), bleibt: ${n}`,
     REVERT_ACTION_NOT_KEPT: (n) => `Die Fassung davor ist nicht aufbewahrt, bleibt: ${n}`,
   },
   findDocument: "Nach Titel oder Adresse suchen",

@@ -325,6 +325,7 @@ export const en = {
     REVERT_ACTION_DELETE: (n: string) => `Created by the job, is deleted for good: ${n}`,
     REVERT_ACTION_NONE: (n: string) => `Is as it was before: ${n}`,
     REVERT_ACTION_CHANGED_SINCE: (n: string) => `Was changed again since, stays: ${n}`,
+    REVERT_ACTION_HELD: (n: string) => `Created by the job, under a legal hold, stays: ${n}`,
     REVERT_ACTION_NOT_KEPT: (n: string) => `Its earlier revision is not kept, stays: ${n}`,
   } as Record<string, (n: string) => string>,
   findDocument: "Find by title or address",

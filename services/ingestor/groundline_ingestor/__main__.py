@@ -46,6 +46,7 @@ from groundline_ingestor.service.collecting.sources import SourceService
 from groundline_ingestor.service.collections import CollectionService
 from groundline_ingestor.service.documents import DocumentService
 from groundline_ingestor.service.embeddings import EmbeddingService
+from groundline_ingestor.service.holds import HoldService
 from groundline_ingestor.service.ingestion import IngestionService
 from groundline_ingestor.service.jobs import JobService
 from groundline_ingestor.service.pages import PagePictures
@@ -124,6 +125,7 @@ def wire_on(
         collections,
         stores.documents,
         RevisionService(collections, stores.documents, stores.revisions, page_tokens),
+        HoldService(collections, stores.holds, page_tokens),
         quotas,
         page_tokens,
         PagePictures(sandbox, stages.preparation.open_spool_file),

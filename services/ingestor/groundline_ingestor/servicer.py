@@ -155,6 +155,18 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
         validate(request)
         return await self._ingestion.restore(current_caller(), request)
 
+    async def SetLegalHold(
+        self, request: pb.SetLegalHoldRequest, context: Context
+    ) -> pb.SetLegalHoldResponse:
+        validate(request)
+        return await self._documents.holds.change(current_caller(), request)
+
+    async def ListLegalHolds(
+        self, request: pb.ListLegalHoldsRequest, context: Context
+    ) -> pb.ListLegalHoldsResponse:
+        validate(request)
+        return await self._documents.holds.list(current_caller(), request)
+
     async def RevertJob(self, request: pb.RevertJobRequest, context: Context) -> pb.RevertJobResponse:
         validate(request)
         return await self._ingestion.revert(current_caller(), request)

@@ -87,6 +87,15 @@ def is_running(pid: int) -> bool:
         return False
 
 
+async def delete_collection(client: httpx.AsyncClient, collection_id: str) -> None:
+    """Delete a collection, also one that a test has put under a legal hold."""
+    address = f"/api/collections/{collection_id}"
+    for hold in (await client.get(f"{address}/holds?pageSize=1000")).json().get("holds", ()):
+        held = [hold["documentId"]] if hold["documentId"] else []
+        await client.post(f"{address}:hold", json={"documentIds": held, "reason": ""})
+    await client.delete(address)
+
+
 async def ended_job(client: httpx.AsyncClient, job_id: str) -> Mapping[str, Any]:
     """Watch the job as a client does, and return it when it has ended."""
     while True:

@@ -60,6 +60,7 @@ FOR_PROGRAMS = {
     "WatchJob",
     "GetSource",
     "ListSources",
+    "ListLegalHolds",
 }
 SEARCH_FIELDS = {
     "query": "query",

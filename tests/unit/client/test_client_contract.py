@@ -133,6 +133,8 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "ListChunks": lambda c: c.list_chunks("docs", UUID),
     "DeleteDocument": lambda c: c.delete_document("docs", UUID),
     "DeleteDocuments": lambda c: c.delete_documents("docs", {"year": 2024}, dry_run=True),
+    "SetLegalHold": lambda c: c.set_legal_hold("docs", [UUID], reason="case 7"),
+    "ListLegalHolds": lambda c: c.list_legal_holds("docs"),
     "CreateSource": lambda c: c.create_source("docs", {"name": "a", "directory": {"path": "/srv/a"}}),
     "GetSource": lambda c: c.get_source("docs", UUID),
     "ListSources": lambda c: c.list_sources("docs"),

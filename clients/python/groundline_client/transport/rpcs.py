@@ -126,6 +126,16 @@ DOWNLOAD_DOCUMENT: Final = Rpc(
 GET_DOCUMENT_PAGE: Final = Rpc(
     "GET", "/api/collections/{collection_id}/documents/{document_id}/pages/{page}", bytes, is_idempotent=True
 )
+SET_LEGAL_HOLD: Final = Rpc(
+    "POST",
+    "/api/collections/{collection_id}:hold",
+    models.SetLegalHoldResponse,
+    has_body=True,
+    is_idempotent=True,
+)
+LIST_LEGAL_HOLDS: Final = Rpc(
+    "GET", "/api/collections/{collection_id}/holds", models.LegalHold, "holds", is_idempotent=True
+)
 LIST_CHUNKS: Final = Rpc(
     "GET",
     "/api/collections/{collection_id}/documents/{document_id}/chunks",

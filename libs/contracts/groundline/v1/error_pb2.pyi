@@ -376,6 +376,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The thread has more answers than one evidence holds: name one."""
     JOB_UNDER_WAY: _ErrorReason.ValueType  # 168
     """The job has not ended: wait for it, or cancel it."""
+    LEGAL_HOLD: _ErrorReason.ValueType  # 169
+    """The document, the collection or a document of it is under a legal hold: it cannot be deleted before that is released."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why something failed, was left out or was degraded: the `reason` of google.rpc.ErrorInfo (domain "groundline.dev"),
@@ -739,4 +741,6 @@ EVIDENCE_TOO_LARGE: ErrorReason.ValueType  # 167
 """The thread has more answers than one evidence holds: name one."""
 JOB_UNDER_WAY: ErrorReason.ValueType  # 168
 """The job has not ended: wait for it, or cancel it."""
+LEGAL_HOLD: ErrorReason.ValueType  # 169
+"""The document, the collection or a document of it is under a legal hold: it cannot be deleted before that is released."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -9,6 +9,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import message as _message
 from google.protobuf import struct_pb2 as _struct_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from groundline.v1 import collection_pb2 as _collection_pb2
@@ -76,6 +77,8 @@ class _RevertActionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RevertAc
     """It stays as it is: it was changed again since."""
     REVERT_ACTION_NOT_KEPT: _RevertAction.ValueType  # 5
     """It stays as it is: the revision before is not kept."""
+    REVERT_ACTION_HELD: _RevertAction.ValueType  # 6
+    """It stays as it is: the job created it, and it is under a legal hold."""
 
 class RevertAction(_RevertAction, metaclass=_RevertActionEnumTypeWrapper):
     """Effect on a document of taking a job back."""
@@ -92,6 +95,8 @@ REVERT_ACTION_CHANGED_SINCE: RevertAction.ValueType  # 4
 """It stays as it is: it was changed again since."""
 REVERT_ACTION_NOT_KEPT: RevertAction.ValueType  # 5
 """It stays as it is: the revision before is not kept."""
+REVERT_ACTION_HELD: RevertAction.ValueType  # 6
+"""It stays as it is: the job created it, and it is under a legal hold."""
 Global___RevertAction: _TypeAlias = RevertAction  # noqa: Y015
 
 @_typing.final
@@ -971,6 +976,156 @@ class GetDocumentTextResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetDocumentTextResponse: _TypeAlias = GetDocumentTextResponse  # noqa: Y015
+
+@_typing.final
+class LegalHold(_message.Message):
+    """A legal hold."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DOCUMENT_ID_FIELD_NUMBER: _builtins.int
+    URI_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    document_id: _builtins.str
+    """The document; empty for the whole collection."""
+    uri: _builtins.str
+    """The document's uri; empty for the whole collection."""
+    reason: _builtins.str
+    """The reason that was given."""
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp:
+        """Since when."""
+
+    def __init__(
+        self,
+        *,
+        document_id: _builtins.str = ...,
+        uri: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "document_id", b"document_id", "reason", b"reason", "uri", b"uri"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LegalHold: _TypeAlias = LegalHold  # noqa: Y015
+
+@_typing.final
+class SetLegalHoldRequest(_message.Message):
+    """Request of SetLegalHold."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLLECTION_ID_FIELD_NUMBER: _builtins.int
+    DOCUMENT_IDS_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    collection_id: _builtins.str
+    """The collection."""
+    reason: _builtins.str
+    """Why, 500 characters at most; such as a case. Empty: it is released."""
+    @_builtins.property
+    def document_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Its documents, 1000 at most. Empty: the whole collection, with what it will hold."""
+
+    def __init__(
+        self,
+        *,
+        collection_id: _builtins.str = ...,
+        document_ids: _abc.Iterable[_builtins.str] | None = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "document_ids", b"document_ids", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetLegalHoldRequest: _TypeAlias = SetLegalHoldRequest  # noqa: Y015
+
+@_typing.final
+class SetLegalHoldResponse(_message.Message):
+    """Response of SetLegalHold."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANGED_COUNT_FIELD_NUMBER: _builtins.int
+    changed_count: _builtins.int
+    """Number of holds that were set, changed or released."""
+    def __init__(
+        self,
+        *,
+        changed_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed_count", b"changed_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetLegalHoldResponse: _TypeAlias = SetLegalHoldResponse  # noqa: Y015
+
+@_typing.final
+class ListLegalHoldsRequest(_message.Message):
+    """Request of ListLegalHolds."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLLECTION_ID_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    collection_id: _builtins.str
+    """The collection."""
+    page_size: _builtins.int
+    """Maximum number of holds to return; more than 1000 count as 1000."""
+    page_token: _builtins.str
+    """Token of the page to return, from the last response to the same caller's same request; its page_size may
+    differ.
+    """
+    def __init__(
+        self,
+        *,
+        collection_id: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListLegalHoldsRequest: _TypeAlias = ListLegalHoldsRequest  # noqa: Y015
+
+@_typing.final
+class ListLegalHoldsResponse(_message.Message):
+    """Response of ListLegalHolds."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOLDS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """For the next page; empty on the last."""
+    @_builtins.property
+    def holds(self) -> _containers.RepeatedCompositeFieldContainer[Global___LegalHold]:
+        """The holds."""
+
+    def __init__(
+        self,
+        *,
+        holds: _abc.Iterable[Global___LegalHold] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["holds", b"holds", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListLegalHoldsResponse: _TypeAlias = ListLegalHoldsResponse  # noqa: Y015
 
 @_typing.final
 class ListRevisionsRequest(_message.Message):

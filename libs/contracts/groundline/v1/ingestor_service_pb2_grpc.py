@@ -129,6 +129,16 @@ class IngestorServiceStub:
                 request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.GetDocumentPageRequest.SerializeToString,
                 response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.GetDocumentPageResponse.FromString,
                 _registered_method=True)
+        self.SetLegalHold = channel.unary_unary(
+                '/groundline.v1.IngestorService/SetLegalHold',
+                request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.SetLegalHoldRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.SetLegalHoldResponse.FromString,
+                _registered_method=True)
+        self.ListLegalHolds = channel.unary_unary(
+                '/groundline.v1.IngestorService/ListLegalHolds',
+                request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.ListLegalHoldsRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.ListLegalHoldsResponse.FromString,
+                _registered_method=True)
         self.ListChunks = channel.unary_unary(
                 '/groundline.v1.IngestorService/ListChunks',
                 request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.ListChunksRequest.SerializeToString,
@@ -265,7 +275,7 @@ class IngestorServiceServicer:
         """Deletes a collection with all its documents, in one transaction.
 
         INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but
-        not administer it.
+        not administer it. FAILED_PRECONDITION (LEGAL_HOLD): it, or a document of it, is under a legal hold.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -431,6 +441,28 @@ class IngestorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetLegalHold(self, request, context):
+        """Puts documents, or a whole collection, under a legal hold, or releases it. What is held cannot be deleted, by whomever:
+        a request that would is refused; a source or crawl, and a container that no longer has it, leave it. All revisions of a
+        held document are kept, whatever the collection's history; replacing it goes on. Setting one again changes its reason.
+
+        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection, or no such document, which is named; then nothing is
+        changed. PERMISSION_DENIED: the caller may use the collection, but not administer it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListLegalHolds(self, request, context):
+        """Lists the legal holds of a collection: its own first, then those of documents by their ids.
+
+        INVALID_ARGUMENT: the id or the page is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use
+        the collection, but not administer it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListChunks(self, request, context):
         """Lists the chunks of a document as they are searched, in the order of the document.
 
@@ -445,7 +477,8 @@ class IngestorServiceServicer:
         """Deletes a document in whatever state, with its chunks and index entries, in one transaction.
 
         INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such document. PERMISSION_DENIED: the caller may read it, but not
-        change it. ABORTED (COLLECTION_CHANGED): the collection was indexed again meanwhile.
+        change it. FAILED_PRECONDITION (LEGAL_HOLD): it, or a document within it, is under a legal hold. ABORTED
+        (COLLECTION_CHANGED): the collection was indexed again meanwhile.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -456,8 +489,8 @@ class IngestorServiceServicer:
         chunks and index entries, in one transaction. What was still to be done for them is cancelled.
 
         INVALID_ARGUMENT: a field is wrong, or the filter holds for every document. NOT_FOUND: no such collection.
-        PERMISSION_DENIED: the caller may read it, but not change it. ABORTED (COLLECTION_CHANGED): it was indexed again
-        meanwhile.
+        PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION (LEGAL_HOLD): one of them is under a
+        legal hold; then none is deleted. ABORTED (COLLECTION_CHANGED): it was indexed again meanwhile.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -700,6 +733,16 @@ def add_IngestorServiceServicer_to_server(servicer, server):
                     servicer.GetDocumentPage,
                     request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.GetDocumentPageRequest.FromString,
                     response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.GetDocumentPageResponse.SerializeToString,
+            ),
+            'SetLegalHold': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetLegalHold,
+                    request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.SetLegalHoldRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.SetLegalHoldResponse.SerializeToString,
+            ),
+            'ListLegalHolds': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListLegalHolds,
+                    request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.ListLegalHoldsRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.ListLegalHoldsResponse.SerializeToString,
             ),
             'ListChunks': grpc.unary_unary_rpc_method_handler(
                     servicer.ListChunks,
@@ -1273,6 +1316,60 @@ class IngestorService:
             '/groundline.v1.IngestorService/GetDocumentPage',
             groundline_dot_v1_dot_ingestor__service__pb2.GetDocumentPageRequest.SerializeToString,
             groundline_dot_v1_dot_ingestor__service__pb2.GetDocumentPageResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetLegalHold(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.IngestorService/SetLegalHold',
+            groundline_dot_v1_dot_ingestor__service__pb2.SetLegalHoldRequest.SerializeToString,
+            groundline_dot_v1_dot_ingestor__service__pb2.SetLegalHoldResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListLegalHolds(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.IngestorService/ListLegalHolds',
+            groundline_dot_v1_dot_ingestor__service__pb2.ListLegalHoldsRequest.SerializeToString,
+            groundline_dot_v1_dot_ingestor__service__pb2.ListLegalHoldsResponse.FromString,
             options,
             channel_credentials,
             insecure,

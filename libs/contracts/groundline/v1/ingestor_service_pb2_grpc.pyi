@@ -68,7 +68,7 @@ class IngestorServiceStub:
     """Deletes a collection with all its documents, in one transaction.
 
     INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but
-    not administer it.
+    not administer it. FAILED_PRECONDITION (LEGAL_HOLD): it, or a document of it, is under a legal hold.
     """
     ReindexCollection: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.ReindexCollectionRequest, _ingestor_service_pb2.ReindexCollectionResponse]
     """Builds a collection's index again beside the one in use, from its settings, and swaps them when it is complete.
@@ -178,6 +178,20 @@ class IngestorServiceStub:
     drawn; (CORRUPT_DOCUMENT, ENCRYPTED_DOCUMENT, DOCUMENT_TOO_LARGE, READER_TIMEOUT, READER_CRASHED): this one cannot be.
     ABORTED (DOCUMENT_CHANGED): it was replaced or deleted meanwhile.
     """
+    SetLegalHold: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.SetLegalHoldRequest, _ingestor_service_pb2.SetLegalHoldResponse]
+    """Puts documents, or a whole collection, under a legal hold, or releases it. What is held cannot be deleted, by whomever:
+    a request that would is refused; a source or crawl, and a container that no longer has it, leave it. All revisions of a
+    held document are kept, whatever the collection's history; replacing it goes on. Setting one again changes its reason.
+
+    INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection, or no such document, which is named; then nothing is
+    changed. PERMISSION_DENIED: the caller may use the collection, but not administer it.
+    """
+    ListLegalHolds: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.ListLegalHoldsRequest, _ingestor_service_pb2.ListLegalHoldsResponse]
+    """Lists the legal holds of a collection: its own first, then those of documents by their ids.
+
+    INVALID_ARGUMENT: the id or the page is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use
+    the collection, but not administer it.
+    """
     ListChunks: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.ListChunksRequest, _ingestor_service_pb2.ListChunksResponse]
     """Lists the chunks of a document as they are searched, in the order of the document.
 
@@ -188,15 +202,16 @@ class IngestorServiceStub:
     """Deletes a document in whatever state, with its chunks and index entries, in one transaction.
 
     INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such document. PERMISSION_DENIED: the caller may read it, but not
-    change it. ABORTED (COLLECTION_CHANGED): the collection was indexed again meanwhile.
+    change it. FAILED_PRECONDITION (LEGAL_HOLD): it, or a document within it, is under a legal hold. ABORTED
+    (COLLECTION_CHANGED): the collection was indexed again meanwhile.
     """
     DeleteDocuments: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.DeleteDocumentsRequest, _ingestor_service_pb2.DeleteDocumentsResponse]
     """Deletes the documents that a filter selects among those that the caller may read, in whatever state, with their
     chunks and index entries, in one transaction. What was still to be done for them is cancelled.
 
     INVALID_ARGUMENT: a field is wrong, or the filter holds for every document. NOT_FOUND: no such collection.
-    PERMISSION_DENIED: the caller may read it, but not change it. ABORTED (COLLECTION_CHANGED): it was indexed again
-    meanwhile.
+    PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION (LEGAL_HOLD): one of them is under a
+    legal hold; then none is deleted. ABORTED (COLLECTION_CHANGED): it was indexed again meanwhile.
     """
     GetJob: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetJobRequest, _ingestor_service_pb2.GetJobResponse]
     """Returns a job and a page of its items.
@@ -332,7 +347,7 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     """Deletes a collection with all its documents, in one transaction.
 
     INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but
-    not administer it.
+    not administer it. FAILED_PRECONDITION (LEGAL_HOLD): it, or a document of it, is under a legal hold.
     """
     ReindexCollection: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.ReindexCollectionRequest, _ingestor_service_pb2.ReindexCollectionResponse]  # type: ignore[assignment]
     """Builds a collection's index again beside the one in use, from its settings, and swaps them when it is complete.
@@ -442,6 +457,20 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     drawn; (CORRUPT_DOCUMENT, ENCRYPTED_DOCUMENT, DOCUMENT_TOO_LARGE, READER_TIMEOUT, READER_CRASHED): this one cannot be.
     ABORTED (DOCUMENT_CHANGED): it was replaced or deleted meanwhile.
     """
+    SetLegalHold: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.SetLegalHoldRequest, _ingestor_service_pb2.SetLegalHoldResponse]  # type: ignore[assignment]
+    """Puts documents, or a whole collection, under a legal hold, or releases it. What is held cannot be deleted, by whomever:
+    a request that would is refused; a source or crawl, and a container that no longer has it, leave it. All revisions of a
+    held document are kept, whatever the collection's history; replacing it goes on. Setting one again changes its reason.
+
+    INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection, or no such document, which is named; then nothing is
+    changed. PERMISSION_DENIED: the caller may use the collection, but not administer it.
+    """
+    ListLegalHolds: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.ListLegalHoldsRequest, _ingestor_service_pb2.ListLegalHoldsResponse]  # type: ignore[assignment]
+    """Lists the legal holds of a collection: its own first, then those of documents by their ids.
+
+    INVALID_ARGUMENT: the id or the page is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use
+    the collection, but not administer it.
+    """
     ListChunks: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.ListChunksRequest, _ingestor_service_pb2.ListChunksResponse]  # type: ignore[assignment]
     """Lists the chunks of a document as they are searched, in the order of the document.
 
@@ -452,15 +481,16 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     """Deletes a document in whatever state, with its chunks and index entries, in one transaction.
 
     INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such document. PERMISSION_DENIED: the caller may read it, but not
-    change it. ABORTED (COLLECTION_CHANGED): the collection was indexed again meanwhile.
+    change it. FAILED_PRECONDITION (LEGAL_HOLD): it, or a document within it, is under a legal hold. ABORTED
+    (COLLECTION_CHANGED): the collection was indexed again meanwhile.
     """
     DeleteDocuments: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.DeleteDocumentsRequest, _ingestor_service_pb2.DeleteDocumentsResponse]  # type: ignore[assignment]
     """Deletes the documents that a filter selects among those that the caller may read, in whatever state, with their
     chunks and index entries, in one transaction. What was still to be done for them is cancelled.
 
     INVALID_ARGUMENT: a field is wrong, or the filter holds for every document. NOT_FOUND: no such collection.
-    PERMISSION_DENIED: the caller may read it, but not change it. ABORTED (COLLECTION_CHANGED): it was indexed again
-    meanwhile.
+    PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION (LEGAL_HOLD): one of them is under a
+    legal hold; then none is deleted. ABORTED (COLLECTION_CHANGED): it was indexed again meanwhile.
     """
     GetJob: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetJobRequest, _ingestor_service_pb2.GetJobResponse]  # type: ignore[assignment]
     """Returns a job and a page of its items.
@@ -623,7 +653,7 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         """Deletes a collection with all its documents, in one transaction.
 
         INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but
-        not administer it.
+        not administer it. FAILED_PRECONDITION (LEGAL_HOLD): it, or a document of it, is under a legal hold.
         """
 
     @_abc_1.abstractmethod
@@ -813,6 +843,32 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def SetLegalHold(
+        self,
+        request: _ingestor_service_pb2.SetLegalHoldRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingestor_service_pb2.SetLegalHoldResponse, _abc.Awaitable[_ingestor_service_pb2.SetLegalHoldResponse]]:
+        """Puts documents, or a whole collection, under a legal hold, or releases it. What is held cannot be deleted, by whomever:
+        a request that would is refused; a source or crawl, and a container that no longer has it, leave it. All revisions of a
+        held document are kept, whatever the collection's history; replacing it goes on. Setting one again changes its reason.
+
+        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection, or no such document, which is named; then nothing is
+        changed. PERMISSION_DENIED: the caller may use the collection, but not administer it.
+        """
+
+    @_abc_1.abstractmethod
+    def ListLegalHolds(
+        self,
+        request: _ingestor_service_pb2.ListLegalHoldsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingestor_service_pb2.ListLegalHoldsResponse, _abc.Awaitable[_ingestor_service_pb2.ListLegalHoldsResponse]]:
+        """Lists the legal holds of a collection: its own first, then those of documents by their ids.
+
+        INVALID_ARGUMENT: the id or the page is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use
+        the collection, but not administer it.
+        """
+
+    @_abc_1.abstractmethod
     def ListChunks(
         self,
         request: _ingestor_service_pb2.ListChunksRequest,
@@ -833,7 +889,8 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         """Deletes a document in whatever state, with its chunks and index entries, in one transaction.
 
         INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such document. PERMISSION_DENIED: the caller may read it, but not
-        change it. ABORTED (COLLECTION_CHANGED): the collection was indexed again meanwhile.
+        change it. FAILED_PRECONDITION (LEGAL_HOLD): it, or a document within it, is under a legal hold. ABORTED
+        (COLLECTION_CHANGED): the collection was indexed again meanwhile.
         """
 
     @_abc_1.abstractmethod
@@ -846,8 +903,8 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         chunks and index entries, in one transaction. What was still to be done for them is cancelled.
 
         INVALID_ARGUMENT: a field is wrong, or the filter holds for every document. NOT_FOUND: no such collection.
-        PERMISSION_DENIED: the caller may read it, but not change it. ABORTED (COLLECTION_CHANGED): it was indexed again
-        meanwhile.
+        PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION (LEGAL_HOLD): one of them is under a
+        legal hold; then none is deleted. ABORTED (COLLECTION_CHANGED): it was indexed again meanwhile.
         """
 
     @_abc_1.abstractmethod

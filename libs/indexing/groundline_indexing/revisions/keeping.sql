@@ -9,6 +9,12 @@ FROM collections
 -- name: is_cited
 EXISTS (SELECT FROM cited_revisions c WHERE c.document_id = r.document_id AND c.revision = r.revision)
 
+-- name: is_held
+EXISTS (
+    SELECT FROM legal_holds h
+    WHERE h.collection_id = r.collection_id AND (h.document_id IS NULL OR h.document_id = r.document_id)
+)
+
 -- name: wanted
 -- Of documents that were only queued so far nothing is kept.
 SELECT r.document_id
@@ -16,7 +22,7 @@ FROM (
     SELECT document_id, collection_id, {current} AS revision
     FROM documents d WHERE document_id = ANY($1::uuid[]) AND ingestion_hash <> ''::bytea
 ) r JOIN ({history}) h USING (collection_id)
-WHERE h.everything OR h.revisions > 0 OR h.days > 0 OR {is_cited}
+WHERE h.everything OR h.revisions > 0 OR h.days > 0 OR {is_cited} OR {is_held}
 
 -- name: keep
 INSERT INTO document_revisions
@@ -55,7 +61,7 @@ FROM (
 ) r JOIN ({history}) h USING (collection_id)
 WHERE r.is_current
     OR NOT (h.everything OR r.place <= h.revisions OR r.replace_time > now() - make_interval(days => h.days)
-            OR {is_cited})
+            OR {is_cited} OR {is_held})
 
 -- name: settle
 DELETE FROM document_revisions r USING ({stale}) stale

@@ -24,6 +24,7 @@ from groundline_ingestor.service.access import (
     readable_document,
     writable_collection,
 )
+from groundline_ingestor.service.holds import HoldService
 from groundline_ingestor.service.pages import PagePictures
 from groundline_ingestor.service.quotas import Quotas
 from groundline_ingestor.service.revisions import RevisionService
@@ -39,13 +40,14 @@ _log = structlog.get_logger(__name__)
 
 
 class DocumentService:
-    """Use cases of documents, with those of their revisions; every method acts for `caller`."""
+    """Use cases of documents, with those of their revisions and holds; every method acts for `caller`."""
 
     def __init__(
         self,
         collections: PostgresCollections,
         documents: PostgresDocuments,
         revisions: RevisionService,
+        holds: HoldService,
         quotas: Quotas,
         page_tokens: PageTokens,
         pictures: PagePictures,
@@ -53,6 +55,7 @@ class DocumentService:
         self._collections = collections
         self._documents = documents
         self.revisions = revisions
+        self.holds = holds
         self._quotas = quotas
         self._page_tokens = page_tokens
         self._pictures = pictures

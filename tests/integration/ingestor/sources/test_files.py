@@ -107,6 +107,35 @@ async def test_a_document_deleted_by_hand_is_brought_again(
     assert await run(stub, collection_id, source_id) == {"a.md": "CREATED"}
 
 
+async def test_a_run_leaves_a_document_that_is_held_and_one_taken_back_leaves_what_it_deleted(
+    stub: Any, collection_id: str, shared: Path
+) -> None:
+    folder = shared / "held"
+    folder.mkdir()
+    for name in "abc":
+        (folder / f"{name}.md").write_text(f"# {name}\n\nThe text of {name}.")
+    source_id = await create(stub, collection_id, {"directory": {"path": str(folder)}})
+    await first_run(stub, collection_id, source_id)
+    held = (await documents(stub, collection_id))["a.md"].document_id
+    hold = pb.SetLegalHoldRequest(collection_id=collection_id, document_ids=[held], reason="case 7")
+    await stub.SetLegalHold(hold, metadata=OWNER)
+
+    for name in "ab":
+        (folder / f"{name}.md").unlink()
+    (folder / "d.md").write_text("# d\n\nThe text of d.")
+    assert await run(stub, collection_id, source_id) == {"d.md": "CREATED"}
+    after = await get(stub, collection_id, source_id)
+    assert after.last_job.deleted_count == 1
+    assert set(await documents(stub, collection_id)) == {"a.md", "c.md", "d.md"}
+    assert await run(stub, collection_id, source_id) == {}
+
+    reverted = await stub.RevertJob(pb.RevertJobRequest(job_id=after.last_job.job_id), metadata=OWNER)
+    assert {each.uri: each.action for each in reverted.documents} == {"d.md": pb.REVERT_ACTION_DELETE}
+    assert set(await documents(stub, collection_id)) == {"a.md", "c.md"}
+    hold.reason = ""
+    await stub.SetLegalHold(hold, metadata=OWNER)
+
+
 async def test_a_full_run_reads_what_has_not_changed_and_finds_it_unchanged(
     stub: Any, collection_id: str, shared: Path
 ) -> None:

@@ -313,6 +313,7 @@ class PostgresQueue:
                 row["collection_id"],
                 f"uri = $2 AND {is_replaceable_document('$3', 'documents', container='$4')}",
                 [row["uri"], row["principals"], row["container_uri"]],
+                spare_held=True,
             )
             await change_held_item(connection, claim, partial(skip, failure=failure))
             await connection.execute(

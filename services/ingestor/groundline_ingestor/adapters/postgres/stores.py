@@ -15,6 +15,7 @@ from groundline_ingestor.adapters.postgres.collecting.crawls import PostgresCraw
 from groundline_ingestor.adapters.postgres.collecting.seen_pages import PostgresSeenPages
 from groundline_ingestor.adapters.postgres.collecting.sources import PostgresSources
 from groundline_ingestor.adapters.postgres.collections import PostgresCollections
+from groundline_ingestor.adapters.postgres.documents.holds import PostgresHolds
 from groundline_ingestor.adapters.postgres.documents.reading import PostgresDocuments
 from groundline_ingestor.adapters.postgres.documents.reverting import PostgresReverts
 from groundline_ingestor.adapters.postgres.documents.revisions import PostgresRevisions
@@ -39,6 +40,7 @@ class Stores:
     documents: PostgresDocuments
     revisions: PostgresRevisions
     reverts: PostgresReverts
+    holds: PostgresHolds
     versions: PostgresVersions
     jobs: PostgresJobs
     queue: PostgresQueue
@@ -67,6 +69,7 @@ def stores_on(
         PostgresDocuments(pool),
         PostgresRevisions(pool, spool_directory=spool_directory),
         PostgresReverts(pool),
+        PostgresHolds(pool),
         PostgresVersions(pool, lexical),
         PostgresJobs(pool),
         PostgresQueue(pool, spool_directory=spool_directory),

@@ -451,4 +451,5 @@ async def _delete(
         collection.collection_id,
         f"uri = ANY($2::text[]) AND {is_replaceable_document('$3', 'documents')}",
         [list(uris), list(source.principals)],
+        spare_held=True,
     )

@@ -9,6 +9,7 @@ from groundline_database import Connection
 from groundline_indexing.erasure import forget_cached_chunks, forget_handed_in
 from groundline_indexing.partitions import partitions_with
 
+from groundline_ingestor.adapters.postgres.documents.holds import held_among
 from groundline_ingestor.adapters.postgres.items import cancel_items_of
 
 __all__ = ["WITHIN", "delete_documents", "remove_documents"]
@@ -26,11 +27,19 @@ WITHIN: Final = """
 
 
 async def delete_documents(
-    connection: Connection, collection_id: str, predicate: str, values: Sequence[Any]
+    connection: Connection,
+    collection_id: str,
+    predicate: str,
+    values: Sequence[Any],
+    *,
+    spare_held: bool = False,
 ) -> int:
     """Delete documents by a condition whose values are numbered from $2, and those within them, and cancel
-    their unfinished items; return their number."""
-    uris = await remove_documents(connection, collection_id, predicate, values)
+    their unfinished items; return their number.
+
+    Raises FailedPreconditionError (LEGAL_HOLD) when one is held, unless those are to be spared.
+    """
+    uris = await remove_documents(connection, collection_id, predicate, values, spare_held=spare_held)
     if uris:
         await cancel_items_of(connection, collection_id, uris)
         await forget_handed_in(connection, collection_id, uris)
@@ -38,7 +47,12 @@ async def delete_documents(
 
 
 async def remove_documents(
-    connection: Connection, collection_id: str, predicate: str, values: Sequence[Any]
+    connection: Connection,
+    collection_id: str,
+    predicate: str,
+    values: Sequence[Any],
+    *,
+    spare_held: bool = False,
 ) -> Sequence[str]:
     """Delete documents as `delete_documents` does, but leave items alone: unfinished ones bring them back.
     Returns the uris."""
@@ -61,6 +75,9 @@ async def remove_documents(
         [row["uri"] for row in rows],
     )
     deleted = {row["document_id"]: row["uri"] for row in rows}
+    if spare_held:
+        for held in await held_among(connection, collection_id, list(deleted)):
+            del deleted[held]
     condition, ids = "document_id = ANY($1::uuid[])", list(deleted)
     await connection.execute(f"DELETE FROM documents WHERE {condition}", ids)
     # Partitions that wait to be dropped are included: a search that began before a swap reads them.

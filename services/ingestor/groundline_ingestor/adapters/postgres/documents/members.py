@@ -46,7 +46,7 @@ async def replace_members(
         if rows:
             ids = [row["document_id"] for row in rows]
             await delete_documents(
-                connection, collection.collection_id, "document_id = ANY($2::uuid[])", [ids]
+                connection, collection.collection_id, "document_id = ANY($2::uuid[])", [ids], spare_held=True
             )
     for new in containers:
         if new.members:

@@ -116,7 +116,9 @@ class PostgresReverts:
                 await connection.execute(_SQL["insert_items"], own_id, *zip(*restored, strict=True))
                 revert.job_id = own_id
             if deleted:
-                await delete_documents(connection, collection_id, "document_id = ANY($2::uuid[])", [deleted])
+                await delete_documents(
+                    connection, collection_id, "document_id = ANY($2::uuid[])", [deleted], spare_held=True
+                )
         return revert
 
 

@@ -18,6 +18,10 @@ SELECT d.document_id, d.uri, coalesce(changed.before, '') AS before, {current} A
            WHEN {current} = changed.before THEN 'none'
            WHEN changed.after IS NULL THEN 'not_kept'
            WHEN {current} <> changed.after AND NOT $4 THEN 'changed_since'
+           WHEN changed.is_created AND EXISTS (
+               SELECT FROM legal_holds h
+               WHERE h.collection_id = $2 AND (h.document_id IS NULL OR h.document_id = d.document_id)
+           ) THEN 'held'
            WHEN changed.is_created THEN 'delete'
            WHEN EXISTS (
                SELECT FROM document_revisions r

@@ -1,0 +1,53 @@
+"""Legal holds: setting, releasing and listing."""
+
+import structlog
+from groundline.v1 import ingestor_service_pb2 as pb
+from groundline_runtime.context import Caller
+from groundline_runtime.paging import PageTokens, page_size
+
+from groundline_ingestor.adapters.postgres.collections import PostgresCollections
+from groundline_ingestor.adapters.postgres.documents.holds import PostgresHolds
+from groundline_ingestor.service.access import administrable_collection
+
+__all__ = ["HoldService"]
+
+_log = structlog.get_logger(__name__)
+
+
+class HoldService:
+    """Use cases of legal holds, for who may administer their collection.
+
+    Every method raises NotFoundError and PermissionDeniedError.
+    """
+
+    def __init__(
+        self, collections: PostgresCollections, holds: PostgresHolds, page_tokens: PageTokens
+    ) -> None:
+        self._collections = collections
+        self._holds = holds
+        self._page_tokens = page_tokens
+
+    async def change(self, caller: Caller, request: pb.SetLegalHoldRequest) -> pb.SetLegalHoldResponse:
+        """Set, change or release holds."""
+        collection = await administrable_collection(self._collections, caller, request.collection_id)
+        count = await self._holds.change(collection, request.document_ids, request.reason.strip())
+        _log.info(
+            "legal_hold_changed",
+            collection_id=request.collection_id,
+            documents=len(request.document_ids),
+            is_released=not request.reason.strip(),
+        )
+        return pb.SetLegalHoldResponse(changed_count=count)
+
+    async def list(self, caller: Caller, request: pb.ListLegalHoldsRequest) -> pb.ListLegalHoldsResponse:
+        """Return a page of holds. Raises InvalidArgumentError for a wrong token."""
+        size = page_size(request)
+        [after] = self._page_tokens.key_in(request, caller) or (None,)
+        await administrable_collection(self._collections, caller, request.collection_id)
+        found = await self._holds.list_holds(request.collection_id, after=after, limit=size + 1)
+        return pb.ListLegalHoldsResponse(
+            holds=found[:size],
+            next_page_token=self._page_tokens.next_of(request, caller, found[size - 1].document_id)
+            if len(found) > size
+            else "",
+        )
