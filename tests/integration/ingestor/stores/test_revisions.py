@@ -1,6 +1,10 @@
 """Revisions of documents: which are kept, and who may read them."""
 
+import asyncio
+import os
 import random
+import signal
+import sys
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,9 +15,11 @@ from groundline.v1 import collection_pb2, document_pb2
 from groundline_database import Pool, acquire
 from groundline_extraction.texts import TextSegment
 from groundline_indexing.collections import StoredCollection
+from groundline_indexing.partitions import chunk_table
 from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_tests.ingestor.messages import a_version
 from groundline_tests.ingestor.stores import a_hand_in, a_member, a_new, create, lease
+from groundline_tests.shown import ROOT
 
 LINES = 9000
 CHANGED = 9
@@ -189,23 +195,61 @@ async def test_nothing_is_left_of_a_deleted_document(stores: Stores, pool: Pool)
             assert count == 0
 
 
-async def test_a_replacement_that_fails_leaves_the_revision_in_use(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "step",
+    [
+        "keep_revisions",
+        "_upsert",
+        "_remove_contents",
+        "copy_chunks",
+        "_copy_texts",
+        "settle_revisions",
+        "finish_items",
+    ],
+)
+async def test_a_process_that_is_killed_while_it_replaces_a_document_leaves_the_revision_in_use(
+    stores: Stores, pool: Pool, database_url: str, step: str
 ) -> None:
-    collection = await keeping(stores, "failing", everything=True)
+    collection = await keeping(stores, "killed", everything=True)
     document_id = await put(stores, collection, "one")
+    was = await kept(stores, "killed", document_id)
 
-    def killed(*_: Any, **__: Any) -> None:
-        raise ZeroDivisionError
+    assert await killed(database_url, "two", step) == -signal.SIGKILL
 
-    for step in ("keep_revisions", "copy_chunks", "_copy_texts", "settle_revisions", "finish_items"):
-        with monkeypatch.context() as patched:
-            patched.setattr(f"groundline_ingestor.adapters.postgres.documents.versions.{step}", killed)
-            with pytest.raises(ZeroDivisionError):
-                await put(stores, collection, "two")
-        assert await texts(stores, "failing", document_id) == ["one"]
+    assert await kept(stores, "killed", document_id) == was
+    assert await texts(stores, "killed", document_id) == ["one"]
+    assert await chunk_texts(pool, collection, document_id) == ["one"]
     await put(stores, collection, "two")
-    assert await texts(stores, "failing", document_id) == ["two", "one"]
+    assert await texts(stores, "killed", document_id) == ["two", "one"]
+
+
+async def test_a_process_that_is_killed_once_it_has_replaced_a_document_leaves_the_new_revision(
+    stores: Stores, pool: Pool, database_url: str
+) -> None:
+    collection = await keeping(stores, "killed", everything=True)
+    document_id = await put(stores, collection, "one")
+    assert await killed(database_url, "two", "committed") == -signal.SIGKILL
+    assert await texts(stores, "killed", document_id) == ["two", "one"]
+    assert await chunk_texts(pool, collection, document_id) == ["two"]
+
+
+async def killed(database_url: str, text: str, step: str) -> int:
+    """Have a process of its own replace the document, and be killed behind a step; return its exit code."""
+    arguments = ("-m", "groundline_tests.ingestor.killed", database_url, "killed", text, step)
+    support = str(ROOT / "tests/support")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *arguments, env={**os.environ, "PYTHONPATH": support}
+    )
+    return await process.wait()
+
+
+async def chunk_texts(pool: Pool, collection: StoredCollection, document_id: str) -> list[str]:
+    async with acquire(pool) as connection:
+        rows = await connection.fetch(
+            f"SELECT original_text FROM {chunk_table(collection.partition_id)} WHERE document_id = $1::uuid",
+            document_id,
+        )
+    return [row["original_text"] for row in rows]
 
 
 async def test_a_hundred_revisions_share_what_did_not_change(stores: Stores, pool: Pool) -> None:
