@@ -382,6 +382,8 @@ class ErrorReason(OpenEnum):
     LEGAL_HOLD = "LEGAL_HOLD"
     """The document, the collection or a document of it is under a legal hold: it cannot be deleted before
     that is released."""
+    ORIGINAL_NOT_READABLE = "ORIGINAL_NOT_READABLE"
+    """The caller may read the document, but not download it as it was handed in."""
 
 
 class Role(OpenEnum):
@@ -1754,6 +1756,9 @@ class CollectionSettings:
     keep_originals: bool | None = None
     """Whether documents are kept as they were handed in, to be fetched by DownloadDocument, which takes their
     size again in the database. It holds for documents brought in from then on."""
+    original_readers: Sequence[str] = ()
+    """Principals that may download originals, beside who may write, 1000 at most. Empty: whoever may read.
+    Pictures of pages and extracted texts are for every reader."""
     webhooks: Sequence[Webhook] = ()
     """Addresses that are told when a job has ended, each of them once. Those that are set when it ends are
     told."""

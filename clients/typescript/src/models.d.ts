@@ -374,7 +374,9 @@ export type ErrorReason =
    * The document, the collection or a document of it is under a legal hold: it cannot be deleted before that is
    * released.
    */
-  | "LEGAL_HOLD";
+  | "LEGAL_HOLD"
+  /** The caller may read the document, but not download it as it was handed in. */
+  | "ORIGINAL_NOT_READABLE";
 
 /**
  * Who wrote a message. The values have no prefix, so that JSON clients may write "user" and "assistant", as they
@@ -1737,6 +1739,11 @@ export interface CollectionSettings {
    * again in the database. It holds for documents brought in from then on.
    */
   keepOriginals?: boolean;
+  /**
+   * Principals that may download originals, beside who may write, 1000 at most. Empty: whoever may read. Pictures
+   * of pages and extracted texts are for every reader.
+   */
+  originalReaders: string[];
   /** Addresses that are told when a job has ended, each of them once. Those that are set when it ends are told. */
   webhooks: Webhook[];
   /** Retention of replaced revisions of documents. Not set: those that answers cite. */

@@ -183,7 +183,7 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
         validate(request)
         give_place_back()
         caller = current_caller()
-        document = await self._documents.with_original(
+        document = await self._documents.downloadable(
             caller, request.collection_id, request.document_id, request.revision
         )
         await context.send_initial_metadata(download_metadata(document))

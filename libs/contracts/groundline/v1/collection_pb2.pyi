@@ -476,6 +476,7 @@ class CollectionSettings(_message.Message):
     CRAWL_FIELD_NUMBER: _builtins.int
     GENERATION_LIMITS_FIELD_NUMBER: _builtins.int
     KEEP_ORIGINALS_FIELD_NUMBER: _builtins.int
+    ORIGINAL_READERS_FIELD_NUMBER: _builtins.int
     WEBHOOKS_FIELD_NUMBER: _builtins.int
     HISTORY_FIELD_NUMBER: _builtins.int
     CALIBRATION_FIELD_NUMBER: _builtins.int
@@ -524,6 +525,12 @@ class CollectionSettings(_message.Message):
         """Limits of requests' changes of rerank.top_k and generation. Not set: no limits."""
 
     @_builtins.property
+    def original_readers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Principals that may download originals, beside who may write, 1000 at most. Empty: whoever may read. Pictures of pages
+        and extracted texts are for every reader.
+        """
+
+    @_builtins.property
     def webhooks(self) -> _containers.RepeatedCompositeFieldContainer[Global___Webhook]:
         """Addresses that are told when a job has ended, each of them once. Those that are set when it ends are told."""
 
@@ -551,13 +558,14 @@ class CollectionSettings(_message.Message):
         crawl: Global___CrawlSettings | None = ...,
         generation_limits: Global___GenerationLimits | None = ...,
         keep_originals: _builtins.bool | None = ...,
+        original_readers: _abc.Iterable[_builtins.str] | None = ...,
         webhooks: _abc.Iterable[Global___Webhook] | None = ...,
         history: Global___HistorySettings | None = ...,
         calibration: Global___Calibration | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_keep_originals", b"_keep_originals", "access", b"access", "calibration", b"calibration", "chunking", b"chunking", "contextualization", b"contextualization", "crawl", b"crawl", "embedding", b"embedding", "generation", b"generation", "generation_limits", b"generation_limits", "history", b"history", "keep_originals", b"keep_originals", "lexical", b"lexical", "rerank", b"rerank", "retrieval", b"retrieval"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_keep_originals", b"_keep_originals", "access", b"access", "calibration", b"calibration", "chunking", b"chunking", "contextualization", b"contextualization", "crawl", b"crawl", "embedding", b"embedding", "generation", b"generation", "generation_limits", b"generation_limits", "history", b"history", "keep_originals", b"keep_originals", "lexical", b"lexical", "rerank", b"rerank", "retrieval", b"retrieval", "webhooks", b"webhooks"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_keep_originals", b"_keep_originals", "access", b"access", "calibration", b"calibration", "chunking", b"chunking", "contextualization", b"contextualization", "crawl", b"crawl", "embedding", b"embedding", "generation", b"generation", "generation_limits", b"generation_limits", "history", b"history", "keep_originals", b"keep_originals", "lexical", b"lexical", "original_readers", b"original_readers", "rerank", b"rerank", "retrieval", b"retrieval", "webhooks", b"webhooks"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__keep_originals: _TypeAlias = _typing.Literal["keep_originals"]  # noqa: Y015
     _WhichOneofArgType__keep_originals: _TypeAlias = _typing.Literal["_keep_originals", b"_keep_originals"]  # noqa: Y015

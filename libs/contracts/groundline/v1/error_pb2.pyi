@@ -378,6 +378,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The job has not ended: wait for it, or cancel it."""
     LEGAL_HOLD: _ErrorReason.ValueType  # 169
     """The document, the collection or a document of it is under a legal hold: it cannot be deleted before that is released."""
+    ORIGINAL_NOT_READABLE: _ErrorReason.ValueType  # 178
+    """The caller may read the document, but not download it as it was handed in."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why something failed, was left out or was degraded: the `reason` of google.rpc.ErrorInfo (domain "groundline.dev"),
@@ -743,4 +745,6 @@ JOB_UNDER_WAY: ErrorReason.ValueType  # 168
 """The job has not ended: wait for it, or cancel it."""
 LEGAL_HOLD: ErrorReason.ValueType  # 169
 """The document, the collection or a document of it is under a legal hold: it cannot be deleted before that is released."""
+ORIGINAL_NOT_READABLE: ErrorReason.ValueType  # 178
+"""The caller may read the document, but not download it as it was handed in."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -418,8 +418,9 @@ class IngestorServiceServicer:
         content that does not have it broke off.
 
         INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such document, (REVISION_NOT_FOUND) no such revision, or
-        (ORIGINAL_NOT_KEPT) not as it was handed in.
-        ABORTED (DOCUMENT_CHANGED): it was replaced or deleted meanwhile.
+        (ORIGINAL_NOT_KEPT) not as it was handed in. PERMISSION_DENIED (ORIGINAL_NOT_READABLE): the caller may read the
+        document, but the collection has other original_readers. ABORTED (DOCUMENT_CHANGED): it was replaced or deleted
+        meanwhile.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

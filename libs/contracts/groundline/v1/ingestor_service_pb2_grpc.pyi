@@ -163,8 +163,9 @@ class IngestorServiceStub:
     content that does not have it broke off.
 
     INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such document, (REVISION_NOT_FOUND) no such revision, or
-    (ORIGINAL_NOT_KEPT) not as it was handed in.
-    ABORTED (DOCUMENT_CHANGED): it was replaced or deleted meanwhile.
+    (ORIGINAL_NOT_KEPT) not as it was handed in. PERMISSION_DENIED (ORIGINAL_NOT_READABLE): the caller may read the
+    document, but the collection has other original_readers. ABORTED (DOCUMENT_CHANGED): it was replaced or deleted
+    meanwhile.
     """
     GetDocumentPage: _grpc.UnaryStreamMultiCallable[_ingestor_service_pb2.GetDocumentPageRequest, _ingestor_service_pb2.GetDocumentPageResponse]
     """Streams a picture of one page of a document, where its collection keeps originals: of PDF files, and of images, each
@@ -442,8 +443,9 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     content that does not have it broke off.
 
     INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such document, (REVISION_NOT_FOUND) no such revision, or
-    (ORIGINAL_NOT_KEPT) not as it was handed in.
-    ABORTED (DOCUMENT_CHANGED): it was replaced or deleted meanwhile.
+    (ORIGINAL_NOT_KEPT) not as it was handed in. PERMISSION_DENIED (ORIGINAL_NOT_READABLE): the caller may read the
+    document, but the collection has other original_readers. ABORTED (DOCUMENT_CHANGED): it was replaced or deleted
+    meanwhile.
     """
     GetDocumentPage: _aio.UnaryStreamMultiCallable[_ingestor_service_pb2.GetDocumentPageRequest, _ingestor_service_pb2.GetDocumentPageResponse]  # type: ignore[assignment]
     """Streams a picture of one page of a document, where its collection keeps originals: of PDF files, and of images, each
@@ -820,8 +822,9 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         content that does not have it broke off.
 
         INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such document, (REVISION_NOT_FOUND) no such revision, or
-        (ORIGINAL_NOT_KEPT) not as it was handed in.
-        ABORTED (DOCUMENT_CHANGED): it was replaced or deleted meanwhile.
+        (ORIGINAL_NOT_KEPT) not as it was handed in. PERMISSION_DENIED (ORIGINAL_NOT_READABLE): the caller may read the
+        document, but the collection has other original_readers. ABORTED (DOCUMENT_CHANGED): it was replaced or deleted
+        meanwhile.
         """
 
     @_abc_1.abstractmethod

@@ -14,6 +14,7 @@ __all__ = [
     "is_administrable",
     "is_readable",
     "is_writable",
+    "may_download",
     "may_write",
 ]
 
@@ -37,6 +38,12 @@ def is_writable(collection: collection_pb2.Collection, principals: Sequence[str]
 def may_write(access: collection_pb2.AccessSettings, principals: Sequence[str]) -> bool:
     """Tell whether complete access settings let a caller write."""
     return _is_among(principals, (*access.writers, *access.admins))
+
+
+def may_download(collection: collection_pb2.Collection, principals: Sequence[str]) -> bool:
+    """Tell whether a caller who may read documents may have them as they were handed in."""
+    named = collection.settings.original_readers
+    return not named or _is_among(principals, named) or is_writable(collection, principals)
 
 
 def is_administrable(collection: collection_pb2.Collection, principals: Sequence[str]) -> bool:

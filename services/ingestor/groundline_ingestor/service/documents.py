@@ -11,12 +11,18 @@ from groundline_contracts import default_of
 from groundline_extraction.readers.common import Hints
 from groundline_filters import holds_always, parse, parse_json, plain
 from groundline_runtime.context import Caller
-from groundline_runtime.errors import AbortedError, FieldViolation, InvalidArgumentError, NotFoundError
+from groundline_runtime.errors import (
+    AbortedError,
+    FieldViolation,
+    InvalidArgumentError,
+    NotFoundError,
+    PermissionDeniedError,
+)
 from groundline_runtime.paging import PageTokens, page_size
 
 from groundline_ingestor.adapters.postgres.collections import PostgresCollections
 from groundline_ingestor.adapters.postgres.documents.reading import PostgresDocuments
-from groundline_ingestor.domain.collections import is_administrable, is_writable
+from groundline_ingestor.domain.collections import is_administrable, is_writable, may_download
 from groundline_ingestor.domain.documents import DocumentKey, DocumentOrder
 from groundline_ingestor.service.access import (
     document_not_found,
@@ -100,6 +106,21 @@ class DocumentService:
         if not document.has_original:
             raise NotFoundError(
                 "ORIGINAL_NOT_KEPT", "the document was not kept as it was handed in; see keep_originals"
+            )
+        return document
+
+    async def downloadable(
+        self, caller: Caller, collection_id: str, document_id: str, revision: str
+    ) -> document_pb2.Document:
+        """Return the document `with_original`, if the caller may have that.
+
+        Raises NotFoundError as that does, PermissionDeniedError (ORIGINAL_NOT_READABLE).
+        """
+        document = await self.with_original(caller, collection_id, document_id, revision)
+        collection = await readable_collection(self._collections, caller, collection_id)
+        if not may_download(collection.message, caller.principals):
+            raise PermissionDeniedError(
+                "ORIGINAL_NOT_READABLE", "the document may be read, but not downloaded as it was handed in"
             )
         return document
 

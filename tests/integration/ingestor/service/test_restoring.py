@@ -11,7 +11,15 @@ from groundline_database import Pool, acquire
 from groundline_extraction.documents import GivenDocument
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import AbortedError, NotFoundError, PermissionDeniedError
-from groundline_tests.ingestor.services import ANN, ANYBODY, BOB, Services, chunks_of, new
+from groundline_tests.ingestor.messages import settings_of
+from groundline_tests.ingestor.services import (
+    ANN,
+    ANYBODY,
+    BOB,
+    Services,
+    chunks_of,
+    new,
+)
 
 KEEPING: Mapping[str, Any] = {
     "history": {"everything": True},
@@ -169,3 +177,29 @@ async def test_an_original_of_a_revision_is_for_those_who_might_read_that(servic
     # Nor by a document that was looked up for another.
     with pytest.raises(AbortedError):
         assert [part async for part in services.documents.original(BOB, kept)]
+
+
+async def test_originals_are_for_those_whom_the_collection_names_and_for_writers(services: Services) -> None:
+    settings = {**KEEPING, "originalReaders": ["user:bob"]}
+    await services.collections.create(ANN, new(readers=["*"], writers=["user:ann"], settings=settings))
+    [item] = await services.ingest(FIRST, caller=ANN)
+
+    async def downloaded(caller: Caller) -> str:
+        found = await services.documents.downloadable(caller, "docs", item.document_id, "")
+        return found.uri
+
+    assert await downloaded(ANN) == await downloaded(BOB) == "a.html"
+    cid = Caller(("user:cid",))
+    with pytest.raises(PermissionDeniedError) as raised:
+        await downloaded(cid)
+    assert raised.value.reason == "ORIGINAL_NOT_READABLE"
+    # Its text and the pictures of its pages are for every reader.
+    request = pb.GetDocumentTextRequest(collection_id="docs", document_id=item.document_id)
+    assert "Torque" in (await services.documents.revisions.text(cid, request)).text
+    assert (await services.documents.with_original(cid, "docs", item.document_id, "")).uri == "a.html"
+
+    everyone = settings_of({"originalReaders": ["*"]})
+    await services.collections.update(
+        ANN, pb.UpdateCollectionRequest(collection_id="docs", settings=everyone)
+    )
+    assert await downloaded(cid) == "a.html"
