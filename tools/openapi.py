@@ -74,6 +74,11 @@ _DOWNLOADS: Final[Mapping[str, tuple[str, str, Descriptor | None]]] = {
         None,
     ),
     "GetDocumentPage": ("image/png", "The picture.", None),
+    "GetErasureCertificate": (
+        "application/json",
+        "The certificate, canonical JSON of which each byte counts.",
+        evidence_pb2.ErasureCertificate.DESCRIPTOR,
+    ),
     "GetEvidence": (
         "application/json",
         "The evidence, canonical JSON of which each byte counts.",

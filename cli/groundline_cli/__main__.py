@@ -14,6 +14,7 @@ from groundline_cli.commands.completion import completion
 from groundline_cli.commands.crawl import crawl
 from groundline_cli.commands.doctor import doctor
 from groundline_cli.commands.env import env
+from groundline_cli.commands.erasures import erasures
 from groundline_cli.commands.eval import evaluate
 from groundline_cli.commands.evidence import evidence
 from groundline_cli.commands.gateway import CommandFailedError
@@ -117,6 +118,7 @@ for _command in (
     document,
     documents,
     env,
+    erasures,
     evaluate,
     evidence,
     holds,

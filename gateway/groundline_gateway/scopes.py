@@ -77,6 +77,8 @@ REQUIRED: Final[Mapping[str, frozenset[Scope]]] = {
     "DeleteSource": _ADMIN,
     "SetLegalHold": _ADMIN,
     "ListLegalHolds": _ADMIN,
+    "ListErasures": _INGEST | _ADMIN,
+    "GetErasureCertificate": _INGEST | _ADMIN,
 }
 """Scopes by RPC, of which a caller needs one; without any, it is open to everyone, also without a key. An RPC
 that is not listed is refused to everyone."""

@@ -93,6 +93,8 @@ EXPECTED: Final[Mapping[str, Mapping[Relation, Outcome]]] = {
     "RunSource": CHANGES,
     "DeleteSource": CHANGES,
     "SetLegalHold": CHANGES,
+    "ListErasures": LISTS,
+    "GetErasureCertificate": PRIVATE,
     "ListLegalHolds": CHANGES,
     "OpenAiCreateChatCompletion": READS,
     "OpenAiCreateResponse": READS,
@@ -127,6 +129,7 @@ class Resource:
     collection_id: str
     document_id: str
     revision: str
+    erasure_id: str
     job_id: str
     source_id: str
     thread_id: str
@@ -189,11 +192,14 @@ async def make(client: httpx.AsyncClient, collection_id: str, word: str, *reader
     body: Json = {"collectionId": collection_id, "settings": settings}
     made = await client.post("/api/collections", json=body)
     assert made.status_code == 200, made.text
-    documents = [{"uri": "a.md", "text": f"The flower of the month is {word}."}]
+    text = f"The flower of the month is {word}."
+    documents = [{"uri": uri, "text": text} for uri in ("a.md", "b.md")]
     path = f"/api/collections/{collection_id}"
     ingested = (await client.post(f"{path}/documents", json={"documents": documents})).json()
     job = await ended_job(client, ingested["job"]["jobId"])
-    [document] = (await client.get(f"{path}/documents")).json()["documents"]
+    document, gone = (await client.get(f"{path}/documents")).json()["documents"]
+    await client.delete(f"{path}/documents/{gone['documentId']}")
+    [erasure] = (await client.get("/api/erasures", params={"collectionId": collection_id})).json()["erasures"]
     made_source = await client.post(f"{path}/sources", json={"source": SOURCE | {"name": word}})
     assert made_source.status_code == 200, made_source.text
     source = made_source.json()["source"]
@@ -204,6 +210,7 @@ async def make(client: httpx.AsyncClient, collection_id: str, word: str, *reader
         collection_id,
         document["documentId"],
         document["revision"],
+        erasure["erasureId"],
         job["jobId"],
         source["sourceId"],
         answer["threadId"],

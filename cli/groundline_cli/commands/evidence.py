@@ -23,7 +23,8 @@ from groundline_cli.terminal import print_json, printable, summary
 
 __all__ = ["evidence"]
 
-_FORMAT: Final = "groundline/evidence/1"
+_ANSWERS: Final = "groundline/evidence/1"
+_ERASURE: Final = "groundline/erasure/1"
 _NOT_FOUND: Final = 404
 _QUESTION_LENGTH: Final = 100
 
@@ -97,7 +98,8 @@ def keys(connection: Connection, output: TextIO) -> None:
 @json_option
 @with_gateway_unless("keys_file")
 def verify(connection: Connection | None, file: Path, keys_file: Path | None, as_json: bool) -> None:
-    """Tell whether the evidence in FILE is what an installation signed, byte for byte.
+    """Tell whether the evidence in FILE, or a certificate of an erasure, is what an installation signed, byte
+    for byte.
 
     Without --keys the gateway is asked for its keys, and for each passage: whether its revision is still
     there, with the text that the evidence has.
@@ -155,8 +157,8 @@ def _verified(document: bytes, keys: Sequence[Mapping[str, Any]]) -> Verified:
         found = verified(document, keys)
     except EvidenceError as error:
         raise CommandFailedError(f"the evidence does not hold: {error}") from error
-    if found.values.get("format") != _FORMAT:
-        raise CommandFailedError(f"signed, but not evidence of answers: {found.values.get('format')}")
+    if found.values.get("format") not in (_ANSWERS, _ERASURE):
+        raise CommandFailedError(f"signed, but not evidence: {found.values.get('format')}")
     return found
 
 
@@ -164,7 +166,7 @@ async def _compared(client: AsyncClient, document: bytes) -> tuple[Verified, lis
     """Verify the evidence with the gateway's keys, and compare its passages with what is there now."""
     found = _verified(document, await _keys(client))
     states = []
-    for answer in found.values["answers"]:
+    for answer in found.values.get("answers", ()):
         message_id = answer["answer"]["messageId"]
         for passage, spans in _passages(answer):
             state = await _state(client, passage["text"], spans)
@@ -212,7 +214,14 @@ async def _text(client: AsyncClient, source: Mapping[str, Any], span: Mapping[st
 def _print(found: Verified, states: Sequence[_Passage]) -> None:
     click.echo(click.style("the evidence holds", fg="green", bold=True))
     click.echo(f"signed {printable(str(found.values['issueTime']))} with the key {found.key_id}")
-    for answer in found.values["answers"]:
+    if erasure := found.values.get("erasure"):
+        counts = ("documentCount", "revisionCount", "chunkCount", "answerCount")
+        documents, revisions, chunks, answers = (erasure[name] for name in counts)
+        click.echo(
+            f"{printable(erasure['eraseTime'])}: {documents} documents, {revisions} revisions, "
+            f"{chunks} chunks and {answers} answers of the collection {printable(erasure['collectionId'])}"
+        )
+    for answer in found.values.get("answers", ()):
         question = summary(answer["question"]["content"], length=_QUESTION_LENGTH)
         click.echo(f"{answer['answer']['messageId']}  {question}")
         if answer["answer"]["isWithheld"]:

@@ -24,6 +24,7 @@ from groundline_client.models import (
     Document,
     DocumentInput,
     DocumentSource,
+    Erasure,
     Feedback,
     GetDocumentTextResponse,
     IngestDocumentsResponse,
@@ -640,6 +641,24 @@ class AsyncClient:
         request = request_json(collection_id=collection_id)
         return self._entries(rpcs.LIST_LEGAL_HOLDS, request, limit, timeout_seconds)
 
+    def list_erasures(
+        self, collection_id: str = "", *, limit: int | None = None, timeout_seconds: float | None = None
+    ) -> AsyncGenerator[Erasure]:
+        """Yield the erasures that the caller asked for, or all of a collection that it administers, the
+        newest first; at most `limit`."""
+        request = request_json(collection_id=collection_id)
+        return self._entries(rpcs.LIST_ERASURES, request, limit, timeout_seconds)
+
+    async def get_erasure_certificate(
+        self, erasure_id: str, *, timeout_seconds: float | None = None
+    ) -> bytes:
+        """Return a signed certificate of an erasure: canonical JSON, of which each byte counts.
+
+        Raises ProtocolError if parts are missing.
+        """
+        request = request_json(erasure_id=erasure_id)
+        return await self._signed(rpcs.GET_ERASURE_CERTIFICATE, request, timeout_seconds)
+
     async def create_source(
         self,
         collection_id: str,
@@ -853,14 +872,7 @@ class AsyncClient:
         Raises ProtocolError if parts are missing.
         """
         request = request_json(thread_id=thread_id, message_id=message_id)
-        deadline = self._deadline(timeout_seconds)
-        async with self._response(rpcs.GET_EVIDENCE, request, deadline, _READ_SECONDS) as response:
-            evidence = await response.aread()
-        try:
-            json.loads(evidence)
-        except ValueError as error:
-            raise ProtocolError("the evidence broke off: try again") from error
-        return evidence
+        return await self._signed(rpcs.GET_EVIDENCE, request, timeout_seconds)
 
     async def list_signing_keys(self, *, timeout_seconds: float | None = None) -> Sequence[SigningKey]:
         """Return the public keys that evidence is checked with: the one in use, then those before it."""
@@ -871,6 +883,15 @@ class AsyncClient:
         """Return the usage of the caller's quotas of threads, answers and tokens."""
         response = await self._call(rpcs.GET_QUOTAS, {}, timeout_seconds)
         return response.quotas
+
+    async def _signed(self, rpc: Rpc[bytes], request: JsonObject, timeout_seconds: float | None) -> bytes:
+        async with self._response(rpc, request, self._deadline(timeout_seconds), _READ_SECONDS) as response:
+            document = await response.aread()
+        try:
+            json.loads(document)
+        except ValueError as error:
+            raise ProtocolError("the document broke off: try again") from error
+        return document
 
     async def _entries[R](
         self, rpc: Rpc[R], request: JsonObject, limit: int | None, timeout_seconds: float | None

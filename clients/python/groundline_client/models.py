@@ -384,6 +384,8 @@ class ErrorReason(OpenEnum):
     that is released."""
     ORIGINAL_NOT_READABLE = "ORIGINAL_NOT_READABLE"
     """The caller may read the document, but not download it as it was handed in."""
+    ERASURE_NOT_FOUND = "ERASURE_NOT_FOUND"
+    """There is no such erasure that the caller may see."""
 
 
 class Role(OpenEnum):
@@ -2180,6 +2182,32 @@ class LegalHold:
     """The reason that was given."""
     create_time: datetime | None = None
     """Since when."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Erasure:
+    """A deletion of documents for good: with their texts, chunks, contexts, cached vectors, originals and
+    revisions, and the answers that rest on them, in one transaction. It holds no text, title or uri."""
+
+    erasure_id: str = ""
+    """Identifier, a UUID."""
+    collection_id: str = ""
+    """The collection."""
+    is_collection: bool = False
+    """Whether it was deleted whole."""
+    erase_time: datetime | None = None
+    """When."""
+    document_count: int = 0
+    """Number of documents."""
+    revision_count: int = 0
+    """Number of their replaced revisions."""
+    chunk_count: int = 0
+    """Number of their chunks."""
+    answer_count: int = 0
+    """Number of answers that named a revision of them as a source."""
+    content_hashes: Sequence[str] = ()
+    """SHA-256 of what was handed in, of all revisions, each once, 64 hex digits; the first 1000 in their
+    order."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -24,6 +24,7 @@ from groundline_client.models import (
     Document,
     DocumentInput,
     DocumentSource,
+    Erasure,
     Feedback,
     GetDocumentTextResponse,
     IngestDocumentsResponse,
@@ -640,6 +641,22 @@ class Client:
         request = request_json(collection_id=collection_id)
         return self._entries(rpcs.LIST_LEGAL_HOLDS, request, limit, timeout_seconds)
 
+    def list_erasures(
+        self, collection_id: str = "", *, limit: int | None = None, timeout_seconds: float | None = None
+    ) -> Generator[Erasure]:
+        """Yield the erasures that the caller asked for, or all of a collection that it administers, the
+        newest first; at most `limit`."""
+        request = request_json(collection_id=collection_id)
+        return self._entries(rpcs.LIST_ERASURES, request, limit, timeout_seconds)
+
+    def get_erasure_certificate(self, erasure_id: str, *, timeout_seconds: float | None = None) -> bytes:
+        """Return a signed certificate of an erasure: canonical JSON, of which each byte counts.
+
+        Raises ProtocolError if parts are missing.
+        """
+        request = request_json(erasure_id=erasure_id)
+        return self._signed(rpcs.GET_ERASURE_CERTIFICATE, request, timeout_seconds)
+
     def create_source(
         self,
         collection_id: str,
@@ -849,14 +866,7 @@ class Client:
         Raises ProtocolError if parts are missing.
         """
         request = request_json(thread_id=thread_id, message_id=message_id)
-        deadline = self._deadline(timeout_seconds)
-        with self._response(rpcs.GET_EVIDENCE, request, deadline, _READ_SECONDS) as response:
-            evidence = response.read()
-        try:
-            json.loads(evidence)
-        except ValueError as error:
-            raise ProtocolError("the evidence broke off: try again") from error
-        return evidence
+        return self._signed(rpcs.GET_EVIDENCE, request, timeout_seconds)
 
     def list_signing_keys(self, *, timeout_seconds: float | None = None) -> Sequence[SigningKey]:
         """Return the public keys that evidence is checked with: the one in use, then those before it."""
@@ -867,6 +877,15 @@ class Client:
         """Return the usage of the caller's quotas of threads, answers and tokens."""
         response = self._call(rpcs.GET_QUOTAS, {}, timeout_seconds)
         return response.quotas
+
+    def _signed(self, rpc: Rpc[bytes], request: JsonObject, timeout_seconds: float | None) -> bytes:
+        with self._response(rpc, request, self._deadline(timeout_seconds), _READ_SECONDS) as response:
+            document = response.read()
+        try:
+            json.loads(document)
+        except ValueError as error:
+            raise ProtocolError("the document broke off: try again") from error
+        return document
 
     def _entries[R](
         self, rpc: Rpc[R], request: JsonObject, limit: int | None, timeout_seconds: float | None

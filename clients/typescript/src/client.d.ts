@@ -84,6 +84,9 @@ export declare class GroundlineClient {
   /** Signed evidence of an answer, or of all answers of a thread; the response's body is canonical JSON. */
   getEvidence(request: Input<models.GetEvidenceRequest>, options?: CallOptions): Promise<Response>;
 
+  /** A signed certificate of an erasure; the response's body is canonical JSON. */
+  getErasureCertificate(request: Input<models.GetErasureCertificateRequest>, options?: CallOptions): Promise<Response>;
+
   /** Every entry of a list, page after page: `client.all("listDocuments", { collectionId })`. */
   all<M extends keyof Lists>(
     method: M,

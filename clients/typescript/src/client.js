@@ -122,6 +122,11 @@ export class GroundlineClient {
     return await this.#send(rpcs.getEvidence, request, options);
   }
 
+  /** A signed certificate of an erasure; the response's body is canonical JSON. */
+  async getErasureCertificate(request, options = {}) {
+    return await this.#send(rpcs.getErasureCertificate, request, options);
+  }
+
   /** Every entry of a list, page after page: `client.all("listDocuments", { collectionId })`. */
   async *all(method, request = {}, options = {}) {
     let pageToken = "";

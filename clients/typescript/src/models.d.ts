@@ -376,7 +376,9 @@ export type ErrorReason =
    */
   | "LEGAL_HOLD"
   /** The caller may read the document, but not download it as it was handed in. */
-  | "ORIGINAL_NOT_READABLE";
+  | "ORIGINAL_NOT_READABLE"
+  /** There is no such erasure that the caller may see. */
+  | "ERASURE_NOT_FOUND";
 
 /**
  * Who wrote a message. The values have no prefix, so that JSON clients may write "user" and "assistant", as they
@@ -2588,6 +2590,58 @@ export interface ListLegalHoldsResponse {
   holds: LegalHold[];
   /** For the next page; empty on the last. */
   nextPageToken: string;
+}
+
+/** Request of ListErasures. */
+export interface ListErasuresRequest {
+  /** The collection, of which all are listed. Empty: those that the caller asked for, of all collections. */
+  collectionId: string;
+  /** Maximum number of erasures to return; more than 1000 count as 1000. */
+  pageSize: number;
+  /**
+   * Token of the page to return, from the last response to the same caller's same request; its page_size may
+   * differ.
+   */
+  pageToken: string;
+}
+
+/**
+ * A deletion of documents for good: with their texts, chunks, contexts, cached vectors, originals and revisions,
+ * and the answers that rest on them, in one transaction. It holds no text, title or uri.
+ */
+export interface Erasure {
+  /** Identifier, a UUID. */
+  erasureId: string;
+  /** The collection. */
+  collectionId: string;
+  /** Whether it was deleted whole. */
+  isCollection: boolean;
+  /** When. */
+  eraseTime?: string;
+  /** Number of documents. */
+  documentCount: number;
+  /** Number of their replaced revisions. */
+  revisionCount: number;
+  /** Number of their chunks. */
+  chunkCount: number;
+  /** Number of answers that named a revision of them as a source. */
+  answerCount: number;
+  /** SHA-256 of what was handed in, of all revisions, each once, 64 hex digits; the first 1000 in their order. */
+  contentHashes: string[];
+}
+
+/** Response of ListErasures. */
+export interface ListErasuresResponse {
+  /** The erasures, without hashes. */
+  erasures: Erasure[];
+  /** For the next page; empty on the last. */
+  nextPageToken: string;
+}
+
+/** Request of GetErasureCertificate. */
+export interface GetErasureCertificateRequest {
+  /** The erasure. */
+  erasureId: string;
 }
 
 /** Request of ListChunks. */

@@ -30,6 +30,7 @@ export interface Methods {
   restoreRevision(request: Input<models.RestoreRevisionRequest>, options?: CallOptions): Promise<models.RestoreRevisionResponse>;
   setLegalHold(request: Input<models.SetLegalHoldRequest>, options?: CallOptions): Promise<models.SetLegalHoldResponse>;
   listLegalHolds(request: Input<models.ListLegalHoldsRequest>, options?: CallOptions): Promise<models.ListLegalHoldsResponse>;
+  listErasures(request: Input<models.ListErasuresRequest>, options?: CallOptions): Promise<models.ListErasuresResponse>;
   listChunks(request: Input<models.ListChunksRequest>, options?: CallOptions): Promise<models.ListChunksResponse>;
   deleteDocument(request: Input<models.DeleteDocumentRequest>, options?: CallOptions): Promise<models.DeleteDocumentResponse>;
   deleteDocuments(request: Input<models.DeleteDocumentsRequest>, options?: CallOptions): Promise<models.DeleteDocumentsResponse>;
@@ -55,6 +56,7 @@ export interface Lists {
   listDocuments: { request: models.ListDocumentsRequest; entry: models.Document };
   listRevisions: { request: models.ListRevisionsRequest; entry: models.Revision };
   listLegalHolds: { request: models.ListLegalHoldsRequest; entry: models.LegalHold };
+  listErasures: { request: models.ListErasuresRequest; entry: models.Erasure };
   listChunks: { request: models.ListChunksRequest; entry: models.Chunk };
   getJob: { request: models.GetJobRequest; entry: models.IngestionItem };
   listJobs: { request: models.ListJobsRequest; entry: models.IngestionJob };

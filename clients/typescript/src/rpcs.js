@@ -32,6 +32,8 @@ export const rpcs = {
   getDocumentPage: { verb: "GET", path: "/api/collections/{collectionId}/documents/{documentId}/pages/{page}", hasBody: false, isIdempotent: true, takesRequestId: false },
   setLegalHold: { verb: "POST", path: "/api/collections/{collectionId}:hold", hasBody: true, isIdempotent: true, takesRequestId: false },
   listLegalHolds: { verb: "GET", path: "/api/collections/{collectionId}/holds", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "holds" },
+  listErasures: { verb: "GET", path: "/api/erasures", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "erasures" },
+  getErasureCertificate: { verb: "GET", path: "/api/erasures/{erasureId}", hasBody: false, isIdempotent: true, takesRequestId: false },
   listChunks: { verb: "GET", path: "/api/collections/{collectionId}/documents/{documentId}/chunks", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "chunks" },
   deleteDocument: { verb: "DELETE", path: "/api/collections/{collectionId}/documents/{documentId}", hasBody: false, isIdempotent: true, takesRequestId: false },
   deleteDocuments: { verb: "POST", path: "/api/collections/{collectionId}/documents:delete", hasBody: true, isIdempotent: true, takesRequestId: true },

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from groundline_runtime.errors import UnavailableError
+
 from groundline_database.errors import database_errors
 from groundline_database.pool import Pool
 
@@ -63,12 +65,18 @@ class SigningKeyStore:
                 await connection.execute(_INSERT, key_id, public_key, private_key)
 
     async def in_use(self) -> tuple[bytes, datetime]:
-        """Return the private half of the key in use, and the database's time."""
+        """Return the private half of the key in use, and the database's time. Raises UnavailableError as long
+        as there is no key."""
         with database_errors():
             row = await self._pool.fetchrow(
                 "SELECT private_key, clock_timestamp() AS now FROM signing_keys WHERE retire_time IS NULL"
             )
-        assert row is not None
+        if row is None:
+            raise UnavailableError(
+                "UNAVAILABLE",
+                "there is no key to sign with yet; the coordinator makes it when it starts",
+                retry_after_seconds=5.0,
+            )
         return row["private_key"], row["now"]
 
     async def list_keys(self) -> Sequence[StoredSigningKey]:

@@ -46,6 +46,7 @@ from groundline_ingestor.service.collecting.sources import SourceService
 from groundline_ingestor.service.collections import CollectionService
 from groundline_ingestor.service.documents import DocumentService
 from groundline_ingestor.service.embeddings import EmbeddingService
+from groundline_ingestor.service.erasures import ErasureService
 from groundline_ingestor.service.holds import HoldService
 from groundline_ingestor.service.ingestion import IngestionService
 from groundline_ingestor.service.jobs import JobService
@@ -121,6 +122,7 @@ def wire_on(
     collector = collector or NoCollector()
     worker = _worker(settings, stores, stages, quotas, collector)
     collections, jobs = stores.collections, stores.jobs
+    erasures = ErasureService(collections, stores.erasures, page_tokens)
     documents = DocumentService(
         collections,
         stores.documents,
@@ -131,7 +133,7 @@ def wire_on(
         PagePictures(sandbox, stages.preparation.open_spool_file),
     )
     servicer = IngestorServicer(
-        CollectionService(collections, embedder, quotas, page_tokens),
+        CollectionService(collections, embedder, quotas, erasures, page_tokens),
         documents,
         IngestionService(
             stores,

@@ -155,6 +155,21 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
         validate(request)
         return await self._ingestion.restore(current_caller(), request)
 
+    async def ListErasures(
+        self, request: pb.ListErasuresRequest, context: Context
+    ) -> pb.ListErasuresResponse:
+        validate(request)
+        return await self._collections.erasures.list(current_caller(), request)
+
+    async def GetErasureCertificate(
+        self, request: pb.GetErasureCertificateRequest, context: Context
+    ) -> AsyncIterator[pb.GetErasureCertificateResponse]:
+        validate(request)
+        data = await self._collections.erasures.certificate(current_caller(), request.erasure_id)
+        # A hundred kilobytes at most, which one message takes.
+        content = HttpBody(content_type="application/json", data=data)
+        yield pb.GetErasureCertificateResponse(content=content)
+
     async def SetLegalHold(
         self, request: pb.SetLegalHoldRequest, context: Context
     ) -> pb.SetLegalHoldResponse:

@@ -61,6 +61,8 @@ FOR_PROGRAMS = {
     "GetSource",
     "ListSources",
     "ListLegalHolds",
+    "ListErasures",
+    "GetErasureCertificate",
 }
 SEARCH_FIELDS = {
     "query": "query",

@@ -135,6 +135,8 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "DeleteDocuments": lambda c: c.delete_documents("docs", {"year": 2024}, dry_run=True),
     "SetLegalHold": lambda c: c.set_legal_hold("docs", [UUID], reason="case 7"),
     "ListLegalHolds": lambda c: c.list_legal_holds("docs"),
+    "ListErasures": lambda c: c.list_erasures("docs"),
+    "GetErasureCertificate": lambda c: c.get_erasure_certificate(UUID),
     "CreateSource": lambda c: c.create_source("docs", {"name": "a", "directory": {"path": "/srv/a"}}),
     "GetSource": lambda c: c.get_source("docs", UUID),
     "ListSources": lambda c: c.list_sources("docs"),
@@ -156,7 +158,7 @@ def answer(name: str) -> httpx.Response:
     if method.output_type.full_name.endswith("DownloadDocumentResponse"):
         etag = f'"{hashlib.sha256(b"content").hexdigest()}"'
         return httpx.Response(200, content=b"content", headers={"etag": etag})
-    if method.output_type.full_name.endswith("GetEvidenceResponse"):
+    if method.output_type.name in ("GetEvidenceResponse", "GetErasureCertificateResponse"):
         return httpx.Response(200, content=b"{}")
     if method.output_type.full_name.endswith("GetDocumentPageResponse"):
         return httpx.Response(200, content=PNG)

@@ -60,7 +60,7 @@ def test_the_result_as_json_names_key_and_time() -> None:
     [
         (sign(VALUES, KEY)[:-1], {"keys": [KEY.jwk()]}, "does not hold"),
         (sign(VALUES, KeyPair.new()), {"keys": [KEY.jwk()]}, "not among those given"),
-        (sign(VALUES | {"format": "other/1"}, KEY), {"keys": [KEY.jwk()]}, "not evidence of answers"),
+        (sign(VALUES | {"format": "other/1"}, KEY), {"keys": [KEY.jwk()]}, "not evidence"),
         (sign(VALUES, KEY), {"keys": 1}, "not a JSON Web Key Set"),
         (sign(VALUES, KEY), [], "not a JSON Web Key Set"),
     ],

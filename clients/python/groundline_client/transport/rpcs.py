@@ -136,6 +136,8 @@ SET_LEGAL_HOLD: Final = Rpc(
 LIST_LEGAL_HOLDS: Final = Rpc(
     "GET", "/api/collections/{collection_id}/holds", models.LegalHold, "holds", is_idempotent=True
 )
+LIST_ERASURES: Final = Rpc("GET", "/api/erasures", models.Erasure, "erasures", is_idempotent=True)
+GET_ERASURE_CERTIFICATE: Final = Rpc("GET", "/api/erasures/{erasure_id}", bytes, is_idempotent=True)
 LIST_CHUNKS: Final = Rpc(
     "GET",
     "/api/collections/{collection_id}/documents/{document_id}/chunks",

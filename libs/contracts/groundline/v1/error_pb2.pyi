@@ -380,6 +380,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The document, the collection or a document of it is under a legal hold: it cannot be deleted before that is released."""
     ORIGINAL_NOT_READABLE: _ErrorReason.ValueType  # 178
     """The caller may read the document, but not download it as it was handed in."""
+    ERASURE_NOT_FOUND: _ErrorReason.ValueType  # 179
+    """There is no such erasure that the caller may see."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why something failed, was left out or was degraded: the `reason` of google.rpc.ErrorInfo (domain "groundline.dev"),
@@ -747,4 +749,6 @@ LEGAL_HOLD: ErrorReason.ValueType  # 169
 """The document, the collection or a document of it is under a legal hold: it cannot be deleted before that is released."""
 ORIGINAL_NOT_READABLE: ErrorReason.ValueType  # 178
 """The caller may read the document, but not download it as it was handed in."""
+ERASURE_NOT_FOUND: ErrorReason.ValueType  # 179
+"""There is no such erasure that the caller may see."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -267,6 +267,108 @@ class EvidencePassage(_message.Message):
 Global___EvidencePassage: _TypeAlias = EvidencePassage  # noqa: Y015
 
 @_typing.final
+class ErasureCertificate(_message.Message):
+    """Certificate of an erasure, as it is signed; canonical JSON as Evidence is."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FORMAT_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    ISSUE_TIME_FIELD_NUMBER: _builtins.int
+    ERASURE_FIELD_NUMBER: _builtins.int
+    SIGNATURE_FIELD_NUMBER: _builtins.int
+    format: _builtins.str
+    """"groundline/erasure/1"."""
+    version: _builtins.str
+    """Version of the ingestor that made it."""
+    signature: _builtins.str
+    """As in Evidence."""
+    @_builtins.property
+    def issue_time(self) -> _timestamp_pb2.Timestamp:
+        """When it was signed."""
+
+    @_builtins.property
+    def erasure(self) -> Global___Erasure:
+        """What was deleted."""
+
+    def __init__(
+        self,
+        *,
+        format: _builtins.str = ...,
+        version: _builtins.str = ...,
+        issue_time: _timestamp_pb2.Timestamp | None = ...,
+        erasure: Global___Erasure | None = ...,
+        signature: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["erasure", b"erasure", "issue_time", b"issue_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["erasure", b"erasure", "format", b"format", "issue_time", b"issue_time", "signature", b"signature", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ErasureCertificate: _TypeAlias = ErasureCertificate  # noqa: Y015
+
+@_typing.final
+class Erasure(_message.Message):
+    """A deletion of documents for good: with their texts, chunks, contexts, cached vectors, originals and revisions, and the
+    answers that rest on them, in one transaction. It holds no text, title or uri.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ERASURE_ID_FIELD_NUMBER: _builtins.int
+    COLLECTION_ID_FIELD_NUMBER: _builtins.int
+    IS_COLLECTION_FIELD_NUMBER: _builtins.int
+    ERASE_TIME_FIELD_NUMBER: _builtins.int
+    DOCUMENT_COUNT_FIELD_NUMBER: _builtins.int
+    REVISION_COUNT_FIELD_NUMBER: _builtins.int
+    CHUNK_COUNT_FIELD_NUMBER: _builtins.int
+    ANSWER_COUNT_FIELD_NUMBER: _builtins.int
+    CONTENT_HASHES_FIELD_NUMBER: _builtins.int
+    erasure_id: _builtins.str
+    """Identifier, a UUID."""
+    collection_id: _builtins.str
+    """The collection."""
+    is_collection: _builtins.bool
+    """Whether it was deleted whole."""
+    document_count: _builtins.int
+    """Number of documents."""
+    revision_count: _builtins.int
+    """Number of their replaced revisions."""
+    chunk_count: _builtins.int
+    """Number of their chunks."""
+    answer_count: _builtins.int
+    """Number of answers that named a revision of them as a source."""
+    @_builtins.property
+    def erase_time(self) -> _timestamp_pb2.Timestamp:
+        """When."""
+
+    @_builtins.property
+    def content_hashes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """SHA-256 of what was handed in, of all revisions, each once, 64 hex digits; the first 1000 in their order."""
+
+    def __init__(
+        self,
+        *,
+        erasure_id: _builtins.str = ...,
+        collection_id: _builtins.str = ...,
+        is_collection: _builtins.bool = ...,
+        erase_time: _timestamp_pb2.Timestamp | None = ...,
+        document_count: _builtins.int = ...,
+        revision_count: _builtins.int = ...,
+        chunk_count: _builtins.int = ...,
+        answer_count: _builtins.int = ...,
+        content_hashes: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["erase_time", b"erase_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer_count", b"answer_count", "chunk_count", b"chunk_count", "collection_id", b"collection_id", "content_hashes", b"content_hashes", "document_count", b"document_count", "erase_time", b"erase_time", "erasure_id", b"erasure_id", "is_collection", b"is_collection", "revision_count", b"revision_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Erasure: _TypeAlias = Erasure  # noqa: Y015
+
+@_typing.final
 class SigningKey(_message.Message):
     """Public half of a signing key, as a JSON Web Key (RFC 8037)."""
 

@@ -14,6 +14,7 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from groundline.v1 import collection_pb2 as _collection_pb2
 from groundline.v1 import document_pb2 as _document_pb2
+from groundline.v1 import evidence_pb2 as _evidence_pb2
 from groundline.v1 import job_pb2 as _job_pb2
 from groundline.v1 import passage_pb2 as _passage_pb2
 from groundline.v1 import quota_pb2 as _quota_pb2
@@ -976,6 +977,112 @@ class GetDocumentTextResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetDocumentTextResponse: _TypeAlias = GetDocumentTextResponse  # noqa: Y015
+
+@_typing.final
+class ListErasuresRequest(_message.Message):
+    """Request of ListErasures."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLLECTION_ID_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    collection_id: _builtins.str
+    """The collection, of which all are listed. Empty: those that the caller asked for, of all collections."""
+    page_size: _builtins.int
+    """Maximum number of erasures to return; more than 1000 count as 1000."""
+    page_token: _builtins.str
+    """Token of the page to return, from the last response to the same caller's same request; its page_size may
+    differ.
+    """
+    def __init__(
+        self,
+        *,
+        collection_id: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListErasuresRequest: _TypeAlias = ListErasuresRequest  # noqa: Y015
+
+@_typing.final
+class ListErasuresResponse(_message.Message):
+    """Response of ListErasures."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ERASURES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """For the next page; empty on the last."""
+    @_builtins.property
+    def erasures(self) -> _containers.RepeatedCompositeFieldContainer[_evidence_pb2.Erasure]:
+        """The erasures, without hashes."""
+
+    def __init__(
+        self,
+        *,
+        erasures: _abc.Iterable[_evidence_pb2.Erasure] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["erasures", b"erasures", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListErasuresResponse: _TypeAlias = ListErasuresResponse  # noqa: Y015
+
+@_typing.final
+class GetErasureCertificateRequest(_message.Message):
+    """Request of GetErasureCertificate."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ERASURE_ID_FIELD_NUMBER: _builtins.int
+    erasure_id: _builtins.str
+    """The erasure."""
+    def __init__(
+        self,
+        *,
+        erasure_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["erasure_id", b"erasure_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetErasureCertificateRequest: _TypeAlias = GetErasureCertificateRequest  # noqa: Y015
+
+@_typing.final
+class GetErasureCertificateResponse(_message.Message):
+    """Part of the response of GetErasureCertificate."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTENT_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def content(self) -> _httpbody_pb2.HttpBody:
+        """The next bytes of the certificate."""
+
+    def __init__(
+        self,
+        *,
+        content: _httpbody_pb2.HttpBody | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["content", b"content"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetErasureCertificateResponse: _TypeAlias = GetErasureCertificateResponse  # noqa: Y015
 
 @_typing.final
 class LegalHold(_message.Message):

@@ -139,6 +139,16 @@ class IngestorServiceStub:
                 request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.ListLegalHoldsRequest.SerializeToString,
                 response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.ListLegalHoldsResponse.FromString,
                 _registered_method=True)
+        self.ListErasures = channel.unary_unary(
+                '/groundline.v1.IngestorService/ListErasures',
+                request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.ListErasuresRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.ListErasuresResponse.FromString,
+                _registered_method=True)
+        self.GetErasureCertificate = channel.unary_stream(
+                '/groundline.v1.IngestorService/GetErasureCertificate',
+                request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.GetErasureCertificateRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.GetErasureCertificateResponse.FromString,
+                _registered_method=True)
         self.ListChunks = channel.unary_unary(
                 '/groundline.v1.IngestorService/ListChunks',
                 request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.ListChunksRequest.SerializeToString,
@@ -464,6 +474,28 @@ class IngestorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListErasures(self, request, context):
+        """Lists erasures, the newest first: those that the caller asked for, or all of one collection for who administers it.
+
+        INVALID_ARGUMENT: the id or the page is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use
+        the collection, but not administer it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetErasureCertificate(self, request, context):
+        """Streams a certificate of an erasure, signed by the installation: for the caller that asked for it, and for who
+        administers the collection.
+
+        Over HTTP the response is the certificate itself: ErasureCertificate as canonical JSON (RFC 8785), verified as evidence is.
+
+        INVALID_ARGUMENT: the id is wrong. NOT_FOUND (ERASURE_NOT_FOUND): no such erasure that the caller may see.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListChunks(self, request, context):
         """Lists the chunks of a document as they are searched, in the order of the document.
 
@@ -744,6 +776,16 @@ def add_IngestorServiceServicer_to_server(servicer, server):
                     servicer.ListLegalHolds,
                     request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.ListLegalHoldsRequest.FromString,
                     response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.ListLegalHoldsResponse.SerializeToString,
+            ),
+            'ListErasures': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListErasures,
+                    request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.ListErasuresRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.ListErasuresResponse.SerializeToString,
+            ),
+            'GetErasureCertificate': grpc.unary_stream_rpc_method_handler(
+                    servicer.GetErasureCertificate,
+                    request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.GetErasureCertificateRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.GetErasureCertificateResponse.SerializeToString,
             ),
             'ListChunks': grpc.unary_unary_rpc_method_handler(
                     servicer.ListChunks,
@@ -1371,6 +1413,60 @@ class IngestorService:
             '/groundline.v1.IngestorService/ListLegalHolds',
             groundline_dot_v1_dot_ingestor__service__pb2.ListLegalHoldsRequest.SerializeToString,
             groundline_dot_v1_dot_ingestor__service__pb2.ListLegalHoldsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListErasures(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.IngestorService/ListErasures',
+            groundline_dot_v1_dot_ingestor__service__pb2.ListErasuresRequest.SerializeToString,
+            groundline_dot_v1_dot_ingestor__service__pb2.ListErasuresResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetErasureCertificate(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/groundline.v1.IngestorService/GetErasureCertificate',
+            groundline_dot_v1_dot_ingestor__service__pb2.GetErasureCertificateRequest.SerializeToString,
+            groundline_dot_v1_dot_ingestor__service__pb2.GetErasureCertificateResponse.FromString,
             options,
             channel_credentials,
             insecure,

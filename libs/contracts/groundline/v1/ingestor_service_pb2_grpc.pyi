@@ -193,6 +193,20 @@ class IngestorServiceStub:
     INVALID_ARGUMENT: the id or the page is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use
     the collection, but not administer it.
     """
+    ListErasures: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.ListErasuresRequest, _ingestor_service_pb2.ListErasuresResponse]
+    """Lists erasures, the newest first: those that the caller asked for, or all of one collection for who administers it.
+
+    INVALID_ARGUMENT: the id or the page is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use
+    the collection, but not administer it.
+    """
+    GetErasureCertificate: _grpc.UnaryStreamMultiCallable[_ingestor_service_pb2.GetErasureCertificateRequest, _ingestor_service_pb2.GetErasureCertificateResponse]
+    """Streams a certificate of an erasure, signed by the installation: for the caller that asked for it, and for who
+    administers the collection.
+
+    Over HTTP the response is the certificate itself: ErasureCertificate as canonical JSON (RFC 8785), verified as evidence is.
+
+    INVALID_ARGUMENT: the id is wrong. NOT_FOUND (ERASURE_NOT_FOUND): no such erasure that the caller may see.
+    """
     ListChunks: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.ListChunksRequest, _ingestor_service_pb2.ListChunksResponse]
     """Lists the chunks of a document as they are searched, in the order of the document.
 
@@ -472,6 +486,20 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
 
     INVALID_ARGUMENT: the id or the page is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use
     the collection, but not administer it.
+    """
+    ListErasures: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.ListErasuresRequest, _ingestor_service_pb2.ListErasuresResponse]  # type: ignore[assignment]
+    """Lists erasures, the newest first: those that the caller asked for, or all of one collection for who administers it.
+
+    INVALID_ARGUMENT: the id or the page is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use
+    the collection, but not administer it.
+    """
+    GetErasureCertificate: _aio.UnaryStreamMultiCallable[_ingestor_service_pb2.GetErasureCertificateRequest, _ingestor_service_pb2.GetErasureCertificateResponse]  # type: ignore[assignment]
+    """Streams a certificate of an erasure, signed by the installation: for the caller that asked for it, and for who
+    administers the collection.
+
+    Over HTTP the response is the certificate itself: ErasureCertificate as canonical JSON (RFC 8785), verified as evidence is.
+
+    INVALID_ARGUMENT: the id is wrong. NOT_FOUND (ERASURE_NOT_FOUND): no such erasure that the caller may see.
     """
     ListChunks: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.ListChunksRequest, _ingestor_service_pb2.ListChunksResponse]  # type: ignore[assignment]
     """Lists the chunks of a document as they are searched, in the order of the document.
@@ -869,6 +897,32 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
 
         INVALID_ARGUMENT: the id or the page is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use
         the collection, but not administer it.
+        """
+
+    @_abc_1.abstractmethod
+    def ListErasures(
+        self,
+        request: _ingestor_service_pb2.ListErasuresRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingestor_service_pb2.ListErasuresResponse, _abc.Awaitable[_ingestor_service_pb2.ListErasuresResponse]]:
+        """Lists erasures, the newest first: those that the caller asked for, or all of one collection for who administers it.
+
+        INVALID_ARGUMENT: the id or the page is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use
+        the collection, but not administer it.
+        """
+
+    @_abc_1.abstractmethod
+    def GetErasureCertificate(
+        self,
+        request: _ingestor_service_pb2.GetErasureCertificateRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_ingestor_service_pb2.GetErasureCertificateResponse], _abc.AsyncIterator[_ingestor_service_pb2.GetErasureCertificateResponse]]:
+        """Streams a certificate of an erasure, signed by the installation: for the caller that asked for it, and for who
+        administers the collection.
+
+        Over HTTP the response is the certificate itself: ErasureCertificate as canonical JSON (RFC 8785), verified as evidence is.
+
+        INVALID_ARGUMENT: the id is wrong. NOT_FOUND (ERASURE_NOT_FOUND): no such erasure that the caller may see.
         """
 
     @_abc_1.abstractmethod

@@ -26,6 +26,7 @@ from groundline_ingestor.service.access import (
     collection_not_found,
     readable_collection,
 )
+from groundline_ingestor.service.erasures import ErasureService
 from groundline_ingestor.service.quotas import Quotas
 
 __all__ = ["CollectionService", "shown"]
@@ -35,18 +36,20 @@ _log = structlog.get_logger(__name__)
 
 
 class CollectionService:
-    """Use cases of collections; every method acts for `caller`."""
+    """Use cases of collections, with those of erasures; every method acts for `caller`."""
 
     def __init__(
         self,
         collections: PostgresCollections,
         embedder: Embedder,
         quotas: Quotas,
+        erasures: ErasureService,
         page_tokens: PageTokens,
     ) -> None:
         self._collections = collections
         self._embedder = embedder
         self._quotas = quotas
+        self.erasures = erasures
         self._page_tokens = page_tokens
 
     async def create(self, caller: Caller, request: pb.CreateCollectionRequest) -> collection_pb2.Collection:

@@ -222,7 +222,7 @@ async def test_nothing_is_done_if_it_cannot_be_done_whole(
     await begun(services)
     job_id = await job_of(services, *documents(a="Alpha two.", d="Delta."))
 
-    async def fails(*_: Any) -> int:
+    async def fails(*_: Any, **__: Any) -> int:
         raise ZeroDivisionError
 
     before = await services.jobs.list(ANYBODY, pb.ListJobsRequest())

@@ -37,6 +37,7 @@ from groundline_runtime.errors import (
 from groundline_runtime.quotas import require_within
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
 
+from groundline_ingestor.adapters.postgres.documents.erasures import record_erasure
 from groundline_ingestor.domain.collections import may_write
 from groundline_ingestor.domain.times import moment, timestamp
 
@@ -224,6 +225,7 @@ async def _delete(connection: Connection, collection_id: str) -> bool:
         )
         if not found:
             return False
+        await record_erasure(connection, collection_id, None)
         for partition in await partitions_with(connection, collection_id):
             # Rows of earlier releases name no collection, in partitions of a collection's own.
             condition = "coalesce(collection_id, $1) = $1"

@@ -15,6 +15,7 @@ from groundline_ingestor.adapters.postgres.collecting.crawls import PostgresCraw
 from groundline_ingestor.adapters.postgres.collecting.seen_pages import PostgresSeenPages
 from groundline_ingestor.adapters.postgres.collecting.sources import PostgresSources
 from groundline_ingestor.adapters.postgres.collections import PostgresCollections
+from groundline_ingestor.adapters.postgres.documents.erasures import PostgresErasures
 from groundline_ingestor.adapters.postgres.documents.holds import PostgresHolds
 from groundline_ingestor.adapters.postgres.documents.reading import PostgresDocuments
 from groundline_ingestor.adapters.postgres.documents.reverting import PostgresReverts
@@ -41,6 +42,7 @@ class Stores:
     revisions: PostgresRevisions
     reverts: PostgresReverts
     holds: PostgresHolds
+    erasures: PostgresErasures
     versions: PostgresVersions
     jobs: PostgresJobs
     queue: PostgresQueue
@@ -70,6 +72,7 @@ def stores_on(
         PostgresRevisions(pool, spool_directory=spool_directory),
         PostgresReverts(pool),
         PostgresHolds(pool),
+        PostgresErasures(pool),
         PostgresVersions(pool, lexical),
         PostgresJobs(pool),
         PostgresQueue(pool, spool_directory=spool_directory),

@@ -9,6 +9,7 @@ from groundline_database import Connection
 from groundline_indexing.erasure import forget_cached_chunks, forget_handed_in
 from groundline_indexing.partitions import partitions_with
 
+from groundline_ingestor.adapters.postgres.documents.erasures import record_erasure
 from groundline_ingestor.adapters.postgres.documents.holds import held_among
 from groundline_ingestor.adapters.postgres.items import cancel_items_of
 
@@ -79,6 +80,7 @@ async def remove_documents(
         for held in await held_among(connection, collection_id, list(deleted)):
             del deleted[held]
     condition, ids = "document_id = ANY($1::uuid[])", list(deleted)
+    await record_erasure(connection, collection_id, ids)
     await connection.execute(f"DELETE FROM documents WHERE {condition}", ids)
     # Partitions that wait to be dropped are included: a search that began before a swap reads them.
     for partition in await partitions_with(connection, collection_id):
