@@ -46,6 +46,7 @@ NOT_REINDEXED: Final = (
     "settings.webhooks",
     "settings.calibration",
     "settings.history",
+    "settings.original_readers",
 )
 
 
@@ -135,6 +136,7 @@ async def by_gateway(client: httpx.AsyncClient, method: MethodDescriptor, reques
     for name in (
         "collection_id",
         "document_id",
+        "erasure_id",
         "revision",
         "page",
         "thread_id",
