@@ -71,7 +71,8 @@ def sign(values: Mapping[str, Any], key: KeyPair) -> bytes:
 
     Raises ValueError for values that JSON lacks, such as an infinite number.
     """
-    signed = {name: value for name, value in values.items() if name != _SIGNATURE}
+    read = json.loads(json.dumps(dict(values)), parse_int=_number)
+    signed = {name: value for name, value in read.items() if name != _SIGNATURE}
     signature = _JWS.encode(
         rfc8785.dumps(signed),
         Ed25519PrivateKey.from_private_bytes(key.private_key),
@@ -110,7 +111,7 @@ def verify(document: bytes, keys: Iterable[Mapping[str, Any]]) -> Verified:
 
 def _read(document: bytes) -> dict[str, Any]:
     try:
-        values = json.loads(document.decode("utf-8"))
+        values = json.loads(document.decode("utf-8"), parse_int=_number)
         canonical = rfc8785.dumps(values)
     except (ValueError, RecursionError) as error:
         raise EvidenceError("it is not canonical JSON") from error
@@ -119,6 +120,12 @@ def _read(document: bytes) -> dict[str, Any]:
     if canonical != document:
         raise EvidenceError("it was changed: it is not in the canonical form that was signed")
     return values
+
+
+def _number(digits: str) -> int | float:
+    """Return a whole number as the double that it is in JSON, if it is beyond those that are exact."""
+    number = int(digits)
+    return number if abs(number) < 2**53 else float(digits)
 
 
 def _signer(signature: str) -> str:

@@ -51,6 +51,7 @@ def test_a_byte_more_or_less_at_any_place_is_found() -> None:
         b'{"a":NaN,"signature":""}',
         b"[" * 100_000,
         b"9" * 10_000,
+        b'{"signature":"a..b","x":' + b"9" * 400 + b"}",
         DOCUMENT.replace(b"{", b'{"answers":[],', 1),
     ],
 )
@@ -100,6 +101,14 @@ def test_a_key_signs_only_while_it_is_in_use(times: dict[str, str], holds: bool)
 def test_what_json_lacks_is_not_signed() -> None:
     with pytest.raises(ValueError, match=r"."):
         sign({"score": float("inf")}, KEY)
+
+
+@pytest.mark.parametrize(
+    "number", [2**53 - 1, 2**53, 12345678901234567890, 10**21, -(10**30), 1e300, 0.1, -0.0]
+)
+def test_every_number_of_json_is_signed(number: float) -> None:
+    signed = sign({"number": number}, KEY)
+    assert verify(signed, [KEY.jwk()]).values["number"] == float(number)
 
 
 def test_a_private_key_is_not_shown() -> None:
