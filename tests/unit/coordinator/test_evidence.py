@@ -11,7 +11,7 @@ from groundline_evidence import verify
 from groundline_runtime.errors import FailedPreconditionError, NotFoundError
 from groundline_tests.coordinator.fakes import FakeRetriever, FakeSigner, found, make_chunk, rewrite
 from groundline_tests.coordinator.threads import RECORD, exchange, exchanged, new_id
-from groundline_tests.coordinator.workflow import NOBODY, Started, World, question
+from groundline_tests.coordinator.workflow import NOBODY, TEXTS, Started, World, question
 
 REVISION: Final = "ab" * 16
 TEXT: Final = "Größe. Alpha. Beta. Gamma."
@@ -107,6 +107,7 @@ async def test_neighbours_that_were_served_are_part_of_the_passage(world: World)
 
 async def test_a_text_that_is_not_the_one_that_was_served_is_told(world: World) -> None:
     await world.chat(question())
+    world.retriever.gone.update(TEXTS)
     world.retriever.revisions[REVISION] = TEXT.replace("Alpha", "Omega")
 
     [answer] = (await evidence(world, world.only(Started).thread_id))["answers"]
@@ -117,6 +118,7 @@ async def test_a_text_that_is_not_the_one_that_was_served_is_told(world: World) 
 
 async def test_a_revision_that_is_not_kept_leaves_the_passage_without_text(world: World) -> None:
     await world.chat(question())
+    world.retriever.gone.update(TEXTS)
     world.retriever.revisions.clear()
 
     [answer] = (await evidence(world, world.only(Started).thread_id))["answers"]
@@ -125,6 +127,20 @@ async def test_a_revision_that_is_not_kept_leaves_the_passage_without_text(world
     assert not any(each["isAsServed"] for each in answer["passages"])
     # What they were is known still.
     assert answer["record"]["passages"][0]["sha256"] == sha256("Alpha. ")
+
+
+async def test_chunks_of_the_revision_that_was_cited_take_no_reading_of_its_whole_text(world: World) -> None:
+    await world.chat(question())
+    world.retriever.revisions.clear()
+
+    [answer] = (await evidence(world, world.only(Started).thread_id))["answers"]
+    assert all(each["isAsServed"] for each in answer["passages"])
+
+    # Chunks of another revision are none of it.
+    for number in TEXTS:
+        world.retriever.chunks[number].revision = "cd" * 16
+    [answer] = (await evidence(world, world.only(Started).thread_id))["answers"]
+    assert not any(each["text"] for each in answer["passages"])
 
 
 async def test_of_a_withheld_answer_there_is_nothing_but_that_it_is_withheld(world: World) -> None:

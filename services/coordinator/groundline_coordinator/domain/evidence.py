@@ -7,13 +7,15 @@ from groundline.v1 import chat_pb2, evidence_pb2, options_pb2, passage_pb2, retr
 
 from groundline_coordinator.domain.passages import (
     MAX_PASSAGE_CHARACTERS,
+    ReadSources,
     extended_text,
     read_chunks,
     span_key,
+    span_of,
 )
 from groundline_coordinator.domain.turns import Turn
 
-__all__ = ["FORMAT", "passages_of", "record_of", "spans_of"]
+__all__ = ["FORMAT", "known_texts", "passages_of", "record_of", "spans_of"]
 
 FORMAT = "groundline/evidence/1"
 
@@ -69,6 +71,16 @@ def spans_of(
         for source in answer
         if source.revision
     ]
+
+
+def known_texts(sources: Iterable[chat_pb2.Source], read: ReadSources) -> dict[bytes, str]:
+    """Return, by `span_key`, the texts of sources that were read already: as chunks of their revision, which
+    take no reading of its whole text, or as parts of it."""
+    return dict(read.texts) | {
+        span_key(span_of(source)): chunk.text
+        for source in sources
+        if (chunk := read.chunks.get(source.chunk_id)) and chunk.revision == source.revision
+    }
 
 
 def passages_of(

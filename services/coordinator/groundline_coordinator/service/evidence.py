@@ -8,8 +8,8 @@ from groundline.v1 import evidence_pb2
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import FailedPreconditionError
 
-from groundline_coordinator.domain.evidence import FORMAT, passages_of, spans_of
-from groundline_coordinator.domain.passages import resolved
+from groundline_coordinator.domain.evidence import FORMAT, known_texts, passages_of, spans_of
+from groundline_coordinator.domain.passages import resolved, span_key
 from groundline_coordinator.ports import Retriever, Signer, StoredAnswer, ThreadStore
 from groundline_coordinator.service.searching import read_sources, read_spans
 
@@ -60,7 +60,9 @@ class EvidenceService:
         if answer.is_withheld:
             return evidence_pb2.AnswerEvidence(question=question, answer=answer)
         sources = spans_of(answer.sources, record)
-        texts = await read_spans(self._retriever, (span for _, spans in sources for span in spans))
+        texts = known_texts(answer.sources, read)
+        wanted = (span for _, spans in sources for span in spans if span_key(span) not in texts)
+        texts |= await read_spans(self._retriever, wanted)
         return evidence_pb2.AnswerEvidence(
             question=question, answer=answer, record=record, passages=passages_of(sources, record, texts)
         )
