@@ -5,7 +5,7 @@ from typing import BinaryIO
 import click
 from groundline_client import to_json
 
-from groundline_cli.commands.gateway import all_of, json_option, run, with_gateway
+from groundline_cli.commands.gateway import all_of, json_option, output_option, run, with_gateway
 from groundline_cli.connection import Connection
 from groundline_cli.terminal import print_columns, print_json, shown_time
 
@@ -50,14 +50,7 @@ def list_erasures(connection: Connection, collection: str, limit: int, as_json: 
 
 @erasures.command()
 @click.argument("erasure")
-@click.option(
-    "--output",
-    "-o",
-    type=click.File("wb", lazy=True),
-    default="-",
-    metavar="FILE",
-    help="File to write. Default: standard output.",
-)
+@output_option
 @with_gateway
 def certificate(connection: Connection, erasure: str, output: BinaryIO) -> None:
     """Write a certificate of ERASURE; keep it byte for byte."""

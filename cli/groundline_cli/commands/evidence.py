@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple, TextIO
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import click
 from groundline_client import ApiError, AsyncClient, to_json
@@ -14,6 +14,7 @@ from groundline_evidence import verify as verified
 from groundline_cli.commands.gateway import (
     CommandFailedError,
     json_option,
+    output_option,
     run,
     with_gateway,
     with_gateway_unless,
@@ -53,14 +54,7 @@ def evidence() -> None:
 @evidence.command()
 @click.argument("thread")
 @click.option("--message", metavar="ID", default="", help="The answer; by default all answers of THREAD.")
-@click.option(
-    "--output",
-    "-o",
-    type=click.File("wb", lazy=True),
-    default="-",
-    metavar="FILE",
-    help="File to write. Default: standard output.",
-)
+@output_option
 @with_gateway
 def export(connection: Connection, thread: str, message: str, output: BinaryIO) -> None:
     """Write evidence of the answers of THREAD; keep it byte for byte."""
@@ -68,23 +62,16 @@ def export(connection: Connection, thread: str, message: str, output: BinaryIO) 
 
 
 @evidence.command()
-@click.option(
-    "--output",
-    "-o",
-    type=click.File("w", lazy=True, encoding="utf-8"),
-    default="-",
-    metavar="FILE",
-    help="File to write. Default: standard output.",
-)
+@output_option
 @with_gateway
-def keys(connection: Connection, output: TextIO) -> None:
+def keys(connection: Connection, output: BinaryIO) -> None:
     """Write the public keys of the installation, as its /.well-known/jwks.json has them.
 
     Keep them with the evidence: `verify --keys` then needs nothing else, as long as you know whose keys they
     are.
     """
     found = run(connection, _keys)
-    output.write(json.dumps({"keys": found}) + "\n")
+    output.write(json.dumps({"keys": found}).encode() + b"\n")
 
 
 @evidence.command()

@@ -26,6 +26,7 @@ __all__ = [
     "collections_option",
     "json_object",
     "json_option",
+    "output_option",
     "run",
     "with_database",
     "with_gateway",
@@ -149,6 +150,15 @@ def json_object(_context: click.Context, _option: click.Parameter, value: str | 
         raise click.BadParameter("not a JSON object")
     return found
 
+
+output_option = click.option(
+    "--output",
+    "-o",
+    type=click.File("wb", lazy=True),
+    default="-",
+    metavar="FILE",
+    help="File to write. Default: standard output.",
+)
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one line.")
 

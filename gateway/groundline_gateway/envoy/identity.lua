@@ -2,8 +2,8 @@
 -- the second at which it expires. A header that comes twice reads as one value with a comma, which no key has.
 -- A token instead of a key has been checked by Envoy, which leaves its claims as metadata.
 -- Before this text stand sha256.lua, CLAIMS (for each issuer which claims say what), SCOPES (for each route the scopes of
--- which a caller needs one; a route with none is open to everyone), MAX_UNDER_WAY (requests of a client at once), WEIGHTS (how many a request of a route counts as, where it is not one, for the memory
--- that it may take), KINDS (of which kind a route's requests are, where those of all clients are bounded), MAX_OF_KIND (the
+-- which a caller needs one; a route with none is open to everyone), MAX_UNDER_WAY (requests of a client at once), WEIGHTS
+-- (how many a request of a route counts as, where it is not one, for the memory that it may take), KINDS (of which kind a route's requests are, where those of all clients are bounded), MAX_OF_KIND (the
 -- sum of each kind) and MAX_WRONG_KEYS (of an address in a minute).
 -- Each worker thread has this script, and counts, for itself.
 

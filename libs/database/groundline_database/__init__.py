@@ -2,6 +2,7 @@
 
 from groundline_database.access import (
     current_revision,
+    is_held_document,
     is_readable_collection,
     is_readable_document,
     is_replaceable_document,
@@ -46,6 +47,7 @@ __all__ = [
     "acquire",
     "current_revision",
     "database_errors",
+    "is_held_document",
     "is_readable_collection",
     "is_readable_document",
     "is_replaceable_document",

@@ -4,13 +4,28 @@ An empty list restricts nothing. `principals` is the statement's expression for 
 as `$1`; `table` is the table's name or alias, if a column's name alone is ambiguous.
 """
 
-__all__ = ["current_revision", "is_readable_collection", "is_readable_document", "is_replaceable_document"]
+__all__ = [
+    "current_revision",
+    "is_held_document",
+    "is_readable_collection",
+    "is_readable_document",
+    "is_replaceable_document",
+]
 
 
 def current_revision(table: str) -> str:
     """Return the name of the revision in use of a row of `documents`; those that have not changed since there
     are names have none stored."""
     return f"coalesce({table}.revision, document_revision({table}))"
+
+
+def is_held_document(table: str) -> str:
+    """Return the condition on a row with collection_id and document_id: the document, or its collection, is
+    under a legal hold."""
+    return (
+        f"EXISTS (SELECT FROM legal_holds h WHERE h.collection_id = {table}.collection_id "
+        f"AND (h.document_id IS NULL OR h.document_id = {table}.document_id))"
+    )
 
 
 def is_readable_collection(principals: str, table: str = "") -> str:

@@ -1,7 +1,7 @@
 """Keys that all replicas of a service share."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -29,12 +29,9 @@ async def page_token_key(pool: Pool, service: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class StoredSigningKey:
-    """A key pair of Ed25519, each half 32 bytes."""
+    """Public half of a key pair of Ed25519, 32 bytes."""
 
-    key_id: str
     public_key: bytes
-    private_key: bytes | None = field(repr=False)
-    """None once another key has taken its place."""
     create_time: datetime
     retire_time: datetime | None
 
@@ -82,5 +79,8 @@ class SigningKeyStore:
     async def list_keys(self) -> Sequence[StoredSigningKey]:
         """List every key, the newest first."""
         with database_errors():
-            rows = await self._pool.fetch("SELECT * FROM signing_keys ORDER BY create_time DESC, key_id")
+            rows = await self._pool.fetch(
+                "SELECT public_key, create_time, retire_time FROM signing_keys "
+                "ORDER BY create_time DESC, key_id"
+            )
         return [StoredSigningKey(**row) for row in rows]

@@ -125,7 +125,7 @@ async def test_a_revision_that_is_not_kept_leaves_the_passage_without_text(world
 
     assert [each["text"] + each["sha256"] for each in answer["passages"]] == ["", "", ""]
     assert not any(each["isAsServed"] for each in answer["passages"])
-    # What they were is known still.
+    # Their hashes are known still.
     assert answer["record"]["passages"][0]["sha256"] == sha256("Alpha. ")
 
 

@@ -157,7 +157,7 @@ class AnswerRecord(_message.Message):
 
     @_builtins.property
     def queries(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What was searched for: the question or its rewriting first, then the parts."""
+        """Queries of the search: the question or its rewriting first, then the parts."""
 
     @_builtins.property
     def corrections(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Correction]:
@@ -289,7 +289,7 @@ class ErasureCertificate(_message.Message):
 
     @_builtins.property
     def erasure(self) -> Global___Erasure:
-        """What was deleted."""
+        """The erasure."""
 
     def __init__(
         self,

@@ -10,13 +10,13 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from groundline_database import Connection, current_revision, read_statements
+from groundline_database import Connection, current_revision, is_held_document, read_statements
 
 from groundline_indexing.revisions.segments import SegmentCutter
 
 __all__ = ["keep_revisions", "prune_revisions", "settle_revisions"]
 
-_SQL: Final = read_statements(__name__, current=current_revision("d"))
+_SQL: Final = read_statements(__name__, current=current_revision("d"), is_held=is_held_document("r"))
 
 
 async def keep_revisions(connection: Connection, document_ids: Sequence[Any]) -> None:

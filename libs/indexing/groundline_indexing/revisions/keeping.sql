@@ -9,12 +9,6 @@ FROM collections
 -- name: is_cited
 EXISTS (SELECT FROM cited_revisions c WHERE c.document_id = r.document_id AND c.revision = r.revision)
 
--- name: is_held
-EXISTS (
-    SELECT FROM legal_holds h
-    WHERE h.collection_id = r.collection_id AND (h.document_id IS NULL OR h.document_id = r.document_id)
-)
-
 -- name: wanted
 -- Of documents that were only queued so far nothing is kept.
 SELECT r.document_id

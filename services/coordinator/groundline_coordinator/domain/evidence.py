@@ -55,19 +55,7 @@ def spans_of(
     source alone."""
     served = {each.source_number: each.spans for each in record.passages} if record else {}
     return [
-        (
-            source,
-            [
-                retriever_service_pb2.RevisionSpan(
-                    collection_id=source.collection_id,
-                    document_id=source.document_id,
-                    revision=source.revision,
-                    start_offset=part.start_offset,
-                    end_offset=part.end_offset,
-                )
-                for part in served.get(source.number, (source,))
-            ],
-        )
+        (source, [span_of(source, part) for part in served.get(source.number, (None,))])
         for source in answer
         if source.revision
     ]

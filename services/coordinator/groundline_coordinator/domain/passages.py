@@ -144,14 +144,17 @@ def chunks_of_sources(
     yield from map(list, batched(selections, MAX_SELECTIONS))
 
 
-def span_of(source: chat_pb2.Source) -> retriever_service_pb2.RevisionSpan:
-    """Return the part of its document's revision that a source is."""
+def span_of(
+    source: chat_pb2.Source, part: passage_pb2.TextSpan | None = None
+) -> retriever_service_pb2.RevisionSpan:
+    """Return the part of its document's revision that a source is, or another part of that revision."""
+    offsets = part or source
     return retriever_service_pb2.RevisionSpan(
         collection_id=source.collection_id,
         document_id=source.document_id,
         revision=source.revision,
-        start_offset=source.start_offset,
-        end_offset=source.end_offset,
+        start_offset=offsets.start_offset,
+        end_offset=offsets.end_offset,
     )
 
 

@@ -9,7 +9,7 @@ from groundline_runtime.context import Caller
 from groundline_runtime.errors import FailedPreconditionError
 
 from groundline_coordinator.domain.evidence import FORMAT, known_texts, passages_of, spans_of
-from groundline_coordinator.domain.passages import resolved, span_key
+from groundline_coordinator.domain.passages import ReadSources, resolved, span_key
 from groundline_coordinator.ports import Retriever, Signer, StoredAnswer, ThreadStore
 from groundline_coordinator.service.searching import read_sources, read_spans
 
@@ -41,21 +41,21 @@ class EvidenceService:
                 "EVIDENCE_TOO_LARGE",
                 f"the thread has more than {MAX_ANSWERS} answers: ask for one, by message_id",
             )
+        read = await read_sources(self._retriever, [each.answer.sources for each in answers])
         evidence = evidence_pb2.Evidence(
             format=FORMAT,
             version=version("groundline-coordinator"),
             thread_id=request.thread_id.lower(),
-            answers=[await self._answer(each) for each in answers],
+            answers=[await self._answer(each, read) for each in answers],
         )
         return await self._signer.sign(evidence)
 
     async def keys(self) -> pb.ListSigningKeysResponse:
         return pb.ListSigningKeysResponse(keys=await self._signer.keys())
 
-    async def _answer(self, stored: StoredAnswer) -> evidence_pb2.AnswerEvidence:
+    async def _answer(self, stored: StoredAnswer, read: ReadSources) -> evidence_pb2.AnswerEvidence:
         question, answer, record = stored.question, stored.answer, stored.record
         answer.ClearField("feedback")
-        read = await read_sources(self._retriever, [answer.sources])
         resolved(answer.sources, answer.citations, answer.content, question.content, read)
         if answer.is_withheld:
             return evidence_pb2.AnswerEvidence(question=question, answer=answer)

@@ -26,7 +26,7 @@ from groundline_runtime.turns import ClientTurns
 from groundline_validation import page_address
 
 from groundline_ingestor.adapters.postgres.stores import Stores
-from groundline_ingestor.domain.jobs import plus
+from groundline_ingestor.domain.jobs import has_ended, plus
 from groundline_ingestor.domain.times import timestamp
 from groundline_ingestor.domain.work import OrderedCrawl
 from groundline_ingestor.service.access import (
@@ -134,7 +134,7 @@ class IngestionService:
         """
         job = await readable_job(self._collections, self._jobs, caller, request.job_id)
         collection = await writable_collection(self._collections, caller, job.collection_id)
-        if not await self._reverts.has_ended(job.job_id):
+        if not has_ended(job):
             raise FailedPreconditionError("JOB_UNDER_WAY", f"the job {job.job_id} has not ended")
         request_id = caller.own_request_id(request.request_id)
         made = await self._jobs.find_by_request_id(job.collection_id, request_id, caller.principals)

@@ -116,7 +116,7 @@ async def test_a_revision_that_is_not_kept_cannot_come_back_and_the_others_do(se
     await begun(services, {"history": {"revisions": 1}})
     job_id = await job_of(services, *documents(a="Alpha two.", b="Beta two."))
     await services.ingest(*documents(a="Alpha three."))
-    # Of a the collection keeps the second text alone.
+    # The collection keeps one revision: the second text of the document a.
     told = await revert(services, job_id, dry_run=True, overwrite=True)
     assert actions(told) == {"a": NOT_KEPT, "b": RESTORE}
     await reverted(services, job_id, overwrite=True)

@@ -38,6 +38,7 @@ __all__ = [
     "find_job",
     "insert_documents",
     "insert_items",
+    "insert_job",
     "payload_parts",
     "replaceable_ids",
 ]
@@ -75,24 +76,10 @@ class PostgresJobs:
         A new document exists from now on, without chunks. Returns the earlier job when its collection knows
         the `request_id` already. Raises NotFoundError when the collection was deleted.
         """
-        job_id = str(uuid.uuid4())
         try:
             async with transaction(self._pool) as connection:
-                inserted = await connection.fetchval(
-                    """
-                    INSERT INTO ingestion_jobs (
-                        job_id, collection_id, state, request_id, principals, traceparent
-                    )
-                    VALUES ($1::uuid, $2, 'queued', nullif($3, ''), $4, $5)
-                    ON CONFLICT (collection_id, request_id) DO NOTHING RETURNING true
-                    """,
-                    job_id,
-                    collection.collection_id,
-                    request_id,
-                    list(principals),
-                    current_traceparent(),
-                )
-                if inserted:
+                job_id = await insert_job(connection, collection.collection_id, principals, request_id)
+                if job_id is not None:
                     await insert_documents(connection, collection, handed_in)
                     numbered = list(enumerate(handed_in))
                     await insert_items(connection, collection.collection_id, job_id, numbered)
@@ -100,7 +87,7 @@ class PostgresJobs:
             raise _collection_gone(collection) from None
         stored = (
             await self.find(job_id, principals)
-            if inserted
+            if job_id is not None
             else await self.find_by_request_id(collection.collection_id, request_id, principals)
         )
         if stored is None:
@@ -221,6 +208,34 @@ class PostgresJobs:
                 *values,
             )
         return _job(row) if row else None
+
+
+async def insert_job(
+    connection: Connection,
+    collection_id: str,
+    principals: Sequence[str],
+    request_id: str,
+    *,
+    is_dry_run: bool = False,
+) -> str | None:
+    """Insert a caller's job without items; return its id, None when its collection knows the `request_id`
+    already."""
+    job_id: str | None = await connection.fetchval(
+        """
+        INSERT INTO ingestion_jobs (
+            job_id, collection_id, state, request_id, principals, is_dry_run, traceparent
+        )
+        VALUES ($1::uuid, $2, 'queued', nullif($3, ''), $4, $5, $6)
+        ON CONFLICT (collection_id, request_id) DO NOTHING RETURNING job_id::text
+        """,
+        str(uuid.uuid4()),
+        collection_id,
+        request_id,
+        list(principals),
+        is_dry_run,
+        current_traceparent(),
+    )
+    return job_id
 
 
 async def insert_documents(

@@ -2,7 +2,6 @@
 
 # ruff: noqa: S608 - what is put into SQL here are constants
 
-import uuid
 from collections.abc import Sequence
 from functools import partial
 
@@ -14,7 +13,6 @@ from groundline_database import Connection, Pool, acquire, is_replaceable_docume
 from groundline_database.enums import enum_text
 from groundline_indexing.collections import StoredCollection
 from groundline_indexing.documents import DocumentVersion, HandedIn
-from groundline_runtime.context import current_traceparent
 from groundline_runtime.errors import NotFoundError
 from groundline_runtime.reasons import reason_value
 
@@ -31,6 +29,7 @@ from groundline_ingestor.adapters.postgres.items import (
 from groundline_ingestor.adapters.postgres.jobs import (
     PostgresJobs,
     insert_documents,
+    insert_job,
     payload_parts,
     replaceable_ids,
 )
@@ -72,24 +71,12 @@ class PostgresCrawls:
 
         Raises NotFoundError when the collection was deleted.
         """
-        job_id = str(uuid.uuid4())
         try:
             async with transaction(self._pool) as connection:
-                if await connection.fetchval(
-                    """
-                    INSERT INTO ingestion_jobs (
-                        job_id, collection_id, state, request_id, principals, is_dry_run, traceparent
-                    )
-                    VALUES ($1::uuid, $2, 'queued', nullif($3, ''), $4, $5, $6)
-                    ON CONFLICT (collection_id, request_id) DO NOTHING RETURNING true
-                    """,
-                    job_id,
-                    collection.collection_id,
-                    request_id,
-                    list(principals),
-                    crawl.is_dry_run,
-                    current_traceparent(),
-                ):
+                job_id = await insert_job(
+                    connection, collection.collection_id, principals, request_id, is_dry_run=crawl.is_dry_run
+                )
+                if job_id is not None:
                     await connection.execute(
                         f"""
                         INSERT INTO ingestion_items

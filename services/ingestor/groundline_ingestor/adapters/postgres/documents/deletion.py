@@ -77,7 +77,7 @@ async def remove_documents(
     )
     deleted = {row["document_id"]: row["uri"] for row in rows}
     if spare_held:
-        for held in await held_among(connection, collection_id, list(deleted)):
+        for held in await held_among(connection, list(deleted)):
             del deleted[held]
     condition, ids = "document_id = ANY($1::uuid[])", list(deleted)
     await record_erasure(connection, collection_id, ids)

@@ -1,11 +1,11 @@
 """Legal holds in PostgreSQL, whose triggers refuse to delete what is held."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import asyncpg
 from groundline.v1 import ingestor_service_pb2 as pb
-from groundline_database import Connection, Pool, acquire, transaction
+from groundline_database import Connection, Pool, acquire, is_held_document, transaction
 from groundline_indexing.collections import StoredCollection
 from groundline_runtime.errors import NotFoundError
 
@@ -13,6 +13,8 @@ from groundline_ingestor.adapters.postgres.collections import hold_collection
 from groundline_ingestor.domain.times import timestamp
 
 __all__ = ["PostgresHolds", "held_among"]
+
+_IS_HELD: Final = is_held_document("d")
 
 
 class PostgresHolds:
@@ -85,17 +87,10 @@ class PostgresHolds:
         return [_hold(row) for row in rows]
 
 
-async def held_among(connection: Connection, collection_id: str, document_ids: Sequence[Any]) -> set[Any]:
-    """Return those of the documents of a collection that are held."""
+async def held_among(connection: Connection, document_ids: Sequence[Any]) -> set[Any]:
+    """Return those of the documents that are held."""
     rows = await connection.fetch(
-        """
-        SELECT n.document_id FROM unnest($2::uuid[]) AS n (document_id)
-        WHERE EXISTS (
-            SELECT FROM legal_holds h
-            WHERE h.collection_id = $1 AND (h.document_id IS NULL OR h.document_id = n.document_id)
-        )
-        """,
-        collection_id,
+        f"SELECT document_id FROM documents d WHERE document_id = ANY($1::uuid[]) AND {_IS_HELD}",  # noqa: S608
         document_ids,
     )
     return {row["document_id"] for row in rows}

@@ -1,8 +1,7 @@
 """Taking back what a job did to documents, in PostgreSQL."""
 
-import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -13,17 +12,17 @@ from groundline_database import (
     Pool,
     acquire,
     current_revision,
+    is_held_document,
     is_readable_document,
     read_statements,
     transaction,
 )
 from groundline_database.enums import read_enum
 from groundline_indexing.collections import StoredCollection
-from groundline_indexing.partitions import PENDING
-from groundline_runtime.context import current_traceparent
 
 from groundline_ingestor.adapters.postgres.collections import hold_collection
 from groundline_ingestor.adapters.postgres.documents.deletion import delete_documents
+from groundline_ingestor.adapters.postgres.jobs import insert_job
 
 __all__ = ["PostgresReverts", "Revert"]
 
@@ -37,7 +36,7 @@ _SQL: Final = read_statements(
     current=current_revision("d"),
     is_readable=is_readable_document("$3", "d"),
     was_readable=is_readable_document("$3", "r"),
-    pending=PENDING,
+    is_held=is_held_document("d"),
 )
 
 
@@ -57,12 +56,6 @@ class PostgresReverts:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-
-    async def has_ended(self, job_id: str) -> bool:
-        """Tell whether all items of a job have ended."""
-        async with acquire(self._pool) as connection:
-            ended: bool = await connection.fetchval(_SQL["has_ended"], job_id)
-        return ended
 
     async def plan(
         self, collection_id: str, job_id: str, principals: Sequence[str], *, overwrite: bool
@@ -90,7 +83,7 @@ class PostgresReverts:
         knows the `request_id` already. Raises NotFoundError when the collection was deleted, AbortedError
         when its partition is no longer the one given.
         """
-        own_id, collection_id = str(uuid.uuid4()), collection.collection_id
+        collection_id = collection.collection_id
         async with transaction(self._pool) as connection:
             await hold_collection(connection, collection)
             # Locked as a replacement locks them, so that they stay as they are planned.
@@ -103,15 +96,8 @@ class PostgresReverts:
                 overwrite,
             )
             if restored:
-                inserted = await connection.fetchval(
-                    _SQL["insert_job"],
-                    own_id,
-                    collection_id,
-                    request_id,
-                    list(principals),
-                    current_traceparent(),
-                )
-                if not inserted:
+                own_id = await insert_job(connection, collection_id, principals, request_id)
+                if own_id is None:
                     return revert
                 await connection.execute(_SQL["insert_items"], own_id, *zip(*restored, strict=True))
                 revert.job_id = own_id
@@ -143,9 +129,7 @@ async def _planned(
     return revert, deleted, restored
 
 
-def _document(
-    row: asyncpg.Record | Mapping[str, Any], action: pb.RevertAction.ValueType
-) -> pb.RevertedDocument:
+def _document(row: asyncpg.Record, action: pb.RevertAction.ValueType) -> pb.RevertedDocument:
     return pb.RevertedDocument(
         document_id=str(row["document_id"]), uri=row["uri"], action=action, revision=row["before"]
     )

@@ -18,10 +18,7 @@ SELECT d.document_id, d.uri, coalesce(changed.before, '') AS before, {current} A
            WHEN {current} = changed.before THEN 'none'
            WHEN changed.after IS NULL THEN 'not_kept'
            WHEN {current} <> changed.after AND NOT $4 THEN 'changed_since'
-           WHEN changed.is_created AND EXISTS (
-               SELECT FROM legal_holds h
-               WHERE h.collection_id = $2 AND (h.document_id IS NULL OR h.document_id = d.document_id)
-           ) THEN 'held'
+           WHEN changed.is_created AND {is_held} THEN 'held'
            WHEN changed.is_created THEN 'delete'
            WHEN EXISTS (
                SELECT FROM document_revisions r
@@ -32,14 +29,6 @@ SELECT d.document_id, d.uri, coalesce(changed.before, '') AS before, {current} A
 FROM ({changed}) changed JOIN documents d USING (document_id)
 WHERE d.collection_id = $2 AND d.ingestion_hash <> ''::bytea AND {is_readable}
 ORDER BY d.uri
-
--- name: has_ended
-SELECT NOT EXISTS (SELECT FROM ingestion_items WHERE job_id = $1::uuid AND {pending})
-
--- name: insert_job
-INSERT INTO ingestion_jobs (job_id, collection_id, state, request_id, principals, traceparent)
-VALUES ($1::uuid, $2, 'queued', nullif($3, ''), $4, $5)
-ON CONFLICT (collection_id, request_id) DO NOTHING RETURNING true
 
 -- name: insert_items
 -- The documents $2, from revisions $4 to $3, as items of the job $1. An empty content stands for what is read from the
