@@ -31,9 +31,12 @@ export function CollectionView({ client, uploads, collectionId }: CollectionProp
   useChanges(uploads);
   const [isDeleting, setDeleting] = useState(false);
   const [begun, setBegun] = useState(0);
+  const [endedCount, setEndedCount] = useState(0);
+  const ended = () => setEndedCount((before) => before + 1);
+  const round = uploads.settled + endedCount;
   const { value, problem, reload } = useLoaded(
     async (signal) => (await client.getCollection({ collectionId }, { signal })).collection,
-    [client, collectionId, uploads.settled],
+    [client, collectionId, round],
   );
   const name = value?.name || collectionId;
   const remove = () => {
@@ -64,10 +67,10 @@ export function CollectionView({ client, uploads, collectionId }: CollectionProp
             </button>
           </p>
           <UploadPanel uploads={uploads} collectionId={collectionId} />
-          <Crawl client={client} collectionId={collectionId} begun={() => setBegun(begun + 1)} />
-          <Jobs client={client} collectionId={collectionId} round={`${uploads.settled} ${begun}`} />
-          <CollectionUsage client={client} collectionId={collectionId} round={uploads.settled} />
-          <DocumentList client={client} collectionId={collectionId} round={uploads.settled} />
+          <Crawl client={client} collectionId={collectionId} begun={() => setBegun(begun + 1)} ended={ended} />
+          <Jobs client={client} collectionId={collectionId} round={`${uploads.settled} ${begun}`} ended={ended} />
+          <CollectionUsage client={client} collectionId={collectionId} round={round} />
+          <DocumentList client={client} collectionId={collectionId} round={round} />
         </>
       )}
       {isDeleting && (

@@ -11,16 +11,23 @@ import { Job } from "./job";
 
 const CRAWL = { $ref: "#/components/schemas/WebCrawl" };
 
+interface CrawlProps {
+  client: GroundlineClient;
+  collectionId: string;
+  begun: () => void;
+  ended: () => void;
+}
+
 /** Brings in the pages of a web site, or says first what it would bring. */
-export function Crawl({ client, collectionId, begun }: { client: GroundlineClient; collectionId: string; begun: () => void }) {
+export function Crawl(props: CrawlProps) {
   return (
     <Folded id="crawl" class="group" words={texts.crawl}>
-      <CrawlForm client={client} collectionId={collectionId} begun={begun} />
+      <CrawlForm {...props} />
     </Folded>
   );
 }
 
-function CrawlForm({ client, collectionId, begun }: { client: GroundlineClient; collectionId: string; begun: () => void }) {
+function CrawlForm({ client, collectionId, begun, ended }: CrawlProps) {
   const schemas = useLoaded(() => loadSchemas(), []);
   const [crawl, setCrawl] = useState<JsonObject>({});
   const [job, setJob] = useState<IngestionJob>();
@@ -57,7 +64,7 @@ function CrawlForm({ client, collectionId, begun }: { client: GroundlineClient; 
       </div>
       {job && (
         <ul>
-          <Job key={job.jobId} client={client} given={job} isOpened />
+          <Job key={job.jobId} client={client} given={job} isOpened ended={ended} />
         </ul>
       )}
     </form>

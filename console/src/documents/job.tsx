@@ -19,13 +19,16 @@ interface JobProps {
   isOpened?: boolean;
   /** Whether its collection is to be named. */
   isElsewhere?: boolean;
+  /** Called when a job that was running has ended, or something was taken back: documents may have changed. */
+  ended?: () => void;
 }
 
 /** A job as it goes on, with what became of each of its documents. */
-export function Job({ client, given, isOpened = false, isElsewhere = false }: JobProps) {
+export function Job({ client, given, isOpened = false, isElsewhere = false, ended }: JobProps) {
   const [job, setJob] = useState(given);
   const [problem, setProblem] = useState<Problem>();
-  const isRunning = RUNNING.includes(job.state);
+  const { jobId, state, doneCount, itemCount, failedCount, createTime, isDryRun, collectionId } = job;
+  const isRunning = RUNNING.includes(state);
   const fail = (error: unknown) => {
     if (!isAbort(error)) setProblem(problemOf(error));
   };
@@ -33,16 +36,22 @@ export function Job({ client, given, isOpened = false, isElsewhere = false }: Jo
     if (!isRunning) return undefined;
     const abort = new AbortController();
     const watch = async () => {
-      for await (const event of client.watchJob({ jobId: given.jobId }, { signal: abort.signal })) if (event.job) setJob(event.job);
+      for await (const event of client.watchJob({ jobId }, { signal: abort.signal })) {
+        if (event.job) setJob(event.job);
+        if (event.job && !RUNNING.includes(event.job.state)) ended?.();
+      }
     };
     watch().catch(fail);
     return () => abort.abort();
-  }, [client, given.jobId, isRunning]);
+  }, [client, jobId, isRunning]);
   const change = (act: () => Promise<{ job?: IngestionJob }>) => {
     setProblem(undefined);
     act().then((reply) => reply.job && setJob(reply.job), fail);
   };
-  const { jobId, state, doneCount, itemCount, failedCount, createTime, isDryRun, collectionId } = job;
+  const tookBack = (next: IngestionJob | undefined) => {
+    if (next) setJob(next);
+    else ended?.();
+  };
   return (
     <li class="job">
       <time dateTime={createTime}>{moment(createTime)}</time>
@@ -60,7 +69,7 @@ export function Job({ client, given, isOpened = false, isElsewhere = false }: Jo
           {texts.retryFailed}
         </button>
       )}
-      {!isRunning && !isDryRun && <TakeBack key={jobId} client={client} jobId={jobId} done={(next) => next && setJob(next)} />}
+      {!isRunning && !isDryRun && <TakeBack key={jobId} client={client} jobId={jobId} done={tookBack} />}
       {problem && <Failure problem={problem} />}
       {!isRunning && (
         <Folded class="items" words={texts.items} isOpened={isOpened}>

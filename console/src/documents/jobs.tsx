@@ -14,6 +14,8 @@ interface JobsProps {
   collectionId: string;
   /** Changes when there may be another job. */
   round: unknown;
+  /** Called when a job has ended. */
+  ended?: () => void;
 }
 
 /** The last jobs of a collection. */
@@ -25,7 +27,7 @@ export function Jobs(props: JobsProps) {
   );
 }
 
-function JobList({ client, collectionId, round }: JobsProps) {
+function JobList({ client, collectionId, round, ended }: JobsProps) {
   const { value, problem, reload } = useLoaded(
     async (signal) => (await client.listJobs({ collectionId, pageSize: LAST }, { signal })).jobs ?? [],
     [client, collectionId, round],
@@ -36,7 +38,7 @@ function JobList({ client, collectionId, round }: JobsProps) {
       {value?.length === 0 && <p class="hint">{texts.noJobs}</p>}
       <ul>
         {value?.map((job) => (
-          <Job key={job.jobId} client={client} given={job} isElsewhere={!collectionId} />
+          <Job key={job.jobId} client={client} given={job} isElsewhere={!collectionId} ended={ended} />
         ))}
       </ul>
     </>

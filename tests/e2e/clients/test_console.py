@@ -322,6 +322,7 @@ async def test_what_a_job_did_is_taken_back_once_it_was_said_what_that_does(
     await tab.until("document.querySelector('#jobs .job').textContent.includes('Done')")
 
     assert await listed() == {"a.md": "Before", "b.md": "Other"}
+    await tab.until("!document.querySelector('main').textContent.includes('Mistake')")
     await client.delete("/api/collections/console-back")
 
 

@@ -78,7 +78,11 @@ async def test_an_agent_finds_reads_and_asks(connect: Connect) -> None:
 
 async def test_an_agent_reads_documents_as_resources(connect: Connect) -> None:
     async with connect() as agent:
-        resources = (await agent.list_resources()).resources
+        page = await agent.list_resources()
+        resources = list(page.resources)
+        while page.next_cursor:
+            page = await agent.list_resources(cursor=page.next_cursor)
+            resources += page.resources
         leave = next(each for each in resources if each.name == "handbook/leave.md")
         (contents,) = (await agent.read_resource(leave.uri)).contents
         text = (EXAMPLES / "handbook/leave.md").read_text()
