@@ -86,6 +86,9 @@ EXPECTED: Final[Mapping[str, Mapping[Relation, Outcome]]] = {
     "UpdateCollection": CHANGES,
     "DeleteCollection": CHANGES,
     "ReindexCollection": CHANGES,
+    "SwapIndex": CHANGES,
+    "RevertIndex": CHANGES,
+    "ReclaimIndex": CHANGES,
     "CreateSource": CHANGES,
     "GetSource": CHANGES,
     "ListSources": CHANGES,
@@ -290,6 +293,12 @@ async def ask(
     if response.status_code == 409 and name == "CreateCollection":
         return "denied", text
     if response.status_code == 400 and name == "RetryJob" and "NOTHING_TO_RETRY" in text:
+        return "allowed", text
+    # Who may administer it is told that no index waits or was kept.
+    if response.status_code == 400 and (name, response.json()["reason"]) in (
+        ("SwapIndex", "NO_REINDEX"),
+        ("RevertIndex", "INDEX_NOT_FOUND"),
+    ):
         return "allowed", text
     # Who may change it is told that there is no other revision.
     if response.status_code == 404 and name == "RestoreRevision" and "REVISION_NOT_FOUND" in text:

@@ -386,6 +386,10 @@ class ErrorReason(OpenEnum):
     """The caller may read the document, but not download it as it was handed in."""
     ERASURE_NOT_FOUND = "ERASURE_NOT_FOUND"
     """There is no such erasure that the caller may see."""
+    INDEX_NOT_FOUND = "INDEX_NOT_FOUND"
+    """The collection has no such index: a re-index holds none back, or none was kept."""
+    NO_REINDEX = "NO_REINDEX"
+    """The job does not build an index, or it failed or was cancelled."""
 
 
 class Role(OpenEnum):
@@ -425,6 +429,19 @@ class IterativeScan(OpenEnum):
     RELAXED_ORDER = "ITERATIVE_SCAN_RELAXED_ORDER"
     """Scans on until the limit is reached; what turns up late takes its place by distance, for better
     recall."""
+
+
+class IndexChoice(OpenEnum):
+    """Which of a collection's indexes a search reads."""
+
+    UNSPECIFIED = "INDEX_CHOICE_UNSPECIFIED"
+    """The one in use."""
+    CURRENT = "INDEX_CHOICE_CURRENT"
+    """The one in use."""
+    CANDIDATE = "INDEX_CHOICE_CANDIDATE"
+    """The one that a re-index has built and holds back; see ReindexCollectionRequest.hold."""
+    PREVIOUS = "INDEX_CHOICE_PREVIOUS"
+    """The one that was kept when it was replaced; see ReindexCollectionRequest.keep_previous."""
 
 
 class FusionMethod(OpenEnum):
@@ -846,6 +863,10 @@ class RetrievalOptions:
     more that no chunk has that the caller may read, and that differs from a word of the passages found in one
     letter (from eight letters on in two). The search is then repeated with the other word, which corrections
     tells."""
+    index: IndexChoice = IndexChoice.UNSPECIFIED
+    """Which index is read; not for a collection's settings. Others than the one in use lack what was written
+    since they were complete: documents that are new, and those that were changed. Of the collections that a
+    search does not name, those without such an index are left out."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1790,6 +1811,8 @@ class Collection:
     """When it was created."""
     update_time: datetime | None = None
     """When its name or settings last changed."""
+    has_previous_index: bool = False
+    """Whether the index before is kept; see RevertIndex."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1854,6 +1877,16 @@ class IngestionJob:
     """Whether it takes nothing in: the outcomes of its items are what there would be."""
     skipped_count: int = 0
     """Files within documents that were skipped; see INGESTION_OUTCOME_SKIPPED."""
+    is_held: bool = False
+    """Whether it is a re-index whose index is complete and waits for SwapIndex or CancelJob."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReclaimIndexResponse:
+    """Response of ReclaimIndex."""
+
+    was_kept: bool = False
+    """Whether an index was kept."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

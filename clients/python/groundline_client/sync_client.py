@@ -346,14 +346,40 @@ class Client:
         collection_id: str,
         *,
         settings: CollectionSettings | JsonObject | None = None,
+        hold: bool = False,
+        keep_previous: bool = False,
         request_id: str = "",
         timeout_seconds: float | None = None,
     ) -> IngestionJob:
-        """Build a collection's index again, beside the one in use; return the job."""
+        """Build a collection's index again, beside the one in use; return the job.
+
+        `hold`: once it is complete the new index waits for `swap_index` or `cancel_job`. `keep_previous`: the
+        old one stays, for `revert_index`.
+        """
         request = request_json(
-            collection_id=collection_id, settings=settings, request_id=request_id or new_request_id()
+            collection_id=collection_id,
+            settings=settings,
+            hold=hold,
+            keep_previous=keep_previous,
+            request_id=request_id or new_request_id(),
         )
         return self._call(rpcs.REINDEX_COLLECTION, request, timeout_seconds)
+
+    def swap_index(self, job_id: str, *, timeout_seconds: float | None = None) -> IngestionJob:
+        """Let a re-index put the index into use that it holds back; return the job."""
+        return self._call(rpcs.SWAP_INDEX, request_json(job_id=job_id), timeout_seconds)
+
+    def revert_index(
+        self, collection_id: str, *, request_id: str = "", timeout_seconds: float | None = None
+    ) -> IngestionJob:
+        """Put the index that was kept back into use; return the job."""
+        request = request_json(collection_id=collection_id, request_id=request_id or new_request_id())
+        return self._call(rpcs.REVERT_INDEX, request, timeout_seconds)
+
+    def reclaim_index(self, collection_id: str, *, timeout_seconds: float | None = None) -> bool:
+        """Give up the index that was kept; tell whether there was one."""
+        response = self._call(rpcs.RECLAIM_INDEX, request_json(collection_id=collection_id), timeout_seconds)
+        return response.was_kept
 
     def ingest_documents(
         self,

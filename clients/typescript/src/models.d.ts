@@ -378,7 +378,11 @@ export type ErrorReason =
   /** The caller may read the document, but not download it as it was handed in. */
   | "ORIGINAL_NOT_READABLE"
   /** There is no such erasure that the caller may see. */
-  | "ERASURE_NOT_FOUND";
+  | "ERASURE_NOT_FOUND"
+  /** The collection has no such index: a re-index holds none back, or none was kept. */
+  | "INDEX_NOT_FOUND"
+  /** The job does not build an index, or it failed or was cancelled. */
+  | "NO_REINDEX";
 
 /**
  * Who wrote a message. The values have no prefix, so that JSON clients may write "user" and "assistant", as they
@@ -422,6 +426,17 @@ export type IterativeScan =
   /** Scans on until the limit is reached; what turns up late takes its place by distance, for better recall. */
   | "ITERATIVE_SCAN_RELAXED_ORDER";
 
+/** Which of a collection's indexes a search reads. */
+export type IndexChoice =
+  /** The one in use. */
+  | "INDEX_CHOICE_UNSPECIFIED"
+  /** The one in use. */
+  | "INDEX_CHOICE_CURRENT"
+  /** The one that a re-index has built and holds back; see ReindexCollectionRequest.hold. */
+  | "INDEX_CHOICE_CANDIDATE"
+  /** The one that was kept when it was replaced; see ReindexCollectionRequest.keep_previous. */
+  | "INDEX_CHOICE_PREVIOUS";
+
 /**
  * Retrieval parameters. A field that is not set takes the collection's default, and where the collection sets
  * none, the default named here.
@@ -458,6 +473,12 @@ export interface RetrievalOptions {
    * eight letters on in two). The search is then repeated with the other word, which corrections tells.
    */
   correctSpelling?: boolean;
+  /**
+   * Which index is read; not for a collection's settings. Others than the one in use lack what was written since
+   * they were complete: documents that are new, and those that were changed. Of the collections that a search does
+   * not name, those without such an index are left out.
+   */
+  index: IndexChoice;
 }
 
 /** How the ranked lists of one question become one list. */
@@ -1791,6 +1812,8 @@ export interface Collection {
   createTime?: string;
   /** When its name or settings last changed. */
   updateTime?: string;
+  /** Whether the index before is kept; see RevertIndex. */
+  hasPreviousIndex: boolean;
 }
 
 /** Response of CreateCollection. */
@@ -1869,6 +1892,13 @@ export interface ReindexCollectionRequest {
   settings?: CollectionSettings;
   /** Makes a retry safe: the caller's same id returns the same job. 64 characters at most. */
   requestId: string;
+  /** Whether the new index waits, once it is complete, for SwapIndex or CancelJob. Default: false. */
+  hold: boolean;
+  /**
+   * Whether the old index stays once it is replaced. It takes the place of one that was kept before; without
+   * `keep_previous` that one is given up at the swap, too. Default: false.
+   */
+  keepPrevious: boolean;
 }
 
 /** How far a job has come. */
@@ -1947,12 +1977,52 @@ export interface IngestionJob {
   isDryRun: boolean;
   /** Files within documents that were skipped; see INGESTION_OUTCOME_SKIPPED. */
   skippedCount: number;
+  /** Whether it is a re-index whose index is complete and waits for SwapIndex or CancelJob. */
+  isHeld: boolean;
 }
 
 /** Response of ReindexCollection. */
 export interface ReindexCollectionResponse {
   /** The job. */
   job?: IngestionJob;
+}
+
+/** Request of SwapIndex. */
+export interface SwapIndexRequest {
+  /** The job of the re-index. */
+  jobId: string;
+}
+
+/** Response of SwapIndex. */
+export interface SwapIndexResponse {
+  /** The job, which ends once the new index is in use. */
+  job?: IngestionJob;
+}
+
+/** Request of RevertIndex. */
+export interface RevertIndexRequest {
+  /** The collection. */
+  collectionId: string;
+  /** Makes a retry safe: the caller's same id returns the same job. 64 characters at most. */
+  requestId: string;
+}
+
+/** Response of RevertIndex. */
+export interface RevertIndexResponse {
+  /** The job, which ends once the index is in use. */
+  job?: IngestionJob;
+}
+
+/** Request of ReclaimIndex. */
+export interface ReclaimIndexRequest {
+  /** The collection. */
+  collectionId: string;
+}
+
+/** Response of ReclaimIndex. */
+export interface ReclaimIndexResponse {
+  /** Whether an index was kept. */
+  wasKept: boolean;
 }
 
 /** Request of GetCollectionStats. */

@@ -19,6 +19,9 @@ export interface Methods {
   updateCollection(request: Input<models.UpdateCollectionRequest>, options?: CallOptions): Promise<models.UpdateCollectionResponse>;
   deleteCollection(request: Input<models.DeleteCollectionRequest>, options?: CallOptions): Promise<models.DeleteCollectionResponse>;
   reindexCollection(request: Input<models.ReindexCollectionRequest>, options?: CallOptions): Promise<models.ReindexCollectionResponse>;
+  swapIndex(request: Input<models.SwapIndexRequest>, options?: CallOptions): Promise<models.SwapIndexResponse>;
+  revertIndex(request: Input<models.RevertIndexRequest>, options?: CallOptions): Promise<models.RevertIndexResponse>;
+  reclaimIndex(request: Input<models.ReclaimIndexRequest>, options?: CallOptions): Promise<models.ReclaimIndexResponse>;
   getCollectionStats(request: Input<models.GetCollectionStatsRequest>, options?: CallOptions): Promise<models.GetCollectionStatsResponse>;
   ingestDocuments(request: Input<models.IngestDocumentsRequest>, options?: CallOptions): Promise<models.IngestDocumentsResponse>;
   getDocument(request: Input<models.GetDocumentRequest>, options?: CallOptions): Promise<models.GetDocumentResponse>;

@@ -140,6 +140,13 @@ def _webhooks_are_told_once(settings: collection_pb2.CollectionSettings) -> Iter
         seen.add(webhook.url)
 
 
+@rule(collection_pb2.CollectionSettings)
+def _requests_choose_the_index(settings: collection_pb2.CollectionSettings) -> Iterable[tuple[str, str]]:
+    """retrieval.index must not be set: requests choose it."""
+    if settings.retrieval.index:
+        yield "retrieval.index", "must not be set: requests choose it"
+
+
 @rule(coordinator_service_pb2.ChatRequest)
 @rule(coordinator_service_pb2.AnswerRequest)
 def _a_replay_is_stored(

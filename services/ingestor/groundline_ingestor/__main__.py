@@ -146,7 +146,15 @@ def wire_on(
         SourceService(
             collections, jobs, stores.sources, collector, quotas, page_tokens, on_enqueued=worker.wake
         ),
-        ReindexService(collections, jobs, stores.reindex, embedder, on_enqueued=worker.wake),
+        ReindexService(
+            collections,
+            jobs,
+            stores.reindex,
+            stores.kept_indexes,
+            embedder,
+            grace_seconds=settings.reindex_grace_seconds,
+            on_enqueued=worker.wake,
+        ),
         EmbeddingService(embedder),
     )
     return servicer, worker

@@ -303,6 +303,21 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
         validate(request)
         return pb.ReindexCollectionResponse(job=await self._reindex.begin(current_caller(), request))
 
+    async def SwapIndex(self, request: pb.SwapIndexRequest, context: Context) -> pb.SwapIndexResponse:
+        validate(request)
+        return pb.SwapIndexResponse(job=await self._reindex.swap(current_caller(), request.job_id))
+
+    async def RevertIndex(self, request: pb.RevertIndexRequest, context: Context) -> pb.RevertIndexResponse:
+        validate(request)
+        return pb.RevertIndexResponse(job=await self._reindex.revert(current_caller(), request))
+
+    async def ReclaimIndex(
+        self, request: pb.ReclaimIndexRequest, context: Context
+    ) -> pb.ReclaimIndexResponse:
+        validate(request)
+        was_kept = await self._reindex.reclaim(current_caller(), request.collection_id)
+        return pb.ReclaimIndexResponse(was_kept=was_kept)
+
     async def GetCollectionStats(
         self, request: pb.GetCollectionStatsRequest, context: Context
     ) -> pb.GetCollectionStatsResponse:

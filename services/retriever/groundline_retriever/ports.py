@@ -33,13 +33,23 @@ class ChunkStore(Protocol):
     """
 
     async def collections(
-        self, collection_ids: Sequence[str], principals: Sequence[str]
+        self,
+        collection_ids: Sequence[str],
+        principals: Sequence[str],
+        index: options_pb2.IndexChoice.ValueType = options_pb2.INDEX_CHOICE_CURRENT,
     ) -> Sequence[IndexedCollection]:
-        """Return the collections named that exist and may be read, or all such where none is named."""
+        """Return the collections named that exist, may be read and have such an index, or all such where none
+        is named."""
 
-    async def fetch(self, wanted: Sequence[Wanted], principals: Sequence[str]) -> Sequence[FetchedChunk]:
-        """Return the chunks that exist in collections that the principals may read, in any order, each
-        with the adjacent chunks that are wanted.
+    async def fetch(
+        self,
+        wanted: Sequence[Wanted],
+        principals: Sequence[str],
+        index: options_pb2.IndexChoice.ValueType = options_pb2.INDEX_CHOICE_CURRENT,
+    ) -> Sequence[FetchedChunk]:
+        """Return the chunks that exist in such an index of collections that the principals may read, in any
+        order, each with the adjacent chunks that are wanted. Of an index that is not in use, the chunks of
+        documents that were changed since are left out.
         """
 
     async def revision_texts(

@@ -11,7 +11,12 @@ from groundline.v1 import retriever_service_pb2 as pb
 from groundline_filters import parse, plain
 from groundline_ranking import ArmHits, Candidates, is_weak, options_of, rank
 from groundline_runtime.context import Caller, current_trace_id, deadline_within, span
-from groundline_runtime.errors import GroundlineError, InvalidArgumentError, NotFoundError
+from groundline_runtime.errors import (
+    FailedPreconditionError,
+    GroundlineError,
+    InvalidArgumentError,
+    NotFoundError,
+)
 from opentelemetry import trace
 
 from groundline_retriever.arms import Arms, Groups, Stopwatch
@@ -34,6 +39,8 @@ SPELLING_SECONDS: Final = 1.0
 _tracer = trace.get_tracer("groundline_retriever")
 
 type _Collections = Sequence[IndexedCollection]
+type _Named = tuple[Sequence[str], Sequence[str], options_pb2.IndexChoice.ValueType]
+"""Principals, collections and their index, of a search."""
 
 
 @dataclass(slots=True)
@@ -66,7 +73,7 @@ class SearchService:
         self._scores = scores
         self._scored_candidates = scored_candidates
         self._trace_texts = trace_texts
-        self._known: LRUCache[tuple[Sequence[str], ...], _Collections] = LRUCache(REMEMBERED_SEARCHES)
+        self._known: LRUCache[_Named, _Collections] = LRUCache(REMEMBERED_SEARCHES)
 
     async def search(self, caller: Caller, request: pb.SearchRequest) -> pb.SearchResponse:
         """Return the best passages for the request's queries.
@@ -109,10 +116,10 @@ class SearchService:
         it does not prove that all are as they were, or the search fails, are they looked up; what a search
         makes of collections that are no longer so, failures included, does not count.
         """
-        named = tuple(dict.fromkeys(request.collection_ids))
-        expected = self._known.get((caller.principals, named))
+        named = (caller.principals, tuple(dict.fromkeys(request.collection_ids)), _index_of(request))
+        expected = self._known.get(named)
         if expected is None:
-            return (await self._search(caller, request, await self._collections(caller, named))).response
+            return (await self._search(caller, request, await self._collections(*named))).response
         failure: GroundlineError | None = None
         found: _Found | None = None
         try:
@@ -122,7 +129,7 @@ class SearchService:
         else:
             if found.proves(expected):
                 return found.response
-        current = await self._collections(caller, named)
+        current = await self._collections(*named)
         if _versions(current) != _versions(expected):
             return (await self._search(caller, request, current)).response
         if found is None:
@@ -130,11 +137,21 @@ class SearchService:
             raise failure
         return found.response
 
-    async def _collections(self, caller: Caller, named: Sequence[str]) -> _Collections:
-        """Look the collections up; all that the caller may read where none is named."""
-        collections = await self._store.collections(named, caller.principals)
+    async def _collections(
+        self,
+        principals: Sequence[str],
+        named: Sequence[str],
+        index: options_pb2.IndexChoice.ValueType,
+    ) -> _Collections:
+        """Look the collections up; all that the principals may read where none is named."""
+        collections = await self._store.collections(named, principals, index)
         known = {each.collection_id for each in collections}
         if missing := sorted(name for name in named if name not in known):
+            if index != options_pb2.INDEX_CHOICE_CURRENT:
+                await self._collections(principals, named, options_pb2.INDEX_CHOICE_CURRENT)
+                raise FailedPreconditionError(
+                    "INDEX_NOT_FOUND", f"no such index of the collection: {', '.join(missing)}"
+                )
             # The same for a missing collection and one that may not be read.
             raise NotFoundError(
                 "COLLECTION_NOT_FOUND",
@@ -142,7 +159,7 @@ class SearchService:
                 metadata={"collection_ids": ",".join(missing)},
             )
         if named:
-            self._known[caller.principals, tuple(named)] = collections
+            self._known[principals, tuple(named), index] = collections
         return collections
 
     async def _search(self, caller: Caller, request: pb.SearchRequest, collections: _Collections) -> _Found:
@@ -261,7 +278,7 @@ class SearchService:
         """Put into the response the passages that ranking keeps of what the arms found."""
 
         async def fetched(wanted: Sequence[Wanted]) -> Sequence[FetchedChunk]:
-            chunks = await self._store.fetch(wanted, principals)
+            chunks = await self._store.fetch(wanted, principals, _index_of(request))
             found.versions |= {each.chunk.collection_id: each.collection_version for each in chunks}
             return chunks
 
@@ -294,6 +311,10 @@ class SearchService:
                     wanted_for(ranking.ranked, groups.adjacent_chunks, with_vectors=request.include_vectors)
                 )
                 add_passages(found.response, ranking.ranked, chunks)
+
+
+def _index_of(request: pb.SearchRequest) -> options_pb2.IndexChoice.ValueType:
+    return request.options.retrieval.index or options_pb2.INDEX_CHOICE_CURRENT
 
 
 def _versions(collections: _Collections) -> Mapping[str, int]:

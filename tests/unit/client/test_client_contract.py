@@ -103,7 +103,12 @@ CALLS: dict[str, Callable[[Any], Any]] = {
         "docs", name="Docs", settings=SETTINGS, update_mask=["settings.chunking.chunkSize", "name"]
     ),
     "DeleteCollection": lambda c: c.delete_collection("docs"),
-    "ReindexCollection": lambda c: c.reindex_collection("docs", settings=SETTINGS),
+    "ReindexCollection": lambda c: c.reindex_collection(
+        "docs", settings=SETTINGS, hold=True, keep_previous=True
+    ),
+    "SwapIndex": lambda c: c.swap_index(UUID),
+    "RevertIndex": lambda c: c.revert_index("docs"),
+    "ReclaimIndex": lambda c: c.reclaim_index("docs"),
     "GetCollectionStats": lambda c: c.get_collection_stats("docs"),
     "IngestDocuments": lambda c: c.ingest_documents(
         "docs", [DOCUMENT, {"text": "b"}], crawl=models.WebCrawl(start_url="https://a.example"), dry_run=True

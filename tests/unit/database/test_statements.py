@@ -50,7 +50,7 @@ def test_a_module_uses_every_statement_of_its_file_and_no_other() -> None:
             text, module = path.read_text(), path.with_suffix(".py").read_text()
             names = set(re.findall(r"^-- name: (\w+)$", text, re.MULTILINE))
             assert names, path
-            used = set(re.findall(r"""_SQL\[["'](\w+)["']\]""", module))
+            used = set(re.findall(r"""_SQL(?:\[\w+\])?\[["'](\w+)["']\]""", module))
             within = {name for name in names if f"{{{name}}}" in text}
             wrong += [f"{path.name}: {name}" for name in used ^ (names - within) if name not in used & within]
     assert wrong == []

@@ -179,11 +179,20 @@ def test_counts_chunks_tokens_and_times_are_those_of_all_items() -> None:
         ({"pending": 1, "failed": 1}, ReindexStep.WAIT),
         ({"failed": 1, "changed": 0}, ReindexStep.FAIL),
         ({"is_index_due": True, "changed": 0}, ReindexStep.WAIT),
+        ({"is_held": True, "pending": 1}, ReindexStep.WAIT),
+        ({"is_held": True}, ReindexStep.HOLD),
         ({}, ReindexStep.COMPARE),
         ({"changed": 2}, ReindexStep.QUEUE_CHANGED),
         ({"changed": 0}, ReindexStep.SWAP),
     ],
 )
 def test_an_index_is_swapped_in_only_when_it_lacks_nothing(facts: dict[str, Any], step: ReindexStep) -> None:
-    known: dict[str, Any] = {"pending": 0, "failed": 0, "is_index_due": False, "changed": None, **facts}
+    known: dict[str, Any] = {
+        "pending": 0,
+        "failed": 0,
+        "is_index_due": False,
+        "is_held": False,
+        "changed": None,
+        **facts,
+    }
     assert next_reindex_step(**known) is step

@@ -61,6 +61,24 @@ REINDEX_COLLECTION: Final = Rpc(
     has_body=True,
     is_idempotent=True,
 )
+SWAP_INDEX: Final = Rpc(
+    "POST", "/api/jobs/{job_id}:swap", models.IngestionJob, "job", has_body=True, is_idempotent=True
+)
+REVERT_INDEX: Final = Rpc(
+    "POST",
+    "/api/collections/{collection_id}:revertIndex",
+    models.IngestionJob,
+    "job",
+    has_body=True,
+    is_idempotent=True,
+)
+RECLAIM_INDEX: Final = Rpc(
+    "POST",
+    "/api/collections/{collection_id}:reclaimIndex",
+    models.ReclaimIndexResponse,
+    has_body=True,
+    is_idempotent=True,
+)
 GET_COLLECTION_STATS: Final = Rpc(
     "GET", "/api/collections/{collection_id}/stats", models.CollectionStats, "stats", is_idempotent=True
 )

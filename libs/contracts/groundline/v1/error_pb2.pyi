@@ -382,6 +382,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The caller may read the document, but not download it as it was handed in."""
     ERASURE_NOT_FOUND: _ErrorReason.ValueType  # 179
     """There is no such erasure that the caller may see."""
+    INDEX_NOT_FOUND: _ErrorReason.ValueType  # 180
+    """The collection has no such index: a re-index holds none back, or none was kept."""
+    NO_REINDEX: _ErrorReason.ValueType  # 181
+    """The job does not build an index, or it failed or was cancelled."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why something failed, was left out or was degraded: the `reason` of google.rpc.ErrorInfo (domain "groundline.dev"),
@@ -751,4 +755,8 @@ ORIGINAL_NOT_READABLE: ErrorReason.ValueType  # 178
 """The caller may read the document, but not download it as it was handed in."""
 ERASURE_NOT_FOUND: ErrorReason.ValueType  # 179
 """There is no such erasure that the caller may see."""
+INDEX_NOT_FOUND: ErrorReason.ValueType  # 180
+"""The collection has no such index: a re-index holds none back, or none was kept."""
+NO_REINDEX: ErrorReason.ValueType  # 181
+"""The job does not build an index, or it failed or was cancelled."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

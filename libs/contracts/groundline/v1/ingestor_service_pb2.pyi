@@ -374,10 +374,18 @@ class ReindexCollectionRequest(_message.Message):
     COLLECTION_ID_FIELD_NUMBER: _builtins.int
     SETTINGS_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
+    HOLD_FIELD_NUMBER: _builtins.int
+    KEEP_PREVIOUS_FIELD_NUMBER: _builtins.int
     collection_id: _builtins.str
     """The collection."""
     request_id: _builtins.str
     """Makes a retry safe: the caller's same id returns the same job. 64 characters at most."""
+    hold: _builtins.bool
+    """Whether the new index waits, once it is complete, for SwapIndex or CancelJob. Default: false."""
+    keep_previous: _builtins.bool
+    """Whether the old index stays once it is replaced. It takes the place of one that was kept before; without
+    `keep_previous` that one is given up at the swap, too. Default: false.
+    """
     @_builtins.property
     def settings(self) -> _collection_pb2.CollectionSettings:
         """New embedding, chunking, contextualization and lexical settings. Not set: those of the collection."""
@@ -388,10 +396,12 @@ class ReindexCollectionRequest(_message.Message):
         collection_id: _builtins.str = ...,
         settings: _collection_pb2.CollectionSettings | None = ...,
         request_id: _builtins.str = ...,
+        hold: _builtins.bool = ...,
+        keep_previous: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["settings", b"settings"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "request_id", b"request_id", "settings", b"settings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "hold", b"hold", "keep_previous", b"keep_previous", "request_id", b"request_id", "settings", b"settings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -420,6 +430,146 @@ class ReindexCollectionResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ReindexCollectionResponse: _TypeAlias = ReindexCollectionResponse  # noqa: Y015
+
+@_typing.final
+class SwapIndexRequest(_message.Message):
+    """Request of SwapIndex."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_ID_FIELD_NUMBER: _builtins.int
+    job_id: _builtins.str
+    """The job of the re-index."""
+    def __init__(
+        self,
+        *,
+        job_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job_id", b"job_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SwapIndexRequest: _TypeAlias = SwapIndexRequest  # noqa: Y015
+
+@_typing.final
+class SwapIndexResponse(_message.Message):
+    """Response of SwapIndex."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def job(self) -> _job_pb2.IngestionJob:
+        """The job, which ends once the new index is in use."""
+
+    def __init__(
+        self,
+        *,
+        job: _job_pb2.IngestionJob | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SwapIndexResponse: _TypeAlias = SwapIndexResponse  # noqa: Y015
+
+@_typing.final
+class RevertIndexRequest(_message.Message):
+    """Request of RevertIndex."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLLECTION_ID_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    collection_id: _builtins.str
+    """The collection."""
+    request_id: _builtins.str
+    """Makes a retry safe: the caller's same id returns the same job. 64 characters at most."""
+    def __init__(
+        self,
+        *,
+        collection_id: _builtins.str = ...,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RevertIndexRequest: _TypeAlias = RevertIndexRequest  # noqa: Y015
+
+@_typing.final
+class RevertIndexResponse(_message.Message):
+    """Response of RevertIndex."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def job(self) -> _job_pb2.IngestionJob:
+        """The job, which ends once the index is in use."""
+
+    def __init__(
+        self,
+        *,
+        job: _job_pb2.IngestionJob | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RevertIndexResponse: _TypeAlias = RevertIndexResponse  # noqa: Y015
+
+@_typing.final
+class ReclaimIndexRequest(_message.Message):
+    """Request of ReclaimIndex."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLLECTION_ID_FIELD_NUMBER: _builtins.int
+    collection_id: _builtins.str
+    """The collection."""
+    def __init__(
+        self,
+        *,
+        collection_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReclaimIndexRequest: _TypeAlias = ReclaimIndexRequest  # noqa: Y015
+
+@_typing.final
+class ReclaimIndexResponse(_message.Message):
+    """Response of ReclaimIndex."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WAS_KEPT_FIELD_NUMBER: _builtins.int
+    was_kept: _builtins.bool
+    """Whether an index was kept."""
+    def __init__(
+        self,
+        *,
+        was_kept: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["was_kept", b"was_kept"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReclaimIndexResponse: _TypeAlias = ReclaimIndexResponse  # noqa: Y015
 
 @_typing.final
 class GetCollectionStatsRequest(_message.Message):

@@ -69,6 +69,21 @@ class IngestorServiceStub:
                 request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.ReindexCollectionRequest.SerializeToString,
                 response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.ReindexCollectionResponse.FromString,
                 _registered_method=True)
+        self.SwapIndex = channel.unary_unary(
+                '/groundline.v1.IngestorService/SwapIndex',
+                request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.SwapIndexRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.SwapIndexResponse.FromString,
+                _registered_method=True)
+        self.RevertIndex = channel.unary_unary(
+                '/groundline.v1.IngestorService/RevertIndex',
+                request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.RevertIndexRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.RevertIndexResponse.FromString,
+                _registered_method=True)
+        self.ReclaimIndex = channel.unary_unary(
+                '/groundline.v1.IngestorService/ReclaimIndex',
+                request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.ReclaimIndexRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.ReclaimIndexResponse.FromString,
+                _registered_method=True)
         self.GetCollectionStats = channel.unary_unary(
                 '/groundline.v1.IngestorService/GetCollectionStats',
                 request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.GetCollectionStatsRequest.SerializeToString,
@@ -294,12 +309,49 @@ class IngestorServiceServicer:
     def ReindexCollection(self, request, context):
         """Builds a collection's index again beside the one in use, from its settings, and swaps them when it is complete.
 
-        Until then searches go on in the one in use; what is written meanwhile is taken over before the swap.
+        Until then searches go on in the one in use; what is written meanwhile is taken over before the swap. With `hold` the
+        swap waits for SwapIndex, so that the new index can be searched beside the old one (options.retrieval.index) and be
+        given up by CancelJob. With `keep_previous` the old one stays until ReclaimIndex, and RevertIndex brings it back.
 
         INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but
         not administer it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): its model is not the one running;
         (REINDEX_RUNNING): it is being indexed again already. ABORTED (COLLECTION_CHANGED): the index in use was swapped
         meanwhile.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SwapIndex(self, request, context):
+        """Lets a re-index that holds its index back put it into use; one that is still building it does so once it is complete.
+        A job that has put it into use stays as it is.
+
+        INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such job. PERMISSION_DENIED: the caller may use the collection, but
+        not administer it. FAILED_PRECONDITION (NO_REINDEX): the job does not build an index, or it failed or was cancelled.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RevertIndex(self, request, context):
+        """Puts the index that was kept back into use, with its settings, by a job. If no document was changed since, nothing
+        is computed and it is in use at once; those that were are first indexed by the settings of then. The index that it
+        replaces is kept in its place.
+
+        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but not
+        administer it. FAILED_PRECONDITION (INDEX_NOT_FOUND): no index was kept; (EMBEDDING_MODEL_MISMATCH): its model is not
+        the one running; (REINDEX_RUNNING): the collection is being indexed again. ABORTED (COLLECTION_CHANGED): the index in
+        use was swapped meanwhile.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReclaimIndex(self, request, context):
+        """Gives up the index that was kept, and frees its space. Without one nothing happens.
+
+        INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but not
+        administer it. FAILED_PRECONDITION (REINDEX_RUNNING): a job is just putting it back into use.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -707,6 +759,21 @@ def add_IngestorServiceServicer_to_server(servicer, server):
                     request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.ReindexCollectionRequest.FromString,
                     response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.ReindexCollectionResponse.SerializeToString,
             ),
+            'SwapIndex': grpc.unary_unary_rpc_method_handler(
+                    servicer.SwapIndex,
+                    request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.SwapIndexRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.SwapIndexResponse.SerializeToString,
+            ),
+            'RevertIndex': grpc.unary_unary_rpc_method_handler(
+                    servicer.RevertIndex,
+                    request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.RevertIndexRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.RevertIndexResponse.SerializeToString,
+            ),
+            'ReclaimIndex': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReclaimIndex,
+                    request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.ReclaimIndexRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.ReclaimIndexResponse.SerializeToString,
+            ),
             'GetCollectionStats': grpc.unary_unary_rpc_method_handler(
                     servicer.GetCollectionStats,
                     request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.GetCollectionStatsRequest.FromString,
@@ -1035,6 +1102,87 @@ class IngestorService:
             '/groundline.v1.IngestorService/ReindexCollection',
             groundline_dot_v1_dot_ingestor__service__pb2.ReindexCollectionRequest.SerializeToString,
             groundline_dot_v1_dot_ingestor__service__pb2.ReindexCollectionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SwapIndex(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.IngestorService/SwapIndex',
+            groundline_dot_v1_dot_ingestor__service__pb2.SwapIndexRequest.SerializeToString,
+            groundline_dot_v1_dot_ingestor__service__pb2.SwapIndexResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RevertIndex(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.IngestorService/RevertIndex',
+            groundline_dot_v1_dot_ingestor__service__pb2.RevertIndexRequest.SerializeToString,
+            groundline_dot_v1_dot_ingestor__service__pb2.RevertIndexResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReclaimIndex(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.IngestorService/ReclaimIndex',
+            groundline_dot_v1_dot_ingestor__service__pb2.ReclaimIndexRequest.SerializeToString,
+            groundline_dot_v1_dot_ingestor__service__pb2.ReclaimIndexResponse.FromString,
             options,
             channel_credentials,
             insecure,

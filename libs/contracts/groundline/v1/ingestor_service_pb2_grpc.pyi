@@ -73,12 +73,37 @@ class IngestorServiceStub:
     ReindexCollection: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.ReindexCollectionRequest, _ingestor_service_pb2.ReindexCollectionResponse]
     """Builds a collection's index again beside the one in use, from its settings, and swaps them when it is complete.
 
-    Until then searches go on in the one in use; what is written meanwhile is taken over before the swap.
+    Until then searches go on in the one in use; what is written meanwhile is taken over before the swap. With `hold` the
+    swap waits for SwapIndex, so that the new index can be searched beside the old one (options.retrieval.index) and be
+    given up by CancelJob. With `keep_previous` the old one stays until ReclaimIndex, and RevertIndex brings it back.
 
     INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but
     not administer it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): its model is not the one running;
     (REINDEX_RUNNING): it is being indexed again already. ABORTED (COLLECTION_CHANGED): the index in use was swapped
     meanwhile.
+    """
+    SwapIndex: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.SwapIndexRequest, _ingestor_service_pb2.SwapIndexResponse]
+    """Lets a re-index that holds its index back put it into use; one that is still building it does so once it is complete.
+    A job that has put it into use stays as it is.
+
+    INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such job. PERMISSION_DENIED: the caller may use the collection, but
+    not administer it. FAILED_PRECONDITION (NO_REINDEX): the job does not build an index, or it failed or was cancelled.
+    """
+    RevertIndex: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.RevertIndexRequest, _ingestor_service_pb2.RevertIndexResponse]
+    """Puts the index that was kept back into use, with its settings, by a job. If no document was changed since, nothing
+    is computed and it is in use at once; those that were are first indexed by the settings of then. The index that it
+    replaces is kept in its place.
+
+    INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but not
+    administer it. FAILED_PRECONDITION (INDEX_NOT_FOUND): no index was kept; (EMBEDDING_MODEL_MISMATCH): its model is not
+    the one running; (REINDEX_RUNNING): the collection is being indexed again. ABORTED (COLLECTION_CHANGED): the index in
+    use was swapped meanwhile.
+    """
+    ReclaimIndex: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.ReclaimIndexRequest, _ingestor_service_pb2.ReclaimIndexResponse]
+    """Gives up the index that was kept, and frees its space. Without one nothing happens.
+
+    INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but not
+    administer it. FAILED_PRECONDITION (REINDEX_RUNNING): a job is just putting it back into use.
     """
     GetCollectionStats: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetCollectionStatsRequest, _ingestor_service_pb2.GetCollectionStatsResponse]
     """Returns what a collection holds.
@@ -367,12 +392,37 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     ReindexCollection: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.ReindexCollectionRequest, _ingestor_service_pb2.ReindexCollectionResponse]  # type: ignore[assignment]
     """Builds a collection's index again beside the one in use, from its settings, and swaps them when it is complete.
 
-    Until then searches go on in the one in use; what is written meanwhile is taken over before the swap.
+    Until then searches go on in the one in use; what is written meanwhile is taken over before the swap. With `hold` the
+    swap waits for SwapIndex, so that the new index can be searched beside the old one (options.retrieval.index) and be
+    given up by CancelJob. With `keep_previous` the old one stays until ReclaimIndex, and RevertIndex brings it back.
 
     INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but
     not administer it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): its model is not the one running;
     (REINDEX_RUNNING): it is being indexed again already. ABORTED (COLLECTION_CHANGED): the index in use was swapped
     meanwhile.
+    """
+    SwapIndex: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.SwapIndexRequest, _ingestor_service_pb2.SwapIndexResponse]  # type: ignore[assignment]
+    """Lets a re-index that holds its index back put it into use; one that is still building it does so once it is complete.
+    A job that has put it into use stays as it is.
+
+    INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such job. PERMISSION_DENIED: the caller may use the collection, but
+    not administer it. FAILED_PRECONDITION (NO_REINDEX): the job does not build an index, or it failed or was cancelled.
+    """
+    RevertIndex: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.RevertIndexRequest, _ingestor_service_pb2.RevertIndexResponse]  # type: ignore[assignment]
+    """Puts the index that was kept back into use, with its settings, by a job. If no document was changed since, nothing
+    is computed and it is in use at once; those that were are first indexed by the settings of then. The index that it
+    replaces is kept in its place.
+
+    INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but not
+    administer it. FAILED_PRECONDITION (INDEX_NOT_FOUND): no index was kept; (EMBEDDING_MODEL_MISMATCH): its model is not
+    the one running; (REINDEX_RUNNING): the collection is being indexed again. ABORTED (COLLECTION_CHANGED): the index in
+    use was swapped meanwhile.
+    """
+    ReclaimIndex: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.ReclaimIndexRequest, _ingestor_service_pb2.ReclaimIndexResponse]  # type: ignore[assignment]
+    """Gives up the index that was kept, and frees its space. Without one nothing happens.
+
+    INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but not
+    administer it. FAILED_PRECONDITION (REINDEX_RUNNING): a job is just putting it back into use.
     """
     GetCollectionStats: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetCollectionStatsRequest, _ingestor_service_pb2.GetCollectionStatsResponse]  # type: ignore[assignment]
     """Returns what a collection holds.
@@ -694,12 +744,55 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_ingestor_service_pb2.ReindexCollectionResponse, _abc.Awaitable[_ingestor_service_pb2.ReindexCollectionResponse]]:
         """Builds a collection's index again beside the one in use, from its settings, and swaps them when it is complete.
 
-        Until then searches go on in the one in use; what is written meanwhile is taken over before the swap.
+        Until then searches go on in the one in use; what is written meanwhile is taken over before the swap. With `hold` the
+        swap waits for SwapIndex, so that the new index can be searched beside the old one (options.retrieval.index) and be
+        given up by CancelJob. With `keep_previous` the old one stays until ReclaimIndex, and RevertIndex brings it back.
 
         INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but
         not administer it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): its model is not the one running;
         (REINDEX_RUNNING): it is being indexed again already. ABORTED (COLLECTION_CHANGED): the index in use was swapped
         meanwhile.
+        """
+
+    @_abc_1.abstractmethod
+    def SwapIndex(
+        self,
+        request: _ingestor_service_pb2.SwapIndexRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingestor_service_pb2.SwapIndexResponse, _abc.Awaitable[_ingestor_service_pb2.SwapIndexResponse]]:
+        """Lets a re-index that holds its index back put it into use; one that is still building it does so once it is complete.
+        A job that has put it into use stays as it is.
+
+        INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such job. PERMISSION_DENIED: the caller may use the collection, but
+        not administer it. FAILED_PRECONDITION (NO_REINDEX): the job does not build an index, or it failed or was cancelled.
+        """
+
+    @_abc_1.abstractmethod
+    def RevertIndex(
+        self,
+        request: _ingestor_service_pb2.RevertIndexRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingestor_service_pb2.RevertIndexResponse, _abc.Awaitable[_ingestor_service_pb2.RevertIndexResponse]]:
+        """Puts the index that was kept back into use, with its settings, by a job. If no document was changed since, nothing
+        is computed and it is in use at once; those that were are first indexed by the settings of then. The index that it
+        replaces is kept in its place.
+
+        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but not
+        administer it. FAILED_PRECONDITION (INDEX_NOT_FOUND): no index was kept; (EMBEDDING_MODEL_MISMATCH): its model is not
+        the one running; (REINDEX_RUNNING): the collection is being indexed again. ABORTED (COLLECTION_CHANGED): the index in
+        use was swapped meanwhile.
+        """
+
+    @_abc_1.abstractmethod
+    def ReclaimIndex(
+        self,
+        request: _ingestor_service_pb2.ReclaimIndexRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingestor_service_pb2.ReclaimIndexResponse, _abc.Awaitable[_ingestor_service_pb2.ReclaimIndexResponse]]:
+        """Gives up the index that was kept, and frees its space. Without one nothing happens.
+
+        INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but not
+        administer it. FAILED_PRECONDITION (REINDEX_RUNNING): a job is just putting it back into use.
         """
 
     @_abc_1.abstractmethod

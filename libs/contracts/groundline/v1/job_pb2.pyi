@@ -231,6 +231,7 @@ class IngestionJob(_message.Message):
     DELETED_COUNT_FIELD_NUMBER: _builtins.int
     IS_DRY_RUN_FIELD_NUMBER: _builtins.int
     SKIPPED_COUNT_FIELD_NUMBER: _builtins.int
+    IS_HELD_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """Identifier, a UUID."""
     collection_id: _builtins.str
@@ -260,6 +261,8 @@ class IngestionJob(_message.Message):
     """Whether it takes nothing in: the outcomes of its items are what there would be."""
     skipped_count: _builtins.int
     """Files within documents that were skipped; see INGESTION_OUTCOME_SKIPPED."""
+    is_held: _builtins.bool
+    """Whether it is a re-index whose index is complete and waits for SwapIndex or CancelJob."""
     @_builtins.property
     def chunks(self) -> Global___ChunkCounts:
         """Chunks of all items."""
@@ -300,10 +303,11 @@ class IngestionJob(_message.Message):
         deleted_count: _builtins.int = ...,
         is_dry_run: _builtins.bool = ...,
         skipped_count: _builtins.int = ...,
+        is_held: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["chunks", b"chunks", "create_time", b"create_time", "end_time", b"end_time", "start_time", b"start_time", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancelled_count", b"cancelled_count", "chunks", b"chunks", "collection_id", b"collection_id", "create_time", b"create_time", "deleted_count", b"deleted_count", "done_count", b"done_count", "end_time", b"end_time", "failed_count", b"failed_count", "is_dry_run", b"is_dry_run", "item_count", b"item_count", "job_id", b"job_id", "position", b"position", "skipped_count", b"skipped_count", "start_time", b"start_time", "state", b"state", "unchanged_count", b"unchanged_count", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancelled_count", b"cancelled_count", "chunks", b"chunks", "collection_id", b"collection_id", "create_time", b"create_time", "deleted_count", b"deleted_count", "done_count", b"done_count", "end_time", b"end_time", "failed_count", b"failed_count", "is_dry_run", b"is_dry_run", "is_held", b"is_held", "item_count", b"item_count", "job_id", b"job_id", "position", b"position", "skipped_count", b"skipped_count", "start_time", b"start_time", "state", b"state", "unchanged_count", b"unchanged_count", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

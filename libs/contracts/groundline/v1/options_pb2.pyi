@@ -75,6 +75,34 @@ ITERATIVE_SCAN_RELAXED_ORDER: IterativeScan.ValueType  # 3
 """Scans on until the limit is reached; what turns up late takes its place by distance, for better recall."""
 Global___IterativeScan: _TypeAlias = IterativeScan  # noqa: Y015
 
+class _IndexChoice:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _IndexChoiceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_IndexChoice.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    INDEX_CHOICE_UNSPECIFIED: _IndexChoice.ValueType  # 0
+    """The one in use."""
+    INDEX_CHOICE_CURRENT: _IndexChoice.ValueType  # 1
+    """The one in use."""
+    INDEX_CHOICE_CANDIDATE: _IndexChoice.ValueType  # 2
+    """The one that a re-index has built and holds back; see ReindexCollectionRequest.hold."""
+    INDEX_CHOICE_PREVIOUS: _IndexChoice.ValueType  # 3
+    """The one that was kept when it was replaced; see ReindexCollectionRequest.keep_previous."""
+
+class IndexChoice(_IndexChoice, metaclass=_IndexChoiceEnumTypeWrapper):
+    """Which of a collection's indexes a search reads."""
+
+INDEX_CHOICE_UNSPECIFIED: IndexChoice.ValueType  # 0
+"""The one in use."""
+INDEX_CHOICE_CURRENT: IndexChoice.ValueType  # 1
+"""The one in use."""
+INDEX_CHOICE_CANDIDATE: IndexChoice.ValueType  # 2
+"""The one that a re-index has built and holds back; see ReindexCollectionRequest.hold."""
+INDEX_CHOICE_PREVIOUS: IndexChoice.ValueType  # 3
+"""The one that was kept when it was replaced; see ReindexCollectionRequest.keep_previous."""
+Global___IndexChoice: _TypeAlias = IndexChoice  # noqa: Y015
+
 class _FusionMethod:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -194,6 +222,7 @@ class RetrievalOptions(_message.Message):
     MIN_BM25_FIELD_NUMBER: _builtins.int
     ADJACENT_CHUNKS_FIELD_NUMBER: _builtins.int
     CORRECT_SPELLING_FIELD_NUMBER: _builtins.int
+    INDEX_FIELD_NUMBER: _builtins.int
     mode: Global___RetrievalMode.ValueType
     """Which searches run."""
     keyword_limit: _builtins.int
@@ -221,6 +250,11 @@ class RetrievalOptions(_message.Message):
     chunk has that the caller may read, and that differs from a word of the passages found in one letter (from eight
     letters on in two). The search is then repeated with the other word, which corrections tells.
     """
+    index: Global___IndexChoice.ValueType
+    """Which index is read; not for a collection's settings. Others than the one in use lack what was written since they
+    were complete: documents that are new, and those that were changed. Of the collections that a search does not name,
+    those without such an index are left out.
+    """
     def __init__(
         self,
         *,
@@ -233,10 +267,11 @@ class RetrievalOptions(_message.Message):
         min_bm25: _builtins.float | None = ...,
         adjacent_chunks: _builtins.int | None = ...,
         correct_spelling: _builtins.bool | None = ...,
+        index: Global___IndexChoice.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_adjacent_chunks", b"_adjacent_chunks", "_correct_spelling", b"_correct_spelling", "_ef_search", b"_ef_search", "_keyword_limit", b"_keyword_limit", "_min_bm25", b"_min_bm25", "_min_similarity", b"_min_similarity", "_semantic_limit", b"_semantic_limit", "adjacent_chunks", b"adjacent_chunks", "correct_spelling", b"correct_spelling", "ef_search", b"ef_search", "keyword_limit", b"keyword_limit", "min_bm25", b"min_bm25", "min_similarity", b"min_similarity", "semantic_limit", b"semantic_limit"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_adjacent_chunks", b"_adjacent_chunks", "_correct_spelling", b"_correct_spelling", "_ef_search", b"_ef_search", "_keyword_limit", b"_keyword_limit", "_min_bm25", b"_min_bm25", "_min_similarity", b"_min_similarity", "_semantic_limit", b"_semantic_limit", "adjacent_chunks", b"adjacent_chunks", "correct_spelling", b"correct_spelling", "ef_search", b"ef_search", "iterative_scan", b"iterative_scan", "keyword_limit", b"keyword_limit", "min_bm25", b"min_bm25", "min_similarity", b"min_similarity", "mode", b"mode", "semantic_limit", b"semantic_limit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_adjacent_chunks", b"_adjacent_chunks", "_correct_spelling", b"_correct_spelling", "_ef_search", b"_ef_search", "_keyword_limit", b"_keyword_limit", "_min_bm25", b"_min_bm25", "_min_similarity", b"_min_similarity", "_semantic_limit", b"_semantic_limit", "adjacent_chunks", b"adjacent_chunks", "correct_spelling", b"correct_spelling", "ef_search", b"ef_search", "index", b"index", "iterative_scan", b"iterative_scan", "keyword_limit", b"keyword_limit", "min_bm25", b"min_bm25", "min_similarity", b"min_similarity", "mode", b"mode", "semantic_limit", b"semantic_limit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__adjacent_chunks: _TypeAlias = _typing.Literal["adjacent_chunks"]  # noqa: Y015
     _WhichOneofArgType__adjacent_chunks: _TypeAlias = _typing.Literal["_adjacent_chunks", b"_adjacent_chunks"]  # noqa: Y015

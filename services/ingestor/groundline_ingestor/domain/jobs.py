@@ -217,6 +217,8 @@ class StoredJob:
     deleted_count: int = 0
     """Number of documents that the run of a source deleted."""
     is_dry_run: bool = False
+    is_held: bool = False
+    """Whether its index is complete and held back."""
 
 
 def summarize(job: StoredJob, tallies: Sequence[Tally]) -> job_pb2.IngestionJob:
@@ -250,6 +252,7 @@ def summarize(job: StoredJob, tallies: Sequence[Tally]) -> job_pb2.IngestionJob:
         position=job.position if end_time else "",
         deleted_count=job.deleted_count,
         is_dry_run=job.is_dry_run,
+        is_held=job.is_held,
     )
 
 
@@ -306,20 +309,26 @@ class ReindexStep(enum.Enum):
     """Hold the collection's writers, and count the documents that changed since they were written."""
     QUEUE_CHANGED = enum.auto()
     """Queue these documents; others of the collection wait meanwhile."""
+    HOLD = enum.auto()
+    """Offer its partition, which is complete, to searches that ask for it, and wait to be told."""
     SWAP = enum.auto()
     """Put its partition in the place of the one in use."""
     FAIL = enum.auto()
 
 
-def next_reindex_step(*, pending: int, failed: int, is_index_due: bool, changed: int | None) -> ReindexStep:
-    """Return the next step by the numbers of unfinished and failed items; `changed` is None until it was
-    compared."""
+def next_reindex_step(
+    *, pending: int, failed: int, is_index_due: bool, is_held: bool, changed: int | None
+) -> ReindexStep:
+    """Return the next step by the numbers of unfinished and failed items, and whether its index is to be held
+    back; `changed` is None until it was compared."""
     if pending:
         return ReindexStep.WAIT
     if failed:
         return ReindexStep.FAIL
     if is_index_due:
         return ReindexStep.WAIT
+    if is_held:
+        return ReindexStep.HOLD
     if changed is None:
         return ReindexStep.COMPARE
     return ReindexStep.QUEUE_CHANGED if changed else ReindexStep.SWAP

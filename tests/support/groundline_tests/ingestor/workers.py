@@ -87,10 +87,20 @@ class Ingestor:
         return taken.job
 
     async def reindexing(
-        self, collection_id: str, settings: Mapping[str, Any] | None = None, request_id: str = ""
+        self,
+        collection_id: str,
+        settings: Mapping[str, Any] | None = None,
+        request_id: str = "",
+        *,
+        hold: bool = False,
+        keep_previous: bool = False,
     ) -> job_pb2.IngestionJob:
         request = pb.ReindexCollectionRequest(
-            collection_id=collection_id, settings=settings_of(settings or {}), request_id=request_id
+            collection_id=collection_id,
+            settings=settings_of(settings or {}),
+            request_id=request_id,
+            hold=hold,
+            keep_previous=keep_previous,
         )
         job = await self.reindex.begin(ANYBODY, request)
         assert isinstance(job, job_pb2.IngestionJob)

@@ -73,8 +73,12 @@ class FakeStore:
     """Awaited before facets are told."""
 
     async def collections(
-        self, collection_ids: Sequence[str], principals: Sequence[str]
+        self,
+        collection_ids: Sequence[str],
+        principals: Sequence[str],
+        index: options_pb2.IndexChoice.ValueType = options_pb2.INDEX_CHOICE_CURRENT,
     ) -> Sequence[IndexedCollection]:
+        assert index == options_pb2.INDEX_CHOICE_CURRENT
         self.looked_up += 1
         wait = (self.looking_up or nothing)()
         assert asyncio.iscoroutine(wait)
@@ -118,7 +122,12 @@ class FakeStore:
         assert {collection.dimensions for collection in collections} == {len(vector)}
         return Hits(await self._search(SEMANTIC, collections, limit), (), self.behind, self.is_incomplete)
 
-    async def fetch(self, wanted: Sequence[Wanted], principals: Sequence[str]) -> Sequence[FetchedChunk]:
+    async def fetch(
+        self,
+        wanted: Sequence[Wanted],
+        principals: Sequence[str],
+        index: options_pb2.IndexChoice.ValueType = options_pb2.INDEX_CHOICE_CURRENT,
+    ) -> Sequence[FetchedChunk]:
         self.fetched.append({one.collection_id: (list(one.chunk_ids), one.adjacent_chunks) for one in wanted})
         if self.fetching is not None:
             raise self.fetching

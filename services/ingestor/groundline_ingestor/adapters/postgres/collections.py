@@ -58,7 +58,8 @@ _COLUMNS: Final = ("access", "embedding", "lexical")
 # $1 are the principals that limit the counts, null for all.
 _SELECT: Final = f"""
     SELECT c.collection_id, c.name, c.settings, c.readers, c.writers, c.admins, c.create_time, c.update_time,
-           p.partition_id, p.embedding_model, p.dimensions, p.language, n.document_count, n.chunk_count
+           p.partition_id, p.embedding_model, p.dimensions, p.language, n.document_count, n.chunk_count,
+           c.previous_partition_id IS NOT NULL AS has_previous_index
     FROM collections c
     JOIN chunk_partitions p USING (partition_id)
     CROSS JOIN LATERAL (
@@ -274,6 +275,7 @@ def _collection(row: asyncpg.Record) -> StoredCollection:
         chunk_count=row["chunk_count"],
         create_time=timestamp(row["create_time"]),
         update_time=timestamp(row["update_time"]),
+        has_previous_index=row["has_previous_index"],
     )
     return StoredCollection(message, row["partition_id"])
 

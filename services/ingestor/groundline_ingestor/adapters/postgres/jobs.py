@@ -375,6 +375,7 @@ def _job(row: asyncpg.Record) -> job_pb2.IngestionJob:
         position=position_text(row["position"]),
         deleted_count=row["deleted_count"],
         is_dry_run=row["is_dry_run"],
+        is_held=row["is_held"],
     )
     return summarize(stored, [_tally(one) for one in row["tallies"]])
 

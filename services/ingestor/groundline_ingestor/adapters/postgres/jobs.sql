@@ -19,6 +19,8 @@
 -- name: select
 SELECT j.job_id, j.collection_id, j.kind, j.state, j.create_time, j.end_time,
        j.cancel_time IS NOT NULL AS is_cancelled, j.deleted_count, j.is_dry_run,
+       j.holds_index IS TRUE AND j.end_time IS NULL
+           AND j.partition_id IS NOT DISTINCT FROM c.candidate_partition_id AS is_held,
        {written_position} AS position,
        (
            SELECT coalesce(jsonb_agg(to_jsonb(t)), '[]') FROM (

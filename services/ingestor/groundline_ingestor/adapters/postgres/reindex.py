@@ -3,9 +3,9 @@
 # ruff: noqa: S608 - what is put into SQL here are constants and names that chunk_table() makes of numbers
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import asyncpg
 from groundline.v1 import collection_pb2, document_pb2, job_pb2
@@ -23,6 +23,7 @@ from groundline_indexing.partitions import (
     clear_left,
     create_partition,
     leave_partition,
+    move_collection,
 )
 from groundline_indexing.vector_indexes import is_vector_index_due
 from groundline_lexical import LexicalIndex
@@ -36,13 +37,24 @@ from groundline_ingestor.domain.documents import StoredText
 from groundline_ingestor.domain.jobs import ReindexStep, next_reindex_step
 from groundline_ingestor.domain.work import ClaimLostError, LeasedItem, NewVersion
 
-__all__ = ["PostgresReindex"]
+__all__ = ["PostgresReindex", "begin_job", "insert_job", "running"]
 
 # A document whose chunks in the new partition are not of its current version.
 _CHANGED: Final = """
     SELECT d.document_id, d.uri FROM documents d
     LEFT JOIN reindexed_documents r ON r.document_id = d.document_id AND r.partition_id = $2
     WHERE d.collection_id = $1 AND d.chunk_count > 0 AND r.version IS DISTINCT FROM d.version
+"""
+
+# The documents as they are in the partition in use.
+_REMEMBER: Final = """
+    INSERT INTO reindexed_documents
+        (partition_id, document_id, version, ingestion_hash, chunk_count, token_count)
+    SELECT $2, document_id, version, ingestion_hash, chunk_count, token_count
+    FROM documents WHERE collection_id = $1 AND chunk_count > 0
+    ON CONFLICT (partition_id, document_id) DO UPDATE SET
+        version = excluded.version, ingestion_hash = excluded.ingestion_hash,
+        chunk_count = excluded.chunk_count, token_count = excluded.token_count
 """
 
 _TEXT: Final = "SELECT text, headings FROM document_texts WHERE document_id = $1::uuid ORDER BY part"
@@ -53,7 +65,22 @@ _OVER: Final = """
     WHERE p.drop_time < clock_timestamp() OR EXISTS (
         SELECT FROM ingestion_jobs j
         WHERE j.partition_id = p.partition_id AND j.state IN ('failed', 'cancelled')
+    ) AND NOT EXISTS (
+        SELECT FROM collections c
+        WHERE c.collection_id = p.collection_id
+          AND p.partition_id IN (c.partition_id, c.previous_partition_id)
     )
+"""
+
+# What is held back waits to be told.
+_DUE: Final = f"""
+    SELECT job_id, collection_id, partition_id FROM ingestion_jobs j
+    WHERE kind = 'reindex' AND end_time IS NULL AND NOT EXISTS (
+        SELECT FROM ingestion_items i WHERE i.job_id = j.job_id AND i.{PENDING}
+    ) AND NOT (holds_index IS TRUE AND EXISTS (
+        SELECT FROM collections c
+        WHERE c.collection_id = j.collection_id AND c.candidate_partition_id = j.partition_id
+    ))
 """
 
 
@@ -72,57 +99,41 @@ class PostgresReindex:
         collection: StoredCollection,
         settings: collection_pb2.CollectionSettings,
         request_id: str,
+        *,
+        holds_index: bool = False,
+        keeps_previous: bool = False,
     ) -> str:
         """Create an empty partition by the settings, which are complete, and a job with an item for each
         document; return the job's id, which is the earlier one's for a known `request_id`.
 
         Raises FailedPreconditionError (REINDEX_RUNNING), NotFoundError.
         """
-        job_id = str(uuid.uuid4())
-        try:
-            async with transaction(self._pool) as connection:
-                await hold_collection(connection, collection)
-                partition_id = await create_partition(
-                    connection, self._lexical, collection.collection_id, PartitionKind.of(settings)
-                )
-                await connection.execute(
-                    """
-                    INSERT INTO ingestion_jobs
-                        (job_id, collection_id, state, request_id, kind, partition_id, settings, traceparent)
-                    VALUES ($1::uuid, $2, 'queued', nullif($3, ''), 'reindex', $4, $5, $6)
-                    """,
-                    job_id,
-                    collection.collection_id,
-                    request_id,
-                    partition_id,
-                    settings_json(settings),
-                    current_traceparent(),
-                )
-                await connection.execute(
-                    """
-                    INSERT INTO ingestion_items
-                        (job_id, item_index, collection_id, uri, document_id, state)
-                    SELECT $1::uuid, row_number() OVER (ORDER BY uri) - 1, collection_id, uri, document_id,
-                           'queued'
-                    FROM documents WHERE collection_id = $2 AND chunk_count > 0
-                    """,
-                    job_id,
-                    collection.collection_id,
-                )
-        except asyncpg.UniqueViolationError:
-            async with acquire(self._pool) as connection:
-                earlier = await connection.fetchval(
-                    "SELECT job_id FROM ingestion_jobs WHERE collection_id = $1 AND request_id = $2",
-                    collection.collection_id,
-                    request_id,
-                )
-            if earlier is None:
-                raise FailedPreconditionError(
-                    "REINDEX_RUNNING",
-                    f"the collection {collection.collection_id!r} is being indexed again already",
-                ) from None
-            return str(earlier)
-        return job_id
+
+        async def prepare(connection: Connection, job_id: str) -> None:
+            await hold_collection(connection, collection)
+            partition_id = await create_partition(
+                connection, self._lexical, collection.collection_id, PartitionKind.of(settings)
+            )
+            await insert_job(
+                connection,
+                (job_id, collection.collection_id, request_id, partition_id),
+                settings_json(settings),
+                holds_index=holds_index,
+                keeps_previous=keeps_previous,
+            )
+            await connection.execute(
+                """
+                INSERT INTO ingestion_items
+                    (job_id, item_index, collection_id, uri, document_id, state)
+                SELECT $1::uuid, row_number() OVER (ORDER BY uri) - 1, collection_id, uri, document_id,
+                       'queued'
+                FROM documents WHERE collection_id = $2 AND chunk_count > 0
+                """,
+                job_id,
+                collection.collection_id,
+            )
+
+        return await begin_job(self._pool, collection.collection_id, request_id, prepare)
 
     async def text(self, collection_id: str, document_id: str) -> StoredText | None:
         """Return the text that chunks are made of; None when the document was deleted. Segments in a Spool
@@ -203,14 +214,7 @@ class PostgresReindex:
         Returns ids of jobs that have ended.
         """
         async with acquire(self._pool) as connection:
-            jobs = await connection.fetch(
-                f"""
-                SELECT job_id, collection_id, partition_id FROM ingestion_jobs j
-                WHERE kind = 'reindex' AND end_time IS NULL AND NOT EXISTS (
-                    SELECT FROM ingestion_items i WHERE i.job_id = j.job_id AND i.{PENDING}
-                )
-                """
-            )
+            jobs = await connection.fetch(_DUE)
         ended = [str(job["job_id"]) for job in jobs if await self._settle_job(job, grace_seconds)]
         await self._drop_replaced()
         return ended
@@ -231,8 +235,8 @@ class PostgresReindex:
         async with transaction(self._pool) as connection:
             if not is_index_due:
                 # Waits for documents being stored; no other is stored from here to the end.
-                in_use = await connection.fetchval(
-                    "SELECT partition_id FROM collections WHERE collection_id = $1 FOR UPDATE", collection_id
+                await connection.execute(
+                    "SELECT FROM collections WHERE collection_id = $1 FOR UPDATE", collection_id
                 )
             job = await connection.fetchrow(
                 f"""
@@ -248,7 +252,12 @@ class PostgresReindex:
             )
             if job is None:  # another worker does it
                 return False
-            facts = {"pending": job["pending"], "failed": job["failed"], "is_index_due": is_index_due}
+            facts = {
+                "pending": job["pending"],
+                "failed": job["failed"],
+                "is_index_due": is_index_due,
+                "is_held": bool(job["holds_index"]),
+            }
             step = next_reindex_step(**facts, changed=None)
             if step is ReindexStep.COMPARE:
                 changed = await connection.fetch(_CHANGED, collection_id, partition_id)
@@ -256,8 +265,14 @@ class PostgresReindex:
             match step:
                 case ReindexStep.QUEUE_CHANGED:
                     await self._queue_changed(connection, job_id, collection_id, changed)
+                case ReindexStep.HOLD:
+                    await connection.execute(
+                        "UPDATE collections SET candidate_partition_id = $2 WHERE collection_id = $1",
+                        collection_id,
+                        partition_id,
+                    )
                 case ReindexStep.SWAP:
-                    await self._swap(connection, job, in_use, grace_seconds)
+                    await self._swap(connection, job, grace_seconds)
                     await self._end(connection, job_id, "done")
                 case ReindexStep.FAIL:
                     await self._end(connection, job_id, "failed")
@@ -292,9 +307,20 @@ class PostgresReindex:
             ],
         )
 
-    async def _swap(
-        self, connection: Connection, job: asyncpg.Record, old_partition: int, grace_seconds: float
-    ) -> None:
+    async def _swap(self, connection: Connection, job: asyncpg.Record, grace_seconds: float) -> None:
+        """Put the job's partition into use; keep the one before if it says so, else leave it."""
+        collection_id, partition_id = job["collection_id"], job["partition_id"]
+        if job["keeps_previous"]:
+            # What is kept is of the collection's own, so that it is dropped as a whole.
+            await move_collection(connection, self._lexical, collection_id, grace_seconds)
+        found = await connection.fetchrow(
+            "SELECT partition_id, previous_partition_id FROM collections WHERE collection_id = $1",
+            collection_id,
+        )
+        assert found is not None, "it was locked before its job"
+        old_partition, given_up = found
+        if job["keeps_previous"]:
+            await connection.execute(_REMEMBER, collection_id, old_partition)
         await connection.execute(
             """
             UPDATE documents d SET ingestion_hash = r.ingestion_hash, chunk_count = r.chunk_count,
@@ -302,25 +328,29 @@ class PostgresReindex:
             FROM reindexed_documents r
             WHERE r.partition_id = $1 AND d.document_id = r.document_id AND d.chunk_count > 0
             """,
-            job["partition_id"],
+            partition_id,
         )
         # Other settings may have changed meanwhile.
         await connection.execute(
             """
             UPDATE collections
             SET partition_id = $2, settings = (settings - 'chunking' - 'contextualization') || $3::jsonb,
+                previous_partition_id = $4, candidate_partition_id = NULL,
+                previous_settings = CASE WHEN $4::bigint IS NOT NULL THEN settings END,
                 update_time = clock_timestamp()
             WHERE collection_id = $1
             """,
-            job["collection_id"],
-            job["partition_id"],
+            collection_id,
+            partition_id,
             {
                 name: value
                 for name, value in job["settings"].items()
                 if name in ("chunking", "contextualization")
             },
+            old_partition if job["keeps_previous"] else None,
         )
-        await leave_partition(connection, job["collection_id"], old_partition, grace_seconds)
+        for left in {given_up, None if job["keeps_previous"] else old_partition} - {None, partition_id}:
+            await leave_partition(connection, collection_id, left, grace_seconds)
 
     async def _end(self, connection: Connection, job_id: str, state: str) -> None:
         await connection.execute(
@@ -352,6 +382,61 @@ class PostgresReindex:
                 await connection.execute(
                     "DELETE FROM chunk_partitions WHERE partition_id = ANY($1::bigint[])", dropped
                 )
+
+
+async def begin_job(
+    pool: Pool,
+    collection_id: str,
+    request_id: str,
+    prepare: Callable[[Connection, str], Awaitable[None]],
+) -> str:
+    """Store a job with an id of its own by `prepare`, in one transaction; return its id, which is the
+    earlier one's where the request made one. Raises FailedPreconditionError (REINDEX_RUNNING)."""
+    job_id = str(uuid.uuid4())
+    try:
+        async with transaction(pool) as connection:
+            await prepare(connection, job_id)
+    except asyncpg.UniqueViolationError:
+        async with acquire(pool) as connection:
+            earlier = await connection.fetchval(
+                "SELECT job_id FROM ingestion_jobs WHERE collection_id = $1 AND request_id = $2",
+                collection_id,
+                request_id,
+            )
+        if earlier is None:
+            raise running(collection_id) from None
+        return str(earlier)
+    return job_id
+
+
+async def insert_job(
+    connection: Connection,
+    job: tuple[str, str, str, int],
+    settings: Mapping[str, Any],
+    *,
+    holds_index: bool = False,
+    keeps_previous: bool = False,
+) -> None:
+    """Store the job of a re-index, which is given by its id, collection, request and partition."""
+    await connection.execute(
+        """
+        INSERT INTO ingestion_jobs
+            (job_id, collection_id, state, request_id, kind, partition_id, settings, holds_index,
+             keeps_previous, traceparent)
+        VALUES ($1::uuid, $2, 'queued', nullif($3, ''), 'reindex', $4, $5, $6, $7, $8)
+        """,
+        *job,
+        settings,
+        holds_index,
+        keeps_previous,
+        current_traceparent(),
+    )
+
+
+def running(collection_id: str) -> FailedPreconditionError:
+    return FailedPreconditionError(
+        "REINDEX_RUNNING", f"the collection {collection_id!r} is being indexed again already"
+    )
 
 
 async def _finish(connection: Connection, item: LeasedItem, chunk_count: int | None) -> None:

@@ -23,6 +23,7 @@ from groundline_ingestor.adapters.postgres.documents.revisions import PostgresRe
 from groundline_ingestor.adapters.postgres.documents.versions import PostgresVersions
 from groundline_ingestor.adapters.postgres.embeddings import PostgresEmbeddingCache
 from groundline_ingestor.adapters.postgres.jobs import PostgresJobs
+from groundline_ingestor.adapters.postgres.kept_indexes import PostgresKeptIndexes
 from groundline_ingestor.adapters.postgres.queue import PostgresQueue
 from groundline_ingestor.adapters.postgres.quotas import PostgresQuotas
 from groundline_ingestor.adapters.postgres.reindex import PostgresReindex
@@ -50,6 +51,7 @@ class Stores:
     sources: PostgresSources
     seen_pages: Callable[[str], SeenPages]
     reindex: PostgresReindex
+    kept_indexes: PostgresKeptIndexes
     lexical_indexes: LexicalIndexes
     vector_indexes: VectorIndexes
     embeddings: PostgresEmbeddingCache
@@ -80,6 +82,7 @@ def stores_on(
         PostgresSources(pool),
         partial(PostgresSeenPages, pool),
         PostgresReindex(pool, lexical, spool_directory=spool_directory),
+        PostgresKeptIndexes(pool),
         LexicalIndexes(pool, lexical),
         VectorIndexes(pool, maximum_bytes=vector_index_memory_bytes),
         PostgresEmbeddingCache(pool),

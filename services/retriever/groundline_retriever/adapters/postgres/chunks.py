@@ -14,10 +14,11 @@ import asyncpg
 from cachetools import LRUCache
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
-from groundline.v1 import passage_pb2
+from groundline.v1 import options_pb2, passage_pb2
 from groundline.v1 import retriever_service_pb2 as pb
 from groundline_database import Connection, current_revision, is_readable_collection, is_readable_document
 
+from groundline_retriever.adapters.postgres.collections import PARTITION_COLUMNS
 from groundline_retriever.adapters.postgres.indexes import SOURCE_TYPES
 from groundline_retriever.adapters.postgres.reads import Reads
 from groundline_retriever.adapters.postgres.sizes import REMEMBERED_PARTITIONS
@@ -42,10 +43,15 @@ _FETCH: Final = """
     FROM {table} wanted
     JOIN {table} c ON c.partition_id = wanted.partition_id AND {place}
     JOIN documents d ON d.document_id = c.document_id
-    JOIN collections k ON k.collection_id = d.collection_id AND k.partition_id = c.partition_id
+    JOIN collections k ON k.collection_id = d.collection_id AND k.{column} = c.partition_id
+    {unchanged}
     WHERE wanted.partition_id = {partition_id:d} AND wanted.chunk_id = ANY ($2::bigint[])
         AND d.collection_id = ANY ($3::text[]) AND {visible} AND {readable}
 """
+
+# What an index that is not in use has of a document may be of an earlier version.
+_UNCHANGED: Final = """JOIN reindexed_documents r ON r.partition_id = c.partition_id
+        AND r.document_id = d.document_id AND r.version = d.version"""
 
 _VECTOR: Final = "CASE WHEN c.chunk_id = wanted.chunk_id THEN c.embedding::real[] END"
 _NO_VECTOR: Final = "NULL"
@@ -79,9 +85,10 @@ _TEXTS: Final = f"""
         AND (r.revision IS NULL OR {is_readable_document("$1", "r")}) AND t.size IS NOT NULL
 """
 
-_PARTITIONS: Final = (
-    "SELECT collection_id, partition_id FROM collections WHERE collection_id = ANY ($1::text[])"
-)
+_PARTITIONS: Final = """
+    SELECT collection_id, {column} AS partition_id FROM collections
+    WHERE collection_id = ANY ($1::text[]) AND {column} IS NOT NULL
+"""
 
 
 class ReadableChunks:
@@ -89,27 +96,35 @@ class ReadableChunks:
 
     def __init__(self, reads: Reads) -> None:
         self._reads = reads
-        self._partitions: LRUCache[str, int] = LRUCache(REMEMBERED_PARTITIONS)
+        self._partitions: LRUCache[tuple[str, str], int] = LRUCache(REMEMBERED_PARTITIONS)
+        """Partitions by collection and column."""
 
-    async def fetch(self, wanted: Sequence[Wanted], principals: Sequence[str]) -> Sequence[FetchedChunk]:
+    async def fetch(
+        self,
+        wanted: Sequence[Wanted],
+        principals: Sequence[str],
+        index: options_pb2.IndexChoice.ValueType = options_pb2.INDEX_CHOICE_CURRENT,
+    ) -> Sequence[FetchedChunk]:
         """See ChunkStore.fetch."""
+        column = PARTITION_COLUMNS[index]
         known = {
-            each.collection_id: self._partitions[each.collection_id]
+            each.collection_id: self._partitions[each.collection_id, column]
             for each in wanted
-            if each.collection_id in self._partitions
+            if (each.collection_id, column) in self._partitions
         }
         async with self._reads.connection() as connection:
-            fetched = await _fetched_from(connection, known, wanted, principals)
+            fetched = await _fetched_from(connection, column, known, wanted, principals)
             found = {one.chunk.collection_id for one in fetched}
             missed = [each for each in wanted if each.collection_id not in found]
             if not missed:
                 return fetched
             # The statement finds nothing in a partition that no longer belongs to the collection.
-            rows = await connection.fetch(_PARTITIONS, [each.collection_id for each in missed])
+            statement = _PARTITIONS.format(column=column)
+            rows = await connection.fetch(statement, [each.collection_id for each in missed])
             current = {row["collection_id"]: row["partition_id"] for row in rows}
-            self._partitions.update(current)
+            self._partitions.update({(name, column): place for name, place in current.items()})
             elsewhere = {name: place for name, place in current.items() if known.get(name) != place}
-            return [*fetched, *await _fetched_from(connection, elsewhere, missed, principals)]
+            return [*fetched, *await _fetched_from(connection, column, elsewhere, missed, principals)]
 
     async def revision_texts(
         self, spans: Sequence[pb.RevisionSpan], principals: Sequence[str]
@@ -130,19 +145,21 @@ class ReadableChunks:
 
 async def _fetched_from(
     connection: Connection,
+    column: str,
     partitions: Mapping[str, int],
     wanted: Iterable[Wanted],
     principals: Sequence[str],
 ) -> list[FetchedChunk]:
-    """Read the wanted chunks of the collections whose partition is given; one statement for each
-    partition."""
-    groups: dict[tuple[int, tuple[str, str, str]], list[Wanted]] = defaultdict(list)
+    """Read the wanted chunks of the collections whose partition, by a column of `collections`, is given; one
+    statement for each partition."""
+    groups: dict[tuple[int, tuple[str, str, str, str]], list[Wanted]] = defaultdict(list)
     for each in wanted:
         if each.collection_id in partitions:
             shape = (
                 _place(each),
                 _VECTOR if each.with_vectors else _NO_VECTOR,
                 _LINES if each.with_lines else "NULL::bytea[]",
+                column,
             )
             groups[partitions[each.collection_id], shape].append(each)
     fetched: list[FetchedChunk] = []
@@ -165,19 +182,22 @@ def _place(wanted: Wanted) -> str:
 async def _fetched(
     connection: Connection,
     partition_id: int,
-    shape: tuple[str, str, str],
+    shape: tuple[str, str, str, str],
     wanted: Sequence[Wanted],
     principals: Sequence[str],
 ) -> Sequence[FetchedChunk]:
     """Read the wanted chunks, each with those next to it; none in a dropped table.
 
-    `shape` is the SQL of which chunks come with a wanted one, of its vector, and of lines.
+    `shape` is the SQL of which chunks come with a wanted one, of its vector, of lines, and the column of
+    `collections` that names the partition.
     """
-    place, vector_column, lines = shape
+    place, vector_column, lines, column = shape
     statement = _FETCH.format(
         table=f"chunks_p{partition_id:d}",
         partition_id=partition_id,
         place=place,
+        column=column,
+        unchanged="" if column == "partition_id" else _UNCHANGED,
         vector=vector_column,
         lines=lines,
         revision=current_revision("d"),

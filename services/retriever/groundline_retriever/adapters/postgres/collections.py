@@ -7,7 +7,7 @@ from typing import Final
 import asyncpg
 from cachetools import LRUCache
 from google.protobuf import json_format
-from groundline.v1 import collection_pb2
+from groundline.v1 import collection_pb2, options_pb2
 from groundline_database import (
     WRITTEN_POSITION,
     Connection,
@@ -20,13 +20,24 @@ from groundline_retriever.adapters.postgres.reads import Reads
 from groundline_retriever.adapters.postgres.sizes import REMEMBERED_PARTITIONS
 from groundline_retriever.domain import IndexedCollection
 
-__all__ = ["ReadableCollections"]
+__all__ = ["PARTITION_COLUMNS", "ReadableCollections"]
 
-_SQL: Final = read_statements(
-    __name__,
-    is_readable=is_readable_collection("$1", "c"),
-    is_readable_document=is_readable_document("$1", "d"),
-)
+PARTITION_COLUMNS: Final[Mapping[int, str]] = {
+    options_pb2.INDEX_CHOICE_CURRENT: "partition_id",
+    options_pb2.INDEX_CHOICE_CANDIDATE: "candidate_partition_id",
+    options_pb2.INDEX_CHOICE_PREVIOUS: "previous_partition_id",
+}
+"""Columns of `collections` with the partition of each index."""
+
+_SQL: Final = {
+    choice: read_statements(
+        __name__,
+        is_readable=is_readable_collection("$1", "c"),
+        is_readable_document=is_readable_document("$1", "d"),
+        index=column,
+    )
+    for choice, column in PARTITION_COLUMNS.items()
+}
 _WRITTEN: Final = f"SELECT {WRITTEN_POSITION}"
 
 
@@ -39,14 +50,17 @@ class ReadableCollections:
         """Last version of a collection, and the primary's position when it was first read."""
 
     async def readable(
-        self, collection_ids: Sequence[str], principals: Sequence[str]
+        self,
+        collection_ids: Sequence[str],
+        principals: Sequence[str],
+        index: options_pb2.IndexChoice.ValueType = options_pb2.INDEX_CHOICE_CURRENT,
     ) -> Sequence[IndexedCollection]:
         """See ChunkStore.collections."""
         async with self._reads.connection() as connection:
             if collection_ids:
-                rows = await connection.fetch(_SQL["readable_named"], principals, collection_ids)
+                rows = await connection.fetch(_SQL[index]["readable_named"], principals, collection_ids)
             else:
-                rows = await connection.fetch(_SQL["readable_all"], principals)
+                rows = await connection.fetch(_SQL[index]["readable_all"], principals)
             positions = await self._positions_of(connection, rows)
         return [
             IndexedCollection(

@@ -17,7 +17,7 @@ WITH RECURSIVE lists AS (
 SELECT FROM lists WHERE NOT is_readable
 
 -- name: readable
-SELECT c.collection_id, c.xmin, c.partition_id, p.collection_id IS NULL AS is_shared,
+SELECT c.collection_id, c.xmin, p.partition_id, p.collection_id IS NULL AS is_shared,
     p.embedding_model, p.dimensions, p.language, p.lexical_backend,
     p.collection_id IS NOT NULL AND EXISTS ({unreadable}) AS hides_documents,
     jsonb_build_object(
@@ -25,7 +25,7 @@ SELECT c.collection_id, c.xmin, c.partition_id, p.collection_id IS NULL AS is_sh
         'rerank', c.settings -> 'rerank',
         'generationLimits', c.settings -> 'generationLimits'
     )::text AS settings
-FROM collections c JOIN chunk_partitions p USING (partition_id)
+FROM collections c JOIN chunk_partitions p ON p.partition_id = c.{index}
 WHERE {is_readable}
 
 -- name: readable_named

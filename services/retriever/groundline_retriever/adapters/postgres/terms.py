@@ -98,8 +98,9 @@ _AMONG: Final = """
 # The same documents each time, whatever else is stored.
 _SAMPLE: Final = f"""
     SELECT partition_id, document_id, chunk_count, sum(chunk_count) OVER () AS total
-    FROM documents JOIN collections USING (collection_id)
-    WHERE collection_id = ANY ($1::text[]) AND {is_readable_document("$2", "documents")}
+    FROM documents JOIN unnest($1::text[], $2::bigint[]) AS searched (collection_id, partition_id)
+        USING (collection_id)
+    WHERE {is_readable_document("$3", "documents")}
     ORDER BY uuid_hash_extended(document_id, 0) LIMIT {SAMPLED_DOCUMENTS}
 """  # noqa: S608
 
@@ -193,14 +194,16 @@ class _Sample(NamedTuple):
         return cls(document_ids, stride, stride * float(rows[0]["total"]) / chunks if rows else 1.0)
 
 
+type _Key = tuple[tuple[str, ...], tuple[int, ...], tuple[str, ...]]
+"""Collections, the partition of each, and principals."""
+
+
 class TermScores:
     """Scores of chunks by their terms."""
 
     def __init__(self) -> None:
-        self._samples: TTLCache[tuple[tuple[str, ...], tuple[str, ...]], _Sample] = TTLCache(
-            KNOWN_SAMPLES, KNOWN_SECONDS
-        )
-        """Samples by collections and principals, of those that are too large to count."""
+        self._samples: TTLCache[_Key, _Sample] = TTLCache(KNOWN_SAMPLES, KNOWN_SECONDS)
+        """Samples of those that are too large to count."""
 
     async def of_few(
         self,
@@ -282,16 +285,18 @@ class TermScores:
     ) -> _Sample:
         key = _key(indexes, selection)
         sample = self._samples.get(key)
-        current = {index.partition_id for index in indexes}
-        if sample is None or not current.issuperset(sample.document_ids):
-            rows = await connection.fetch(_SAMPLE, *map(list, key))
-            sample = self._samples[key] = _Sample.of([row for row in rows if row["partition_id"] in current])
+        if sample is None:
+            sample = self._samples[key] = _Sample.of(await connection.fetch(_SAMPLE, *map(list, key)))
         return sample
 
 
-def _key(indexes: Sequence[Index], selection: Selection) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    collection_ids = tuple(name for index in indexes for name in index.collection_ids)
-    return collection_ids, tuple(selection.principals)
+def _key(indexes: Sequence[Index], selection: Selection) -> _Key:
+    searched = [(name, index.partition_id) for index in indexes for name in index.collection_ids]
+    return (
+        tuple(name for name, _ in searched),
+        tuple(partition_id for _, partition_id in searched),
+        tuple(selection.principals),
+    )
 
 
 async def hits_among(
