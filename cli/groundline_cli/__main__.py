@@ -9,7 +9,7 @@ import click
 
 from groundline_cli.commands.ask import ask
 from groundline_cli.commands.calibrate import calibrate
-from groundline_cli.commands.collections import collections, create, reindex, update
+from groundline_cli.commands.collections import collections, create, update
 from groundline_cli.commands.completion import completion
 from groundline_cli.commands.crawl import crawl
 from groundline_cli.commands.doctor import doctor
@@ -21,6 +21,7 @@ from groundline_cli.commands.gateway import CommandFailedError
 from groundline_cli.commands.holds import holds
 from groundline_cli.commands.ingest import ingest, sync
 from groundline_cli.commands.manage import delete, document, documents, jobs, stats
+from groundline_cli.commands.reindex import reindex
 from groundline_cli.commands.revisions import revisions, rollback
 from groundline_cli.commands.search import search
 from groundline_cli.commands.sources import sources

@@ -1,29 +1,28 @@
-"""groundline collections, create, update and reindex"""
+"""groundline collections, create and update"""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import click
-from groundline_client import AsyncClient, JsonObject, to_json
-from groundline_client.models import Collection, IngestionJob
+from groundline_client import JsonObject, to_json
+from groundline_client.models import Collection
 
 from groundline_cli.commands.gateway import all_of, json_object, json_option, run, with_gateway
-from groundline_cli.commands.manage import print_job, watch_job
 from groundline_cli.connection import Connection
 from groundline_cli.terminal import print_columns, print_json
 
-__all__ = ["collections", "create", "reindex", "update"]
+__all__ = ["CUTTING", "LANGUAGE", "collections", "create", "settings_of", "update", "with_options"]
 
 _SHOWN: Final = ("collectionId", "name", "documentCount", "chunkCount", "createTime", "updateTime")
 _STRATEGIES: Final = ("recursive", "sections", "words", "sentences", "parent_child")
 _UNITS: Final = ("characters", "tokens")
 _MODES: Final = ("none", "structural", "llm")
 
-_LANGUAGE: Final = click.option(
+LANGUAGE: Final = click.option(
     "--language", help="Language of stemming and stop words, such as german; simple for none."
 )
-_CUTTING: Final = (
+CUTTING: Final = (
     click.option("--chunking", type=click.Choice(_STRATEGIES), help="How documents are cut into chunks."),
     click.option("--chunk-size", type=int, help="Maximum units in a chunk."),
     click.option("--chunk-overlap", type=int, help="Units that a chunk shares with the one before."),
@@ -75,7 +74,9 @@ _NAMED: Final = (
 type _Options = Mapping[str, Any]
 
 
-def _with[**P, R](*options: Callable[[Callable[..., R]], Callable[..., R]]) -> Callable[..., Any]:
+def with_options[**P, R](*options: Callable[[Callable[..., R]], Callable[..., R]]) -> Callable[..., Any]:
+    """Decorate a command with options that several share."""
+
     def decorate(command: Callable[P, R]) -> Callable[..., R]:
         decorated: Callable[..., R] = command
         for option in reversed(options):
@@ -105,7 +106,7 @@ def collections(connection: Connection, collection: str | None, as_json: bool) -
 
 @click.command(short_help="Create a collection.")
 @click.argument("collection")
-@_with(_LANGUAGE, *_CUTTING, *_NAMED)
+@with_options(LANGUAGE, *CUTTING, *_NAMED)
 @json_option
 @with_gateway
 def create(connection: Connection, /, collection: str, as_json: bool, **options: Any) -> None:
@@ -116,7 +117,7 @@ def create(connection: Connection, /, collection: str, as_json: bool, **options:
     made = run(
         connection,
         lambda client: client.create_collection(
-            collection, name=options["name"] or "", settings=_settings(options)
+            collection, name=options["name"] or "", settings=settings_of(options)
         ),
     )
     _show(made, as_json)
@@ -124,7 +125,7 @@ def create(connection: Connection, /, collection: str, as_json: bool, **options:
 
 @click.command(short_help="Change a collection's name and settings.")
 @click.argument("collection")
-@_with(*_CUTTING, *_NAMED)
+@with_options(*CUTTING, *_NAMED)
 @click.option(
     "--unset",
     multiple=True,
@@ -141,7 +142,7 @@ def update(
     Chunking and contextualization apply to what is ingested from then on; `reindex` applies them to
     everything, and is the way to another language or embedding model.
     """
-    settings = _settings(options)
+    settings = settings_of(options)
     name = options["name"]
     if unset and (settings or name is not None):
         raise click.UsageError("--unset cannot be combined with other changes: they would be unset with it")
@@ -157,28 +158,7 @@ def update(
     _show(changed, as_json)
 
 
-@click.command(short_help="Build a collection's index again.")
-@click.argument("collection")
-@click.option("--model", help="Embedding model; it must be the running one.")
-@_with(_LANGUAGE, *_CUTTING)
-@click.option("--watch/--detach", default=True, help="Wait until the new index is in use, or not.")
-@json_option
-@with_gateway
-def reindex(connection: Connection, /, collection: str, watch: bool, as_json: bool, **options: Any) -> None:
-    """Build the index of COLLECTION again, beside the one in use; queries go on meanwhile.
-
-    What is not given stays as it is.
-    """
-    settings = _settings(options)
-
-    async def work(client: AsyncClient) -> IngestionJob:
-        job = await client.reindex_collection(collection, settings=settings)
-        return await watch_job(client, job.job_id) if watch else job
-
-    print_job(run(connection, work), as_json, must_be_done=watch)
-
-
-def _settings(options: _Options) -> JsonObject:
+def settings_of(options: _Options) -> JsonObject:
     """Return the CollectionSettings that the options give."""
     fields = {
         "embedding": {"model": options.get("model")},

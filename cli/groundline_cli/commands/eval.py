@@ -15,7 +15,14 @@ from groundline_cli.commands.evaluation_tables import (
     print_evaluation,
     print_losses,
 )
-from groundline_cli.commands.evaluation_work import measured_collection, question_bar, run_key
+from groundline_cli.commands.evaluation_work import (
+    WORSE_EXIT_CODE,
+    measured_collection,
+    modes_option,
+    question_bar,
+    run_key,
+    search_options,
+)
 from groundline_cli.commands.gateway import (
     CommandFailedError,
     json_object,
@@ -37,11 +44,7 @@ from groundline_cli.terminal import print_json
 
 __all__ = ["evaluate"]
 
-_MODES: Final = ("keyword", "semantic", "hybrid")
-_STRATEGIES: Final = ("none", "weighted", "cross_encoder", "api", "llm")
 _DEFAULT_MODES: Final = "keyword,semantic,hybrid,hybrid+weighted"
-_NO_MODES: Final = "none"
-_WORSE_EXIT_CODE: Final = 5
 _INTERRUPTED_EXIT_CODE: Final = 130
 
 
@@ -86,14 +89,7 @@ evaluate.add_command(sweep)
 
 @evaluate.command("run", short_help="Measure a set, and compare it with an earlier measurement.")
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option(
-    "--modes",
-    default=_DEFAULT_MODES,
-    show_default=True,
-    callback=lambda _context, _option, value: _modes(value),
-    help="Retrieval modes to measure, with commas between; a strategy that reranks follows a plus; none for "
-    "answers alone.",
-)
+@modes_option(_DEFAULT_MODES)
 @click.option("--answers", is_flag=True, help="Ask each question, and measure the answers, too.")
 @click.option(
     "--collection",
@@ -190,7 +186,7 @@ def run_evaluation(
     losses = comparison.losses(wanted.max_drop) if comparison and wanted.max_drop is not None else []
     if losses:
         print_losses(losses)
-        raise SystemExit(_WORSE_EXIT_CODE)
+        raise SystemExit(WORSE_EXIT_CODE)
 
 
 class _Measurement:
@@ -228,7 +224,7 @@ class _Measurement:
             for mode in wanted.modes:
                 with question_bar(f"searching ({mode})", len(judged)) as advance:
                     rankings = await search_all(
-                        client, judged, collection, _search_options(mode), on_search=advance
+                        client, judged, collection, search_options(mode), on_search=advance
                     )
                 result.add_rankings(mode, rankings, dataset)
             if not wanted.answers:
@@ -247,14 +243,6 @@ class _Measurement:
                     )
             finally:
                 result.add_outcomes(self.journal.outcomes, dataset)
-
-
-def _search_options(mode: str) -> JsonObject:
-    searched, _, strategy = mode.partition("+")
-    return {
-        "retrieval": {"mode": f"RETRIEVAL_MODE_{searched.upper()}"},
-        "rerank": {"strategy": f"RERANK_STRATEGY_{(strategy or 'none').upper()}"},
-    }
 
 
 def _write(path: Path, result: Evaluation) -> None:
@@ -279,16 +267,3 @@ def _print_interrupted(measured: _Measurement, wanted: _Wanted) -> None:
         click.echo(f"stopped after {len(outcomes)} of {measured.asked} answers", err=True)
         if wanted.output is not None:
             click.echo("the same command goes on from there", err=True)
-
-
-def _modes(value: str) -> tuple[str, ...]:
-    if value.strip() == _NO_MODES:
-        return ()
-    modes = tuple(dict.fromkeys(mode.strip() for mode in value.split(",")))
-    for mode in modes:
-        searched, plus, strategy = mode.partition("+")
-        if searched not in _MODES or (plus and strategy not in _STRATEGIES):
-            raise click.BadParameter(
-                f"{mode!r}: known are {', '.join(_MODES)}, each with + and one of {', '.join(_STRATEGIES)}"
-            )
-    return modes

@@ -5,7 +5,9 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any, Final
 
+import click
 from groundline_client import AsyncClient, JsonObject
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -15,7 +17,56 @@ from groundline_cli.commands.ingest import progress_bar
 from groundline_cli.evaluation.loading import collection_name, load_documents, own_collection
 from groundline_cli.evaluation.sets import EvaluationSet
 
-__all__ = ["is_stored", "measured_collection", "question_bar", "run_key"]
+__all__ = [
+    "WORSE_EXIT_CODE",
+    "is_stored",
+    "measured_collection",
+    "modes_option",
+    "question_bar",
+    "run_key",
+    "search_options",
+]
+
+WORSE_EXIT_CODE: Final = 5
+"""Exit code where something is significantly worse."""
+
+_MODES: Final = ("keyword", "semantic", "hybrid")
+_STRATEGIES: Final = ("none", "weighted", "cross_encoder", "api", "llm")
+_NO_MODES: Final = "none"
+
+
+def modes_option(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate a command with --modes."""
+    return click.option(
+        "--modes",
+        default=default,
+        show_default=True,
+        callback=lambda _context, _option, value: _modes(value),
+        help="Retrieval modes to measure, with commas between; a strategy that reranks follows a plus; none "
+        "for answers alone.",
+    )
+
+
+def _modes(value: str) -> tuple[str, ...]:
+    if value.strip() == _NO_MODES:
+        return ()
+    modes = tuple(dict.fromkeys(mode.strip() for mode in value.split(",")))
+    for mode in modes:
+        searched, plus, strategy = mode.partition("+")
+        if searched not in _MODES or (plus and strategy not in _STRATEGIES):
+            raise click.BadParameter(
+                f"{mode!r}: known are {', '.join(_MODES)}, each with + and one of {', '.join(_STRATEGIES)}"
+            )
+    return modes
+
+
+def search_options(mode: str) -> JsonObject:
+    """Return the options of searches in a mode."""
+    searched, _, strategy = mode.partition("+")
+    return {
+        "retrieval": {"mode": f"RETRIEVAL_MODE_{searched.upper()}"},
+        "rerank": {"strategy": f"RERANK_STRATEGY_{(strategy or 'none').upper()}"},
+    }
 
 
 def is_stored(directory: Path) -> bool:

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
@@ -372,8 +372,10 @@ async def _act(client: AsyncClient, job_id: str, action: str) -> IngestionJob:
     return await watch_job(client, job_id)
 
 
-async def watch_job(client: AsyncClient, job_id: str) -> IngestionJob:
-    """Return the job when it has ended; show a progress bar until then."""
+async def watch_job(
+    client: AsyncClient, job_id: str, *, until: Callable[[IngestionJob], bool] = lambda _: False
+) -> IngestionJob:
+    """Return the job when it has ended, or is as it is waited for; show a progress bar until then."""
     job = IngestionJob(job_id=job_id)
     with progress_bar() as show:
         async with aclosing(client.watch_job(job_id)) as changes:
@@ -381,6 +383,8 @@ async def watch_job(client: AsyncClient, job_id: str) -> IngestionJob:
                 job = change.job or job
                 ended = job.done_count + job.failed_count + job.cancelled_count
                 show(UploadProgress(0, ended, job.item_count, (job.chunks or ChunkCounts()).stored))
+                if until(job):
+                    break
     return job
 
 

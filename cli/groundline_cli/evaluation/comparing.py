@@ -23,6 +23,11 @@ class Baseline:
     figures: Mapping[tuple[str, str], _Figures]
 
     @classmethod
+    def of(cls, evaluation: Evaluation) -> "Baseline":
+        """Return the figures of a measurement."""
+        return cls({(one.text, one.id): one.figures for one in evaluation.questions})
+
+    @classmethod
     def read(cls, path: Path) -> "Baseline":
         """Read what `--output` has written. Raises DatasetError."""
         try:

@@ -27,7 +27,7 @@ interface JobProps {
 export function Job({ client, given, isOpened = false, isElsewhere = false, ended }: JobProps) {
   const [job, setJob] = useState(given);
   const [problem, setProblem] = useState<Problem>();
-  const { jobId, state, doneCount, itemCount, failedCount, createTime, isDryRun, collectionId } = job;
+  const { jobId, state, doneCount, itemCount, failedCount, createTime, isDryRun, isHeld, collectionId } = job;
   const isRunning = RUNNING.includes(state);
   const fail = (error: unknown) => {
     if (!isAbort(error)) setProblem(problemOf(error));
@@ -59,6 +59,14 @@ export function Job({ client, given, isOpened = false, isElsewhere = false, ende
       {isDryRun && <span class="hint">{texts.dryRun}</span>}
       {isElsewhere && <a href={documentsAddress(collectionId)}>{collectionId}</a>}
       <span class="hint">{texts.jobCounts(count(doneCount), count(itemCount), Number(failedCount ?? 0))}</span>
+      {isHeld && (
+        <>
+          <span class="hint">{texts.indexHeld}</span>
+          <button type="button" class="swap" onClick={() => change(() => client.swapIndex({ jobId }))}>
+            {texts.useIndex}
+          </button>
+        </>
+      )}
       {isRunning && (
         <button type="button" class="quiet" onClick={() => change(() => client.cancelJob({ jobId }))}>
           {texts.cancelJob}

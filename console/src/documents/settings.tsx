@@ -13,7 +13,7 @@ import { texts } from "../texts";
 import { Crumbs } from "./crumbs";
 
 /** Made by `groundline calibrate`, not by hand. */
-const NOT_SHOWN = new Set(["calibration"]);
+const NOT_SHOWN = new Set(["calibration", "retrieval.index"]);
 const SETTINGS = { $ref: "#/components/schemas/CollectionSettings" };
 /** Settings that an index is built by; those of the first two change in no other way. */
 const OF_THE_INDEX = ["embedding", "lexical", "chunking", "contextualization"] as const;
@@ -59,11 +59,21 @@ function Form({ client, schemas, collection, reload }: FormProps) {
   const changed = changedPaths(schemas, SETTINGS, before, settings);
   const saved = changed.filter((path) => !ONLY_BY_INDEXING.test(path));
   const isNamed = name !== collection.name;
+  const { collectionId } = collection;
+  const actOnKept = async (act: () => Promise<void>) => {
+    setProblem(undefined);
+    try {
+      await act();
+      go(documentsAddress(collectionId));
+    } catch (error) {
+      setProblem(problemOf(error));
+    }
+  };
   const save = async () => {
     setProblem(undefined);
     try {
       const updateMask = [...(isNamed ? ["name"] : []), ...saved.map((path) => `settings.${path}`)].join(",");
-      await client.updateCollection({ collectionId: collection.collectionId, name, settings, updateMask });
+      await client.updateCollection({ collectionId, name, settings, updateMask });
       announce(texts.saved);
       reload();
     } catch (error) {
@@ -99,6 +109,17 @@ function Form({ client, schemas, collection, reload }: FormProps) {
           {texts.indexAgain}
         </button>
       </div>
+      {collection.hasPreviousIndex && (
+        <p class="row note" id="kept-index">
+          {texts.indexKept}
+          <button type="button" onClick={() => void actOnKept(async () => void (await client.revertIndex({ collectionId })))}>
+            {texts.indexBack}
+          </button>
+          <button type="button" onClick={() => void actOnKept(async () => void (await client.reclaimIndex({ collectionId })))}>
+            {texts.indexGivenUp}
+          </button>
+        </p>
+      )}
       {isIndexing && <Indexing client={client} collection={collection} settings={settings} changed={changed} close={() => setIndexing(false)} />}
     </form>
   );
@@ -115,13 +136,15 @@ interface IndexingProps {
 /** Says what indexing again does before it begins. */
 function Indexing({ client, collection, settings, changed, close }: IndexingProps) {
   const [problem, setProblem] = useState<Problem>();
+  const [hold, setHold] = useState(false);
+  const [keepPrevious, setKeepPrevious] = useState(false);
   const { collectionId, documentCount, chunkCount } = collection;
   const paths = changed.filter((path) => OF_THE_INDEX.some((part) => path.startsWith(`${part}.`)));
   const begin = async () => {
     setProblem(undefined);
     try {
       const parts = Object.fromEntries(OF_THE_INDEX.map((part) => [part, settings[part] ?? {}]));
-      await client.reindexCollection({ collectionId, settings: parts, requestId: newRequestId() });
+      await client.reindexCollection({ collectionId, settings: parts, hold, keepPrevious, requestId: newRequestId() });
       close();
       go(documentsAddress(collectionId));
     } catch (error) {
@@ -133,6 +156,14 @@ function Indexing({ client, collection, settings, changed, close }: IndexingProp
       <p>{texts.indexAgainHint(count(documentCount), count(chunkCount))}</p>
       <p>{paths.length ? texts.indexedBy(paths.join(", ")) : texts.indexedAsBefore}</p>
       {paths.some((path) => path.startsWith("embedding.")) && <p class="note warn">{texts.scoresOfOldModel}</p>}
+      <label class="choice">
+        <input type="checkbox" checked={keepPrevious} onChange={() => setKeepPrevious(!keepPrevious)} />
+        {texts.keepIndex}
+      </label>
+      <label class="choice">
+        <input type="checkbox" checked={hold} onChange={() => setHold(!hold)} />
+        {texts.holdIndex}
+      </label>
       {problem && <Failure problem={problem} />}
       <button type="button" class="primary" onClick={() => void begin()}>
         {texts.indexAgain}

@@ -13,7 +13,7 @@ interface SchemaFieldsProps {
   value: JsonObject;
   set: (path: readonly string[], value: unknown) => void;
   path?: readonly string[];
-  /** Names of fields that are shown elsewhere. */
+  /** Paths of fields, with dots, that are shown elsewhere or nowhere. */
   without?: ReadonlySet<string>;
 }
 
@@ -23,7 +23,7 @@ export function SchemaFields({ schemas, schema, value, set, path = [], without =
   return (
     <>
       {Object.entries(properties)
-        .filter(([name, { description = "" }]) => !without.has(name) && !description.includes("Output only"))
+        .filter(([name, { description = "" }]) => !without.has([...path, name].join(".")) && !description.includes("Output only"))
         .map(([name, property]) => {
           const field = resolved(schemas, property);
           const at = [...path, name];
@@ -31,7 +31,7 @@ export function SchemaFields({ schemas, schema, value, set, path = [], without =
           if (field.properties) {
             return (
               <Group key={name} name={name} about={explained(field.description).about}>
-                <SchemaFields schemas={schemas} schema={field} value={isObject(own) ? own : {}} set={set} path={at} />
+                <SchemaFields schemas={schemas} schema={field} value={isObject(own) ? own : {}} set={set} path={at} without={without} />
               </Group>
             );
           }

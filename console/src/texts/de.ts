@@ -356,6 +356,13 @@ export const de: Texts = {
   notJson: "Das ist kein JSON.",
   onlyByIndexing: "Modell und Sprache ändern sich nur, wenn die Sammlung neu indiziert wird.",
   indexAgain: "Neu indizieren",
+  keepIndex: "Den bisherigen Index behalten, um zu ihm zurückzukehren",
+  holdIndex: "Den neuen Index warten lassen, bis Sie ihn verwenden; Suchen können ihn als „candidate“ versuchen",
+  indexHeld: "fertig, wartet",
+  useIndex: "Neuen Index verwenden",
+  indexKept: "Der Index davor wurde behalten.",
+  indexBack: "Zu ihm zurückkehren",
+  indexGivenUp: "Seinen Platz freigeben",
   indexAgainHint: (documents, chunks) =>
     `Alle ${documents} Dokumente (${chunks} Abschnitte) werden neu zerteilt, eingeordnet und eingebettet, neben dem jetzigen Index. Gesucht wird in diesem, bis der neue fertig ist; dann ist er weg. Jeder Abschnitt kostet so viel wie beim ersten Mal.`,
   indexedBy: (paths) => `Was sich ändert: ${paths}.`,

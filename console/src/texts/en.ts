@@ -345,6 +345,13 @@ export const en = {
   notJson: "This is not JSON.",
   onlyByIndexing: "The embedding model and the language change only when the collection is indexed again.",
   indexAgain: "Index again",
+  keepIndex: "Keep the index before, to come back to it",
+  holdIndex: "Let the new index wait until you use it; searches can try it as “candidate”",
+  indexHeld: "complete, waits",
+  useIndex: "Use the new index",
+  indexKept: "The index before is kept.",
+  indexBack: "Come back to it",
+  indexGivenUp: "Free its space",
   indexAgainHint: (documents: string, chunks: string) =>
     `All ${documents} documents (${chunks} chunks) are cut, placed and embedded anew, beside the index in use. Searches go on in that one until the new one is complete; then it is gone. Each chunk costs as much as when it was brought in.`,
   indexedBy: (paths: string) => `What changes: ${paths}.`,

@@ -415,10 +415,21 @@ async def test_settings_are_forms_of_the_contract_and_sites_and_sources_are_trie
     await go(tab, "documents/console-site/settings")
     await tab.click("#settings > .row button:last-child")
     assert "All 2 documents" in await tab.text("#indexing")
+    for choice in range(2):
+        await tab.click("#indexing input[type=checkbox]", choice)
     await tab.click("#indexing .primary")
     await tab.until("location.hash === '#documents/console-site'")
     await tab.click("#jobs > summary")
+    await tab.click("#jobs .swap")
     await tab.until("document.querySelector('#jobs .job')?.textContent.includes('Done')")
+    await go(tab, "documents/console-site/settings")
+    await tab.click("#kept-index button")
+    await tab.until("location.hash === '#documents/console-site'")
+    await tab.click("#jobs > summary")
+    await tab.until("document.querySelectorAll('#jobs .job').length === 5")
+    await tab.until("document.querySelector('#jobs .job')?.textContent.includes('Done')")
+    shown = (await client.get("/api/collections/console-site")).json()["collection"]
+    assert shown["hasPreviousIndex"], "the one that was replaced is kept in its place"
     await client.delete("/api/collections/console-site")
 
 

@@ -1,0 +1,114 @@
+"""A new index that has to pass before it is used, and the way back to the one before."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+from groundline_tests.suite import Stack, ended_job
+
+COLLECTION: Final = "gated"
+# Asked for in another form, which only an index that stems finds.
+VERBS: Final = (
+    "inspect", "paint", "launch", "harvest", "deliver", "translat", "pack", "repair", "weigh", "measur",
+    "heat", "clean", "sort", "melt", "press", "print", "seal", "label", "invent", "collect",
+)  # fmt: skip
+
+
+@pytest.fixture
+async def evaluation_set(stack: Stack, tmp_path: Path) -> AsyncIterator[str]:
+    """A collection with a document for each verb, and the set of its questions."""
+    queries = [{"id": verb, "text": f"{verb}ing"} for verb in VERBS]
+    (tmp_path / "queries.jsonl").write_text("".join(json.dumps(query) + "\n" for query in queries))
+    judged = "".join(f"{verb}\t{verb}.md\t1\n" for verb in VERBS)
+    (tmp_path / "qrels.tsv").write_text(f"query_id\tdoc_id\trelevance\n{judged}")
+    documents = [{"uri": f"{verb}.md", "text": f"Both of us {verb}ed it."} for verb in VERBS]
+    address = f"/api/collections/{COLLECTION}"
+    async with stack.client() as client:
+        await client.post("/api/collections", json={"collectionId": COLLECTION})
+        taken = await client.post(f"{address}/documents", json={"documents": documents})
+        await ended_job(client, taken.json()["job"]["jobId"])
+        yield str(tmp_path)
+        await client.delete(address)
+
+
+async def language(client: httpx.AsyncClient) -> str:
+    shown = (await client.get(f"/api/collections/{COLLECTION}")).json()["collection"]
+    return str(shown["settings"]["lexical"]["language"])
+
+
+async def jobs(client: httpx.AsyncClient) -> list[dict[str, Any]]:
+    listed = await client.get("/api/jobs", params={"collectionId": COLLECTION})
+    return list(listed.json()["jobs"])
+
+
+async def test_an_index_that_is_significantly_worse_is_given_up(
+    stack: Stack, client: httpx.AsyncClient, evaluation_set: str
+) -> None:
+    command = ("reindex", COLLECTION, "--language", "simple", "--gate", evaluation_set, "--modes", "keyword")
+
+    ended = await stack.command(*command)
+
+    assert ended.code == 5, ended.err
+    assert "worse: keyword: " in ended.err
+    assert "inspecting" in ended.err
+    assert "the index in use stays" in ended.err
+    assert await language(client) == "english"
+    assert (await jobs(client))[0]["state"] == "JOB_STATE_CANCELLED"
+
+
+async def test_an_index_that_is_no_worse_is_used_and_the_one_before_comes_back(
+    stack: Stack, client: httpx.AsyncClient, evaluation_set: str, tmp_path: Path
+) -> None:
+    page = tmp_path / "gate.html"
+    gate = ("--gate", evaluation_set, "--modes", "keyword,hybrid", "--answers", "--html", str(page))
+
+    ended = await stack.command("reindex", COLLECTION, "--language", "german", "--keep", "--json", *gate)
+
+    # German stems none of these words as English does: what is accepted is said.
+    assert ended.code == 5, ended.out
+    accepted = ("--max-drop", "1")
+    ended = await stack.command(
+        "reindex", COLLECTION, "--language", "german", "--keep", "--json", *gate, *accepted
+    )
+    assert ended.code == 0, ended.err
+    told = json.loads(ended.out)
+    assert told["job"]["state"] == "JOB_STATE_DONE"
+    assert told["isWorse"] is False
+    assert {one["group"] for one in told["comparison"]["differences"]} >= {"keyword", "hybrid"}
+    assert "<html" in page.read_text()
+    assert await language(client) == "german"
+
+    assert (await stack.command("reindex", COLLECTION, "--revert")).code == 0
+
+    assert await language(client) == "english"
+    found = await client.post(
+        "/api/search",
+        json={
+            "query": "inspecting",
+            "collectionIds": [COLLECTION],
+            "options": {"retrieval": {"mode": "RETRIEVAL_MODE_KEYWORD"}},
+        },
+    )
+    assert found.json()["passages"][0]["chunk"]["uri"] == "inspect.md"
+    assert (await stack.command("reindex", COLLECTION, "--reclaim")).code == 0
+    again = await stack.command("reindex", COLLECTION, "--revert")
+    assert again.code == 1
+    assert "no index" in again.err
+
+
+async def test_what_a_new_index_has_to_pass_may_have_been_measured_before(
+    stack: Stack, evaluation_set: str, tmp_path: Path
+) -> None:
+    before = str(tmp_path / "before.json")
+    measured = ("--modes", "keyword", "--collection", COLLECTION, "--output", before)
+    assert (await stack.command("eval", evaluation_set, *measured)).code == 0
+
+    ended = await stack.command(
+        "reindex", COLLECTION, "--gate", evaluation_set, "--modes", "keyword", "--baseline", before
+    )
+
+    assert ended.code == 0, ended.err
+    assert f"{len(VERBS)} questions of the baseline" in ended.out
