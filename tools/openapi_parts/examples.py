@@ -110,7 +110,6 @@ EXAMPLES: Final[Mapping[str, Mapping[str, dict[str, Any]]]] = {
         "Smaller chunks": {"settings": {"chunking": {"chunkSize": 1200, "chunkOverlap": 120}}},
         "Held back, to be compared with the one in use": {"hold": True, "keepPrevious": True},
     },
-    "RevertIndex": {"A retry made safe": {"requestId": "4be1d0c9"}},
     "IngestDocuments": {
         "A text": {
             "documents": [

@@ -415,22 +415,40 @@ async def test_settings_are_forms_of_the_contract_and_sites_and_sources_are_trie
     await go(tab, "documents/console-site/settings")
     await tab.click("#settings > .row button:last-child")
     assert "All 2 documents" in await tab.text("#indexing")
-    for choice in range(2):
-        await tab.click("#indexing input[type=checkbox]", choice)
     await tab.click("#indexing .primary")
     await tab.until("location.hash === '#documents/console-site'")
     await tab.click("#jobs > summary")
+    await tab.until("document.querySelector('#jobs .job')?.textContent.includes('Done')")
+    await client.delete("/api/collections/console-site")
+
+
+async def test_a_new_index_waits_until_it_is_used_and_the_one_before_comes_back(
+    tab: Tab, client: httpx.AsyncClient
+) -> None:
+    address = "/api/collections/console-index"
+    await client.post("/api/collections", json={"collectionId": "console-index"})
+    body = {"documents": [{"uri": "a.md", "text": "The pump takes 3 litres."}]}
+    await ended_job(client, (await client.post(f"{address}/documents", json=body)).json()["job"]["jobId"])
+
+    await go(tab, "documents/console-index/settings")
+    await tab.click("#settings > .row button:last-child")
+    for choice in range(2):
+        await tab.click("#indexing input[type=checkbox]", choice)
+    await tab.click("#indexing .primary")
+    await tab.until("location.hash === '#documents/console-index'")
+    await tab.click("#jobs > summary")
     await tab.click("#jobs .swap")
     await tab.until("document.querySelector('#jobs .job')?.textContent.includes('Done')")
-    await go(tab, "documents/console-site/settings")
+
+    await go(tab, "documents/console-index/settings")
     await tab.click("#kept-index button")
-    await tab.until("location.hash === '#documents/console-site'")
+    await tab.until("location.hash === '#documents/console-index'")
     await tab.click("#jobs > summary")
-    await tab.until("document.querySelectorAll('#jobs .job').length === 5")
+    await tab.until("document.querySelectorAll('#jobs .job').length === 3")
     await tab.until("document.querySelector('#jobs .job')?.textContent.includes('Done')")
-    shown = (await client.get("/api/collections/console-site")).json()["collection"]
+    shown = (await client.get(address)).json()["collection"]
     assert shown["hasPreviousIndex"], "the one that was replaced is kept in its place"
-    await client.delete("/api/collections/console-site")
+    await client.delete(address)
 
 
 async def test_it_speaks_the_readers_language(stack: Stack, tab: Tab) -> None:
