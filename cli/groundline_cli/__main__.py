@@ -54,6 +54,7 @@ class _Commands(click.Group):
 
 _WITH_EXTRA: Final = {
     "import": ("Load files of records into a collection in bulk", "database"),
+    "audit": ("Read, export and verify the audit log", "up"),
     "keys": ("Create, list and revoke API keys", "up"),
     "mcp": ("Give agents on this machine the documents, over MCP", "mcp"),
     "models": ("List and fetch local embedding models", "up"),

@@ -3,7 +3,7 @@ restart."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from pathlib import Path
 
 import structlog
@@ -12,6 +12,7 @@ from groundline_runtime.errors import GroundlineError
 from groundline_runtime.settings import SettingsError
 from pydantic_settings import SettingsConfigDict
 
+from groundline_gateway.auditing.recording import AuditLog, recording
 from groundline_gateway.envoy.bootstrap import reflection_socket
 from groundline_gateway.envoy.files import write, write_routes, write_tokens
 from groundline_gateway.envoy.tokens import key_set
@@ -35,24 +36,35 @@ class KeyDatabaseSettings(DatabaseSettings):
 @asynccontextmanager
 async def configured(settings: GatewaySettings, path: Path) -> AsyncIterator[None]:
     """Write the configuration to `path`. While the body runs, keep its keys up to date with the database and
-    the issuers' key sets with their files, and answer reflection if gRPC is served.
+    the issuers' key sets with their files, store the audit log, and answer reflection if gRPC is served.
 
     Waits until the database is reachable: a gateway without keys would refuse everyone. If it becomes
     unreachable later, the keys stay as they were, and expire. Raises SettingsError for a file that is not a
     key set, and if the socket cannot be created.
     """
     following = []
+    audited: AbstractAsyncContextManager[None] = nullcontext()
     if settings.database_url is None:
         write(settings, path)
     else:
         database = KeyDatabaseSettings(database_url=settings.database_url)
         holders = await _first(database, settings.key_refresh_seconds)
-        write(settings, path, holders)
+        log = AuditLog.beside(path) if settings.audit_retention_days else None
+        if log is not None:
+            audited = recording(
+                database,
+                path,
+                log,
+                retention_days=settings.audit_retention_days,
+                with_reads=settings.audit_reads,
+            )
+        write(settings, path, holders, log.path if log is not None else None)
         following.append(asyncio.create_task(_follow(settings, database, path, holders)))
     if files := key_set_files(settings):
         following.append(asyncio.create_task(_follow_files(settings, files, path)))
     try:
         async with AsyncExitStack() as stack:
+            await stack.enter_async_context(audited)
             if settings.grpc_port is not None:
                 await stack.enter_async_context(reflecting(reflection_socket(path)))
             yield

@@ -144,8 +144,7 @@ class GatewaySettings(Settings):
     api_keys: tuple[ApiKey, ...] = ()
     """A JSON list of {"key", "client", "principals", "scopes"}: keys that change only with a restart."""
     database_url: SecretStr | None = None
-    """PostgreSQL database of the keys that `groundline keys` creates and revokes; reading `api_keys` is
-    enough."""
+    """PostgreSQL database of the keys that `groundline keys` creates and revokes, and of the audit log."""
     jwt_issuers: Annotated[tuple[JwtIssuer, ...], Field(max_length=16)] = ()
     """A JSON list of {"issuer", "audiences", "jwks_url", "principals", …}: issuers whose JWTs are accepted in
     place of a key."""
@@ -189,6 +188,11 @@ class GatewaySettings(Settings):
     browser. Empty: only the gateway's own pages."""
     audit_log_file: Path | None = None
     """File of the audit log, one JSON line per request. Not set: standard error."""
+    audit_retention_days: Annotated[int, Field(ge=0, le=36_500)] = 365
+    """Time that calls that change something, or were refused, stay in the audit log of the database, in days.
+    0: none is stored there."""
+    audit_reads: bool = False
+    """Whether the audit log of the database has searches, answers and other reads, too."""
     otlp_endpoint: AnyHttpUrl | None = None
     """Collector of traces over OTLP/gRPC, such as http://collector:4317. Not set: no traces."""
     worker_threads: PositiveInt = 2

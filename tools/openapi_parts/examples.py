@@ -95,6 +95,7 @@ EXAMPLES: Final[Mapping[str, Mapping[str, dict[str, Any]]]] = {
         "With what was changed again since": {"overwrite": True},
     },
     "RestoreRevision": {"A retry made safe": {"requestId": "4be1d0c9"}},
+    "RevertIndex": {"A retry made safe": {"requestId": "4be1d0c9"}},
     "RunSource": {"Read everything again": {"full": True}},
     "CreateCollection": {
         "A collection with the defaults": {"collectionId": "handbook", "name": "Employee handbook"},

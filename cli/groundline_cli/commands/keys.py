@@ -19,12 +19,12 @@ from groundline_cli.commands.gateway import CommandFailedError, json_option, wit
 from groundline_cli.interrupts import run_interruptible
 from groundline_cli.terminal import print_columns, print_json, printable
 
-__all__ = ["keys"]
+__all__ = ["UNITS", "keys", "with_pool"]
 
 _SIGNING: Final = {"coordinator": 5}
 """Version of the tables that hold the keys for evidence."""
 
-_UNITS: Final = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
+UNITS: Final = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 
 
 @click.group(short_help="Create, list and revoke API keys.")
@@ -38,10 +38,11 @@ def keys() -> None:
 
 
 def _run[T](url: str, work: Callable[[KeyStore], Awaitable[T]]) -> T:
-    return _with_pool(url, SCHEMA, lambda pool: work(KeyStore(pool)))
+    return with_pool(url, SCHEMA, lambda pool: work(KeyStore(pool)))
 
 
-def _with_pool[T](url: str, schema: Mapping[str, int], work: Callable[[Pool], Awaitable[T]]) -> T:
+def with_pool[T](url: str, schema: Mapping[str, int], work: Callable[[Pool], Awaitable[T]]) -> T:
+    """Do work on the database of keys, whose tables are of these versions. Raises CommandFailedError."""
     settings = KeyDatabaseSettings(database_url=SecretStr(url))
 
     async def session() -> T:
@@ -77,7 +78,7 @@ def _expiry(_context: click.Context, _option: click.Parameter, value: str | None
         return None
     now = datetime.now(UTC)
     if match := re.fullmatch(r"([1-9]\d{0,5})([mhd])", value):
-        return now + int(match[1]) * _UNITS[match[2]]
+        return now + int(match[1]) * UNITS[match[2]]
     try:
         found = datetime.fromisoformat(value)
     except ValueError:
@@ -148,7 +149,7 @@ def rotate_signing(database_url: str) -> None:
     """
     key = KeyPair.new()
     values = (key.key_id, key.public_key, key.private_key)
-    _with_pool(database_url, _SIGNING, lambda pool: SigningKeyStore(pool).replace(*values))
+    with_pool(database_url, _SIGNING, lambda pool: SigningKeyStore(pool).replace(*values))
     click.echo(f"evidence is signed with the key {key.key_id} from now on")
 
 

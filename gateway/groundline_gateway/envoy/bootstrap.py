@@ -21,11 +21,11 @@ from groundline_gateway.envoy.clusters import (
 )
 from groundline_gateway.envoy.errors import grpc_replies, local_replies
 from groundline_gateway.envoy.filters import (
-    audit_sink,
     cors,
     fill_filters,
     holders_by_hash,
     retry_after_seconds,
+    with_audit_logs,
 )
 from groundline_gateway.envoy.nodes import (
     EXTENSIONS,
@@ -67,10 +67,12 @@ def render(
     settings: GatewaySettings,
     holders: Mapping[str, Holder] = MappingProxyType({}),
     path: Path = Path("envoy.json"),
+    audit_log: Path | None = None,
 ) -> Node:
     """Return the bootstrap configuration with the hashes of the keys: those of the settings, and `holders`.
 
-    `path` is where it will be written, since the socket of reflection is beside it.
+    `path` is where it will be written, since the socket of reflection is beside it. `audit_log`: file whose
+    lines become entries of the audit log in the database.
     """
     config: Node = yaml.safe_load(resource("envoy/envoy.yaml"))
     resources = config["static_resources"]
@@ -84,7 +86,7 @@ def render(
         settings,
     )
     http["local_reply_config"]["mappers"] = local_replies(retry_after_seconds(settings))
-    named(http["access_log"])["audit"]["typed_config"] |= audit_sink(settings)
+    http["access_log"] = with_audit_logs(http["access_log"], settings, audit_log)
     site = http["route_config"]["virtual_hosts"][0]
     override(
         site, "identity", {"@type": _LUA_PER_ROUTE, "filter_context": holders_by_hash(settings, holders)}

@@ -15,14 +15,17 @@ from groundline_gateway.settings import GatewaySettings
 
 
 def write(
-    settings: GatewaySettings, path: Path, holders: Mapping[str, Holder] = MappingProxyType({})
+    settings: GatewaySettings,
+    path: Path,
+    holders: Mapping[str, Holder] = MappingProxyType({}),
+    audit_log: Path | None = None,
 ) -> None:
     """Write the configuration to `path`, and beside it the routes and token checks, whose changes Envoy
     follows. Raises SettingsError.
 
     Only their owner may read them, since they name the holders of keys.
     """
-    config = render(settings, holders, path)
+    config = render(settings, holders, path, audit_log)
     if settings.jwt_issuers:
         write_tokens(settings, path)
     for listener in config["static_resources"]["listeners"]:

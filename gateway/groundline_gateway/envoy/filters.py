@@ -3,6 +3,7 @@
 import base64
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from groundline_runtime.context import Caller, format_principals
@@ -12,7 +13,7 @@ from groundline_gateway.descriptors import descriptor_set, exposed_services, sho
 from groundline_gateway.endpoints import Endpoint
 from groundline_gateway.envoy import bodies, lua, tokens
 from groundline_gateway.envoy.clusters import ANY_REPLICA_PERCENT, BRIDGE, SERVICES
-from groundline_gateway.envoy.nodes import EXTENSIONS, Node, duration, resource
+from groundline_gateway.envoy.nodes import EXTENSIONS, Node, duration, named, resource
 from groundline_gateway.envoy.routes import BRINGS_DOCUMENTS
 from groundline_gateway.keys import Holder, key_hash
 from groundline_gateway.scopes import REQUIRED, Scope
@@ -115,11 +116,25 @@ def cors(origins: Sequence[str]) -> Node:
     }
 
 
-def audit_sink(settings: GatewaySettings) -> Node:
+def with_audit_logs(logs: Sequence[Node], settings: GatewaySettings, stored: Path | None) -> list[Node]:
+    """Return the access logs with the sink of the audit log, which also goes into a file that is to be
+    stored."""
+    audit = named(logs)["audit"]
     if settings.audit_log_file is None:
-        return {"@type": f"{EXTENSIONS}.access_loggers.stream.v3.StderrAccessLog"}
-    path = str(settings.audit_log_file)
-    return {"@type": f"{EXTENSIONS}.access_loggers.file.v3.FileAccessLog", "path": path}
+        sink: Node = {"@type": f"{EXTENSIONS}.access_loggers.stream.v3.StderrAccessLog"}
+    else:
+        sink = _file_sink(settings.audit_log_file)
+    found = [
+        {**each, "typed_config": each["typed_config"] | sink} if each is audit else each for each in logs
+    ]
+    if stored is not None:
+        again = {**audit, "name": "stored_audit", "typed_config": audit["typed_config"] | _file_sink(stored)}
+        found.append(again)
+    return found
+
+
+def _file_sink(path: Path) -> Node:
+    return {"@type": f"{EXTENSIONS}.access_loggers.file.v3.FileAccessLog", "path": str(path)}
 
 
 def retry_after_seconds(settings: GatewaySettings) -> int:

@@ -144,8 +144,11 @@ async def test_an_example_is_a_request_that_is_taken(
                     await client.delete(f"{address}/{source['sourceId']}")
         if name == "ReindexCollection":
             # One at a time, and one may be held back.
-            for job in (await client.get("/api/jobs?collectionId=openapi")).json()["jobs"]:
-                await client.post(f"/api/jobs/{job['jobId']}:cancel", json={})
+            await cancel_jobs(client)
+        if name == "RevertIndex":
+            await cancel_jobs(client)
+            kept = await client.post("/api/collections/openapi:reindex", json={"keepPrevious": True})
+            await ended_job(client, kept.json()["job"]["jobId"])
         if "documentIds" in body:
             body = {**body, "documentIds": [known["documentId"]]}
         if name == "RestoreRevision":
@@ -154,6 +157,11 @@ async def test_an_example_is_a_request_that_is_taken(
             address = f"{revisions}/{oldest['revision']}:restore"
         response = await client.request(verb, address, json=body)
         assert response.status_code == 200, response.text
+
+
+async def cancel_jobs(client: httpx.AsyncClient) -> None:
+    for job in (await client.get("/api/jobs?collectionId=openapi")).json()["jobs"]:
+        await client.post(f"/api/jobs/{job['jobId']}:cancel", json={})
 
 
 async def test_a_stream_of_a_chat_is_as_documented(client: httpx.AsyncClient) -> None:

@@ -347,6 +347,7 @@ def test_every_place_that_connects_to_the_database_is_in_the_sum_of_connections(
         for call in opening.findall(path.read_text(encoding="utf-8"))
     }
     assert found == {
+        ("gateway/groundline_gateway/auditing/recording.py", "open_pool"),
         ("gateway/groundline_gateway/following.py", "open_pool"),
         ("services/coordinator/groundline_coordinator/__main__.py", "open_pool"),
         ("services/ingestor/groundline_ingestor/__main__.py", "listening"),
