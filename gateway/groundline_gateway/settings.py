@@ -194,7 +194,8 @@ class GatewaySettings(Settings):
     audit_reads: bool = False
     """Whether the audit log of the database has searches, answers and other reads, too."""
     otlp_endpoint: AnyHttpUrl | None = None
-    """Collector of traces over OTLP/gRPC, such as http://collector:4317. Not set: no traces."""
+    """Collector of traces, and of the audit log as log records, over OTLP/gRPC, such as http://collector:4317.
+    Not set: neither is sent."""
     worker_threads: PositiveInt = 2
     """Envoy's worker threads."""
     admin_address: Address | None = None

@@ -12,6 +12,7 @@ from groundline_gateway.bridged import BRIDGED
 from groundline_gateway.endpoints import Endpoint, endpoints
 from groundline_gateway.envoy import tokens
 from groundline_gateway.envoy.clusters import (
+    COLLECTOR,
     SERVICES,
     bridge_cluster,
     collector_cluster,
@@ -154,7 +155,7 @@ def _tracing() -> Node:
             "name": "envoy.tracers.opentelemetry",
             "typed_config": {
                 "@type": "type.googleapis.com/envoy.config.trace.v3.OpenTelemetryConfig",
-                "grpc_service": {"envoy_grpc": {"cluster_name": "otel_collector"}, "timeout": "5s"},
+                "grpc_service": {"envoy_grpc": {"cluster_name": COLLECTOR}, "timeout": "5s"},
                 "service_name": "groundline-gateway",
             },
         },

@@ -17,6 +17,7 @@ SERVICES: Final = ("coordinator", "retriever", "reranker", "generator", "ingesto
 _ROUTED: Final = frozenset(each.service for each in endpoints())
 BRIDGE: Final = "bridge"
 REFLECTION: Final = "reflection"
+COLLECTOR: Final = "otel_collector"
 # A service is available if one of its replicas is; they are 100 at most.
 ANY_REPLICA_PERCENT: Final = 1.0
 # Factor by which a healthy service without traffic is checked less often.
@@ -69,7 +70,7 @@ def reflection_cluster(socket: Path, settings: GatewaySettings) -> Node:
 
 def collector_cluster(settings: GatewaySettings) -> Node:
     assert settings.otlp_endpoint is not None
-    return _url_cluster("otel_collector", settings.otlp_endpoint, settings)
+    return _url_cluster(COLLECTOR, settings.otlp_endpoint, settings)
 
 
 def jwks_clusters(settings: GatewaySettings) -> list[Node]:

@@ -12,7 +12,7 @@ from groundline_gateway.bridged import BRIDGED
 from groundline_gateway.descriptors import descriptor_set, exposed_services, short_names_too
 from groundline_gateway.endpoints import Endpoint
 from groundline_gateway.envoy import bodies, lua, tokens
-from groundline_gateway.envoy.clusters import ANY_REPLICA_PERCENT, BRIDGE, SERVICES
+from groundline_gateway.envoy.clusters import ANY_REPLICA_PERCENT, BRIDGE, COLLECTOR, SERVICES
 from groundline_gateway.envoy.nodes import EXTENSIONS, Node, duration, named, resource
 from groundline_gateway.envoy.routes import BRINGS_DOCUMENTS
 from groundline_gateway.keys import Holder, key_hash
@@ -130,7 +130,29 @@ def with_audit_logs(logs: Sequence[Node], settings: GatewaySettings, stored: Pat
     if stored is not None:
         again = {**audit, "name": "stored_audit", "typed_config": audit["typed_config"] | _file_sink(stored)}
         found.append(again)
+    if settings.otlp_endpoint is not None:
+        found.append({**audit, "name": "exported_audit", "typed_config": _otlp_sink(audit)})
     return found
+
+
+def _otlp_sink(audit: Node) -> Node:
+    """Return the sink of log records with the fields of the audit log as attributes; they have the trace's
+    id, and the time, as fields of their own."""
+    fields = audit["typed_config"]["log_format"]["json_format"]
+    attributes = {name: value for name, value in fields.items() if name not in ("time", "event", "trace_id")}
+    return {
+        "@type": f"{EXTENSIONS}.access_loggers.open_telemetry.v3.OpenTelemetryAccessLogConfig",
+        "grpc_service": {"envoy_grpc": {"cluster_name": COLLECTOR}, "timeout": "5s"},
+        "log_name": "audit",
+        "buffer_flush_interval": "1s",
+        "resource_attributes": _key_values({"service.name": "groundline-gateway"}),
+        "body": {"string_value": "audit"},
+        "attributes": _key_values(attributes),
+    }
+
+
+def _key_values(values: Mapping[str, str]) -> Node:
+    return {"values": [{"key": name, "value": {"string_value": value}} for name, value in values.items()]}
 
 
 def _file_sink(path: Path) -> Node:

@@ -1,7 +1,7 @@
 """Real servers for tests: a service with its real interceptors, and a collector that keeps its data."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,13 +12,14 @@ from groundline_runtime.errors import GroundlineError
 from groundline_runtime.serving.server import Application, serving
 from groundline_runtime.settings import ServiceSettings
 from groundline_runtime.status import from_rpc_error
+from opentelemetry.proto.collector.logs.v1 import logs_service_pb2, logs_service_pb2_grpc
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2, metrics_service_pb2_grpc
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
-__all__ = ["OtlpCollector", "Span", "refusal", "serve"]
+__all__ = ["OtlpCollector", "Record", "Span", "refusal", "serve"]
 
 SPANS_SHOWN: Final = 100
 
@@ -59,8 +60,17 @@ class Span:
     events: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A log record."""
+
+    service: str
+    trace_id: str
+    attributes: Mapping[str, object]
+
+
 class OtlpCollector:
-    """An OTLP/gRPC server that records spans and the names of metrics.
+    """An OTLP/gRPC server that records spans, log records and the names of metrics.
 
     `async with OtlpCollector() as collector:` then give `collector.endpoint` to the services under test.
     """
@@ -68,6 +78,7 @@ class OtlpCollector:
     def __init__(self) -> None:
         self._spans: list[Span] = []
         self._metrics: set[str] = set()
+        self._records: list[Record] = []
         self._arrived = asyncio.Condition()
         self._server = grpc.aio.server()
         trace_service_pb2_grpc.add_TraceServiceServicer_to_server(  # type: ignore[no-untyped-call]
@@ -75,6 +86,9 @@ class OtlpCollector:
         )
         metrics_service_pb2_grpc.add_MetricsServiceServicer_to_server(  # type: ignore[no-untyped-call]
             _Metrics(self._measured), self._server
+        )
+        logs_service_pb2_grpc.add_LogsServiceServicer_to_server(  # type: ignore[no-untyped-call]
+            _Logs(self._logged), self._server
         )
         self.endpoint = f"http://127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
 
@@ -112,6 +126,12 @@ class OtlpCollector:
         async with asyncio.timeout(timeout_seconds), self._arrived:
             await self._arrived.wait_for(lambda: name in self._metrics)
 
+    async def wait_for_records(self, count: int, timeout_seconds: float = 15.0) -> Sequence[Record]:
+        """Return the log records once `count` of them are there; raise TimeoutError otherwise."""
+        async with asyncio.timeout(timeout_seconds), self._arrived:
+            await self._arrived.wait_for(lambda: len(self._records) >= count)
+        return self._records
+
     def children(self, parent: Span) -> tuple[Span, ...]:
         return tuple(span for span in self._spans if span.parent_span_id == parent.span_id)
 
@@ -128,6 +148,17 @@ class OtlpCollector:
             for scope in resource.scope_metrics:
                 self._metrics.update(metric.name for metric in scope.metrics)
         async with self._arrived:
+            self._arrived.notify_all()
+
+    async def _logged(self, request: logs_service_pb2.ExportLogsServiceRequest) -> None:
+        async with self._arrived:
+            for resource in request.resource_logs:
+                service = str(_attributes(resource.resource.attributes).get("service.name", ""))
+                for scope in resource.scope_logs:
+                    self._records.extend(
+                        Record(service, each.trace_id.hex(), _attributes(each.attributes))
+                        for each in scope.log_records
+                    )
             self._arrived.notify_all()
 
 
@@ -147,6 +178,15 @@ class _Metrics(metrics_service_pb2_grpc.MetricsServiceServicer):
     async def Export(self, request: Any, context: Any) -> Any:  # noqa: N802
         await self._received(request)
         return metrics_service_pb2.ExportMetricsServiceResponse()
+
+
+class _Logs(logs_service_pb2_grpc.LogsServiceServicer):
+    def __init__(self, received: Callable[[Any], Any]) -> None:
+        self._received = received
+
+    async def Export(self, request: Any, context: Any) -> Any:  # noqa: N802
+        await self._received(request)
+        return logs_service_pb2.ExportLogsServiceResponse()
 
 
 def _span(service: str, message: SpanMessage) -> Span:

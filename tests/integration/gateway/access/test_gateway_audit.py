@@ -38,6 +38,7 @@ async def test_every_call_is_in_the_audit_log(
             await stranger.get("/api/jobs/j1")
             await stranger.get("/")
             await stranger.get("/healthz")
+        records = await collector.wait_for_records(5)
 
     text = log.read_text()
     entries = [json.loads(line) for line in text.splitlines()]
@@ -52,6 +53,12 @@ async def test_every_call_is_in_the_audit_log(
         ("bob", "key", "DeleteCollection", "/api/collections/docs", 403),
         (None, None, "GetJob", "/api/jobs/j1", 401),
     ]
+    assert [(each.service, each.trace_id) for each in records] == [
+        ("groundline-gateway", entry.get("trace_id", "")) for entry in entries
+    ]
+    assert [each.attributes["action"] for each in records] == [entry["action"] for entry in entries]
+    assert records[0].attributes["client"] == "alice"
+    assert records[3].attributes["status"] == "403"
     assert entries[0]["event"] == "audit"
     assert entries[0]["principals"] == "user:alice,group:staff"
     traces = {call.values("traceparent")[0].split("-")[1] for call in upstream.calls}
