@@ -109,11 +109,12 @@ def revisions(
             shown_time(each.store_time),
             "in use" if each.is_current else shown_time(each.replace_time),
             each.size_bytes,
+            each.provenance.stored_by if each.provenance else "",
             each.title,
         )
         for each in kept
     ]
-    print_columns(("REVISION", "SINCE", "UNTIL", "BYTES", "TITLE"), rows)
+    print_columns(("REVISION", "SINCE", "UNTIL", "BYTES", "BY", "TITLE"), rows)
 
 
 @click.command(short_help="Put an earlier revision of a document back, or all that a job changed.")

@@ -2124,6 +2124,25 @@ class GetDocumentTextResponse:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Provenance:
+    """Who stored a revision of a document, and what made its text and its chunks."""
+
+    stored_by: str = ""
+    """First principal of the caller that handed it in, changed its metadata or put it back; of a source, its
+    creator's."""
+    job_id: str = ""
+    """The job that did it."""
+    reader: str = ""
+    """Reader that read the text out of the file, with its version, such as "pdf.reader 0.1.0"; empty where it
+    was handed in as text, or put back from an earlier revision."""
+    chunking: ChunkingSettings | None = None
+    """How it was last cut into chunks."""
+    pipeline_version: int = 0
+    """Version of the ingestion's steps when it was stored; the same content of the same version gives the
+    same chunks."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Revision:
     """A revision of a document: what was stored of it at a time. It never changes, and is named by its
     content: text, title, metadata and access. Storing the same again makes none."""
@@ -2152,6 +2171,8 @@ class Revision:
     """When it was replaced; not set of the one in use."""
     has_original: bool = False
     """Whether DownloadDocument has what was handed in."""
+    provenance: Provenance | None = None
+    """Who stored it, and what made it; not set where a bulk import or an earlier release did."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

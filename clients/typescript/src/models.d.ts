@@ -2435,6 +2435,29 @@ export interface ListRevisionsRequest {
   pageToken: string;
 }
 
+/** Who stored a revision of a document, and what made its text and its chunks. */
+export interface Provenance {
+  /**
+   * First principal of the caller that handed it in, changed its metadata or put it back; of a source, its
+   * creator's.
+   */
+  storedBy: string;
+  /** The job that did it. */
+  jobId: string;
+  /**
+   * Reader that read the text out of the file, with its version, such as "pdf.reader 0.1.0"; empty where it was
+   * handed in as text, or put back from an earlier revision.
+   */
+  reader: string;
+  /** How it was last cut into chunks. */
+  chunking?: ChunkingSettings;
+  /**
+   * Version of the ingestion's steps when it was stored; the same content of the same version gives the same
+   * chunks.
+   */
+  pipelineVersion: number;
+}
+
 /**
  * A revision of a document: what was stored of it at a time. It never changes, and is named by its content:
  * text, title, metadata and access. Storing the same again makes none.
@@ -2464,6 +2487,8 @@ export interface Revision {
   replaceTime?: string;
   /** Whether DownloadDocument has what was handed in. */
   hasOriginal: boolean;
+  /** Who stored it, and what made it; not set where a bulk import or an earlier release did. */
+  provenance?: Provenance;
 }
 
 /** Response of ListRevisions. */

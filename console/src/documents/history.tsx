@@ -82,9 +82,10 @@ export function History({ client, document: { collectionId, documentId }, change
     <>
       {problem && <Failure problem={problem} />}
       <PagedDetails<Revision> id="history" summary={texts.revisions} hint={texts.revisionsHint} read={read}>
-        {({ revision, isCurrent, storeTime, replaceTime }) => (
+        {({ revision, isCurrent, storeTime, replaceTime, provenance }) => (
           <li key={revision}>
             <strong>{texts.since(moment(storeTime))}</strong> {isCurrent ? texts.inUse : texts.until(moment(replaceTime))}
+            {provenance?.storedBy && <span class="hint"> {texts.storedBy(provenance.storedBy)}</span>}
             {!isCurrent && (
               <>
                 <button type="button" class="quiet put-back" disabled={busy !== ""} aria-busy={busy === revision} onClick={() => void putBack(revision)}>

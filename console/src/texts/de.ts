@@ -356,6 +356,7 @@ export const de: Texts = {
   notJson: "Das ist kein JSON.",
   onlyByIndexing: "Modell und Sprache ändern sich nur, wenn die Sammlung neu indiziert wird.",
   indexAgain: "Neu indizieren",
+  storedBy: (principal) => `von ${principal}`,
   keepIndex: "Den bisherigen Index behalten, um zu ihm zurückzukehren",
   holdIndex: "Den neuen Index warten lassen, bis Sie ihn verwenden; Suchen können ihn als „candidate“ versuchen",
   indexHeld: "fertig, wartet",

@@ -345,6 +345,7 @@ export const en = {
   notJson: "This is not JSON.",
   onlyByIndexing: "The embedding model and the language change only when the collection is indexed again.",
   indexAgain: "Index again",
+  storedBy: (principal: string) => `by ${principal}`,
   keepIndex: "Keep the index before, to come back to it",
   holdIndex: "Let the new index wait until you use it; searches can try it as “candidate”",
   indexHeld: "complete, waits",

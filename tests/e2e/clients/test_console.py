@@ -281,6 +281,7 @@ async def test_a_citation_shows_what_was_cited_and_what_became_of_it(
     await tab.until("document.querySelector('#history')")
     await tab.click("#history summary")
     await tab.until("document.querySelectorAll('#history li').length === 2")
+    assert "by user:local" in await tab.text("#history li")
     await tab.click("#history li summary")
     await tab.until("document.querySelector('#history ins')")
     assert "twelve" in await tab.text("#history ins")

@@ -24,12 +24,13 @@ _sym_db = _symbol_database.Default()
 
 from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from groundline.v1 import collection_pb2 as groundline_dot_v1_dot_collection__pb2
 from groundline.v1 import error_pb2 as groundline_dot_v1_dot_error__pb2
 from groundline.v1 import limits_pb2 as groundline_dot_v1_dot_limits__pb2
 from groundline.v1 import passage_pb2 as groundline_dot_v1_dot_passage__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cgroundline/v1/document.proto\x12\rgroundline.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19groundline/v1/error.proto\x1a\x1agroundline/v1/limits.proto\x1a\x1bgroundline/v1/passage.proto\"]\n\rObjectContent\x12\x33\n\nproperties\x18\x01 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\x8a\xe7\x18\x02H\x02\x12\x17\n\x06schema\x18\x02 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\"\x9d\x02\n\rDocumentInput\x12\x17\n\x03uri\x18\x01 \x01(\tB\n\x8a\xe7\x18\x06 \xd0\x0f(\xc4\x13\x12\x16\n\x05title\x18\x02 \x01(\tB\x07\x8a\xe7\x18\x03 \xf4\x03\x12\x16\n\x04text\x18\x03 \x01(\tB\x06\x8a\xe7\x18\x02X\x01H\x00\x12\x0e\n\x04\x64\x61ta\x18\x04 \x01(\x0cH\x00\x12.\n\x06object\x18\x05 \x01(\x0b\x32\x1c.groundline.v1.ObjectContentH\x00\x12\x1a\n\tmime_type\x18\x06 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\x12\x35\n\x08metadata\x18\x07 \x01(\x0b\x32\x17.google.protobuf.StructB\n\x8a\xe7\x18\x06(\x80\x80\x04H\x02\x12%\n\x12\x61llowed_principals\x18\x08 \x03(\tB\t\x8a\xe7\x18\x05\x38\xe8\x07@\x04\x42\t\n\x07\x63ontent\"\x9c\x04\n\x08\x44ocument\x12\x13\n\x0b\x64ocument_id\x18\x01 \x01(\t\x12\x15\n\rcollection_id\x18\x02 \x01(\t\x12.\n\x0bsource_type\x18\x03 \x01(\x0e\x32\x19.groundline.v1.SourceType\x12\x0b\n\x03uri\x18\x04 \x01(\t\x12\r\n\x05title\x18\x05 \x01(\t\x12\x11\n\tmime_type\x18\x06 \x01(\t\x12\x14\n\x0c\x63ontent_hash\x18\x07 \x01(\t\x12)\n\x08metadata\x18\x08 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x1a\n\x12\x61llowed_principals\x18\t \x03(\t\x12,\n\x05state\x18\n \x01(\x0e\x32\x1d.groundline.v1.IngestionState\x12\x13\n\x0b\x63hunk_count\x18\x0b \x01(\x05\x12\x12\n\nsize_bytes\x18\x0c \x01(\x05\x12\x30\n\x07\x66\x61ilure\x18\r \x01(\x0b\x32\x1f.groundline.v1.IngestionFailure\x12/\n\x0b\x63reate_time\x18\x0e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0chas_original\x18\x10 \x01(\x08\x12\x15\n\rcontainer_uri\x18\x11 \x01(\t\x12\x10\n\x08revision\x18\x12 \x01(\t\"\xeb\x02\n\x08Revision\x12\x10\n\x08revision\x18\x01 \x01(\t\x12\x12\n\nis_current\x18\x02 \x01(\x08\x12\r\n\x05title\x18\x03 \x01(\t\x12\x11\n\tmime_type\x18\x04 \x01(\t\x12.\n\x0bsource_type\x18\x05 \x01(\x0e\x32\x19.groundline.v1.SourceType\x12\x14\n\x0c\x63ontent_hash\x18\x06 \x01(\t\x12\x12\n\nsize_bytes\x18\x07 \x01(\x05\x12)\n\x08metadata\x18\x08 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x1a\n\x12\x61llowed_principals\x18\t \x03(\t\x12.\n\nstore_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x30\n\x0creplace_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0chas_original\x18\x0c \x01(\x08\"G\n\x0c\x43omparedText\x12)\n\x06\x63hange\x18\x01 \x01(\x0e\x32\x19.groundline.v1.TextChange\x12\x0c\n\x04text\x18\x02 \x01(\t\"}\n\x10IngestionFailure\x12,\n\x05stage\x18\x01 \x01(\x0e\x32\x1d.groundline.v1.IngestionState\x12*\n\x06reason\x18\x02 \x01(\x0e\x32\x1a.groundline.v1.ErrorReason\x12\x0f\n\x07message\x18\x03 \x01(\t*\xc1\x02\n\x0eIngestionState\x12\x1f\n\x1bINGESTION_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16INGESTION_STATE_QUEUED\x10\x01\x12\x1e\n\x1aINGESTION_STATE_EXTRACTING\x10\x02\x12\x1c\n\x18INGESTION_STATE_CHUNKING\x10\x03\x12#\n\x1fINGESTION_STATE_CONTEXTUALIZING\x10\x04\x12\x1d\n\x19INGESTION_STATE_EMBEDDING\x10\x05\x12\x1b\n\x17INGESTION_STATE_STORING\x10\x06\x12\x18\n\x14INGESTION_STATE_DONE\x10\x07\x12\x1a\n\x16INGESTION_STATE_FAILED\x10\x08\x12\x1d\n\x19INGESTION_STATE_CANCELLED\x10\t*y\n\x08TextFate\x12\x19\n\x15TEXT_FATE_UNSPECIFIED\x10\x00\x12\x12\n\x0eTEXT_FATE_SAME\x10\x01\x12\x13\n\x0fTEXT_FATE_MOVED\x10\x02\x12\x15\n\x11TEXT_FATE_CHANGED\x10\x03\x12\x12\n\x0eTEXT_FATE_GONE\x10\x04*s\n\nTextChange\x12\x1b\n\x17TEXT_CHANGE_UNSPECIFIED\x10\x00\x12\x15\n\x11TEXT_CHANGE_EQUAL\x10\x01\x12\x17\n\x13TEXT_CHANGE_DELETED\x10\x02\x12\x18\n\x14TEXT_CHANGE_INSERTED\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cgroundline/v1/document.proto\x12\rgroundline.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egroundline/v1/collection.proto\x1a\x19groundline/v1/error.proto\x1a\x1agroundline/v1/limits.proto\x1a\x1bgroundline/v1/passage.proto\"]\n\rObjectContent\x12\x33\n\nproperties\x18\x01 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\x8a\xe7\x18\x02H\x02\x12\x17\n\x06schema\x18\x02 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\"\x9d\x02\n\rDocumentInput\x12\x17\n\x03uri\x18\x01 \x01(\tB\n\x8a\xe7\x18\x06 \xd0\x0f(\xc4\x13\x12\x16\n\x05title\x18\x02 \x01(\tB\x07\x8a\xe7\x18\x03 \xf4\x03\x12\x16\n\x04text\x18\x03 \x01(\tB\x06\x8a\xe7\x18\x02X\x01H\x00\x12\x0e\n\x04\x64\x61ta\x18\x04 \x01(\x0cH\x00\x12.\n\x06object\x18\x05 \x01(\x0b\x32\x1c.groundline.v1.ObjectContentH\x00\x12\x1a\n\tmime_type\x18\x06 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\x12\x35\n\x08metadata\x18\x07 \x01(\x0b\x32\x17.google.protobuf.StructB\n\x8a\xe7\x18\x06(\x80\x80\x04H\x02\x12%\n\x12\x61llowed_principals\x18\x08 \x03(\tB\t\x8a\xe7\x18\x05\x38\xe8\x07@\x04\x42\t\n\x07\x63ontent\"\x9c\x04\n\x08\x44ocument\x12\x13\n\x0b\x64ocument_id\x18\x01 \x01(\t\x12\x15\n\rcollection_id\x18\x02 \x01(\t\x12.\n\x0bsource_type\x18\x03 \x01(\x0e\x32\x19.groundline.v1.SourceType\x12\x0b\n\x03uri\x18\x04 \x01(\t\x12\r\n\x05title\x18\x05 \x01(\t\x12\x11\n\tmime_type\x18\x06 \x01(\t\x12\x14\n\x0c\x63ontent_hash\x18\x07 \x01(\t\x12)\n\x08metadata\x18\x08 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x1a\n\x12\x61llowed_principals\x18\t \x03(\t\x12,\n\x05state\x18\n \x01(\x0e\x32\x1d.groundline.v1.IngestionState\x12\x13\n\x0b\x63hunk_count\x18\x0b \x01(\x05\x12\x12\n\nsize_bytes\x18\x0c \x01(\x05\x12\x30\n\x07\x66\x61ilure\x18\r \x01(\x0b\x32\x1f.groundline.v1.IngestionFailure\x12/\n\x0b\x63reate_time\x18\x0e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0chas_original\x18\x10 \x01(\x08\x12\x15\n\rcontainer_uri\x18\x11 \x01(\t\x12\x10\n\x08revision\x18\x12 \x01(\t\"\x9a\x03\n\x08Revision\x12\x10\n\x08revision\x18\x01 \x01(\t\x12\x12\n\nis_current\x18\x02 \x01(\x08\x12\r\n\x05title\x18\x03 \x01(\t\x12\x11\n\tmime_type\x18\x04 \x01(\t\x12.\n\x0bsource_type\x18\x05 \x01(\x0e\x32\x19.groundline.v1.SourceType\x12\x14\n\x0c\x63ontent_hash\x18\x06 \x01(\t\x12\x12\n\nsize_bytes\x18\x07 \x01(\x05\x12)\n\x08metadata\x18\x08 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x1a\n\x12\x61llowed_principals\x18\t \x03(\t\x12.\n\nstore_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x30\n\x0creplace_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0chas_original\x18\x0c \x01(\x08\x12-\n\nprovenance\x18\r \x01(\x0b\x32\x19.groundline.v1.Provenance\"\x8c\x01\n\nProvenance\x12\x11\n\tstored_by\x18\x01 \x01(\t\x12\x0e\n\x06job_id\x18\x02 \x01(\t\x12\x0e\n\x06reader\x18\x03 \x01(\t\x12\x31\n\x08\x63hunking\x18\x04 \x01(\x0b\x32\x1f.groundline.v1.ChunkingSettings\x12\x18\n\x10pipeline_version\x18\x05 \x01(\x05\"G\n\x0c\x43omparedText\x12)\n\x06\x63hange\x18\x01 \x01(\x0e\x32\x19.groundline.v1.TextChange\x12\x0c\n\x04text\x18\x02 \x01(\t\"}\n\x10IngestionFailure\x12,\n\x05stage\x18\x01 \x01(\x0e\x32\x1d.groundline.v1.IngestionState\x12*\n\x06reason\x18\x02 \x01(\x0e\x32\x1a.groundline.v1.ErrorReason\x12\x0f\n\x07message\x18\x03 \x01(\t*\xc1\x02\n\x0eIngestionState\x12\x1f\n\x1bINGESTION_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16INGESTION_STATE_QUEUED\x10\x01\x12\x1e\n\x1aINGESTION_STATE_EXTRACTING\x10\x02\x12\x1c\n\x18INGESTION_STATE_CHUNKING\x10\x03\x12#\n\x1fINGESTION_STATE_CONTEXTUALIZING\x10\x04\x12\x1d\n\x19INGESTION_STATE_EMBEDDING\x10\x05\x12\x1b\n\x17INGESTION_STATE_STORING\x10\x06\x12\x18\n\x14INGESTION_STATE_DONE\x10\x07\x12\x1a\n\x16INGESTION_STATE_FAILED\x10\x08\x12\x1d\n\x19INGESTION_STATE_CANCELLED\x10\t*y\n\x08TextFate\x12\x19\n\x15TEXT_FATE_UNSPECIFIED\x10\x00\x12\x12\n\x0eTEXT_FATE_SAME\x10\x01\x12\x13\n\x0fTEXT_FATE_MOVED\x10\x02\x12\x15\n\x11TEXT_FATE_CHANGED\x10\x03\x12\x12\n\x0eTEXT_FATE_GONE\x10\x04*s\n\nTextChange\x12\x1b\n\x17TEXT_CHANGE_UNSPECIFIED\x10\x00\x12\x15\n\x11TEXT_CHANGE_EQUAL\x10\x01\x12\x17\n\x13TEXT_CHANGE_DELETED\x10\x02\x12\x18\n\x14TEXT_CHANGE_INSERTED\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -52,22 +53,24 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DOCUMENTINPUT'].fields_by_name['metadata']._serialized_options = b'\212\347\030\006(\200\200\004H\002'
   _globals['_DOCUMENTINPUT'].fields_by_name['allowed_principals']._loaded_options = None
   _globals['_DOCUMENTINPUT'].fields_by_name['allowed_principals']._serialized_options = b'\212\347\030\0058\350\007@\004'
-  _globals['_INGESTIONSTATE']._serialized_start=1687
-  _globals['_INGESTIONSTATE']._serialized_end=2008
-  _globals['_TEXTFATE']._serialized_start=2010
-  _globals['_TEXTFATE']._serialized_end=2131
-  _globals['_TEXTCHANGE']._serialized_start=2133
-  _globals['_TEXTCHANGE']._serialized_end=2248
-  _globals['_OBJECTCONTENT']._serialized_start=194
-  _globals['_OBJECTCONTENT']._serialized_end=287
-  _globals['_DOCUMENTINPUT']._serialized_start=290
-  _globals['_DOCUMENTINPUT']._serialized_end=575
-  _globals['_DOCUMENT']._serialized_start=578
-  _globals['_DOCUMENT']._serialized_end=1118
-  _globals['_REVISION']._serialized_start=1121
-  _globals['_REVISION']._serialized_end=1484
-  _globals['_COMPAREDTEXT']._serialized_start=1486
-  _globals['_COMPAREDTEXT']._serialized_end=1557
-  _globals['_INGESTIONFAILURE']._serialized_start=1559
-  _globals['_INGESTIONFAILURE']._serialized_end=1684
+  _globals['_INGESTIONSTATE']._serialized_start=1909
+  _globals['_INGESTIONSTATE']._serialized_end=2230
+  _globals['_TEXTFATE']._serialized_start=2232
+  _globals['_TEXTFATE']._serialized_end=2353
+  _globals['_TEXTCHANGE']._serialized_start=2355
+  _globals['_TEXTCHANGE']._serialized_end=2470
+  _globals['_OBJECTCONTENT']._serialized_start=226
+  _globals['_OBJECTCONTENT']._serialized_end=319
+  _globals['_DOCUMENTINPUT']._serialized_start=322
+  _globals['_DOCUMENTINPUT']._serialized_end=607
+  _globals['_DOCUMENT']._serialized_start=610
+  _globals['_DOCUMENT']._serialized_end=1150
+  _globals['_REVISION']._serialized_start=1153
+  _globals['_REVISION']._serialized_end=1563
+  _globals['_PROVENANCE']._serialized_start=1566
+  _globals['_PROVENANCE']._serialized_end=1706
+  _globals['_COMPAREDTEXT']._serialized_start=1708
+  _globals['_COMPAREDTEXT']._serialized_end=1779
+  _globals['_INGESTIONFAILURE']._serialized_start=1781
+  _globals['_INGESTIONFAILURE']._serialized_end=1906
 # @@protoc_insertion_point(module_scope)

@@ -10,6 +10,7 @@ from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from groundline.v1 import collection_pb2 as _collection_pb2
 from groundline.v1 import error_pb2 as _error_pb2
 from groundline.v1 import passage_pb2 as _passage_pb2
 import builtins as _builtins
@@ -359,6 +360,7 @@ class Revision(_message.Message):
     STORE_TIME_FIELD_NUMBER: _builtins.int
     REPLACE_TIME_FIELD_NUMBER: _builtins.int
     HAS_ORIGINAL_FIELD_NUMBER: _builtins.int
+    PROVENANCE_FIELD_NUMBER: _builtins.int
     revision: _builtins.str
     """Its name, 32 hex digits, unique in the document."""
     is_current: _builtins.bool
@@ -391,6 +393,10 @@ class Revision(_message.Message):
     def replace_time(self) -> _timestamp_pb2.Timestamp:
         """When it was replaced; not set of the one in use."""
 
+    @_builtins.property
+    def provenance(self) -> Global___Provenance:
+        """Who stored it, and what made it; not set where a bulk import or an earlier release did."""
+
     def __init__(
         self,
         *,
@@ -406,14 +412,57 @@ class Revision(_message.Message):
         store_time: _timestamp_pb2.Timestamp | None = ...,
         replace_time: _timestamp_pb2.Timestamp | None = ...,
         has_original: _builtins.bool = ...,
+        provenance: Global___Provenance | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["metadata", b"metadata", "replace_time", b"replace_time", "store_time", b"store_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["metadata", b"metadata", "provenance", b"provenance", "replace_time", b"replace_time", "store_time", b"store_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed_principals", b"allowed_principals", "content_hash", b"content_hash", "has_original", b"has_original", "is_current", b"is_current", "metadata", b"metadata", "mime_type", b"mime_type", "replace_time", b"replace_time", "revision", b"revision", "size_bytes", b"size_bytes", "source_type", b"source_type", "store_time", b"store_time", "title", b"title"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed_principals", b"allowed_principals", "content_hash", b"content_hash", "has_original", b"has_original", "is_current", b"is_current", "metadata", b"metadata", "mime_type", b"mime_type", "provenance", b"provenance", "replace_time", b"replace_time", "revision", b"revision", "size_bytes", b"size_bytes", "source_type", b"source_type", "store_time", b"store_time", "title", b"title"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Revision: _TypeAlias = Revision  # noqa: Y015
+
+@_typing.final
+class Provenance(_message.Message):
+    """Who stored a revision of a document, and what made its text and its chunks."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STORED_BY_FIELD_NUMBER: _builtins.int
+    JOB_ID_FIELD_NUMBER: _builtins.int
+    READER_FIELD_NUMBER: _builtins.int
+    CHUNKING_FIELD_NUMBER: _builtins.int
+    PIPELINE_VERSION_FIELD_NUMBER: _builtins.int
+    stored_by: _builtins.str
+    """First principal of the caller that handed it in, changed its metadata or put it back; of a source, its creator's."""
+    job_id: _builtins.str
+    """The job that did it."""
+    reader: _builtins.str
+    """Reader that read the text out of the file, with its version, such as "pdf.reader 0.1.0"; empty where it was handed in as
+    text, or put back from an earlier revision.
+    """
+    pipeline_version: _builtins.int
+    """Version of the ingestion's steps when it was stored; the same content of the same version gives the same chunks."""
+    @_builtins.property
+    def chunking(self) -> _collection_pb2.ChunkingSettings:
+        """How it was last cut into chunks."""
+
+    def __init__(
+        self,
+        *,
+        stored_by: _builtins.str = ...,
+        job_id: _builtins.str = ...,
+        reader: _builtins.str = ...,
+        chunking: _collection_pb2.ChunkingSettings | None = ...,
+        pipeline_version: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["chunking", b"chunking"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunking", b"chunking", "job_id", b"job_id", "pipeline_version", b"pipeline_version", "reader", b"reader", "stored_by", b"stored_by"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Provenance: _TypeAlias = Provenance  # noqa: Y015
 
 @_typing.final
 class ComparedText(_message.Message):

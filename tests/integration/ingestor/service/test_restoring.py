@@ -203,3 +203,62 @@ async def test_originals_are_for_those_whom_the_collection_names_and_for_writers
         ANN, pb.UpdateCollectionRequest(collection_id="docs", settings=everyone)
     )
     assert await downloaded(cid) == "a.html"
+
+
+async def made(services: Services, document: document_pb2.Document) -> list[document_pb2.Provenance]:
+    """Return who stored each revision, and how, the one in use first."""
+    request = pb.ListRevisionsRequest(collection_id="docs", document_id=document.document_id)
+    listed = (await services.documents.revisions.list(ANN, request)).revisions
+    assert all(each.HasField("provenance") for each in listed)
+    return [each.provenance for each in listed]
+
+
+async def test_a_revision_says_who_stored_it_and_what_made_it(services: Services) -> None:
+    access = {"access": {"readers": ["*"], "writers": ["*"]}}
+    await services.collections.create(ANN, new(settings={**KEEPING, **access}))
+    first, [item] = await services.ingest_job(FIRST, caller=ANN)
+    document = await services.documents.get(ANN, "docs", item.document_id)
+    [one] = await made(services, document)
+    assert (one.stored_by, one.job_id) == (ANN.principals[0], first.job_id)
+    assert one.reader.startswith("web.html ")
+    assert one.chunking.chunk_size == 800
+    assert one.pipeline_version > 0
+
+    # Another's change of its metadata alone, and then of its text, which needs no reader.
+    second, _ = await services.ingest_job(replace(FIRST, metadata={"year": 2026}), caller=BOB)
+    text = GivenDocument("It takes 2.4 Nm.", uri="a.html", mime_type="text/plain")
+    third, _ = await services.ingest_job(text, caller=BOB)
+    [three, two, again] = await made(services, document)
+    assert again == one
+    assert (two.stored_by, two.job_id, two.reader) == (BOB.principals[0], second.job_id, one.reader)
+    assert (three.stored_by, three.job_id, three.reader) == (BOB.principals[0], third.job_id, "")
+
+    # Whoever puts it back stored it now.
+    response = await services.ingestion.restore(ANN, restoring(document, document.revision))
+    await services.ended(response.job, ANN)
+    [back, *_] = await made(services, document)
+    assert (back.stored_by, back.job_id, back.reader) == (ANN.principals[0], response.job.job_id, "")
+
+
+async def test_an_index_that_is_built_anew_says_how_documents_are_cut(services: Services) -> None:
+    document = await ingested(services)
+    settings = settings_of({"chunking": {"chunkSize": 900}})
+    request = pb.ReindexCollectionRequest(collection_id="docs", settings=settings)
+    job, items = await services.ended(await services.reindex.begin(ANYBODY, request))
+    assert job.state == job_pb2.JOB_STATE_DONE, items
+
+    [one] = await made(services, document)
+
+    assert one.chunking.chunk_size == 900
+    assert one.reader.startswith("web.html ")
+
+
+async def test_what_an_earlier_release_writes_says_nothing_false(services: Services, pool: Pool) -> None:
+    document = await ingested(services)
+    async with acquire(pool) as connection:
+        await connection.execute(
+            "UPDATE documents SET title = 'Another' WHERE document_id = $1::uuid", document.document_id
+        )
+    request = pb.GetRevisionRequest(collection_id="docs", document_id=document.document_id)
+    found = await services.documents.revisions.get(ANYBODY, request)
+    assert not found.HasField("provenance")

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import asyncpg
+from google.protobuf import json_format
 from groundline.v1 import collection_pb2, document_pb2, job_pb2
 from groundline_database import Connection, Pool, acquire, session, transaction
 from groundline_extraction.documents import IngestionError
 from groundline_indexing.builds import builds_held_off
 from groundline_indexing.chunks import Destination, copy_chunks
-from groundline_indexing.collections import StoredCollection
+from groundline_indexing.collections import StoredCollection, effective_chunking
 from groundline_indexing.feed.state import is_feed_behind
 from groundline_indexing.imports.tables import drop_orphaned_imports
 from groundline_indexing.partitions import (
@@ -324,11 +325,12 @@ class PostgresReindex:
         await connection.execute(
             """
             UPDATE documents d SET ingestion_hash = r.ingestion_hash, chunk_count = r.chunk_count,
-                                   token_count = r.token_count
+                                   token_count = r.token_count, provenance = provenance || $2::jsonb
             FROM reindexed_documents r
             WHERE r.partition_id = $1 AND d.document_id = r.document_id AND d.chunk_count > 0
             """,
             partition_id,
+            {"chunking": json_format.MessageToDict(effective_chunking(_settings(job)))},
         )
         # Other settings may have changed meanwhile.
         await connection.execute(
@@ -382,6 +384,12 @@ class PostgresReindex:
                 await connection.execute(
                     "DELETE FROM chunk_partitions WHERE partition_id = ANY($1::bigint[])", dropped
                 )
+
+
+def _settings(job: asyncpg.Record) -> collection_pb2.CollectionSettings:
+    """Return the settings that a re-index builds by, without those of its partition."""
+    settings = collection_pb2.CollectionSettings()
+    return json_format.ParseDict(job["settings"], settings, ignore_unknown_fields=True)
 
 
 async def begin_job(

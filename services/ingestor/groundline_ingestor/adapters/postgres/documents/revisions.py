@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import asyncpg
+from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Struct
 from groundline.v1 import document_pb2, passage_pb2
 from groundline_database import (
@@ -169,4 +170,12 @@ def _revision(row: asyncpg.Record) -> document_pb2.Revision:
         store_time=timestamp(row["store_time"]),
         replace_time=timestamp(replaced) if replaced else None,
         has_original=row["has_original"],
+        provenance=_provenance(row["provenance"]),
     )
+
+
+def _provenance(stored: dict[str, Any] | None) -> document_pb2.Provenance | None:
+    if stored is None:
+        return None
+    # A field that a newer release stored must not make the revision unreadable.
+    return json_format.ParseDict(stored, document_pb2.Provenance(), ignore_unknown_fields=True)

@@ -3,7 +3,7 @@
 -- name: revisions
 SELECT {current} AS revision, d.source_type, d.title, d.mime_type, d.content_hash,
        d.size_bytes, d.metadata, d.allowed_principals, d.update_time AS store_time, NULL::timestamptz AS replace_time,
-       d.has_original
+       d.has_original, d.provenance
 FROM documents d
 WHERE d.collection_id = $1 AND d.document_id = $2::uuid AND d.ingestion_hash <> ''::bytea AND {is_readable}
 UNION ALL
@@ -12,7 +12,7 @@ SELECT r.revision, r.source_type, r.title, r.mime_type, r.content_hash,
        EXISTS (
            SELECT FROM revision_originals o
            WHERE (o.document_id, o.content_hash, o.part) = (r.document_id, r.content_hash, 0)
-       )
+       ), r.provenance
 FROM document_revisions r JOIN documents d USING (document_id)
 WHERE d.collection_id = $1 AND d.document_id = $2::uuid AND {is_readable} AND {was_readable}
 

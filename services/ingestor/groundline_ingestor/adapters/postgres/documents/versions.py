@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import asyncpg
-from groundline.v1 import job_pb2
+from google.protobuf import json_format
+from groundline.v1 import document_pb2, job_pb2
 from groundline_database import (
     Connection,
     Pool,
@@ -29,6 +30,7 @@ from groundline_ingestor.adapters.postgres.collections import hold_collection
 from groundline_ingestor.adapters.postgres.documents.deletion import WITHIN
 from groundline_ingestor.adapters.postgres.documents.members import replace_members
 from groundline_ingestor.adapters.postgres.items import finish_items
+from groundline_ingestor.domain.provenance import changed_by, provenance_of
 from groundline_ingestor.domain.work import ItemClaim, NewVersion, StoredOutcome
 
 __all__ = ["PostgresVersions", "not_writable"]
@@ -151,7 +153,8 @@ class PostgresVersions:
                 return None
             if not unchanged:
                 await keep_revisions(connection, [document_id])
-                await _update_in_place(connection, partition_id, document_id, version)
+                by = changed_by(principals, claim)
+                await _update_in_place(connection, partition_id, document_id, version, by)
                 await settle_revisions(connection, [document_id])
             elif row["state"] != "done":
                 await connection.execute(
@@ -226,6 +229,7 @@ def _values(collection: StoredCollection, versions: Sequence[NewVersion]) -> lis
             len(new.chunks),
             new.token_count,
             list(new.principals),
+            json_format.MessageToDict(provenance_of(collection.settings, new)),
         )
         for new in versions
     ]
@@ -282,10 +286,19 @@ def not_writable(version: DocumentVersion, principals: Sequence[str]) -> Permiss
 
 
 async def _update_in_place(
-    connection: Connection, partition_id: int, document_id: str, version: DocumentVersion
+    connection: Connection,
+    partition_id: int,
+    document_id: str,
+    version: DocumentVersion,
+    by: document_pb2.Provenance,
 ) -> None:
     updated = await connection.fetchrow(
-        _SQL["update"], document_id, version.metadata, list(version.allowed_principals), version.container_uri
+        _SQL["update"],
+        document_id,
+        version.metadata,
+        list(version.allowed_principals),
+        version.container_uri,
+        json_format.MessageToDict(by),
     )
     assert updated is not None, "the document is locked"
     # The pages of a chunk are its own, unless the document has metadata of that name.

@@ -9,8 +9,9 @@ ORDER BY uri FOR NO KEY UPDATE
 WITH earlier AS (SELECT ingestion_hash FROM documents WHERE collection_id = $1 AND uri = $2)
 INSERT INTO documents
     (collection_id, uri, source_type, title, mime_type, content_hash, input_hash, ingestion_hash,
-     size_bytes, metadata, allowed_principals, text_hash, container_uri, state, chunk_count, token_count)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'done', $14, $15)
+     size_bytes, metadata, allowed_principals, text_hash, container_uri, state, chunk_count, token_count,
+     provenance)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'done', $14, $15, $17)
 ON CONFLICT (collection_id, uri) DO UPDATE SET
     source_type = excluded.source_type, title = excluded.title,
     mime_type = excluded.mime_type, content_hash = excluded.content_hash,
@@ -19,6 +20,7 @@ ON CONFLICT (collection_id, uri) DO UPDATE SET
     allowed_principals = excluded.allowed_principals, text_hash = excluded.text_hash,
     container_uri = excluded.container_uri,
     state = excluded.state, chunk_count = excluded.chunk_count, token_count = excluded.token_count, failure = NULL,
+    provenance = excluded.provenance,
     version = documents.version + 1, update_time = clock_timestamp(), has_original = false
 WHERE {is_replaceable}
 RETURNING uri, document_id, update_time, xmax = 0 AS is_inserted,
@@ -56,7 +58,8 @@ FROM documents d WHERE collection_id = $1 AND uri = $2 FOR UPDATE
 
 -- name: update
 UPDATE documents SET metadata = $2, allowed_principals = $3, container_uri = $4, state = 'done',
-                     failure = NULL, version = version + 1, update_time = clock_timestamp()
+                     failure = NULL, version = version + 1, update_time = clock_timestamp(),
+                     provenance = coalesce(provenance, '{}') || $5::jsonb
 WHERE document_id = $1::uuid
 RETURNING update_time,
           (SELECT earlier.metadata ? 'page' FROM documents AS earlier
