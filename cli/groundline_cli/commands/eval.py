@@ -21,7 +21,7 @@ from groundline_cli.commands.evaluation_work import (
     modes_option,
     question_bar,
     run_key,
-    search_options,
+    search_modes,
 )
 from groundline_cli.commands.gateway import (
     CommandFailedError,
@@ -31,7 +31,7 @@ from groundline_cli.commands.gateway import (
     with_gateway,
 )
 from groundline_cli.connection import Connection
-from groundline_cli.evaluation.asking import Journal, ask_all, search_all
+from groundline_cli.evaluation.asking import Journal, ask_all
 from groundline_cli.evaluation.comparing import Baseline, BaselineComparison
 from groundline_cli.evaluation.loading import (
     set_settings,
@@ -221,12 +221,7 @@ class _Measurement:
                     "with --modes none"
                 )
             result = self._result = Evaluation.of(dataset, queries if wanted.answers else judged)
-            for mode in wanted.modes:
-                with question_bar(f"searching ({mode})", len(judged)) as advance:
-                    rankings = await search_all(
-                        client, judged, collection, search_options(mode), on_search=advance
-                    )
-                result.add_rankings(mode, rankings, dataset)
+            await search_modes(client, result, dataset, collection, wanted.modes)
             if not wanted.answers:
                 return
             self.asked = len(queries)

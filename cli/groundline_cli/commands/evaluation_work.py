@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +14,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from groundline_cli.commands.gateway import all_of
 from groundline_cli.commands.ingest import progress_bar
+from groundline_cli.evaluation.asking import search_all
 from groundline_cli.evaluation.loading import collection_name, load_documents, own_collection
+from groundline_cli.evaluation.results import Evaluation
 from groundline_cli.evaluation.sets import EvaluationSet
 
 __all__ = [
@@ -24,7 +26,7 @@ __all__ = [
     "modes_option",
     "question_bar",
     "run_key",
-    "search_options",
+    "search_modes",
 ]
 
 WORSE_EXIT_CODE: Final = 5
@@ -60,8 +62,7 @@ def _modes(value: str) -> tuple[str, ...]:
     return modes
 
 
-def search_options(mode: str) -> JsonObject:
-    """Return the options of searches in a mode."""
+def _search_options(mode: str) -> JsonObject:
     searched, _, strategy = mode.partition("+")
     return {
         "retrieval": {"mode": f"RETRIEVAL_MODE_{searched.upper()}"},
@@ -72,6 +73,28 @@ def search_options(mode: str) -> JsonObject:
 def is_stored(directory: Path) -> bool:
     """Tell whether a set has no documents of its own, and is about a collection that is there already."""
     return not (directory / "corpus.jsonl").exists()
+
+
+async def search_modes(
+    client: AsyncClient,
+    result: Evaluation,
+    dataset: EvaluationSet,
+    collection: str,
+    modes: Sequence[str],
+    *,
+    retrieval: JsonObject | None = None,
+    of: str = "",
+) -> None:
+    """Search for each judged question in each mode, and add the rankings to a result. `retrieval`: further
+    options; `of`: what is searched, for the progress bar."""
+    measured = {one.id for one in result.questions}
+    judged = [query for query in dataset.queries if query.relevance and query.query_id in measured]
+    for mode in modes:
+        options = _search_options(mode)
+        options["retrieval"] |= retrieval or {}
+        with question_bar(f"searching{of} ({mode})", len(judged)) as advance:
+            rankings = await search_all(client, judged, collection, options, on_search=advance)
+        result.add_rankings(mode, rankings, dataset)
 
 
 @asynccontextmanager

@@ -16,12 +16,12 @@ from groundline_cli.commands.evaluation_work import (
     is_stored,
     modes_option,
     question_bar,
-    search_options,
+    search_modes,
 )
 from groundline_cli.commands.gateway import CommandFailedError, all_of, json_option, run, with_gateway
 from groundline_cli.commands.manage import print_job, watch_job
 from groundline_cli.connection import Connection
-from groundline_cli.evaluation.asking import Journal, ask_all, search_all
+from groundline_cli.evaluation.asking import Journal, ask_all
 from groundline_cli.evaluation.comparing import Baseline, BaselineComparison, Difference
 from groundline_cli.evaluation.report import report
 from groundline_cli.evaluation.results import Evaluation
@@ -232,12 +232,15 @@ class _Gate:
             raise DatasetError(f"{wanted.gate}: no question has a relevant document")
         result = Evaluation.of(dataset, dataset.queries if wanted.answers else judged)
         name = "new index" if index == _CANDIDATE else "index in use"
-        for mode in wanted.modes:
-            options = search_options(mode)
-            options["retrieval"] |= {"index": index}
-            with question_bar(f"searching the {name} ({mode})", len(judged)) as advance:
-                rankings = await search_all(client, judged, wanted.collection, options, on_search=advance)
-            result.add_rankings(mode, rankings, dataset)
+        await search_modes(
+            client,
+            result,
+            dataset,
+            wanted.collection,
+            wanted.modes,
+            retrieval={"index": index},
+            of=f" the {name}",
+        )
         if wanted.answers:
             with question_bar(f"asking by the {name}", len(dataset.queries)) as advance:
                 outcomes = await ask_all(

@@ -24,6 +24,7 @@ __all__ = [
     "PartitionKind",
     "attach_partition",
     "chunk_table",
+    "clear_elsewhere",
     "clear_left",
     "copy_partition",
     "create_chunk_table",
@@ -293,6 +294,20 @@ async def clear_left(connection: Connection) -> None:
         await connection.execute(
             f"DELETE FROM {chunk_table(row['partition_id'])} WHERE collection_id = $1", row["collection_id"]
         )
+
+
+async def clear_elsewhere(connection: Connection, collection_id: str, condition: str, *values: Any) -> None:
+    """Delete the chunks of changed documents that meet a condition, whose values are numbered from $1, from
+    the indexes that are held back or kept: nothing of what was replaced stays there."""
+    for row in await connection.fetch(
+        """
+        SELECT p.partition_id FROM collections c
+        JOIN chunk_partitions p ON p.partition_id IN (c.candidate_partition_id, c.previous_partition_id)
+        WHERE c.collection_id = $1 ORDER BY p.partition_id FOR KEY SHARE OF p
+        """,
+        collection_id,
+    ):
+        await connection.execute(f"DELETE FROM {chunk_table(row['partition_id'])} WHERE {condition}", *values)
 
 
 async def has_moved(connection: Connection, collection_id: str, source: int, target: int) -> bool:

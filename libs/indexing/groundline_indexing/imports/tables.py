@@ -21,6 +21,7 @@ from groundline_indexing.imports.records import BatchResult, ImportFailedError, 
 from groundline_indexing.partitions import (
     attach_partition,
     chunk_table,
+    clear_elsewhere,
     copy_partition,
     create_chunk_table,
     has_moved,
@@ -408,6 +409,7 @@ class OpenImport:
         await keep_revisions(connection, [row["document_id"] for row in rows])
         for table in ("document_texts", "document_pages", "document_originals"):
             await connection.execute(f"DELETE FROM {table} WHERE document_id IN ({replaced})")
+        await clear_elsewhere(connection, target.collection_id, f"document_id IN ({replaced})")
         uris = await connection.fetch(f"SELECT uri FROM {target.documents} WHERE seen_version IS NOT NULL")
         await forget_handed_in(connection, target.collection_id, [row["uri"] for row in uris])
         columns = await connection.fetch(_SQL["columns"], target.documents)

@@ -173,7 +173,7 @@ async def test_the_index_before_comes_back_at_once_with_its_settings(pool: Pool,
     assert await manual.lengths() == {"short"}
 
 
-async def test_the_index_before_comes_back_with_what_was_changed_since(manual: Manual) -> None:
+async def test_the_index_before_comes_back_with_what_was_changed_since(pool: Pool, manual: Manual) -> None:
     await manual.reindexed(keep_previous=True)
     ingestor, name = manual.ingestor, manual.collection_id
     await ingestor.ingest(name, GivenDocument("A cormorant dives.", uri="b"), GivenDocument("New.", uri="c"))
@@ -181,6 +181,9 @@ async def test_the_index_before_comes_back_with_what_was_changed_since(manual: M
     gone = next(each.document_id for each in listed.documents if each.uri == "a")
     await ingestor.documents.delete(ANYBODY, name, gone)
     assert await manual.search(PREVIOUS) == [], "a is gone for good, b was changed"
+    async with acquire(pool) as connection:
+        left = await connection.fetchval("SELECT count(*) FROM chunks WHERE original_text LIKE '%its own%'")
+    assert left == 0, "nothing stays of what was replaced"
 
     ended = await manual.reverted()
 

@@ -49,7 +49,7 @@ _FETCH: Final = """
         AND d.collection_id = ANY ($3::text[]) AND {visible} AND {readable}
 """
 
-# What an index that is not in use has of a document may be of an earlier version.
+# An earlier release leaves chunks of documents that it changes in an index that is not in use.
 _UNCHANGED: Final = """JOIN reindexed_documents r ON r.partition_id = c.partition_id
         AND r.document_id = d.document_id AND r.version = d.version"""
 

@@ -21,7 +21,7 @@ from groundline_database import (
 from groundline_indexing.chunks import Destination, copy_chunks, document_values, text_parts
 from groundline_indexing.collections import StoredCollection
 from groundline_indexing.documents import DocumentVersion
-from groundline_indexing.partitions import chunk_table, is_outgrown, move_collection
+from groundline_indexing.partitions import chunk_table, clear_elsewhere, is_outgrown, move_collection
 from groundline_indexing.revisions.keeping import keep_revisions, settle_revisions
 from groundline_lexical import LexicalIndex
 from groundline_runtime.errors import FailedPreconditionError, PermissionDeniedError
@@ -88,6 +88,10 @@ class PostgresVersions:
             }
             rewritten = [row["document_id"] for _, row in rows if not row["is_inserted"]]
             await _remove_contents(connection, partition_id, rewritten)
+            if rewritten:
+                await clear_elsewhere(
+                    connection, collection.collection_id, "document_id = ANY($1::uuid[])", rewritten
+                )
             language = collection.settings.lexical.language
             into = Destination(partition_id, collection.collection_id, language)
             await copy_chunks(connection, into, rows)
@@ -155,6 +159,9 @@ class PostgresVersions:
                 await keep_revisions(connection, [document_id])
                 by = changed_by(principals, claim)
                 await _update_in_place(connection, partition_id, document_id, version, by)
+                await clear_elsewhere(
+                    connection, collection.collection_id, "document_id = $1::uuid", document_id
+                )
                 await settle_revisions(connection, [document_id])
             elif row["state"] != "done":
                 await connection.execute(
