@@ -51,7 +51,7 @@ async def test_a_deletion_that_the_server_ends_for_a_worker_is_tried_again(
         deletion = asyncio.create_task(stores.collections.delete("locked"))
         await something_waits(looking)
         # Who has waited for a second looks for a deadlock and is ended: the deletion, well before the worker.
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.2)
         await worker.execute("SELECT FROM ingestion_jobs WHERE job_id = $1::uuid FOR UPDATE", job_id)
         assert not deletion.done()
     assert await deletion
