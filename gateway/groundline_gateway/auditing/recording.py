@@ -107,7 +107,7 @@ async def recording(
     database: DatabaseSettings, path: Path, log: AuditLog, *, retention_days: int, with_reads: bool
 ) -> AsyncIterator[None]:
     """Make entries, while the body runs, of what Envoy writes into the log, and delete those that are older
-    than the retention; before, of what earlier processes left, and afterwards of what is left."""
+    than the retention; before, of what earlier processes left, and afterwards of what is there by then."""
 
     async def work(pool: Pool) -> None:
         store = AuditStore(pool)
@@ -131,9 +131,9 @@ async def recording(
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         try:
+            # The file stays: Envoy may still write, and the next process makes entries of that.
             async with asyncio.timeout(LAST_SECONDS), open_pool(database) as pool:
                 await log.store(AuditStore(pool), with_reads=with_reads)
-                await log.remove(AuditStore(pool))
         except Exception as error:  # whatever it was, the next process finds the file
             _log.warning("audit_log_left", error=type(error).__name__)
 

@@ -82,6 +82,9 @@ class AuditStore:
             )
             if last:
                 await _append(connection, [_own(PRUNED, str(last))])
+            await connection.execute(
+                "DELETE FROM audit_positions WHERE update_time < now() - make_interval(days => $1)", days
+            )
         return int(last)
 
     async def read(self, wanted: AuditQuery) -> AsyncIterator[AuditEntry]:

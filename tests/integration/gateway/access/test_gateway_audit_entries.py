@@ -150,7 +150,6 @@ async def test_changes_and_refusals_become_entries_without_what_was_said(
     text = json.dumps([each.as_json() for each in found])
     for secret in (ALICE, BOB, "wrong-key"):
         assert secret not in text
-    assert AuditLog.left(tmp_path / "envoy.json") == []
 
 
 async def test_reads_become_entries_where_they_are_wanted(
@@ -200,7 +199,25 @@ async def test_what_a_killed_gateway_left_becomes_entries_once(
     found = await entries(store)
     assert [each.fields["resource"] for each in found] == [f"/api/collections/docs-{n}" for n in range(20)]
     await store.verify()
-    assert AuditLog.left(tmp_path / "envoy.json") == []
+    assert log.path not in [each.path for each in AuditLog.left(tmp_path / "envoy.json")]
+
+
+async def test_a_line_that_comes_after_the_end_is_for_the_next_process(
+    upstream: Any, unused: int, database_url: str, tmp_path: Path, store: AuditStore
+) -> None:
+    async with gateway(upstream, unused, database_url, tmp_path) as client:
+        await deleted(client, "docs")
+    assert len(await entries(store)) == 1, "what is there at the end is stored"
+    (log,) = AuditLog.left(tmp_path / "envoy.json")
+    line = {"event": "audit", "time": "2026-11-28T12:00:00.000Z", "action": "DeleteDocument"}
+    with log.path.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+
+    async with gateway(upstream, unused, database_url, tmp_path):
+        found = await becoming(store, 2)
+        await until(lambda: not log.path.exists())
+
+    assert found[-1].fields["time"] == line["time"]
 
 
 async def test_entries_wait_while_the_database_takes_none(
