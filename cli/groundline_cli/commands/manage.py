@@ -330,7 +330,7 @@ def _documents(count: int) -> str:
     return "1 document" if count == 1 else f"{count} documents"
 
 
-@click.command(short_help="List, watch, cancel or retry ingestion jobs.")
+@click.command(short_help="List, watch, cancel, retry or swap in ingestion jobs.")
 @click.argument("job", required=False)
 @click.option(
     "--limit", type=click.IntRange(1, 500), default=20, show_default=True, help="Maximum jobs to list."
@@ -339,6 +339,9 @@ def _documents(count: int) -> str:
 @click.option("--cancel", "action", flag_value="cancel", help="Cancel what has not ended of JOB.")
 @click.option(
     "--retry", "action", flag_value="retry", help="Queue what failed or was cancelled of JOB again."
+)
+@click.option(
+    "--swap", "action", flag_value="swap", help="Use the index that JOB, a re-index, holds back; wait for it."
 )
 @json_option
 @with_gateway
@@ -354,7 +357,7 @@ def jobs(connection: Connection, job: str | None, limit: int, action: str | None
             print_columns(_JOB_HEADINGS, [_job_row(entry) for entry in found])
     elif action:
         changed = run(connection, lambda client: _act(client, job, action))
-        print_job(changed, as_json, must_be_done=action == "watch")
+        print_job(changed, as_json, must_be_done=action in ("watch", "swap"))
     else:
         items = run(connection, lambda client: all_of(client.list_job_items(job)))
         if as_json:
@@ -369,6 +372,8 @@ async def _act(client: AsyncClient, job_id: str, action: str) -> IngestionJob:
         return await client.cancel_job(job_id)
     if action == "retry":
         return await client.retry_job(job_id)
+    if action == "swap":
+        await client.swap_index(job_id)
     return await watch_job(client, job_id)
 
 
@@ -450,7 +455,7 @@ def _would_be(item: IngestionItem) -> str:
 def _job_row(job: IngestionJob) -> tuple[object, ...]:
     return (
         job.job_id,
-        shown_enum(job.state),
+        "held" if job.is_held else shown_enum(job.state),
         job.collection_id,
         job.item_count,
         job.done_count,

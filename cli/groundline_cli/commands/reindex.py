@@ -1,6 +1,5 @@
 """groundline reindex"""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -41,7 +40,7 @@ class _Wanted:
     collection: str
     settings: JsonObject
     keep: bool
-    gate: Path | None
+    gate: Path
     baseline: Path | None
     max_drop: float
     modes: tuple[str, ...]
@@ -53,6 +52,12 @@ class _Wanted:
 @click.argument("collection")
 @click.option("--model", help="Embedding model; it must be the running one.")
 @with_options(LANGUAGE, *CUTTING)
+@click.option(
+    "--hold",
+    is_flag=True,
+    help="Let the new index wait once it is complete: `search --index candidate` tries it, `jobs JOB --swap` "
+    "uses it, `jobs JOB --cancel` gives it up.",
+)
 @click.option("--keep", is_flag=True, help="Keep the index that is replaced, for --revert.")
 @click.option("--revert", is_flag=True, help="Put the index that was kept back into use.")
 @click.option("--reclaim", is_flag=True, help="Give up the index that was kept.")
@@ -92,15 +97,11 @@ def reindex(
     connection: Connection,
     /,
     collection: str,
+    hold: bool,
     keep: bool,
     revert: bool,
     reclaim: bool,
     gate: Path | None,
-    baseline: Path | None,
-    max_drop: float,
-    modes: tuple[str, ...],
-    answers: bool,
-    html: Path | None,
     watch: bool,
     as_json: bool,
     **options: Any,
@@ -120,43 +121,48 @@ def reindex(
     Exit codes: 0 done, 1 failed, 2 wrong usage, 5 significantly worse, so that the index in use stays.
     """
     settings = settings_of(options)
-    _require_usage(settings, revert=revert, reclaim=reclaim, keep=keep, gate=gate, watch=watch)
-    if gate and not modes and not answers:
-        raise click.UsageError("with --modes none there is only --answers to measure")
+    _require_usage(revert=revert, reclaim=reclaim, builds=bool(settings or keep or hold or gate))
+    if gate and (hold or not watch):
+        raise click.UsageError("--gate decides once the index is complete: leave --hold and --detach out")
     if reclaim:
-        was_kept = run(connection, lambda client: client.reclaim_index(collection))
-        if as_json:
-            print_json({"wasKept": was_kept})
-        elif not was_kept:
-            click.echo("no index was kept", err=True)
+        _reclaim(connection, collection, as_json=as_json)
         return
     if gate is not None:
-        wanted = _Wanted(collection, settings, keep, gate, baseline, max_drop, modes, answers, html)
-        _gated(connection, wanted, as_json=as_json)
+        asked = {name: options[name] for name in ("baseline", "max_drop", "modes", "answers", "html")}
+        _gated(connection, _Wanted(collection, settings, keep, gate, **asked), as_json=as_json)
         return
 
     async def work(client: AsyncClient) -> IngestionJob:
         if revert:
             job = await client.revert_index(collection)
         else:
-            job = await client.reindex_collection(collection, settings=settings, keep_previous=keep)
-        return await watch_job(client, job.job_id) if watch else job
+            job = await client.reindex_collection(
+                collection, settings=settings, hold=hold, keep_previous=keep
+            )
+        return await watch_job(client, job.job_id, until=lambda one: one.is_held) if watch else job
 
-    print_job(run(connection, work), as_json, must_be_done=watch)
+    job = run(connection, work)
+    print_job(job, as_json, must_be_done=watch and not job.is_held)
 
 
-def _require_usage(
-    settings: Mapping[str, Any], *, revert: bool, reclaim: bool, keep: bool, gate: Path | None, watch: bool
-) -> None:
+def _require_usage(*, revert: bool, reclaim: bool, builds: bool) -> None:
     if revert and reclaim:
         raise click.UsageError("give one of --revert and --reclaim")
-    if (revert or reclaim) and (settings or keep or gate):
+    if (revert or reclaim) and builds:
         raise click.UsageError("--revert and --reclaim build nothing: give them alone")
-    if gate and not watch:
-        raise click.UsageError("--gate decides once the index is complete: leave --detach out")
+
+
+def _reclaim(connection: Connection, collection: str, *, as_json: bool) -> None:
+    was_kept = run(connection, lambda client: client.reclaim_index(collection))
+    if as_json:
+        print_json({"wasKept": was_kept})
+    elif not was_kept:
+        click.echo("no index was kept", err=True)
 
 
 def _gated(connection: Connection, wanted: _Wanted, *, as_json: bool) -> None:
+    if not wanted.modes and not wanted.answers:
+        raise click.UsageError("with --modes none there is only --answers to measure")
     gate = _Gate(wanted)
     try:
         job = run(connection, gate.work)
@@ -191,7 +197,6 @@ class _Gate:
     async def work(self, client: AsyncClient) -> IngestionJob:
         """Build, measure and decide; return the job. Raises DatasetError, GatewayError."""
         wanted = self._wanted
-        assert wanted.gate is not None
         baseline = Baseline.read(wanted.baseline) if wanted.baseline else None
         dataset = await self._set(client, wanted.gate)
         begun = await client.reindex_collection(

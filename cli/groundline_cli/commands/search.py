@@ -68,6 +68,7 @@ _RETRIEVAL: Final = {
     "min_bm25": "minBm25",
     "adjacent": "adjacentChunks",
     "correct_spelling": "correctSpelling",
+    "index": "index",
 }
 _RERANK: Final = {
     "top_k": "topK",
@@ -88,6 +89,7 @@ _RERANK: Final = {
 _ENUMS: Final = {
     "mode": "RETRIEVAL_MODE_",
     "iterative_scan": "ITERATIVE_SCAN_",
+    "index": "INDEX_CHOICE_",
     "fusion": "FUSION_METHOD_",
     "strategy": "RERANK_STRATEGY_",
 }
@@ -126,6 +128,11 @@ _ENUMS: Final = {
     "--correct-spelling/--no-correct-spelling",
     default=None,
     help="Whether misspelled words of the query are corrected. Default: yes.",
+)
+@click.option(
+    "--index",
+    type=click.Choice(["current", "candidate", "previous"]),
+    help="Which index is read: the one in use, what a re-index holds back, or what was kept of before.",
 )
 @click.option("--fusion", type=click.Choice(["weighted", "rrf"]), help="How both searches become one list.")
 @click.option("--rrf-k", type=_LIMIT, help="Constant of reciprocal rank fusion. Default: 60.")

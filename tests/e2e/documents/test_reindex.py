@@ -112,3 +112,24 @@ async def test_what_a_new_index_has_to_pass_may_have_been_measured_before(
 
     assert ended.code == 0, ended.err
     assert f"{len(VERBS)} questions of the baseline" in ended.out
+
+
+async def test_an_index_that_is_held_back_is_tried_and_then_used(
+    stack: Stack, client: httpx.AsyncClient, evaluation_set: str
+) -> None:
+    held = await stack.command("reindex", COLLECTION, "--language", "simple", "--hold", "--json")
+    assert held.code == 0, held.err
+    job = json.loads(held.out)["job"]
+    assert job["isHeld"]
+    assert "held" in (await stack.command("jobs")).out
+
+    search = ("search", "inspecting", "--collection", COLLECTION, "--mode", "keyword", "--json")
+    tried = await stack.command(*search, "--index", "candidate")
+    used = await stack.command(*search)
+    assert [len(json.loads(each.out)["passages"]) for each in (tried, used)] == [0, 1]
+
+    assert (await stack.command("jobs", job["jobId"], "--swap")).code == 0
+    assert await language(client) == "simple"
+    refused = await stack.command(*search, "--index", "candidate")
+    assert refused.code == 1
+    assert "INDEX_NOT_FOUND" in refused.err

@@ -213,7 +213,7 @@ def test_every_option_of_a_search_reaches_the_gateway(groundline: Run, gateway: 
     options = (
         "--filter", '{"team": {"$in": ["ops"]}}', "--keyword-limit", "20", "--semantic-limit", "30",
         "--min-bm25", "0", "--min-similarity", "-0.5", "--ef-search", "200", "--iterative-scan",
-        "relaxed_order", "--adjacent", "2", "--fusion", "rrf", "--rrf-k", "10",
+        "relaxed_order", "--adjacent", "2", "--index", "candidate", "--fusion", "rrf", "--rrf-k", "10",
         "--keyword-weight", "0",
         "--semantic-weight", "2", "--strategy", "weighted", "--weight", "recency=0.5", "--weight", "vector=1",
         "--type-priority", "web=0.2", "--model", "m", "--deduplication-threshold", "0", "--mmr-lambda", "0.7",
@@ -226,6 +226,7 @@ def test_every_option_of_a_search_reaches_the_gateway(groundline: Run, gateway: 
         "retrieval": {
             "keywordLimit": 20, "semanticLimit": 30, "minBm25": 0, "minSimilarity": -0.5, "efSearch": 200,
             "iterativeScan": "ITERATIVE_SCAN_RELAXED_ORDER", "adjacentChunks": 2,
+            "index": "INDEX_CHOICE_CANDIDATE",
         },
         "rerank": {
             "fusion": "FUSION_METHOD_RRF", "rrfK": 10, "keywordWeight": 0, "semanticWeight": 2,

@@ -1,6 +1,6 @@
 import base64
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -337,6 +337,24 @@ def test_a_reindex_sends_only_what_is_given(groundline: Run, gateway: FakeGatewa
     assert groundline("reindex", "docs", "--chunk-size", "500").exit_code == 0
     [body] = [body for _, path, body in gateway.requests if path.endswith(":reindex")]
     assert body["settings"] == {"chunking": {"chunkSize": 500}}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--revert", "--reclaim"),
+        ("--revert", "--chunk-size", "500"),
+        ("--reclaim", "--keep"),
+        ("--gate", ".", "--hold"),
+        ("--gate", ".", "--detach"),
+        ("--gate", ".", "--modes", "none"),
+    ],
+)
+def test_what_a_reindex_cannot_do_at_once_is_refused(
+    groundline: Run, gateway: FakeGateway, options: Sequence[str]
+) -> None:
+    assert groundline("reindex", "docs", *options).exit_code == 2
+    assert not gateway.requests
 
 
 @pytest.mark.parametrize("jobs_take_time", [False, True])
