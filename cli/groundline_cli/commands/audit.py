@@ -80,7 +80,7 @@ def list_(database_url: str, /, limit: int, as_json: bool, **conditions: Any) ->
             shown_time(datetime.fromisoformat(entry.fields["time"])),
             entry.fields.get("client", ""),
             entry.fields.get("action", ""),
-            entry.fields.get("grpc_status") or entry.fields.get("status", ""),
+            entry.fields.get("grpc_status", entry.fields.get("status", "")),
             entry.fields.get("resource", ""),
         )
         for entry in entries

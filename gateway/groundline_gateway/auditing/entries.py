@@ -33,6 +33,7 @@ _FIELDS: Final = (
     "time", "client", "credential", "principals", "action", "resource", "status", "grpc_status", "peer",
     "request_id", "trace_id",
 )  # fmt: skip
+_OK: Final = 200
 _REFUSED_STATUSES: Final = (401, 403)
 _REFUSED_CODES: Final = ("PermissionDenied", "Unauthenticated")
 # They write nothing that others see, and read documents.
@@ -89,7 +90,11 @@ def entry_of_line(line: bytes) -> Mapping[str, Any] | None:
         return None
     if not isinstance(value, dict) or value.get("event") != "audit" or "time" not in value:
         return None
-    return {name: value[name] for name in _FIELDS if value.get(name) is not None}
+    fields = {name: value[name] for name in _FIELDS if value.get(name) is not None}
+    if fields.get("status") != _OK:
+        # Envoy has made it of the HTTP status, by a table in which 404 is "Unimplemented".
+        fields.pop("grpc_status", None)
+    return fields
 
 
 def is_recorded(fields: Mapping[str, Any], *, with_reads: bool) -> bool:

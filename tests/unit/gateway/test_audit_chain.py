@@ -98,6 +98,14 @@ def test_something_else_is_not_an_entry(value: dict[str, Any]) -> None:
             b'{"event":"audit","time":"t","client":"a","status":200,"more":1}',
             {"time": "t", "client": "a", "status": 200},
         ),
+        (
+            b'{"event":"audit","time":"t","status":404,"grpc_status":"Unimplemented"}',
+            {"time": "t", "status": 404},
+        ),
+        (
+            b'{"event":"audit","time":"t","status":200,"grpc_status":"NotFound"}',
+            {"time": "t", "status": 200, "grpc_status": "NotFound"},
+        ),
         (b'{"event":"audit","ti', None),
         (b'{"event":"request","time":"t"}', None),
         (b'["audit"]', None),
