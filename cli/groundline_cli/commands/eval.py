@@ -56,6 +56,7 @@ class _Wanted:
     modes: tuple[str, ...]
     answers: bool
     collection: str | None
+    index: str | None
     settings: JsonObject
     keep: bool
     limit: int | None
@@ -96,6 +97,11 @@ evaluate.add_command(sweep)
     metavar="NAME",
     help="Collection to load the set into. Default: eval-<folder>. Without corpus.jsonl: the collection to "
     "measure, which stays as it is.",
+)
+@click.option(
+    "--index",
+    type=click.Choice(["current", "candidate", "previous"]),
+    help="Index of the collection to measure: the one in use, what a re-index holds back, or what was kept.",
 )
 @click.option("--language", default="english", show_default=True, help="Lexical language of the collection.")
 @click.option(
@@ -221,11 +227,14 @@ class _Measurement:
                     "with --modes none"
                 )
             result = self._result = Evaluation.of(dataset, queries if wanted.answers else judged)
-            await search_modes(client, result, dataset, collection, wanted.modes)
+            retrieval = {"index": f"INDEX_CHOICE_{wanted.index.upper()}"} if wanted.index else {}
+            await search_modes(client, result, dataset, collection, wanted.modes, retrieval=retrieval)
             if not wanted.answers:
                 return
             self.asked = len(queries)
-            self.journal = Journal(part_path(wanted.output), run_key(dataset, collection, wanted.settings))
+            self.journal = Journal(
+                part_path(wanted.output), run_key(dataset, collection, {**wanted.settings, **retrieval})
+            )
             try:
                 with question_bar("asking", len(queries), done=len(self.journal.outcomes)) as advance:
                     await ask_all(
@@ -234,6 +243,7 @@ class _Measurement:
                         collection,
                         concurrency=wanted.concurrency,
                         journal=self.journal,
+                        options={"retrieval": retrieval} if retrieval else None,
                         on_answer=advance,
                     )
             finally:

@@ -128,6 +128,13 @@ async def test_an_index_that_is_held_back_is_tried_and_then_used(
     used = await stack.command(*search)
     assert [len(json.loads(each.out)["passages"]) for each in (tried, used)] == [0, 1]
 
+    measuring = ("eval", evaluation_set, "--collection", COLLECTION, "--modes", "keyword", "--json")
+    recalls = []
+    for index in ("current", "candidate"):
+        measured = json.loads((await stack.command(*measuring, "--index", index)).out)
+        recalls.append(measured["measures"]["keyword"]["recall@5"]["value"])
+    assert recalls == [1, 0]
+
     assert (await stack.command("jobs", job["jobId"], "--swap")).code == 0
     assert await language(client) == "simple"
     refused = await stack.command(*search, "--index", "candidate")
