@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from groundline_gateway.auditing.store import AuditQuery, AuditStore
 from groundline_gateway.keys import SCHEMA
 
 from groundline_cli.commands.gateway import CommandFailedError, json_option, with_database
-from groundline_cli.commands.keys import UNITS, with_pool
+from groundline_cli.commands.keys import moment_of, with_pool
 from groundline_cli.terminal import print_columns, print_json, printable, shown_time
 
 __all__ = ["audit"]
@@ -33,13 +33,10 @@ def audit() -> None:
 def _moment(_context: click.Context, _option: click.Parameter, value: str | None) -> datetime | None:
     if value is None:
         return None
-    if value[:-1].isdecimal() and value[-1] in UNITS:
-        return datetime.now(UTC) - int(value[:-1]) * UNITS[value[-1]]
-    try:
-        found = datetime.fromisoformat(value)
-    except ValueError:
-        raise click.BadParameter("a time such as 2027-01-31, or an age such as 30m, 12h, 90d") from None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    found = moment_of(value, ago=True)
+    if found is None:
+        raise click.BadParameter("a time such as 2027-01-31, or an age such as 30m, 12h, 90d")
+    return found
 
 
 def _wanted(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -63,14 +60,8 @@ def _wanted(command: Callable[..., Any]) -> Callable[..., Any]:
 @with_database
 def list_(database_url: str, /, limit: int, as_json: bool, **conditions: Any) -> None:
     """List calls, the last ones below."""
-
-    async def read(store: AuditStore) -> list[AuditEntry]:
-        found: list[AuditEntry] = []
-        async for entry in store.read(AuditQuery(**conditions)):
-            found = [*found[-limit + 1 :], entry] if limit > 1 else [entry]
-        return found
-
-    entries = _run(database_url, read)
+    query = AuditQuery(**conditions)
+    entries = _run(database_url, lambda store: store.latest(query, limit))
     if as_json:
         print_json({"entries": [entry.as_json() for entry in entries]})
         return

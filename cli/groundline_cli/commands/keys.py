@@ -19,12 +19,12 @@ from groundline_cli.commands.gateway import CommandFailedError, json_option, wit
 from groundline_cli.interrupts import run_interruptible
 from groundline_cli.terminal import print_columns, print_json, printable
 
-__all__ = ["UNITS", "keys", "with_pool"]
+__all__ = ["keys", "moment_of", "with_pool"]
 
 _SIGNING: Final = {"coordinator": 5}
 """Version of the tables that hold the keys for evidence."""
 
-UNITS: Final = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
+_UNITS: Final = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 
 
 @click.group(short_help="Create, list and revoke API keys.")
@@ -73,18 +73,26 @@ def _principals(_context: click.Context, _option: click.Parameter, value: tuple[
     return tuple(dict.fromkeys(value))
 
 
+def moment_of(value: str, *, ago: bool = False) -> datetime | None:
+    """Return the time that a date names, or a span such as 12h from now on, or before now; None for something
+    else."""
+    try:
+        if match := re.fullmatch(r"([1-9]\d{0,5})([mhd])", value):
+            span = int(match[1]) * _UNITS[match[2]]
+            return datetime.now(UTC) - span if ago else datetime.now(UTC) + span
+        found = datetime.fromisoformat(value)
+    except (ValueError, OverflowError):
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
 def _expiry(_context: click.Context, _option: click.Parameter, value: str | None) -> datetime | None:
     if value is None:
         return None
-    now = datetime.now(UTC)
-    if match := re.fullmatch(r"([1-9]\d{0,5})([mhd])", value):
-        return now + int(match[1]) * UNITS[match[2]]
-    try:
-        found = datetime.fromisoformat(value)
-    except ValueError:
-        raise click.BadParameter("a time such as 30m, 12h, 90d, or 2027-01-31") from None
-    found = found if found.tzinfo else found.replace(tzinfo=UTC)
-    if found <= now:
+    found = moment_of(value)
+    if found is None:
+        raise click.BadParameter("a time such as 30m, 12h, 90d, or 2027-01-31")
+    if found <= datetime.now(UTC):
         raise click.BadParameter("is in the past")
     return found
 

@@ -40,12 +40,9 @@ _REFUSED_CODES: Final = ("PermissionDenied", "Unauthenticated")
 _ASKING: Final = frozenset({"Answer", "Chat", "Verify"})
 
 
-def _changes() -> frozenset[str]:
-    return frozenset(each.name for each in endpoints() if not each.has_no_side_effects) - _ASKING
-
-
-_CHANGES: Final = _changes()
-_KNOWN: Final = frozenset(each.name for each in endpoints()) | {each.name for each in BRIDGED}
+_ENDPOINTS: Final = endpoints()
+_CHANGES: Final = frozenset(each.name for each in _ENDPOINTS if not each.has_no_side_effects) - _ASKING
+_KNOWN: Final = frozenset(each.name for each in _ENDPOINTS) | {each.name for each in BRIDGED}
 
 
 @dataclass(frozen=True, slots=True)

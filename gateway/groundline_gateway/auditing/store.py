@@ -1,7 +1,7 @@
 """The audit log in PostgreSQL: appended to, read, and shortened at its beginning."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import UUID
@@ -13,6 +13,16 @@ from groundline_gateway.auditing.entries import LOST, PRUNED, AuditEntry, Chain,
 __all__ = ["AuditQuery", "AuditStore", "lost"]
 
 READ_AT_ONCE: Final = 1000
+
+
+# The conditions are those of an AuditQuery, in its order.
+_SELECT: Final = """
+    SELECT entry_id, entry, hash FROM audit_entries
+    WHERE ($1::timestamptz IS NULL OR time >= $1) AND ($2::timestamptz IS NULL OR time < $2)
+      AND ($3::text IS NULL OR entry ->> 'client' = $3)
+      AND ($4::text IS NULL OR entry ->> 'action' = $4)
+      AND ($5::text IS NULL OR starts_with(entry ->> 'resource', $5))
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,28 +103,24 @@ class AuditStore:
         while True:
             async with acquire(self._pool) as connection:
                 rows = await connection.fetch(
-                    """
-                    SELECT entry_id, entry, hash FROM audit_entries
-                    WHERE entry_id > $1 AND ($2::timestamptz IS NULL OR time >= $2)
-                      AND ($3::timestamptz IS NULL OR time < $3)
-                      AND ($4::text IS NULL OR entry ->> 'client' = $4)
-                      AND ($5::text IS NULL OR entry ->> 'action' = $5)
-                      AND ($6::text IS NULL OR starts_with(entry ->> 'resource', $6))
-                    ORDER BY entry_id LIMIT $7
-                    """,
+                    f"{_SELECT} AND entry_id > $6 ORDER BY entry_id LIMIT $7",
+                    *astuple(wanted),
                     after,
-                    wanted.since,
-                    wanted.until,
-                    wanted.client,
-                    wanted.action,
-                    wanted.resource,
                     READ_AT_ONCE,
                 )
             for row in rows:
-                yield AuditEntry(row["entry_id"], row["entry"], row["hash"])
+                yield AuditEntry(*row)
             if len(rows) < READ_AT_ONCE:
                 return
             after = rows[-1]["entry_id"]
+
+    async def latest(self, wanted: AuditQuery, limit: int) -> Sequence[AuditEntry]:
+        """Return the last `limit` entries, the oldest first."""
+        async with acquire(self._pool) as connection:
+            rows = await connection.fetch(
+                f"{_SELECT} ORDER BY entry_id DESC LIMIT $6", *astuple(wanted), limit
+            )
+        return [AuditEntry(*row) for row in reversed(rows)]
 
     async def verify(self) -> tuple[AuditEntry | None, int]:
         """Check the chain of all entries; return the last one, and up to which number retention has deleted
@@ -136,7 +142,7 @@ class AuditStore:
             row = await connection.fetchrow(
                 "SELECT entry_id, entry, hash FROM audit_entries WHERE entry_id = $1", entry_id
             )
-        return AuditEntry(row["entry_id"], row["entry"], row["hash"]) if row else None
+        return AuditEntry(*row) if row else None
 
 
 async def _append(connection: Connection, found: Sequence[Mapping[str, Any]]) -> None:

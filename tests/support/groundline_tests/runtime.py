@@ -82,13 +82,13 @@ class OtlpCollector:
         self._arrived = asyncio.Condition()
         self._server = grpc.aio.server()
         trace_service_pb2_grpc.add_TraceServiceServicer_to_server(  # type: ignore[no-untyped-call]
-            _Traces(self._received), self._server
+            _Exporter(self._received, trace_service_pb2.ExportTraceServiceResponse), self._server
         )
         metrics_service_pb2_grpc.add_MetricsServiceServicer_to_server(  # type: ignore[no-untyped-call]
-            _Metrics(self._measured), self._server
+            _Exporter(self._measured, metrics_service_pb2.ExportMetricsServiceResponse), self._server
         )
         logs_service_pb2_grpc.add_LogsServiceServicer_to_server(  # type: ignore[no-untyped-call]
-            _Logs(self._logged), self._server
+            _Exporter(self._logged, logs_service_pb2.ExportLogsServiceResponse), self._server
         )
         self.endpoint = f"http://127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
 
@@ -162,31 +162,15 @@ class OtlpCollector:
             self._arrived.notify_all()
 
 
-class _Traces(trace_service_pb2_grpc.TraceServiceServicer):
-    def __init__(self, received: Callable[[Any], Any]) -> None:
-        self._received = received
+class _Exporter:
+    """Servicer of one of the three signals."""
+
+    def __init__(self, received: Callable[[Any], Any], response: type[Any]) -> None:
+        self._received, self._response = received, response
 
     async def Export(self, request: Any, context: Any) -> Any:  # noqa: N802
         await self._received(request)
-        return trace_service_pb2.ExportTraceServiceResponse()
-
-
-class _Metrics(metrics_service_pb2_grpc.MetricsServiceServicer):
-    def __init__(self, received: Callable[[Any], Any]) -> None:
-        self._received = received
-
-    async def Export(self, request: Any, context: Any) -> Any:  # noqa: N802
-        await self._received(request)
-        return metrics_service_pb2.ExportMetricsServiceResponse()
-
-
-class _Logs(logs_service_pb2_grpc.LogsServiceServicer):
-    def __init__(self, received: Callable[[Any], Any]) -> None:
-        self._received = received
-
-    async def Export(self, request: Any, context: Any) -> Any:  # noqa: N802
-        await self._received(request)
-        return logs_service_pb2.ExportLogsServiceResponse()
+        return self._response()
 
 
 def _span(service: str, message: SpanMessage) -> Span:

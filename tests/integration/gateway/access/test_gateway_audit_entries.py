@@ -407,7 +407,8 @@ async def test_the_command_lists_exports_and_verifies(
     exported.write_text("no entry\n")
     assert "line 1 is not an entry" in groundline(database_url, "verify", str(exported)).stderr
     assert "WHEN" in groundline(database_url, "list", "--help").stdout
-    assert groundline(database_url, "list", "--since", "soon").returncode == 2
+    for wrong in ("soon", "", "999999d"):
+        assert groundline(database_url, "list", "--since", wrong).returncode == 2
 
 
 async def test_a_log_that_was_written_anew_differs_from_an_export(

@@ -73,7 +73,7 @@ _OVER: Final = """
     )
 """
 
-# What is held back waits to be told.
+# A job whose index is held back is due once SwapIndex has been called.
 _DUE: Final = f"""
     SELECT job_id, collection_id, partition_id FROM ingestion_jobs j
     WHERE kind = 'reindex' AND end_time IS NULL AND NOT EXISTS (
@@ -312,7 +312,7 @@ class PostgresReindex:
         """Put the job's partition into use; keep the one before if it says so, else leave it."""
         collection_id, partition_id = job["collection_id"], job["partition_id"]
         if job["keeps_previous"]:
-            # What is kept is of the collection's own, so that it is dropped as a whole.
+            # A kept index is a partition of the collection's own, so that it can be dropped as a whole.
             await move_collection(connection, self._lexical, collection_id, grace_seconds)
         found = await connection.fetchrow(
             "SELECT partition_id, previous_partition_id FROM collections WHERE collection_id = $1",
