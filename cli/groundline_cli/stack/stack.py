@@ -183,13 +183,15 @@ async def run_until_stopped(
         async with running_stack(options, report, parts) as stack:
             if after_ready is not None:
                 await stack.supervisor.until(after_ready(stack.info))
-            with _ready_files(options.ready_files, stack.info):
-                stack.supervisor.restart_crashed(
-                    report,
-                    lambda: _write_ready_files(
-                        options.ready_files, replace(stack.info, pids=stack.supervisor.pids)
-                    ),
-                )
+
+            def write_again() -> None:
+                _write_ready_files(options.ready_files, replace(stack.info, pids=stack.supervisor.pids))
+
+            # A child that is just being started again must not bring back files that have been removed.
+            with (
+                _ready_files(options.ready_files, stack.info),
+                stack.supervisor.restart_crashed(report, write_again),
+            ):
                 announce(stack.info)
                 await stack.supervisor.until(asyncio.Event().wait())
 

@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -22,7 +22,7 @@ class Supervisor:
     """A supervisor that starts children, notices the first that ends, and stops all in reverse order of their
     start.
 
-    Once `restart_crashed` was called, a child is started again when it ends.
+    While the body of `restart_crashed` runs, a child is started again when it ends.
 
     Use as an async context manager: leaving it, for whatever reason, leaves no child behind.
     """
@@ -58,10 +58,17 @@ class Supervisor:
         self._children.append(child)
         self._watchers.append(asyncio.create_task(self._keep(child, start_again)))
 
-    def restart_crashed(self, report: Callable[[str], None], on_restart: Callable[[], None]) -> None:
-        """Restart children that end from now on: `report` gets a line each time, and `on_restart` is called
-        when `pids` has changed."""
+    @contextmanager
+    def restart_crashed(
+        self, report: Callable[[str], None], on_restart: Callable[[], None]
+    ) -> Iterator[None]:
+        """Restart children that end while the body runs: `report` gets a line each time, and `on_restart` is
+        called when `pids` has changed. Neither is called after the body, also for a start under way."""
         self._report, self._on_restart = report, on_restart
+        try:
+            yield
+        finally:
+            self._report, self._on_restart = None, lambda: None
 
     async def run(self, command: Command, *, timeout_seconds: float) -> None:
         """Run a command to its end. Raises StepFailedError when it fails or takes longer."""
@@ -129,7 +136,8 @@ class Supervisor:
             try:
                 child = await start_again()
             except StackError as error:
-                self._report(str(error))
+                if self._report is not None:
+                    self._report(str(error))
                 break
             self._children[position] = child
             self._on_restart()

@@ -92,13 +92,39 @@ async def test_a_child_that_crashes_is_started_again_and_given_up_after_several_
     reports: list[str] = []
     restarted: list[int] = []
     async with Supervisor(tmp_path / "logs", restart_pauses_seconds=(0.01, 0.01)) as supervisor:
-        supervisor.restart_crashed(reports.append, lambda: restarted.append(supervisor.pids["doomed"]))
-        first = await supervisor.start(command("doomed", DOOMED))
-        with pytest.raises(ChildDiedError, match="doomed exited with code 3"):
-            await supervisor.until(asyncio.Event().wait())
+        restarts = supervisor.restart_crashed(
+            reports.append, lambda: restarted.append(supervisor.pids["doomed"])
+        )
+        with restarts:
+            first = await supervisor.start(command("doomed", DOOMED))
+            with pytest.raises(ChildDiedError, match="doomed exited with code 3"):
+                await supervisor.until(asyncio.Event().wait())
     assert len(reports) == 2
     assert reports[0].startswith("doomed exited with code 3; starting it again in 0.01 s; log: ")
     assert len({first.pid, *restarted}) == 3
+
+
+async def test_a_start_that_outlasts_the_body_is_announced_to_nobody(tmp_path: Path) -> None:
+    calls: list[str] = []
+    starting, may_end, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def start_slowly() -> ChildProcess:
+        starting.set()
+        await may_end.wait()
+        again = await ChildProcess.start(command("victim", STUBBORN, grace_seconds=0.1), tmp_path / "victim")
+        ended.set()
+        return again
+
+    async with Supervisor(tmp_path, restart_pauses_seconds=(0.01,)) as supervisor:
+        with supervisor.restart_crashed(lambda _: None, lambda: calls.append("written again")):
+            supervisor.adopt(
+                await ChildProcess.start(command("victim", DOOMED), tmp_path / "victim"), start_slowly
+            )
+            await starting.wait()
+        may_end.set()
+        await ended.wait()
+        await asyncio.sleep(0)
+    assert calls == []
 
 
 async def test_work_in_hand_is_cancelled_when_a_child_dies(supervisor: Supervisor) -> None:
