@@ -13,7 +13,7 @@ from groundline_embedding.local.catalog import (
     find_model,
 )
 from groundline_embedding.local.download import HUB, fetch_model, read_checksums
-from groundline_embedding.settings import DEFAULT_MODEL
+from groundline_embedding.local.models import WHEEL_MODELS
 
 from groundline_cli.commands.gateway import CommandFailedError, json_option
 from groundline_cli.terminal import print_columns, print_json
@@ -123,5 +123,6 @@ class _Progress:
 
 
 def _is_here(model: KnownModel, cache_dir: Path) -> bool:
-    directory = fetched_directory(cache_dir, model.name)
-    return model.name == DEFAULT_MODEL or (directory / CHECKSUMS_FILE).is_file()
+    if model.name in WHEEL_MODELS:
+        return WHEEL_MODELS[model.name].is_at_hand(cache_dir)
+    return (fetched_directory(cache_dir, model.name) / CHECKSUMS_FILE).is_file()

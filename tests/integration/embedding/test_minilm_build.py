@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from groundline_embedding import EmbeddingSettings, ModelError, create_embedder, prepare_model
-from groundline_embedding.local import minilm
+from groundline_embedding.local.minilm import MINILM
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
@@ -68,10 +68,10 @@ def test_a_cache_that_cannot_be_written_is_named_with_what_to_do(tmp_path: Path)
 def test_a_build_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
-    (source / "model.safetensors").symlink_to(minilm.find_wheel() / "model.safetensors")
+    (source / "model.safetensors").symlink_to(MINILM.source() / "model.safetensors")
     cache = tmp_path / "cache"
     with pytest.raises(ModelError, match="cannot build"):
-        minilm.build(cache, source)
+        MINILM.build(cache, source)
     assert list(cache.iterdir()) == []
 
 
@@ -126,7 +126,7 @@ class PlainMiniLM:
     """BERT as its paper and its weights' names describe it, one text at a time in float64, no padding."""
 
     def __init__(self) -> None:
-        directory = minilm.find_wheel()
+        directory = MINILM.source()
         self._weights = load_file(directory / "model.safetensors")
         self._tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
         self._tokenizer.no_padding()

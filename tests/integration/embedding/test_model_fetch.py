@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from groundline_embedding import EmbeddingSettings, ModelError, create_embedder
-from groundline_embedding.local.catalog import MULTILINGUAL_MODEL, KnownModel
+from groundline_embedding.local.catalog import KnownModel
 from groundline_embedding.local.download import fetch_model, read_checksums
 
 FILES = ("1_Pooling/config.json", "config.json", "model.onnx", "model.onnx.data", "tokenizer.json")
@@ -143,8 +143,8 @@ def test_files_of_two_commits_are_refused_and_those_of_the_first_are_kept(hub: H
 
 
 async def test_a_model_that_was_not_fetched_says_how_to(tmp_path: Path) -> None:
-    chosen = EmbeddingSettings(model=MULTILINGUAL_MODEL, cache_dir=tmp_path)
-    with pytest.raises(ModelError, match=f"groundline models fetch {MULTILINGUAL_MODEL}"):
+    chosen = EmbeddingSettings(model="intfloat/multilingual-e5-base", cache_dir=tmp_path)
+    with pytest.raises(ModelError, match="groundline models fetch intfloat/multilingual-e5-base"):
         async with create_embedder(chosen):
             pass
 

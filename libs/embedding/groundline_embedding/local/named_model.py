@@ -28,6 +28,7 @@ class NamedModel:
 
     def __init__(self, name: str, cache_dir: Path, *, threads: int, directory: Path | None = None) -> None:
         """Load the model from `directory`, or from the cache, into which it is downloaded at first."""
+        self._files = name, cache_dir, directory
         given: dict[str, Any] = {} if directory is None else {"specific_model_path": str(directory)}
         self._embedding = TextEmbedding(name, cache_dir=str(cache_dir), threads=threads, **given)
         # Every text model of fastembed has these, though their common base does not declare them.
@@ -37,6 +38,10 @@ class NamedModel:
         self._pad_id = int((self.tokenizer.padding or {}).get("pad_id", 0))
         self._tokenize = inner.tokenize
         inner.tokenize = self._tokens
+
+    def single_threaded(self) -> "NamedModel":
+        name, cache_dir, directory = self._files
+        return NamedModel(name, cache_dir, threads=1, directory=directory)
 
     def embed_query(self, text: str) -> Vectors:
         [vector] = self._embedding.query_embed(text)

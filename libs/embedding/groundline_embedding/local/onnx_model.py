@@ -18,7 +18,7 @@ from tokenizers import AddedToken, Tokenizer
 from groundline_embedding.errors import ModelError
 from groundline_embedding.ports import Vectors
 
-__all__ = ["OnnxModel", "TokenIds", "padded"]
+__all__ = ["OnnxModel", "TokenIds", "padded", "whole_texts"]
 
 type TokenIds = NDArray[np.int64]
 """Token ids of one text, special tokens included, without padding."""
@@ -34,8 +34,9 @@ POOLING_MODES: Final = (
 class OnnxModel:
     """A Model over the files of a directory."""
 
-    def __init__(self, directory: Path, *, threads: int) -> None:
-        """Load graph and tokenizer. Raises ModelError, and what onnxruntime and tokenizers raise."""
+    def __init__(self, directory: Path, *, threads: int, tokenizer: Tokenizer | None = None) -> None:
+        """Load the graph and, unless it is given, the tokenizer. Raises ModelError, and what onnxruntime and
+        tokenizers raise."""
         graph = next((file for file in GRAPH_FILES if (directory / file).is_file()), None)
         if graph is None:
             raise ModelError(f"model_dir {directory} holds none of {', '.join(GRAPH_FILES)}")
@@ -45,9 +46,14 @@ class OnnxModel:
         self.session = onnxruntime.InferenceSession(
             str(directory / graph), options, providers=["CPUExecutionProvider"]
         )
-        self.tokenizer = _tokenizer(directory)
+        self.tokenizer = tokenizer or _tokenizer(directory)
+        self._directory = directory
         self._inputs = {entry.name for entry in self.session.get_inputs()}
         self._pad_id = int((self.tokenizer.padding or {}).get("pad_id", 0))
+
+    def single_threaded(self) -> "OnnxModel":
+        # The tokenizer of a large vocabulary takes 300 MB.
+        return OnnxModel(self._directory, threads=1, tokenizer=self.tokenizer)
 
     def embed_query(self, text: str) -> Vectors:
         encoding = self.tokenizer.encode(text)
@@ -80,6 +86,20 @@ def padded(windows: Sequence[TokenIds], pad_id: int) -> tuple[TokenIds, TokenIds
         ids[row, : len(window)] = window
         attention_mask[row, : len(window)] = 1
     return ids, attention_mask
+
+
+def whole_texts(tokenizer: Tokenizer) -> Tokenizer:
+    """Return a tokenizer that neither truncates nor pads, over the same vocabulary in memory.
+
+    Both are state of a tokenizer, so one that does them cannot also count whole texts.
+    """
+    whole = Tokenizer(tokenizer.model)
+    for part in ("normalizer", "pre_tokenizer", "post_processor"):
+        if (value := getattr(tokenizer, part)) is not None:
+            setattr(whole, part, value)
+    for _, token in sorted(tokenizer.get_added_tokens_decoder().items()):
+        (whole.add_special_tokens if token.special else whole.add_tokens)([token])
+    return whole
 
 
 def _pooling(file: Path) -> tuple[str, int]:
