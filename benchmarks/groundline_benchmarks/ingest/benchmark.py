@@ -17,7 +17,7 @@ from typing import IO, Any, Final
 import numpy as np
 from groundline.v1 import job_pb2
 from groundline_database import Pool, acquire, keep_session, open_pool, register_vectors
-from groundline_embedding import EmbeddingSettings, create_embedder
+from groundline_embedding import Embedders, EmbeddingSettings, create_embedder
 from groundline_embedding.local import models
 from groundline_embedding.local.embedder import batches_by_length
 from groundline_extraction.documents import GivenDocument
@@ -223,7 +223,7 @@ class _Bench:
         ]
         settings = IngestorSettings(database_url=self._dsn)
         async with open_sandbox(settings) as sandbox:
-            _, worker = wire_on(settings, self._stores, embedder, sandbox, PageTokens(bytes(32)))
+            _, worker = wire_on(settings, self._stores, Embedders([embedder]), sandbox, PageTokens(bytes(32)))
             begun = time.perf_counter()
             async with working(worker, settings):
                 await self._work_off(collection, inputs, worker.wake)
@@ -255,7 +255,7 @@ class _Bench:
             alone = await seconds_of(lambda: asyncio.to_thread(bare.run, batches))
             self._report(f"ingesting {count} texts with the model")
             collection = await self._collection("model", embedder.model)
-            _, worker = wire_on(settings, self._stores, embedder, sandbox, PageTokens(bytes(32)))
+            _, worker = wire_on(settings, self._stores, Embedders([embedder]), sandbox, PageTokens(bytes(32)))
             given = [GivenDocument(text, uri=f"{number}.txt") for number, text in enumerate(inputs)]
             async with working(worker, settings):
                 ours = await seconds_of(lambda: self._work_off(collection, given, worker.wake))

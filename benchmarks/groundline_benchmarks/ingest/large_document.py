@@ -8,6 +8,7 @@ from typing import Final
 
 import psutil
 from groundline_database import acquire, keep_session, open_pool, register_vectors
+from groundline_embedding import Embedders
 from groundline_indexing.preparation import open_sandbox
 from groundline_ingestor.__main__ import wire_on, working
 from groundline_ingestor.adapters.postgres.stores import stores_on
@@ -34,7 +35,7 @@ async def main(job_id: str) -> None:
     ):
         async with acquire(pool) as connection:
             stores = stores_on(pool, await detect_lexical_index(connection))
-        _, worker = wire_on(settings, stores, GivenVectors(1000), sandbox, PageTokens(bytes(32)))
+        _, worker = wire_on(settings, stores, Embedders([GivenVectors(1000)]), sandbox, PageTokens(bytes(32)))
         before, begun = peak_rss_mib(process), time.perf_counter()
         async with working(worker, settings):
             job = await stores.jobs.find(job_id)

@@ -20,7 +20,9 @@ _UNITS: Final = ("characters", "tokens")
 _MODES: Final = ("none", "structural", "llm")
 
 LANGUAGE: Final = click.option(
-    "--language", help="Language of stemming and stop words, such as german; simple for none."
+    "--language",
+    help="Language of stemming and stop words, such as german; simple for none. A new collection gets an "
+    "embedding model that knows it.",
 )
 CUTTING: Final = (
     click.option("--chunking", type=click.Choice(_STRATEGIES), help="How documents are cut into chunks."),

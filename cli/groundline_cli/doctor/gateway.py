@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections import defaultdict
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -233,22 +233,9 @@ async def _collection(client: AsyncClient, collection: Collection) -> AsyncItera
 
 
 def _models(collections: Iterable[Collection]) -> Iterable[Finding]:
-    of: dict[str, list[str]] = defaultdict(list)
-    for collection in collections:
-        of[_model(collection)].append(collection.collection_id)
-    if len(of) == 1:
-        yield Finding("embedding model", Level.OK, f"{next(iter(of))} in every collection")
-        return
-    usual = max(of, key=lambda model: len(of[model]))
-    for model, names in of.items():
-        if model != usual:
-            yield Finding(
-                "embedding model",
-                Level.WARNING,
-                f"{', '.join(names[:5])}{' and more' if len(names) > 5 else ''}: embedded with {model}, "
-                f"most others with {usual}",
-                "a retriever runs one model: run `groundline reindex` on these, or search them by keyword",
-            )
+    of = Counter(map(_model, collections))
+    shown = "; ".join(f"{model} in {count} of {of.total()} collections" for model, count in of.items())
+    yield Finding("embedding models", Level.OK, shown)
 
 
 def _model(collection: Collection) -> str:

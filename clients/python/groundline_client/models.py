@@ -80,7 +80,7 @@ class ErrorReason(OpenEnum):
     REINDEX_RUNNING = "REINDEX_RUNNING"
     """The collection is being indexed again already."""
     EMBEDDING_MODEL_MISMATCH = "EMBEDDING_MODEL_MISMATCH"
-    """The collection was embedded with another model than the one running."""
+    """The collection was embedded with a model that does not run."""
     LEXICAL_BACKEND_MISMATCH = "LEXICAL_BACKEND_MISMATCH"
     """The collection was indexed with another keyword engine than the one running."""
     LEXICAL_INDEX_UNSOUND = "LEXICAL_INDEX_UNSOUND"
@@ -1643,8 +1643,9 @@ class EmbeddingSettings:
     """Embedding of a collection."""
 
     model: str = ""
-    """The model's name. Set when the collection is created, from the running embedder where it is empty;
-    changing it takes ReindexCollection."""
+    """The model's name, one that runs. Set when the collection is created where it is empty: the default, or,
+    for a language that the default does not know, one of many languages that came with the suite. Changing it
+    takes ReindexCollection."""
     dimensions: int = 0
     """Length of its vectors. Output only."""
 

@@ -71,7 +71,7 @@ export type ErrorReason =
   | "REINDEX_REQUIRED"
   /** The collection is being indexed again already. */
   | "REINDEX_RUNNING"
-  /** The collection was embedded with another model than the one running. */
+  /** The collection was embedded with a model that does not run. */
   | "EMBEDDING_MODEL_MISMATCH"
   /** The collection was indexed with another keyword engine than the one running. */
   | "LEXICAL_BACKEND_MISMATCH"
@@ -1626,8 +1626,9 @@ export interface ContextualizationSettings {
 /** Embedding of a collection. */
 export interface EmbeddingSettings {
   /**
-   * The model's name. Set when the collection is created, from the running embedder where it is empty; changing it
-   * takes ReindexCollection.
+   * The model's name, one that runs. Set when the collection is created where it is empty: the default, or, for a
+   * language that the default does not know, one of many languages that came with the suite. Changing it takes
+   * ReindexCollection.
    */
   model: string;
   /** Length of its vectors. Output only. */

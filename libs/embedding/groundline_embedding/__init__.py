@@ -5,16 +5,19 @@ with always come from the same code.
 """
 
 from groundline_embedding.agreement import require_agreement
+from groundline_embedding.embedders import Embedders
 from groundline_embedding.errors import ModelError
-from groundline_embedding.factory import create_embedder, prepare_model
+from groundline_embedding.factory import create_embedder, create_embedders, prepare_model
 from groundline_embedding.ports import Embedder
 from groundline_embedding.settings import EmbeddingSettings
 
 __all__ = [
     "Embedder",
+    "Embedders",
     "EmbeddingSettings",
     "ModelError",
     "create_embedder",
+    "create_embedders",
     "prepare_model",
     "require_agreement",
 ]

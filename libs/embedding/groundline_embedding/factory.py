@@ -1,15 +1,16 @@
 """Factory of embedders. Providers are imported when chosen, so the others cost nothing."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Collection
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+from groundline_embedding.embedders import Embedders
 from groundline_embedding.errors import ModelError
 from groundline_embedding.ports import Embedder
 from groundline_embedding.settings import EmbeddingSettings
 
-__all__ = ["create_embedder", "prepare_model"]
+__all__ = ["create_embedder", "create_embedders", "prepare_model"]
 
 
 @asynccontextmanager
@@ -32,6 +33,35 @@ async def create_embedder(settings: EmbeddingSettings) -> AsyncIterator[Embedder
         yield embedder
     finally:
         await embedder.close()
+
+
+@asynccontextmanager
+async def create_embedders(
+    settings: EmbeddingSettings, other: EmbeddingSettings | None = None, *, needed: Collection[str] = ()
+) -> AsyncIterator[Embedders]:
+    """Load the model of new collections and the other one; close them on exit.
+
+    Beside a local model there are those of the catalog that came with the suite, loaded when they are first
+    used, or now if they are `needed`. Raises ModelError.
+    """
+    async with AsyncExitStack() as stack:
+        embedders = [
+            await stack.enter_async_context(create_embedder(one)) for one in (settings, other) if one
+        ]
+        if settings.provider == "local":
+            from groundline_embedding.local.lazy import LazyEmbedder
+            from groundline_embedding.local.models import at_hand
+
+            running = {embedder.model for embedder in embedders}
+            for known in at_hand(settings.cache_dir):
+                if known.name not in running:
+                    chosen = settings.model_copy(update={"model": known.name, "model_dir": None})
+                    lazy = LazyEmbedder(known, chosen)
+                    stack.push_async_callback(lazy.close)
+                    if known.name in needed:
+                        await lazy.load()
+                    embedders.append(lazy)
+        yield Embedders(embedders)
 
 
 def prepare_model(settings: EmbeddingSettings) -> Path:

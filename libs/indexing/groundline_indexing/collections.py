@@ -5,7 +5,7 @@ from typing import Final
 
 from groundline.v1 import collection_pb2
 from groundline_contracts import default_of
-from groundline_embedding import Embedder
+from groundline_embedding import Embedder, Embedders
 from groundline_runtime.errors import FailedPreconditionError
 from groundline_validation.rules import default_chunk_size
 
@@ -16,7 +16,7 @@ __all__ = [
     "effective_mode",
     "llm_contextualization",
     "mismatch",
-    "require_running_model",
+    "running_model",
 ]
 
 EVERYONE: Final = "*"
@@ -78,17 +78,21 @@ def llm_contextualization(
     return settings.contextualization if is_llm else None
 
 
-def require_running_model(collection: StoredCollection, embedder: Embedder) -> None:
-    """Raise FailedPreconditionError unless the collection's vectors are the running model's."""
+def running_model(collection: StoredCollection, embedders: Embedders) -> Embedder:
+    """Return the embedder of the collection's vectors. Raises FailedPreconditionError where it does not
+    run."""
     embedding = collection.settings.embedding
-    if (embedding.model, embedding.dimensions) != (embedder.model, embedder.dimensions):
+    embedder = embedders.of(embedding.model, embedding.dimensions)
+    if embedder is None:
         raise mismatch(
-            f"the collection {collection.collection_id!r} was embedded with {embedding.model!r}",
-            embedder.model,
+            f"the collection {collection.collection_id!r} was embedded with {embedding.model!r}", embedders
         )
+    return embedder
 
 
-def mismatch(what: str, running: str) -> FailedPreconditionError:
+def mismatch(what: str, embedders: Embedders) -> FailedPreconditionError:
+    running = " and ".join(map(repr, embedders.models))
+    what_runs = "model is" if len(embedders.models) == 1 else "models are"
     return FailedPreconditionError(
-        "EMBEDDING_MODEL_MISMATCH", f"{what}, but the running embedding model is {running!r}"
+        "EMBEDDING_MODEL_MISMATCH", f"{what}, but the running embedding {what_runs} {running}"
     )

@@ -9,6 +9,7 @@ from typing import BinaryIO, Final
 
 from groundline.v1 import collection_pb2, document_pb2
 from groundline_contracts import limits_of
+from groundline_embedding import Embedders
 from groundline_extraction.documents import FileContent, GivenDocument, IngestionError
 from groundline_extraction.extractor import DocumentExtractor
 from groundline_extraction.front_matter import front_matter
@@ -30,7 +31,12 @@ from groundline_extraction.texts import (
 from groundline_lexical import lexical_text
 from groundline_signatures import signature
 
-from groundline_indexing.collections import StoredCollection, effective_chunking, effective_mode
+from groundline_indexing.collections import (
+    StoredCollection,
+    effective_chunking,
+    effective_mode,
+    running_model,
+)
 from groundline_indexing.documents import DocumentVersion, HandedIn
 from groundline_indexing.hashes import content_hash, ingestion_hash, input_hash
 from groundline_indexing.settings import IndexingSettings
@@ -174,7 +180,7 @@ class Preparation:
     def __init__(
         self,
         extractor: DocumentExtractor,
-        splitter: DocumentSplitter,
+        splitter_of: Callable[[StoredCollection], DocumentSplitter],
         *,
         max_document_bytes: int = 512 * 1024**2,
         max_chunks: int = 400_000,
@@ -183,7 +189,7 @@ class Preparation:
         """Take the directory that long texts are put into while they are worked on, and the limits of one
         document."""
         self._extractor = extractor
-        self._splitter = splitter
+        self._splitter_of = splitter_of
         self.max_document_bytes = max_document_bytes
         self._max_chunks = max_chunks
         self._spool_directory = spool_directory
@@ -236,6 +242,7 @@ class Preparation:
         segment, so that chunks continue and overlap across the border.
         """
         chunking, language = effective_chunking(collection.settings), collection.settings.lexical.language
+        splitter = self._splitter_of(collection)
         chunk_count, start, carried = 0, PartStart(), TextSegment("")
         following = iter(segments)
         segment = next(following, None)
@@ -250,7 +257,7 @@ class Preparation:
                     for heading in (*carried.headings, *segment.headings)
                 ),
             )
-            sections = self._splitter.split(extraction, chunking, language)
+            sections = splitter.split(extraction, chunking, language)
             end = len(extraction.text)
             if coming is not None and sections and _goes_on(coming, sections[-1]):
                 # A parent is cut again as a whole.
@@ -351,13 +358,15 @@ def _size(content: str | bytes | FileContent) -> int:
             return len(content)
 
 
-def preparation_by(
-    settings: IndexingSettings, sandbox: Sandbox, count_tokens: Callable[[Sequence[str]], Sequence[int]]
-) -> Preparation:
-    """Return the preparation that the settings describe; tokens are the embedding model's."""
+def preparation_by(settings: IndexingSettings, sandbox: Sandbox, embedders: Embedders) -> Preparation:
+    """Return the preparation that the settings describe; tokens are those of a collection's model."""
+
+    def splitter(collection: StoredCollection) -> DocumentSplitter:
+        return DocumentSplitter(running_model(collection, embedders).count_tokens)
+
     return Preparation(
         DocumentExtractor(sandbox, max_whole_bytes=settings.max_whole_document_bytes),
-        DocumentSplitter(count_tokens),
+        splitter,
         max_document_bytes=settings.max_document_bytes,
         max_chunks=settings.max_chunks_per_document,
         spool_directory=settings.spool_directory,

@@ -23,6 +23,10 @@ class IndexingSettings(ServiceSettings, DatabaseSettings):
     embedding: EmbeddingSettings = EmbeddingSettings()
     """Embedding model; the retriever must have the same. Fields as GROUNDLINE_EMBEDDING__MODEL and so on."""
 
+    other_embedding: EmbeddingSettings | None = None
+    """A second model for collections that name it, such as those that move from one to the other. The
+    retriever takes the same."""
+
     max_documents_per_collection: Annotated[int, Field(ge=1)] = 1_000_000
     """Maximum documents of a collection."""
 

@@ -17,7 +17,7 @@ from groundline_database import (
     stored_embedding_models,
 )
 from groundline_database.commands import serve_or_migrate
-from groundline_embedding import Embedder, ModelError, create_embedder, require_agreement
+from groundline_embedding import Embedders, ModelError, create_embedders, require_agreement
 from groundline_extraction.sandbox import Sandbox
 from groundline_indexing.feed.feeding import Feeding
 from groundline_indexing.feed.state import IndexFeed
@@ -72,16 +72,15 @@ async def wire(settings: IngestorSettings) -> AsyncIterator[Application]:
     with _clear_errors():
         async with (
             open_pool(settings, init=register_vectors, reset=keep_session) as pool,
-            create_embedder(settings.embedding) as embedder,
+            create_embedders(settings.embedding, settings.other_embedding) as embedders,
             open_sandbox(settings) as sandbox,
             open_collector(settings) as collector,
             open_generator(settings) as generator,
         ):
             await require_schema(pool, SCHEMA)
             async with pool.acquire() as connection:
-                if settings.other_embedding is None:
-                    running = [(embedder.model, embedder.dimensions)]
-                    require_agreement(running, await stored_embedding_models(connection))
+                running = [(each.model, each.dimensions) for each in embedders]
+                require_agreement(running, await stored_embedding_models(connection))
                 lexical = await detect_lexical_index(connection, settings.lexical_backend)
             stores = stores_on(
                 pool,
@@ -90,7 +89,9 @@ async def wire(settings: IngestorSettings) -> AsyncIterator[Application]:
                 vector_index_memory_bytes=settings.vector_index_memory_bytes,
             )
             page_tokens = PageTokens(await page_token_key(pool, "ingestor"))
-            servicer, worker = wire_on(settings, stores, embedder, sandbox, page_tokens, generator, collector)
+            servicer, worker = wire_on(
+                settings, stores, embedders, sandbox, page_tokens, generator, collector
+            )
 
             async def database_is_usable() -> None:
                 await require_schema(pool, SCHEMA)
@@ -110,7 +111,7 @@ async def wire(settings: IngestorSettings) -> AsyncIterator[Application]:
 def wire_on(
     settings: IngestorSettings,
     stores: Stores,
-    embedder: Embedder,
+    embedders: Embedders,
     sandbox: Sandbox,
     page_tokens: PageTokens,
     generator: ContextWriter | None = None,
@@ -118,7 +119,7 @@ def wire_on(
 ) -> tuple[IngestorServicer, Worker]:
     """Return the servicer over given stores and models, and the worker that does what it takes in."""
     quotas = _quotas(settings, stores)
-    stages = _stages(settings, stores, embedder, sandbox, generator)
+    stages = _stages(settings, stores, embedders, sandbox, generator)
     collector = collector or NoCollector()
     worker = _worker(settings, stores, stages, quotas, collector)
     collections, jobs = stores.collections, stores.jobs
@@ -133,7 +134,7 @@ def wire_on(
         PagePictures(sandbox, stages.preparation.open_spool_file),
     )
     servicer = IngestorServicer(
-        CollectionService(collections, embedder, quotas, erasures, page_tokens),
+        CollectionService(collections, embedders, quotas, erasures, page_tokens),
         documents,
         IngestionService(
             stores,
@@ -151,11 +152,11 @@ def wire_on(
             jobs,
             stores.reindex,
             stores.kept_indexes,
-            embedder,
+            embedders,
             grace_seconds=settings.reindex_grace_seconds,
             on_enqueued=worker.wake,
         ),
-        EmbeddingService(embedder),
+        EmbeddingService(embedders),
     )
     return servicer, worker
 
@@ -176,15 +177,21 @@ def _quotas(settings: IngestorSettings, stores: Stores) -> Quotas:
 def _stages(
     settings: IngestorSettings,
     stores: Stores,
-    embedder: Embedder,
+    embedders: Embedders,
     sandbox: Sandbox,
     generator: ContextWriter | None,
 ) -> Stages:
     return Stages(
-        preparation_by(settings, sandbox, embedder.count_tokens),
-        Contextualization(generator, stores.contexts, embedder.count_tokens, calls=settings.generator_calls),
+        preparation_by(settings, sandbox, embedders),
+        # Lengths for a language model, which no embedding model counts exactly.
+        Contextualization(
+            generator,
+            stores.contexts,
+            embedders.default.count_tokens,
+            calls=settings.generator_calls,
+        ),
         RememberingEmbedder(
-            embedder,
+            embedders,
             stores.embeddings if settings.embedding_cache_days else None,
             remembered=settings.embedding_cache_entries,
         ),

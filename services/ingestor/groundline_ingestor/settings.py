@@ -3,7 +3,6 @@
 from typing import Annotated
 
 from groundline_database import DatabaseSettings
-from groundline_embedding import EmbeddingSettings
 from groundline_indexing.settings import IndexingSettings
 from groundline_runtime.settings import Seconds, ServiceSettings
 from groundline_weaviate import WeaviateSettings
@@ -36,10 +35,6 @@ class IngestorSettings(IndexingSettings):
 
     pool_max_size: Annotated[int, Field(ge=2, le=1000)] = 10
     """Maximum connections."""
-
-    other_embedding: EmbeddingSettings | None = None
-    """Model that collections are moved from, or to, which is not loaded: with it the ingestor starts even
-    though no collection is of its own model. The retriever searches by both."""
 
     weaviate: WeaviateSettings | None = None
     """Settings of the distributed index that workers fill. Unset: no such index."""

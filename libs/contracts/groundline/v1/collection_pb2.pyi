@@ -215,8 +215,9 @@ class EmbeddingSettings(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     DIMENSIONS_FIELD_NUMBER: _builtins.int
     model: _builtins.str
-    """The model's name. Set when the collection is created, from the running embedder where it is empty; changing it
-    takes ReindexCollection.
+    """The model's name, one that runs. Set when the collection is created where it is empty: the default, or, for a
+    language that the default does not know, one of many languages that came with the suite. Changing it takes
+    ReindexCollection.
     """
     dimensions: _builtins.int
     """Length of its vectors. Output only."""

@@ -83,7 +83,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     REINDEX_RUNNING: _ErrorReason.ValueType  # 29
     """The collection is being indexed again already."""
     EMBEDDING_MODEL_MISMATCH: _ErrorReason.ValueType  # 30
-    """The collection was embedded with another model than the one running."""
+    """The collection was embedded with a model that does not run."""
     LEXICAL_BACKEND_MISMATCH: _ErrorReason.ValueType  # 31
     """The collection was indexed with another keyword engine than the one running."""
     LEXICAL_INDEX_UNSOUND: _ErrorReason.ValueType  # 32
@@ -456,7 +456,7 @@ REINDEX_REQUIRED: ErrorReason.ValueType  # 28
 REINDEX_RUNNING: ErrorReason.ValueType  # 29
 """The collection is being indexed again already."""
 EMBEDDING_MODEL_MISMATCH: ErrorReason.ValueType  # 30
-"""The collection was embedded with another model than the one running."""
+"""The collection was embedded with a model that does not run."""
 LEXICAL_BACKEND_MISMATCH: ErrorReason.ValueType  # 31
 """The collection was indexed with another keyword engine than the one running."""
 LEXICAL_INDEX_UNSOUND: ErrorReason.ValueType  # 32

@@ -2357,7 +2357,7 @@ class EmbedTextsRequest(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     DIMENSIONS_FIELD_NUMBER: _builtins.int
     model: _builtins.str
-    """The model that must be running, as collections name it. Empty: whichever is."""
+    """The model, as collections name it. Empty: the default."""
     dimensions: _builtins.int
     """How long the vectors must be. 0: as long as the model's are."""
     @_builtins.property

@@ -259,7 +259,7 @@ class IngestorServiceServicer:
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. ALREADY_EXISTS: the id is taken; (REQUEST_ID_USED):
         the caller created another collection with this request_id.
-        FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it names another model than the one running.
+        FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it names a model that does not run.
         RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -314,7 +314,7 @@ class IngestorServiceServicer:
         given up by CancelJob. With `keep_previous` the old one stays until ReclaimIndex, and RevertIndex brings it back.
 
         INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but
-        not administer it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): its model is not the one running;
+        not administer it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): its model does not run;
         (REINDEX_RUNNING): it is being indexed again already. ABORTED (COLLECTION_CHANGED): the index in use was swapped
         meanwhile.
         """
@@ -339,8 +339,8 @@ class IngestorServiceServicer:
         replaces is kept in its place.
 
         INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but not
-        administer it. FAILED_PRECONDITION (INDEX_NOT_FOUND): no index was kept; (EMBEDDING_MODEL_MISMATCH): its model is not
-        the one running; (REINDEX_RUNNING): the collection is being indexed again. ABORTED (COLLECTION_CHANGED): the index in
+        administer it. FAILED_PRECONDITION (INDEX_NOT_FOUND): no index was kept; (EMBEDDING_MODEL_MISMATCH): its model does
+        not run; (REINDEX_RUNNING): the collection is being indexed again. ABORTED (COLLECTION_CHANGED): the index in
         use was swapped meanwhile.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -376,7 +376,7 @@ class IngestorServiceServicer:
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
         PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
-        was embedded with another model than the one running. RESOURCE_EXHAUSTED
+        was embedded with a model that does not run. RESOURCE_EXHAUSTED
         (QUOTA_EXHAUSTED): a quota is used up; the error names it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -392,8 +392,8 @@ class IngestorServiceServicer:
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
         PERMISSION_DENIED: the caller may read it, but not change it. OUT_OF_RANGE (DOCUMENT_TOO_LARGE): it is larger than
-        the service takes. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): the collection was embedded with another model
-        than the one running.
+        the service takes. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): the collection was embedded with a model that
+        does not run.
         RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -465,7 +465,7 @@ class IngestorServiceServicer:
 
         INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision is kept beside
         the one in use. PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION
-        (EMBEDDING_MODEL_MISMATCH): the collection was embedded with another model than the one running. RESOURCE_EXHAUSTED
+        (EMBEDDING_MODEL_MISMATCH): the collection was embedded with a model that does not run. RESOURCE_EXHAUSTED
         (QUOTA_EXHAUSTED): a quota is used up; the error names it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -651,10 +651,10 @@ class IngestorServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def EmbedTexts(self, request, context):
-        """Embeds texts with the model that is running, as documents are embedded. Nothing is stored.
+        """Embeds texts, as documents are embedded, with the default model or one that is named. Nothing is stored.
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
-        names another model than the one running.
+        names a model that does not run.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

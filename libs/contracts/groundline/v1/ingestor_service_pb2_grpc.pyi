@@ -43,7 +43,7 @@ class IngestorServiceStub:
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. ALREADY_EXISTS: the id is taken; (REQUEST_ID_USED):
     the caller created another collection with this request_id.
-    FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it names another model than the one running.
+    FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it names a model that does not run.
     RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
     """
     GetCollection: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetCollectionRequest, _ingestor_service_pb2.GetCollectionResponse]
@@ -78,7 +78,7 @@ class IngestorServiceStub:
     given up by CancelJob. With `keep_previous` the old one stays until ReclaimIndex, and RevertIndex brings it back.
 
     INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but
-    not administer it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): its model is not the one running;
+    not administer it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): its model does not run;
     (REINDEX_RUNNING): it is being indexed again already. ABORTED (COLLECTION_CHANGED): the index in use was swapped
     meanwhile.
     """
@@ -95,8 +95,8 @@ class IngestorServiceStub:
     replaces is kept in its place.
 
     INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but not
-    administer it. FAILED_PRECONDITION (INDEX_NOT_FOUND): no index was kept; (EMBEDDING_MODEL_MISMATCH): its model is not
-    the one running; (REINDEX_RUNNING): the collection is being indexed again. ABORTED (COLLECTION_CHANGED): the index in
+    administer it. FAILED_PRECONDITION (INDEX_NOT_FOUND): no index was kept; (EMBEDDING_MODEL_MISMATCH): its model does
+    not run; (REINDEX_RUNNING): the collection is being indexed again. ABORTED (COLLECTION_CHANGED): the index in
     use was swapped meanwhile.
     """
     ReclaimIndex: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.ReclaimIndexRequest, _ingestor_service_pb2.ReclaimIndexResponse]
@@ -120,7 +120,7 @@ class IngestorServiceStub:
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
     PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
-    was embedded with another model than the one running. RESOURCE_EXHAUSTED
+    was embedded with a model that does not run. RESOURCE_EXHAUSTED
     (QUOTA_EXHAUSTED): a quota is used up; the error names it.
     """
     UploadDocument: _grpc.StreamUnaryMultiCallable[_ingestor_service_pb2.UploadDocumentRequest, _ingestor_service_pb2.UploadDocumentResponse]
@@ -132,8 +132,8 @@ class IngestorServiceStub:
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
     PERMISSION_DENIED: the caller may read it, but not change it. OUT_OF_RANGE (DOCUMENT_TOO_LARGE): it is larger than
-    the service takes. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): the collection was embedded with another model
-    than the one running.
+    the service takes. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): the collection was embedded with a model that
+    does not run.
     RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
     """
     GetDocument: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetDocumentRequest, _ingestor_service_pb2.GetDocumentResponse]
@@ -177,7 +177,7 @@ class IngestorServiceStub:
 
     INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision is kept beside
     the one in use. PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION
-    (EMBEDDING_MODEL_MISMATCH): the collection was embedded with another model than the one running. RESOURCE_EXHAUSTED
+    (EMBEDDING_MODEL_MISMATCH): the collection was embedded with a model that does not run. RESOURCE_EXHAUSTED
     (QUOTA_EXHAUSTED): a quota is used up; the error names it.
     """
     DownloadDocument: _grpc.UnaryStreamMultiCallable[_ingestor_service_pb2.DownloadDocumentRequest, _ingestor_service_pb2.DownloadDocumentResponse]
@@ -299,10 +299,10 @@ class IngestorServiceStub:
     RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): the caller has as many unfinished jobs as it may.
     """
     EmbedTexts: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.EmbedTextsRequest, _ingestor_service_pb2.EmbedTextsResponse]
-    """Embeds texts with the model that is running, as documents are embedded. Nothing is stored.
+    """Embeds texts, as documents are embedded, with the default model or one that is named. Nothing is stored.
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
-    names another model than the one running.
+    names a model that does not run.
     """
     CreateSource: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.CreateSourceRequest, _ingestor_service_pb2.CreateSourceResponse]
     """Creates a source of a collection; it runs for the first time at once.
@@ -362,7 +362,7 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. ALREADY_EXISTS: the id is taken; (REQUEST_ID_USED):
     the caller created another collection with this request_id.
-    FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it names another model than the one running.
+    FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it names a model that does not run.
     RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
     """
     GetCollection: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetCollectionRequest, _ingestor_service_pb2.GetCollectionResponse]  # type: ignore[assignment]
@@ -397,7 +397,7 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     given up by CancelJob. With `keep_previous` the old one stays until ReclaimIndex, and RevertIndex brings it back.
 
     INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but
-    not administer it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): its model is not the one running;
+    not administer it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): its model does not run;
     (REINDEX_RUNNING): it is being indexed again already. ABORTED (COLLECTION_CHANGED): the index in use was swapped
     meanwhile.
     """
@@ -414,8 +414,8 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     replaces is kept in its place.
 
     INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but not
-    administer it. FAILED_PRECONDITION (INDEX_NOT_FOUND): no index was kept; (EMBEDDING_MODEL_MISMATCH): its model is not
-    the one running; (REINDEX_RUNNING): the collection is being indexed again. ABORTED (COLLECTION_CHANGED): the index in
+    administer it. FAILED_PRECONDITION (INDEX_NOT_FOUND): no index was kept; (EMBEDDING_MODEL_MISMATCH): its model does
+    not run; (REINDEX_RUNNING): the collection is being indexed again. ABORTED (COLLECTION_CHANGED): the index in
     use was swapped meanwhile.
     """
     ReclaimIndex: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.ReclaimIndexRequest, _ingestor_service_pb2.ReclaimIndexResponse]  # type: ignore[assignment]
@@ -439,7 +439,7 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
     PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
-    was embedded with another model than the one running. RESOURCE_EXHAUSTED
+    was embedded with a model that does not run. RESOURCE_EXHAUSTED
     (QUOTA_EXHAUSTED): a quota is used up; the error names it.
     """
     UploadDocument: _aio.StreamUnaryMultiCallable[_ingestor_service_pb2.UploadDocumentRequest, _ingestor_service_pb2.UploadDocumentResponse]  # type: ignore[assignment]
@@ -451,8 +451,8 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
     PERMISSION_DENIED: the caller may read it, but not change it. OUT_OF_RANGE (DOCUMENT_TOO_LARGE): it is larger than
-    the service takes. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): the collection was embedded with another model
-    than the one running.
+    the service takes. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): the collection was embedded with a model that
+    does not run.
     RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
     """
     GetDocument: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetDocumentRequest, _ingestor_service_pb2.GetDocumentResponse]  # type: ignore[assignment]
@@ -496,7 +496,7 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
 
     INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision is kept beside
     the one in use. PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION
-    (EMBEDDING_MODEL_MISMATCH): the collection was embedded with another model than the one running. RESOURCE_EXHAUSTED
+    (EMBEDDING_MODEL_MISMATCH): the collection was embedded with a model that does not run. RESOURCE_EXHAUSTED
     (QUOTA_EXHAUSTED): a quota is used up; the error names it.
     """
     DownloadDocument: _aio.UnaryStreamMultiCallable[_ingestor_service_pb2.DownloadDocumentRequest, _ingestor_service_pb2.DownloadDocumentResponse]  # type: ignore[assignment]
@@ -618,10 +618,10 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): the caller has as many unfinished jobs as it may.
     """
     EmbedTexts: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.EmbedTextsRequest, _ingestor_service_pb2.EmbedTextsResponse]  # type: ignore[assignment]
-    """Embeds texts with the model that is running, as documents are embedded. Nothing is stored.
+    """Embeds texts, as documents are embedded, with the default model or one that is named. Nothing is stored.
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
-    names another model than the one running.
+    names a model that does not run.
     """
     CreateSource: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.CreateSourceRequest, _ingestor_service_pb2.CreateSourceResponse]  # type: ignore[assignment]
     """Creates a source of a collection; it runs for the first time at once.
@@ -684,7 +684,7 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. ALREADY_EXISTS: the id is taken; (REQUEST_ID_USED):
         the caller created another collection with this request_id.
-        FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it names another model than the one running.
+        FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it names a model that does not run.
         RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
         """
 
@@ -749,7 +749,7 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         given up by CancelJob. With `keep_previous` the old one stays until ReclaimIndex, and RevertIndex brings it back.
 
         INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but
-        not administer it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): its model is not the one running;
+        not administer it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): its model does not run;
         (REINDEX_RUNNING): it is being indexed again already. ABORTED (COLLECTION_CHANGED): the index in use was swapped
         meanwhile.
         """
@@ -778,8 +778,8 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         replaces is kept in its place.
 
         INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but not
-        administer it. FAILED_PRECONDITION (INDEX_NOT_FOUND): no index was kept; (EMBEDDING_MODEL_MISMATCH): its model is not
-        the one running; (REINDEX_RUNNING): the collection is being indexed again. ABORTED (COLLECTION_CHANGED): the index in
+        administer it. FAILED_PRECONDITION (INDEX_NOT_FOUND): no index was kept; (EMBEDDING_MODEL_MISMATCH): its model does
+        not run; (REINDEX_RUNNING): the collection is being indexed again. ABORTED (COLLECTION_CHANGED): the index in
         use was swapped meanwhile.
         """
 
@@ -821,7 +821,7 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
         PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
-        was embedded with another model than the one running. RESOURCE_EXHAUSTED
+        was embedded with a model that does not run. RESOURCE_EXHAUSTED
         (QUOTA_EXHAUSTED): a quota is used up; the error names it.
         """
 
@@ -839,8 +839,8 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
         PERMISSION_DENIED: the caller may read it, but not change it. OUT_OF_RANGE (DOCUMENT_TOO_LARGE): it is larger than
-        the service takes. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): the collection was embedded with another model
-        than the one running.
+        the service takes. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): the collection was embedded with a model that
+        does not run.
         RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
         """
 
@@ -926,7 +926,7 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
 
         INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision is kept beside
         the one in use. PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION
-        (EMBEDDING_MODEL_MISMATCH): the collection was embedded with another model than the one running. RESOURCE_EXHAUSTED
+        (EMBEDDING_MODEL_MISMATCH): the collection was embedded with a model that does not run. RESOURCE_EXHAUSTED
         (QUOTA_EXHAUSTED): a quota is used up; the error names it.
         """
 
@@ -1144,10 +1144,10 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ingestor_service_pb2.EmbedTextsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ingestor_service_pb2.EmbedTextsResponse, _abc.Awaitable[_ingestor_service_pb2.EmbedTextsResponse]]:
-        """Embeds texts with the model that is running, as documents are embedded. Nothing is stored.
+        """Embeds texts, as documents are embedded, with the default model or one that is named. Nothing is stored.
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
-        names another model than the one running.
+        names a model that does not run.
         """
 
     @_abc_1.abstractmethod

@@ -49,8 +49,8 @@ class RetrieverServiceStub:
     fail or are late, and a strategy that fails or is late, in whose place the fused order stands.
 
     INVALID_ARGUMENT: a field is wrong, or beyond what a collection allows; every wrong field is named. NOT_FOUND: a
-    collection does not exist. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): a collection was embedded with another
-    model than the one running; (LEXICAL_BACKEND_MISMATCH): it was indexed with another keyword engine;
+    collection does not exist. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): a collection was embedded with a
+    model that does not run; (LEXICAL_BACKEND_MISMATCH): it was indexed with another keyword engine;
     (INDEX_NOT_FOUND): it has no such index as options.retrieval.index says. UNAVAILABLE: the
     database is out of reach, or a collection was deleted or rebuilt at this moment. UNAUTHENTICATED or
     RESOURCE_EXHAUSTED (from the gateway), DEADLINE_EXCEEDED, INTERNAL.
@@ -84,8 +84,8 @@ class RetrieverServiceAsyncStub(RetrieverServiceStub):
     fail or are late, and a strategy that fails or is late, in whose place the fused order stands.
 
     INVALID_ARGUMENT: a field is wrong, or beyond what a collection allows; every wrong field is named. NOT_FOUND: a
-    collection does not exist. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): a collection was embedded with another
-    model than the one running; (LEXICAL_BACKEND_MISMATCH): it was indexed with another keyword engine;
+    collection does not exist. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): a collection was embedded with a
+    model that does not run; (LEXICAL_BACKEND_MISMATCH): it was indexed with another keyword engine;
     (INDEX_NOT_FOUND): it has no such index as options.retrieval.index says. UNAVAILABLE: the
     database is out of reach, or a collection was deleted or rebuilt at this moment. UNAUTHENTICATED or
     RESOURCE_EXHAUSTED (from the gateway), DEADLINE_EXCEEDED, INTERNAL.
@@ -122,8 +122,8 @@ class RetrieverServiceServicer(metaclass=_abc_1.ABCMeta):
         fail or are late, and a strategy that fails or is late, in whose place the fused order stands.
 
         INVALID_ARGUMENT: a field is wrong, or beyond what a collection allows; every wrong field is named. NOT_FOUND: a
-        collection does not exist. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): a collection was embedded with another
-        model than the one running; (LEXICAL_BACKEND_MISMATCH): it was indexed with another keyword engine;
+        collection does not exist. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): a collection was embedded with a
+        model that does not run; (LEXICAL_BACKEND_MISMATCH): it was indexed with another keyword engine;
         (INDEX_NOT_FOUND): it has no such index as options.retrieval.index says. UNAVAILABLE: the
         database is out of reach, or a collection was deleted or rebuilt at this moment. UNAUTHENTICATED or
         RESOURCE_EXHAUSTED (from the gateway), DEADLINE_EXCEEDED, INTERNAL.

@@ -14,8 +14,10 @@ from groundline_embedding.errors import ModelError
 from groundline_embedding.local.built import WheelModel
 from groundline_embedding.local.catalog import (
     CHECKSUMS_FILE,
+    KNOWN_MODELS,
     MULTILINGUAL_MODEL,
     PROMPTS_FILE,
+    KnownModel,
     fetched_directory,
     find_model,
 )
@@ -26,7 +28,7 @@ from groundline_embedding.local.onnx_model import OnnxModel, TokenIds
 from groundline_embedding.ports import Vectors
 from groundline_embedding.settings import DEFAULT_MODEL, EmbeddingSettings
 
-__all__ = ["WHEEL_MODELS", "Model", "Prompts", "load", "prepare", "prompts"]
+__all__ = ["WHEEL_MODELS", "Model", "Prompts", "at_hand", "load", "prepare", "prompts"]
 
 WHEEL_MODELS: Final[Mapping[str, WheelModel]] = MappingProxyType(
     {DEFAULT_MODEL: MINILM, MULTILINGUAL_MODEL: E5}
@@ -59,6 +61,16 @@ class Prompts:
 
     query: str = ""
     document: str = ""
+
+
+def at_hand(cache_dir: Path) -> Sequence[KnownModel]:
+    """Return the models of the catalog that came with the suite: built into `cache_dir`, or their wheels are
+    installed."""
+    return [
+        known
+        for known in KNOWN_MODELS
+        if known.name in WHEEL_MODELS and WHEEL_MODELS[known.name].is_at_hand(cache_dir)
+    ]
 
 
 def prepare(settings: EmbeddingSettings) -> Path:

@@ -32,7 +32,7 @@ from groundline_database import (
     register_vectors,
     require_schema,
 )
-from groundline_embedding import create_embedder
+from groundline_embedding import create_embedders
 from groundline_extraction.documents import IngestionError
 from groundline_lexical import LexicalIndex, detect_lexical_index
 from groundline_runtime.errors import GroundlineError, InvalidArgumentError
@@ -42,7 +42,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
 from groundline_indexing.collections import (
     StoredCollection,
     llm_contextualization,
-    require_running_model,
+    running_model,
 )
 from groundline_indexing.documents import HandedIn, ReadyDocument
 from groundline_indexing.imports.files import (
@@ -299,10 +299,12 @@ class _Loader:
             return with_vectors(record.record, record.handed_in, collection)
         if self._cutting is None:
             settings = self._settings
-            embedder = await self._stack.enter_async_context(create_embedder(settings.embedding))
-            require_running_model(collection, embedder)
+            embedders = await self._stack.enter_async_context(
+                create_embedders(settings.embedding, settings.other_embedding)
+            )
+            embedder = running_model(collection, embedders)
             sandbox = await self._stack.enter_async_context(open_sandbox(settings))
-            preparation = preparation_by(settings, sandbox, embedder.count_tokens)
+            preparation = preparation_by(settings, sandbox, embedders)
             self._cutting = RecordPreparation(preparation, embedder)
         return await self._cutting.prepare(record.handed_in, collection)
 

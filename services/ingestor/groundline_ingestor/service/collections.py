@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 import structlog
 from groundline.v1 import collection_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
-from groundline_embedding import Embedder
+from groundline_embedding import Embedders
 from groundline_indexing.collections import EVERYONE, mismatch
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import (
@@ -41,13 +41,13 @@ class CollectionService:
     def __init__(
         self,
         collections: PostgresCollections,
-        embedder: Embedder,
+        embedders: Embedders,
         quotas: Quotas,
         erasures: ErasureService,
         page_tokens: PageTokens,
     ) -> None:
         self._collections = collections
-        self._embedder = embedder
+        self._embedders = embedders
         self._quotas = quotas
         self.erasures = erasures
         self._page_tokens = page_tokens
@@ -128,14 +128,16 @@ class CollectionService:
                 [FieldViolation("collection_id", "is needed, since none can be made from the name")]
             )
         asked = request.settings.embedding.model
-        if asked and asked != self._embedder.model:
-            raise mismatch(f"the collection asks for {asked!r}", self._embedder.model)
+        language = effective_language(request.settings)
+        embedder = self._embedders.of(asked) if asked else self._embedders.for_language(language)
+        if embedder is None:
+            raise mismatch(f"the collection asks for {asked!r}", self._embedders)
         new = collection_pb2.Collection(
             collection_id=collection_id, name=request.name or collection_id, settings=request.settings
         )
-        new.settings.embedding.model = self._embedder.model
-        new.settings.embedding.dimensions = self._embedder.dimensions
-        new.settings.lexical.language = effective_language(request.settings)
+        new.settings.embedding.model = embedder.model
+        new.settings.embedding.dimensions = embedder.dimensions
+        new.settings.lexical.language = language
         new.settings.access.CopyFrom(_access(caller, request.settings.access))
         _require_encrypted(new.settings)
         return new

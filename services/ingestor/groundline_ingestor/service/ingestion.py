@@ -12,7 +12,7 @@ import structlog
 from groundline.v1 import chat_pb2, document_pb2, job_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_extraction.documents import FileContent, GivenDocument, IngestionError
-from groundline_indexing.collections import StoredCollection, require_running_model
+from groundline_indexing.collections import StoredCollection, running_model
 from groundline_indexing.preparation import identify
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import (
@@ -70,7 +70,7 @@ class IngestionService:
         self._reverts = stores.reverts
         self._jobs = stores.jobs
         self._crawls = stores.crawls
-        self._embedder = stages.embedder.embedder
+        self._embedders = stages.embedder.embedders
         self._preparation = stages.preparation
         self._contextualization = stages.contextualization
         self._quotas = quotas
@@ -260,7 +260,7 @@ class IngestionService:
 
     async def _require_ready(self, caller: Caller, collection: StoredCollection) -> None:
         """Raise unless the models that the collection needs are running and the caller may begin a job."""
-        require_running_model(collection, self._embedder)
+        running_model(collection, self._embedders)
         self._contextualization.require(collection)
         await self._quotas.require_job(caller)
 

@@ -6,7 +6,7 @@ from typing import Final
 import structlog
 from groundline.v1 import collection_pb2, job_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
-from groundline_embedding import Embedder
+from groundline_embedding import Embedders
 from groundline_indexing.collections import mismatch
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import FailedPreconditionError, FieldViolation, InvalidArgumentError
@@ -39,7 +39,7 @@ class ReindexService:
         jobs: PostgresJobs,
         reindex: PostgresReindex,
         kept: PostgresKeptIndexes,
-        embedder: Embedder,
+        embedders: Embedders,
         *,
         grace_seconds: float,
         on_enqueued: Callable[[], None] = lambda: None,
@@ -48,7 +48,7 @@ class ReindexService:
         self._jobs = jobs
         self._reindex = reindex
         self._kept = kept
-        self._embedder = embedder
+        self._embedders = embedders
         self._grace_seconds = grace_seconds
         self._on_enqueued = on_enqueued
 
@@ -62,11 +62,12 @@ class ReindexService:
         collection = await administrable_collection(self._collections, caller, request.collection_id)
         after = changed(collection.message, pb.UpdateCollectionRequest(settings=request.settings)).settings
         violations_of(after, "settings").raise_if_any()
-        if after.embedding.model != self._embedder.model:
+        embedder = self._embedders.of(after.embedding.model)
+        if embedder is None:
             raise mismatch(
-                f"the collection is to be embedded with {after.embedding.model!r}", self._embedder.model
+                f"the collection is to be embedded with {after.embedding.model!r}", self._embedders
             )
-        after.embedding.dimensions = self._embedder.dimensions
+        after.embedding.dimensions = embedder.dimensions
         job_id = await self._reindex.begin(
             collection,
             after,
@@ -85,9 +86,9 @@ class ReindexService:
         """
         collection = await administrable_collection(self._collections, caller, request.collection_id)
         before = await self._kept.previous(request.collection_id)
-        if before is not None and before.embedding.model != self._embedder.model:
+        if before is not None and self._embedders.of(before.embedding.model) is None:
             raise mismatch(
-                f"the previous index was embedded with {before.embedding.model!r}", self._embedder.model
+                f"the previous index was embedded with {before.embedding.model!r}", self._embedders
             )
         job_id = await self._kept.revert(collection, caller.own_request_id(request.request_id))
         return await self._enqueued(caller, job_id, request.collection_id)

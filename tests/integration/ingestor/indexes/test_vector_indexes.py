@@ -220,7 +220,7 @@ async def test_what_is_still_loaded_is_indexed_only_when_it_is_large(
 async def test_a_reindexed_partition_has_its_index_before_it_is_searched(stores: Stores, pool: Pool) -> None:
     collection = await filled(stores, LEAST_ROWS)
     await stores.reindex.begin(collection, collection.settings, "")
-    [item] = await stores.queue.lease(str(uuid.uuid4()), model="model", limit=10, seconds=60)
+    [item] = await stores.queue.lease(str(uuid.uuid4()), models=["model"], limit=10, seconds=60)
     assert item.target is not None
     text = await stores.reindex.text("docs", item.document_id)
     assert text is not None

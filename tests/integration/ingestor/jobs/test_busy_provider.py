@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from groundline.v1 import chat_pb2, generator_service_pb2_grpc, job_pb2
 from groundline_database import Pool, acquire
+from groundline_embedding import Embedders
 from groundline_extraction.documents import GivenDocument
 from groundline_generator.adapters.gemini import GeminiModel
 from groundline_generator.adapters.openai import OpenAIModel
@@ -138,7 +139,12 @@ async def test_a_provider_that_refuses_every_third_call_slows_a_job_and_does_not
     ):
         server.respond = provider
         servicer, worker = wire_on(
-            settings, stores, embedder, sandbox, PageTokens(bytes(32)), GrpcContextWriter(channel)
+            settings,
+            stores,
+            Embedders([embedder]),
+            sandbox,
+            PageTokens(bytes(32)),
+            GrpcContextWriter(channel),
         )
         ingestion, jobs = servicer._ingestion, servicer._jobs
         texts = [

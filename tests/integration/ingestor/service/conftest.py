@@ -1,8 +1,9 @@
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
+from groundline_embedding import Embedder, Embedders
 from groundline_extraction.documents import GivenDocument
 from groundline_extraction.extractor import DocumentExtractor
 from groundline_extraction.readers.common import ReaderLimits
@@ -23,7 +24,10 @@ def start(stores: Stores, database_url: str, monkeypatch: pytest.MonkeyPatch) ->
     with Sandbox(ReaderLimits()) as sandbox:
 
         def start(
-            collector: Collector | None = None, embedder: FaultyEmbedder | None = None, **settings: Any
+            collector: Collector | None = None,
+            embedder: FaultyEmbedder | None = None,
+            others: Sequence[Embedder] = (),
+            **settings: Any,
         ) -> Services:
             chosen = IngestorSettings(
                 database_url=SecretStr(database_url),
@@ -33,7 +37,12 @@ def start(stores: Stores, database_url: str, monkeypatch: pytest.MonkeyPatch) ->
             monkeypatch.setattr(jobs, "WATCH_SECONDS", 0.02)
             page_tokens = PageTokens(bytes(32))
             servicer, worker = wire_on(
-                chosen, stores, embedder, sandbox, page_tokens, collector=collector or FakeCollector()
+                chosen,
+                stores,
+                Embedders([embedder, *others]),
+                sandbox,
+                page_tokens,
+                collector=collector or FakeCollector(),
             )
             return Services(
                 chosen,

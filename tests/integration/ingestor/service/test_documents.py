@@ -15,6 +15,7 @@ from groundline_tests.ingestor.services import (
     ANYBODY,
     BOB,
     POISON,
+    FaultyEmbedder,
     Services,
     Start,
     change,
@@ -25,9 +26,8 @@ from groundline_tests.ingestor.services import (
 from structlog.testing import capture_logs
 
 
-async def test_vectors_of_another_model_are_not_mixed_in(services: Services) -> None:
-    await services.collections.create(ANYBODY, new())
-    services.embedder.model = "another"
+async def test_vectors_of_another_model_are_not_mixed_in(services: Services, start: Start) -> None:
+    await start(embedder=FaultyEmbedder("another")).collections.create(ANYBODY, new())
     with pytest.raises(FailedPreconditionError) as raised:
         await services.ingest(GivenDocument("text"))
     assert raised.value.reason == "EMBEDDING_MODEL_MISMATCH"

@@ -65,7 +65,7 @@ def leases_of(services: Services, shares: Shares, freed: list[int]) -> Leases:
     """Return leases that note in `freed` when a client may have more."""
     return Leases(
         services.stores.queue,
-        model=FakeEmbedder().model,
+        models=[FakeEmbedder().model],
         lease_seconds=30,
         maximum_attempts=5,
         shares=shares,

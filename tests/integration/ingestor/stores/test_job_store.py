@@ -31,7 +31,7 @@ async def test_owners_are_passed_over_whatever_they_have_waiting(stores: Stores)
     for owner, uris in (("a", ("1", "2")), ("b", ("3",)), ("a", ("4",)), ("", ("5",)), ("c", ("6",))):
         handed_in = [a_hand_in(uri) for uri in uris]
         await stores.jobs.enqueue(collection, handed_in, (owner,) if owner else (), "")
-    options: dict[str, Any] = {"model": "model", "seconds": 60}
+    options: dict[str, Any] = {"models": ["model"], "seconds": 60}
 
     async def lease(limit: int, *passed_over: str) -> list[tuple[str, str]]:
         leased = await stores.queue.lease(str(uuid.uuid4()), limit=limit, passed_over=passed_over, **options)
@@ -48,7 +48,7 @@ async def test_an_item_is_leased_once_and_ends_with_its_document(stores: Stores)
     assert (job.state, job.item_count) == (job_pb2.JOB_STATE_QUEUED, 2)
     # Not by workers of another model, which is being rolled out or going.
     options: dict[str, Any] = {"limit": 10, "seconds": 60}
-    assert not await stores.queue.lease(str(uuid.uuid4()), model="another", **options)
+    assert not await stores.queue.lease(str(uuid.uuid4()), models=["another"], **options)
     first, second = await lease(stores)
     assert await lease(stores) == []
     assert (await stores.queue.given(first)).content == "a.md"
@@ -147,8 +147,8 @@ async def test_items_of_a_lost_worker_are_suspects_which_are_leased_apart_from_o
     lost = await lease(stores, seconds=0.01)
     await expire(stores)
     await stores.jobs.enqueue(collection, [a_hand_in("c.md")], (), "")
-    assert await stores.queue.has_suspects("model")
-    assert not await stores.queue.has_suspects("another")
+    assert await stores.queue.has_suspects(["model"])
+    assert not await stores.queue.has_suspects(["another"])
     assert [item.uri for item in await lease(stores)] == ["c.md"]
     for item in lost:
         assert await loses_claim(stores.queue.require(item.claim))
@@ -156,7 +156,7 @@ async def test_items_of_a_lost_worker_are_suspects_which_are_leased_apart_from_o
     [second] = await lease(stores, suspects=True)
     assert [first.uri, second.uri] == ["a.md", "b.md"]
     assert (first.attempts, second.attempts) == (1, 1)
-    assert not await stores.queue.has_suspects("model")
+    assert not await stores.queue.has_suspects(["model"])
 
 
 async def test_suspects_are_halved_until_the_one_that_ends_its_worker_is_alone(stores: Stores) -> None:
@@ -165,7 +165,7 @@ async def test_suspects_are_halved_until_the_one_that_ends_its_worker_is_alone(s
     await lease(stores, seconds=0.01)
     await expire(stores)
     tried: list[str] = []
-    while await stores.queue.has_suspects("model"):
+    while await stores.queue.has_suspects(["model"]):
         items = await lease(stores, seconds=0.01, suspects=True)
         tried.append("".join(item.uri for item in items))
         if "3" in tried[-1]:
@@ -188,7 +188,7 @@ async def test_only_a_suspect_that_is_lost_alone_is_charged_and_fails_in_the_end
         [suspect] = await lease(stores, seconds=0.01, suspects=True)
         assert suspect.attempts == attempt + 1
         await expire(stores)
-    assert not await stores.queue.has_suspects("model")
+    assert not await stores.queue.has_suspects(["model"])
     [item] = await stores.jobs.items(job.job_id, None, after=-1, limit=1)
     assert (item.state, item.failure.reason) == (
         document_pb2.INGESTION_STATE_FAILED,

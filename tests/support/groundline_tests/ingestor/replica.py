@@ -12,6 +12,7 @@ from groundline.v1.ingestor_service_pb2_grpc import (
 from groundline_collector.__main__ import wire
 from groundline_collector.settings import CollectorSettings
 from groundline_database import Pool, acquire, page_token_key
+from groundline_embedding import Embedders
 from groundline_indexing.preparation import open_sandbox
 from groundline_ingestor.__main__ import open_collector, wire_on, working
 from groundline_ingestor.adapters.postgres.stores import stores_on
@@ -62,7 +63,7 @@ async def idle_replica(pool: Pool, settings: IngestorSettings) -> AsyncIterator[
     async with open_sandbox(settings) as sandbox, open_collector(settings) as collector:
         page_tokens = PageTokens(await page_token_key(pool, "ingestor"))
         servicer, worker = wire_on(
-            settings, stores, FakeEmbedder(), sandbox, page_tokens, collector=collector
+            settings, stores, Embedders([FakeEmbedder()]), sandbox, page_tokens, collector=collector
         )
         application = Application(
             {SERVICE_NAME: lambda server: add_IngestorServiceServicer_to_server(servicer, server)}

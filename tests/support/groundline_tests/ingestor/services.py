@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from groundline.v1 import collector_service_pb2 as collector_pb
 from groundline.v1 import document_pb2, job_pb2, passage_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
+from groundline_embedding import Embedder
 from groundline_embedding.ports import Vectors
 from groundline_extraction.documents import GivenDocument
 from groundline_ingestor.__main__ import working
@@ -36,8 +37,8 @@ type Ended = tuple[job_pb2.IngestionJob, Sequence[job_pb2.IngestionItem]]
 class FaultyEmbedder(FakeEmbedder):
     """Refuses texts that hold POISON; notes how many texts it was given at once."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, model: str = FakeEmbedder().model, dimensions: int = 256) -> None:
+        super().__init__(model, dimensions)
         self.calls: list[int] = []
         self.texts: list[str] = []
 
@@ -173,7 +174,11 @@ class Start(Protocol):
     """Makes the use cases and a worker that is not at work; `settings` are the ingestor's."""
 
     def __call__(
-        self, collector: Collector | None = None, embedder: FaultyEmbedder | None = None, **settings: Any
+        self,
+        collector: Collector | None = None,
+        embedder: FaultyEmbedder | None = None,
+        others: Sequence[Embedder] = (),
+        **settings: Any,
     ) -> Services: ...
 
 

@@ -126,7 +126,7 @@ async def begin_crawl(stores: Stores, collection: StoredCollection) -> tuple[str
 async def lease(stores: Stores, *, seconds: float = 60, suspects: bool = False) -> Sequence[LeasedItem]:
     return list(
         await stores.queue.lease(
-            str(uuid.uuid4()), model="model", limit=10, seconds=seconds, suspects=suspects
+            str(uuid.uuid4()), models=["model"], limit=10, seconds=seconds, suspects=suspects
         )
     )
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from groundline_database import acquire, open_pool, register_vectors
+from groundline_embedding import Embedders
 from groundline_embedding.ports import Vectors
 from groundline_indexing.preparation import open_sandbox
 from groundline_ingestor.__main__ import open_collector, wire_on
@@ -64,14 +65,14 @@ async def main(database_url: str, stage: str, collector_target: str | None = Non
         _, worker = wire_on(
             settings,
             stores_on(pool, lexical),
-            StuckEmbedder(stage),
+            Embedders([StuckEmbedder(stage)]),
             sandbox,
             PageTokens(bytes(32)),
             collector=collector,
         )
         if stage == "leased":
             await PostgresQueue(pool).lease(
-                str(uuid.uuid4()), model=FakeEmbedder().model, limit=10, seconds=1
+                str(uuid.uuid4()), models=[FakeEmbedder().model], limit=10, seconds=1
             )
             print("leased", flush=True)
             await asyncio.Event().wait()

@@ -10,6 +10,7 @@ from typing import Any
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline.v1 import job_pb2, options_pb2
 from groundline_database import DatabaseSettings, Pool, acquire
+from groundline_embedding import Embedders
 from groundline_embedding.ports import Vectors
 from groundline_extraction.documents import GivenDocument
 from groundline_indexing.partitions import chunk_table
@@ -155,7 +156,7 @@ async def ingestor_on(
     )
     embedder = CountingEmbedder(model, dimensions)
     async with open_sandbox(chosen) as sandbox:
-        servicer, worker = wire_on(chosen, stores, embedder, sandbox, PageTokens(bytes(32)))
+        servicer, worker = wire_on(chosen, stores, Embedders([embedder]), sandbox, PageTokens(bytes(32)))
         yield Ingestor(chosen, stores, embedder, servicer, worker)
 
 

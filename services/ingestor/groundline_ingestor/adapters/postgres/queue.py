@@ -78,13 +78,13 @@ class PostgresQueue:
         self,
         lease_id: str,
         *,
-        model: str,
+        models: Sequence[str],
         limit: int,
         seconds: float,
         suspects: bool = False,
         passed_over: Sequence[str] = (),
     ) -> Sequence[LeasedItem]:
-        """Claim queued items to be embedded by a model, none of the owners that are passed over; or
+        """Claim queued items to be embedded by these models, none of the owners that are passed over; or
         `suspects`, at most half of those that were begun most often."""
         async with transaction(self._pool) as connection:
             # Before PostgreSQL has statistics of a large hand-in, it expects a row or two and reads all that
@@ -92,11 +92,11 @@ class PostgresQueue:
             await connection.execute("SET LOCAL enable_sort = off")
             if passed_over:
                 rows = await connection.fetch(
-                    _SQL["lease_of_others"], model, limit, suspects, list(passed_over)
+                    _SQL["lease_of_others"], list(models), limit, suspects, list(passed_over)
                 )
             else:
                 rows = await connection.fetch(
-                    _SQL["lease_suspects"] if suspects else _SQL["lease"], model, limit, suspects
+                    _SQL["lease_suspects"] if suspects else _SQL["lease"], list(models), limit, suspects
                 )
             alone = suspects and len(rows) == 1
             begun = {
@@ -110,10 +110,10 @@ class PostgresQueue:
             for row, (key, item) in zip(rows, begun.items(), strict=True)
         ]
 
-    async def has_suspects(self, model: str) -> bool:
+    async def has_suspects(self, models: Sequence[str]) -> bool:
         """Tell whether suspects wait to be worked on."""
         async with acquire(self._pool) as connection:
-            return bool(await connection.fetchval(_SQL["has_suspects"], model))
+            return bool(await connection.fetchval(_SQL["has_suspects"], list(models)))
 
     async def waiting(self) -> Mapping[str, int]:
         """Return the number of items that have not ended, by state."""

@@ -1,4 +1,4 @@
--- Leasing of items, and what workers report of them. $1 of what is available is the embedding model.
+-- Leasing of items, and what workers report of them. $1 of what is available are the embedding models.
 
 -- name: available
 -- Documents wait for an earlier hand-in of their uri, and while a re-index of their collection finishes. While
@@ -10,7 +10,7 @@ WHERE i.{is_pending} AND i.collection_id IS NOT NULL AND i.lease_id IS NULL
   AND EXISTS (
       SELECT FROM collections c
       JOIN chunk_partitions made ON made.partition_id = coalesce(j.partition_id, c.partition_id)
-      WHERE c.collection_id = i.collection_id AND made.embedding_model = $1
+      WHERE c.collection_id = i.collection_id AND made.embedding_model = ANY($1::text[])
   )
   AND i.available_time <= clock_timestamp()
   AND (j.kind = 'reindex' OR NOT EXISTS (

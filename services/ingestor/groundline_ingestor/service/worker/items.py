@@ -1,19 +1,21 @@
 """Work on single items: from a leased item to chunks, and from chunks with their vectors into the store."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import batched, islice
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from groundline.v1 import chat_pb2, collection_pb2, document_pb2, job_pb2
+from groundline_embedding import Embedder
 from groundline_extraction.documents import FileContent, IngestionError
 from groundline_extraction.members import MemberSpool
-from groundline_indexing.collections import StoredCollection, require_running_model
+from groundline_indexing.collections import StoredCollection, running_model
 from groundline_indexing.documents import DocumentVersion, HandedIn
 from groundline_indexing.hashes import ingestion_hash
 from groundline_indexing.preparation import Prepared, members_of, version_of
@@ -34,7 +36,7 @@ from groundline_ingestor.service.worker.outcomes import Outcomes
 from groundline_ingestor.service.worker.stages import Stages
 from groundline_ingestor.settings import IngestorSettings
 
-__all__ = ["HELD_PER_CLIENT", "ITEMS_PER_CLIENT", "PREPARED_ITEMS", "ItemWork", "Work"]
+__all__ = ["HELD_PER_CLIENT", "ITEMS_PER_CLIENT", "PREPARED_ITEMS", "ItemWork", "Unembedded", "Work"]
 
 LARGE_ITEMS: Final = 4
 """Maximum documents of more than a part that a process reads at a time, and of long texts that it processes:
@@ -103,6 +105,14 @@ class Work:
         return not self.next_count
 
 
+class Unembedded(NamedTuple):
+    """Chunks of an item that have no vectors yet."""
+
+    claim: ItemClaim
+    collection: StoredCollection
+    chunks: Series[PreparedChunk]
+
+
 class ItemWork:
     """Processing of items through the stages; those of one process share its threads."""
 
@@ -149,7 +159,7 @@ class ItemWork:
         """Return the item, ready to be embedded with others; None when it has ended already."""
         if item.target is not None:
             return await self._prepare_again(item, collection, item.target)
-        require_running_model(collection, self._embedder.embedder)
+        running_model(collection, self._embedder.embedders)
         if not is_writable(collection.message, item.principals):
             raise no_longer_writable()
         if item.revision:
@@ -242,7 +252,7 @@ class ItemWork:
         """Make the chunks of a document for another partition, from its stored text."""
         message = collection_pb2.Collection(collection_id=collection.collection_id, settings=target.settings)
         collection = StoredCollection(message, target.partition_id)
-        require_running_model(collection, self._embedder.embedder)
+        running_model(collection, self._embedder.embedders)
         stored = await self._reindex.text(item.collection_id, item.document_id)
         if stored is None:
             await self._reindex.skip(item)
@@ -288,7 +298,9 @@ class ItemWork:
                 self._leases.at(
                     item.claim, document_pb2.INGESTION_STATE_EMBEDDING, _counts(count, count, before)
                 )
-                [(vectors, count_of_tokens)] = await self.embed([(item.claim, chunks)])
+                [(vectors, count_of_tokens)] = await self.embed(
+                    [Unembedded(item.claim, work.collection, chunks)]
+                )
                 token_count += count_of_tokens
                 await self._in_thread(finished.append, chunks, vectors)
             work.new = replace(
@@ -323,21 +335,31 @@ class ItemWork:
             self._executor, partial(work, *arguments, **named)
         )
 
-    async def embed(
-        self, owners: Sequence[tuple[ItemClaim, Series[PreparedChunk]]]
-    ) -> Sequence[tuple[Vectors, int]]:
+    async def embed(self, items: Sequence[Unembedded]) -> Sequence[tuple[Vectors, int]]:
         """Return vectors of the chunks of each item, at least one in all, and their tokens; tokens that the
         model read are charged."""
-        texts = [chunk.embedded_text for _, chunks in owners for chunk in chunks]
+        found: dict[int, tuple[Vectors, int]] = {}
+        by_model: dict[Embedder, list[int]] = defaultdict(list)
+        for position, item in enumerate(items):
+            by_model[running_model(item.collection, self._embedder.embedders)].append(position)
+        for embedder, positions in by_model.items():
+            embedded = await self._embed_by(embedder, [items[position] for position in positions])
+            found |= zip(positions, embedded, strict=True)
+        return [found[position] for position in range(len(items))]
+
+    async def _embed_by(
+        self, embedder: Embedder, items: Sequence[Unembedded]
+    ) -> Sequence[tuple[Vectors, int]]:
+        texts = [chunk.embedded_text for item in items for chunk in item.chunks]
         with span(_tracer, "embed_chunks", attributes={"chunks": len(texts)}):
-            parts = [await self._embedder.embed(some) for some in batched(texts, GROUP_CHUNKS)]
+            parts = [await self._embedder.embed(embedder, some) for some in batched(texts, GROUP_CHUNKS)]
         vectors = np.concatenate([part for part, _ in parts]).astype(np.float16, copy=False)
-        tokens = np.array(await asyncio.to_thread(self._embedder.embedder.count_tokens, texts), np.int64)
+        tokens = np.array(await asyncio.to_thread(embedder.count_tokens, texts), np.int64)
         read = tokens * [is_read for _, are_read in parts for is_read in are_read]
-        ends = np.cumsum([len(chunks) for _, chunks in owners])[:-1]
+        ends = np.cumsum([len(item.chunks) for item in items])[:-1]
         spent = [
-            (claim, chat_pb2.Usage(embedding_tokens=int(count)))
-            for (claim, _), count in zip(owners, map(np.sum, np.split(read, ends)), strict=True)
+            (item.claim, chat_pb2.Usage(embedding_tokens=int(count)))
+            for item, count in zip(items, map(np.sum, np.split(read, ends)), strict=True)
             if count
         ]
         if spent:

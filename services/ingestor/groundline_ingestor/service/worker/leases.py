@@ -75,16 +75,16 @@ class Leases:
         self,
         queue: PostgresQueue,
         *,
-        model: str,
+        models: Sequence[str],
         lease_seconds: float,
         maximum_attempts: int,
         shares: Shares,
         on_free: Callable[[], None],
     ) -> None:
-        """Take the queue and its limits. `model` is the running embedding model. `on_free` is called when
+        """Take the queue and its limits. `models` are the running embedding models. `on_free` is called when
         items can be taken again."""
         self._queue = queue
-        self._model = model
+        self._models = models
         self._lease_seconds = lease_seconds
         self._maximum_attempts = maximum_attempts
         self._shares = shares
@@ -134,7 +134,7 @@ class Leases:
         try:
             items = await self._queue.lease(
                 str(uuid.uuid4()),
-                model=self._model,
+                models=self._models,
                 limit=limit,
                 seconds=self._lease_seconds,
                 suspects=suspects,
@@ -281,7 +281,7 @@ class Leases:
     async def expire(self) -> None:
         """Take items from lost workers, and check whether suspects wait. Raises UnavailableError."""
         await self._queue.expire(self._maximum_attempts)
-        known, self._suspects_wait = self._suspects_wait, await self._queue.has_suspects(self._model)
+        known, self._suspects_wait = self._suspects_wait, await self._queue.has_suspects(self._models)
         if self._suspects_wait and not known:
             # Whoever was woken when they were taken from the lost worker has not seen them as suspects.
             self._on_free()

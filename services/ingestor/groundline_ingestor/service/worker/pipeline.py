@@ -15,7 +15,7 @@ from opentelemetry import trace
 from groundline_ingestor.adapters.postgres.collections import PostgresCollections
 from groundline_ingestor.domain.work import ClaimLostError, LeasedItem
 from groundline_ingestor.service.worker.embedding import GROUP_CHUNKS
-from groundline_ingestor.service.worker.items import PREPARED_ITEMS, ItemWork, Work
+from groundline_ingestor.service.worker.items import PREPARED_ITEMS, ItemWork, Unembedded, Work
 from groundline_ingestor.service.worker.leases import Leases
 from groundline_ingestor.service.worker.outcomes import Outcomes
 from groundline_ingestor.service.worker.ready import ReadyWork
@@ -146,7 +146,9 @@ class Pipeline:
             self._leases.at(work.item.claim, document_pb2.INGESTION_STATE_EMBEDDING, work.counts)
         try:
             with _work_on(group, "embed_items"):
-                embedded = await self._items.embed([(work.item.claim, work.next_chunks) for work in group])
+                embedded = await self._items.embed(
+                    [Unembedded(work.item.claim, work.collection, work.next_chunks) for work in group]
+                )
         except Exception as error:
             if len(group) == 1:
                 await self._outcomes.failed(

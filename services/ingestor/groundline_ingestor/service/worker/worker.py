@@ -55,7 +55,7 @@ class Worker:
         self._waking = Waking()
         self._leases = Leases(
             stores.queue,
-            model=stages.embedder.embedder.model,
+            models=stages.embedder.embedders.models,
             lease_seconds=settings.lease_seconds,
             maximum_attempts=settings.max_attempts,
             shares=Shares(

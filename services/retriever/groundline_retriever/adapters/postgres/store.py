@@ -4,7 +4,7 @@ The arms' statements read what ranking needs and no texts; `fetch` reads the chu
 what exists and may be read.
 """
 
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
@@ -20,7 +20,6 @@ from groundline_database import (
     require_schema,
     stored_embedding_models,
 )
-from groundline_embedding import require_agreement
 from groundline_lexical import LexicalIndex, detect_lexical_index
 from groundline_runtime.errors import FailedPreconditionError
 from pydantic import SecretStr
@@ -137,10 +136,10 @@ class PostgresChunkStore:
         self.proposals = Proposals(reads)
         self.require_keyword_search = IndexChecks(reads, lexical, sound).require_keyword_search
 
-    async def require_models(self, running: Collection[tuple[str, int]]) -> None:
-        """Raise ModelError unless some collection is of a running model with these dimensions."""
+    async def embedding_models(self) -> Mapping[tuple[str, int], int]:
+        """Count the collections of each embedding model and length of its vectors."""
         async with acquire(self._pool) as connection:
-            require_agreement(running, await stored_embedding_models(connection))
+            return await stored_embedding_models(connection)
 
     async def require_schema(self) -> None:
         """Raise unless the database can be reached and its schema is new enough."""
