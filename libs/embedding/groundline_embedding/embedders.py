@@ -29,7 +29,7 @@ class Embedders:
 
     def for_language(self, language: str) -> Embedder:
         """Return the embedder for new collections of a language by its English name: the default, or one of
-        many languages where the default knows English alone. "simple" is no language."""
+        many languages where the default knows English alone. It does for "simple", which names none."""
         if language in ("english", "simple") or not _knows_english_alone(self.default):
             return self.default
         others = (each for each in self if find_model(each.model) and not _knows_english_alone(each))

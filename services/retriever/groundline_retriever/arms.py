@@ -10,6 +10,7 @@ from typing import Final
 
 import structlog
 from groundline.v1 import options_pb2, passage_pb2, reranker_service_pb2
+from groundline_embedding import similarity_floor
 from groundline_ranking import ArmHits
 from groundline_runtime.context import remaining_seconds
 from groundline_runtime.errors import (
@@ -20,7 +21,7 @@ from groundline_runtime.errors import (
 )
 from groundline_runtime.reasons import reason_value
 
-from groundline_retriever.domain import Hits, IndexedCollection, Parameters, Selection, ranked
+from groundline_retriever.domain import Hits, IndexedCollection, Parameters, Selection, ranked, scaled
 from groundline_retriever.late import LateTasks
 from groundline_retriever.ports import QueryEmbedder, SearchIndex
 
@@ -245,7 +246,11 @@ class Arms:
                 selection=selection,
             )
         incomplete += [(_SEMANTIC, error) for error in _missing(found)]
-        return [ranked(_SEMANTIC, hits, parameters.min_similarity) for hits in found.lists]
+        floor = similarity_floor(embedder.model)
+        return [
+            ranked(_SEMANTIC, scaled(hits, floor) if floor else hits, parameters.min_similarity)
+            for hits in found.lists
+        ]
 
     def _seconds(self) -> float:
         left = remaining_seconds()

@@ -131,6 +131,12 @@ class Hits:
     """Whether a list is short though there may be more: too much was proposed that may not take part."""
 
 
+def scaled(hits: Iterable[Hit], floor: float) -> list[Hit]:
+    """Return hits with similarities from `floor` to 1 drawn out to 0 to 1, so that they mean as much as those
+    of other models: to a threshold, in the fusion, and for how sure an answer is."""
+    return [hit._replace(score=(hit.score - floor) / (1 - floor)) for hit in hits]
+
+
 def ranked(arm: reranker_service_pb2.SearchArm.ValueType, hits: Iterable[Hit], minimum: float) -> ArmHits:
     """Return the hits of one index in order of rank, without those below `minimum`; ties go to the smaller
     id."""

@@ -96,9 +96,7 @@ def test_what_is_wrong_with_a_collection_is_named(
     assert finding["advice"]
 
 
-def test_the_embedding_models_of_the_collections_are_named(
-    groundline: Run, filled: FakeGateway
-) -> None:
+def test_the_embedding_models_of_the_collections_are_named(groundline: Run, filled: FakeGateway) -> None:
     filled.collections["more"] = COLLECTION | {"collectionId": "more"}
     filled.collections["old"] = COLLECTION | {
         "collectionId": "old",

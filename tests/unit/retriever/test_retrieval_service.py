@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from groundline.v1 import collection_pb2, error_pb2, options_pb2, passage_pb2, reranker_service_pb2
 from groundline.v1 import retriever_service_pb2 as pb
+from groundline_embedding.local.catalog import MULTILINGUAL_MODEL
 from groundline_retriever.arms import Arms
 from groundline_retriever.domain import IndexedCollection, Parameters, search_list_of
 from groundline_retriever.scoring import ModelScores
@@ -79,6 +80,21 @@ async def test_each_collection_is_searched_by_the_vectors_of_its_own_model() -> 
     response = await both.search(NOBODY, pb.SearchRequest(query="lease"))
     assert not response.degraded
     assert sorted(names for arm, names in store.searched if arm == SEMANTIC) == [["guides"], ["moved"]]
+
+
+async def test_similarities_of_a_model_that_puts_no_texts_far_apart_mean_as_much_as_others() -> None:
+    store = FakeStore({"guides": []}, hits=((1, 0.85), (2, 0.76), (3, 0.64)), model=MULTILINGUAL_MODEL)
+    search = SearchService(
+        store,
+        Arms(store, [FakeEmbedder(MULTILINGUAL_MODEL)], timeout_seconds=60),
+        ModelScores(FakeReranker(), timeout_seconds=60),
+        scored_candidates=50,
+    )
+    request = pb.SearchRequest(query="Vertrag")
+    request.options.retrieval.mode = SEMANTIC_ONLY
+    request.options.retrieval.min_similarity = 0
+    response = await search.search(NOBODY, request)
+    assert [passage.explanation.semantic.score for passage in response.passages] == pytest.approx([0.5, 0.2])
 
 
 async def test_nothing_to_read_is_nothing_found() -> None:

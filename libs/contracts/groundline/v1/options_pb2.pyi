@@ -236,7 +236,9 @@ class RetrievalOptions(_message.Message):
     iterative_scan: Global___IterativeScan.ValueType
     """Scan of a filtered vector search when its first one returns too little."""
     min_similarity: _builtins.float
-    """Vector candidates below this cosine similarity (-1 to 1) are dropped. Not set: none is dropped."""
+    """Vector candidates below this similarity (-1 to 1) are dropped: the cosine, but for models that put hardly any two
+    texts below a certain one (.7, E5), from which on it is drawn out to 0 to 1. Not set: none is dropped.
+    """
     min_bm25: _builtins.float
     """BM25 candidates below this score (0 or more, unbounded, comparable within one search only) are dropped.
     Not set: none is dropped.
@@ -320,7 +322,7 @@ class RerankWeights(_message.Message):
     semantic: _builtins.float
     """The fused score, as a share of the best; component "fused"."""
     vector: _builtins.float
-    """The cosine similarity of query and passage; the lowest one found for a passage that vector search did not find."""
+    """The similarity of query and passage, as min_similarity has it; the lowest one found for a passage that vector search did not find."""
     position: _builtins.float
     """Earlier chunks of a document score higher: 1 / (1 + chunk_index)."""
     recency: _builtins.float

