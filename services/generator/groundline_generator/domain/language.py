@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib.resources import files
@@ -12,7 +13,13 @@ from py_rust_stemmers import SnowballStemmer  # type: ignore[import-untyped]
 
 __all__ = ["content_terms", "guess_language"]
 
-_LANGUAGES: Final = ("english", "german")
+_MEASURED: Final = ("english", "german")
+"""Languages whose answers were measured; a text that is as much another's is taken for theirs."""
+
+_LANGUAGES: Final = (*_MEASURED, "dutch", "french", "italian", "polish", "portuguese", "spanish")
+_UNSTEMMED: Final = ("polish",)
+"""Languages that the stemmer does not know."""
+
 _GUESSED_FROM_CHARACTERS: Final = 4_000
 _LONGEST_REMEMBERED: Final = 32
 _REMEMBERED_TOKENS: Final = 32_768
@@ -27,7 +34,10 @@ def _stop_words(language: str) -> frozenset[str]:
 
 _STOP_WORDS: Final = {language: _stop_words(language) for language in _LANGUAGES}
 _STEM: Final[Mapping[str | None, Callable[[str], str]]] = {
-    **{language: SnowballStemmer(language).stem_word for language in _LANGUAGES},
+    **{
+        language: str if language in _UNSTEMMED else SnowballStemmer(language).stem_word
+        for language in _LANGUAGES
+    },
     None: str,
 }
 
@@ -35,6 +45,12 @@ _STEM: Final[Mapping[str | None, Callable[[str], str]]] = {
 _WORD: Final = re.compile(r"\d+(?:[.,:]\d+)+|[^\W\d_]+-\d+\w*|\w+(?:['’]\w+)*")
 # Split camelCase, digits next to letters, and snake_case.
 _PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+|[A-Z]")
+# Articles, pronouns and prepositions that lose their vowel before another: l'eau, dell'acqua.
+_ELIDED: Final[Mapping[str | None, re.Pattern[str]]] = {
+    "french": re.compile(r"(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu)['’](?=\w)"),
+    "italian": re.compile(r"(?:[cdlmnstv]|un|all|dall|dell|nell|sull|quest|quell|dov|com)['’](?=\w)"),
+}
+_NEVER: Final = re.compile(r"(?!)")
 _POSSESSIVE: Final = re.compile(r"['’]s?$", re.IGNORECASE)
 # Scripts written without spaces: their words are approximated by pairs of characters.
 _UNSPACED: Final = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\u0e00-\u0e7f]+")
@@ -44,10 +60,11 @@ _UNSPACED_LETTER: Final = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\
 def guess_language(text: str) -> str | None:
     """Return the language whose function words are the most frequent in the text; None if it is undecided."""
     tokens = text[:_GUESSED_FROM_CHARACTERS].split()
-    counts = sorted(
-        ((sum(map(found.__getitem__, tokens)), name) for name, found in _FUNCTION_WORDS.items()), reverse=True
-    )
-    return counts[0][1] if counts[0][0] > counts[1][0] else None
+    counts = Counter(chain.from_iterable(map(_SPOKEN.__getitem__, tokens)))
+    ranked = sorted(((count, name in _MEASURED, name) for name, count in counts.items()), reverse=True)
+    if not ranked or (len(ranked) > 1 and ranked[0][:2] == ranked[1][:2]):
+        return None
+    return ranked[0][2]
 
 
 def content_terms(text: str, language: str | None) -> list[str]:
@@ -78,8 +95,17 @@ class _Remembered[T](dict[str, T]):
         return computed
 
 
-def _function_words(token: str, language: str) -> int:
-    return sum(word.casefold() in _STOP_WORDS[language] for word in _WORD.findall(token))
+def _spoken(token: str) -> tuple[str, ...]:
+    """Return the languages of the function words in a token, of each as often as it has such. Single letters
+    say little: code and formulas have them too."""
+    words = [word.casefold().replace("’", "'") for word in _WORD.findall(token)]
+    return tuple(
+        language
+        for language in _LANGUAGES
+        for word in words
+        if (word in _STOP_WORDS[language] and (len(word) > 1 or language in _MEASURED))
+        or _ELIDED.get(language, _NEVER).match(word)
+    )
 
 
 def _terms(token: str, language: str | None) -> tuple[str, ...]:
@@ -92,9 +118,11 @@ def _terms_of_word(word: str, language: str | None) -> Iterable[str]:
             run[index : index + 2] for run in _UNSPACED.findall(word) for index in range(max(1, len(run) - 1))
         ]
     plain = _POSSESSIVE.sub("", word)
-    folded = plain.casefold()
+    folded = plain.casefold().replace("’", "'")
     if language is not None and folded in _STOP_WORDS[language]:
         return ()
+    if elided := _ELIDED.get(language, _NEVER).match(folded):
+        return _terms_of_word(word[elided.end() :], language)
     stem = _STEM[language]
     if folded.isalpha() and (plain.islower() or plain[1:].islower()):
         return (stem(folded),)
@@ -104,9 +132,7 @@ def _terms_of_word(word: str, language: str | None) -> Iterable[str]:
     return (stem(folded), *(stem(part.casefold()) for part in parts if len(part) > 1))
 
 
-_FUNCTION_WORDS: Final[Mapping[str, _Remembered[int]]] = {
-    language: _Remembered(partial(_function_words, language=language)) for language in _LANGUAGES
-}
+_SPOKEN: Final = _Remembered(_spoken)
 _TERMS: Final[Mapping[str | None, _Remembered[tuple[str, ...]]]] = {
     language: _Remembered(partial(_terms, language=language)) for language in (*_LANGUAGES, None)
 }

@@ -1,6 +1,9 @@
 """Refusals: answers that say that the passages hold none."""
 
 import re
+import tomllib
+from collections.abc import Mapping
+from importlib.resources import files
 from typing import Final
 
 from groundline_generator.domain.language import guess_language
@@ -8,10 +11,13 @@ from groundline_generator.domain.prompting import NO_ANSWER_MARKER
 
 __all__ = ["RefusalFilter", "reads_like_refusal", "refusal"]
 
-_SENTENCES: Final = {
-    "english": "I cannot answer this from the documents.",
-    "german": "Das kann ich anhand der Dokumente nicht beantworten.",
-}
+_LANGUAGES: Final[Mapping[str, Mapping[str, str]]] = tomllib.loads(
+    (files("groundline_generator.domain") / "refusals.toml").read_text(encoding="utf-8")
+)
+_SENTENCES: Final = {language: words["sentence"] for language, words in _LANGUAGES.items()}
+_PHRASES: Final = re.compile(
+    "|".join(words["phrases"] for words in _LANGUAGES.values()), re.IGNORECASE | re.VERBOSE
+)
 
 _DECORATION: Final = "\n\r\t *_`\"'#>:.-"
 """Characters that models put around the marker."""
@@ -19,46 +25,16 @@ _DECORATION: Final = "\n\r\t *_`\"'#>:.-"
 _MAX_LEAD_CHARACTERS: Final = 40
 
 _LONGEST_REFUSAL_CHARACTERS: Final = 400
-_PHRASES: Final = re.compile(
-    r"""
-    \b(?:can\ ?not|can['’]t|could(?:\ not|n['’]t)|unable\ to|not\ able\ to)
-      \ (?:be\ )?(?:answer|determin|find|say|tell|locate)
-    | \bI\ (?:do\ not|don['’]t)\ (?:know|have\ (?:\w+\ ){0,2}(?:information|details|data|context))
-    | \b(?:passages?|documents?|sources?|context|texts?|excerpts?|materials?|information)\b[^.]{0,40}
-      \b(?:do(?:es)?\ not|don['’]t|doesn['’]t|did\ not|didn['’]t)\ (?:\w+\ )?
-      (?:contain|mention|hold|provide|include|answer|state|say|specify|address|cover|indicate|give|tell|discuss)
-    | \b(?:no|not\ enough|insufficient|any)\ (?:\w+\ )?
-      (?:information|mention|details?|answer|evidence|context)\b
-      [^.]{0,80}\b(?:passages?|documents?|sources?|context|texts?|excerpts?|provided|given|available|found|answer)\b
-    | \bthere(?:\ is|\ was|['’]s)\ no\ (?:mention|information)\b
-    | \b(?:is|was|are|were)\ not\ (?:\w+\ )?
-      (?:mentioned|specified|stated|provided|given|covered|addressed|clear|found|available
-      |possible\ to\ (?:say|tell|answer|determine))\b
-    | ^\W*not\ (?:mentioned|specified|stated|provided|found)\b
-    | \bunclear\ from\ the\b
-    | \b(?:answer|information)\b[^.]{0,20}\bis\ not\ (?:\w+\ )?in\ the\b
-    | \bnicht\ (?:\w+\ )?
-      (?:beantwort|erwähnt|genannt|angegeben|enthalten|feststellen|entnehmen|ersichtlich|hervor)
-    | \bkann\ (?:ich\ )?(?:das|diese\ frage|die\ frage)\b[^.]{0,60}\bnicht\b
-    | \bweiß\ (?:ich|es)\b[^.]{0,20}\bnicht\b | \bich\ weiß\ (?:es|das)\ (?:leider\ )?nicht\b
-    | \b(?:passagen?|dokumente?n?|quellen?|texte?n?|abschnitte?n?|unterlagen|kontext)\b[^.]{0,40}
-      \b(?:enthalten|enthält|nennen|nennt|geben|gibt|machen|macht|sagen|sagt|beantworten|beantwortet)\b
-      [^.]{0,30}\b(?:keine?n?|nicht|nichts)\b
-    | \bkeine?n?\ (?:\w+\ )?(?:informationen?|angaben?|hinweise?|antwort|auskunft|auskünfte)\b
-    | \b(?:finde|fand|steht|gefunden|finden)\b[^.]{0,40}\bnichts\b
-    | \bnichts\b[^.]{0,60}\b(?:gefunden|finden|steht)\b
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
 
 
 def refusal(query: str) -> str:
-    """Return the sentence that refuses a question: in German for a German question, else in English."""
+    """Return the sentence that refuses a question: in its language, or in English where there is none."""
     return _SENTENCES.get(guess_language(query) or "", _SENTENCES["english"])
 
 
 def reads_like_refusal(answer: str, *, cited: bool) -> bool:
-    """Tell whether a short answer that cites nothing says, in English or German, that it has no answer."""
+    """Tell whether a short answer that cites nothing says that it has no answer, in a language of
+    refusals.toml."""
     return not cited and len(answer) <= _LONGEST_REFUSAL_CHARACTERS and bool(_PHRASES.search(answer))
 
 
