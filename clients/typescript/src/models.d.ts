@@ -491,9 +491,10 @@ export type FusionMethod =
   /** Reciprocal rank fusion: the sum over the lists of weight / (rrf_k + rank). */
   | "FUSION_METHOD_RRF"
   /**
-   * The weighted sum over the lists of the arms' scores: BM25 as a share of the best in its list, cosine
-   * similarity as it is; a passage that only BM25 found counts with the lowest similarity in the list. A list that
-   * tells its passages little apart so decides little.
+   * The weighted sum over the lists of the arms' scores: BM25 as a share of the best in its list, similarity as it
+   * is; a passage that only BM25 found counts with the lowest similarity in the list. A list that tells its
+   * passages little apart so decides little. With either method, BM25 of a collection in another language than the
+   * query counts a tenth where the collection's embedding model is known to know many languages.
    */
   | "FUSION_METHOD_WEIGHTED";
 

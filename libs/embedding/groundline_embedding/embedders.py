@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from groundline_embedding.local.catalog import find_model
+from groundline_embedding.local.catalog import ENGLISH, find_model, knows_many_languages
 from groundline_embedding.ports import Embedder
 
 __all__ = ["Embedders"]
@@ -32,8 +32,7 @@ class Embedders:
         many languages where the default knows English alone. It does for "simple", which names none."""
         if language in ("english", "simple") or not _knows_english_alone(self.default):
             return self.default
-        others = (each for each in self if find_model(each.model) and not _knows_english_alone(each))
-        return next(others, self.default)
+        return next((each for each in self if knows_many_languages(each.model)), self.default)
 
     def __iter__(self) -> Iterator[Embedder]:
         return iter(self._by_model.values())
@@ -41,4 +40,4 @@ class Embedders:
 
 def _knows_english_alone(embedder: Embedder) -> bool:
     known = find_model(embedder.model)
-    return known is not None and known.languages == "English"
+    return known is not None and known.languages == ENGLISH

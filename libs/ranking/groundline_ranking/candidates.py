@@ -33,6 +33,8 @@ class ArmHits(NamedTuple):
 
     arm: reranker_service_pb2.SearchArm.ValueType
     hits: Sequence[Hit]
+    weight: float = 1.0
+    """Factor of the arm's weight for this list."""
 
 
 class ArmList(NamedTuple):
@@ -41,6 +43,7 @@ class ArmList(NamedTuple):
     arm: reranker_service_pb2.SearchArm.ValueType
     rows: Sequence[int]
     scores: Sequence[float]
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +65,20 @@ class Candidates:
     @classmethod
     def of(cls, found: Sequence[Sequence[ArmHits]]) -> "Candidates":
         """Number what the arms found for each query."""
-        unique = {hit.chunk_id: hit for lists in found for _, hits in lists for hit in hits}
+        unique = {hit.chunk_id: hit for lists in found for each in lists for hit in each.hits}
         rows = {chunk_id: row for row, chunk_id in enumerate(sorted(unique))}
         return cls(
             [unique[chunk_id] for chunk_id in rows],
             [
                 [
                     ArmList(
-                        arm,
-                        [rows[hit.chunk_id] for hit in hits],
+                        each.arm,
+                        [rows[hit.chunk_id] for hit in each.hits],
                         # As messages have them, so that a search is ranked alike wherever it is ranked.
-                        array("f", [hit.score for hit in hits]).tolist(),
+                        array("f", [hit.score for hit in each.hits]).tolist(),
+                        each.weight,
                     )
-                    for arm, hits in lists
+                    for each in lists
                 ]
                 for lists in found
             ],
@@ -86,6 +90,6 @@ def is_weak(found: Iterable[ArmHits], weak_similarity: float) -> bool:
 
     Without the semantic arm similarities are unknown, and any hit counts as good.
     """
-    lists = [(arm, hits) for arm, hits in found if hits]
+    lists = [(each.arm, each.hits) for each in found if each.hits]
     best = [hits[0].score for arm, hits in lists if arm == reranker_service_pb2.SEARCH_ARM_SEMANTIC]
     return not lists or (bool(best) and max(best) < weak_similarity)

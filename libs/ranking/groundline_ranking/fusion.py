@@ -62,7 +62,7 @@ def fuse(candidates: Candidates, options: options_pb2.RerankOptions) -> Fused:
         for each in lists:
             if each.arm in best:
                 _keep_best(best[each.arm], each)
-            weight = weights.get(each.arm, 1.0)
+            weight = weights.get(each.arm, 1.0) * each.weight
             if not weight:
                 continue
             if is_rrf:

@@ -10,7 +10,8 @@ from typing import Final
 
 import structlog
 from groundline.v1 import options_pb2, passage_pb2, reranker_service_pb2
-from groundline_embedding import similarity_floor
+from groundline_embedding import knows_many_languages, similarity_floor
+from groundline_language import LANGUAGES, guess_language
 from groundline_ranking import ArmHits
 from groundline_runtime.context import remaining_seconds
 from groundline_runtime.errors import (
@@ -35,6 +36,9 @@ MAXIMUM_NAMED: Final = 5
 
 REBUILD_SECONDS: Final = 5.0
 """Time after which it is worth asking again for an index that is being rebuilt."""
+
+OTHER_LANGUAGE_WEIGHT: Final = 0.1
+"""Weight of a keyword search in another language, beside vectors of many."""
 
 _KEYWORD: Final = reranker_service_pb2.SEARCH_ARM_KEYWORD
 _SEMANTIC: Final = reranker_service_pb2.SEARCH_ARM_SEMANTIC
@@ -81,6 +85,21 @@ class _Group:
     parameters: Parameters
     embedder: QueryEmbedder | None
     collections: list[IndexedCollection] = field(default_factory=list)
+
+    def keyword_weights(self, text: str) -> Mapping[str, float]:
+        """Return the weight of the keyword search of collections for which it is not 1, by id.
+
+        The words of another language than a collection's hardly stand in it but as names, while vectors of a
+        model of many languages find what is meant.
+        """
+        if self.embedder is None or not knows_many_languages(self.embedder.model):
+            return {}
+        spoken = guess_language(text)
+        return {
+            one.collection_id: OTHER_LANGUAGE_WEIGHT
+            for one in self.collections
+            if spoken and one.language in LANGUAGES and one.language != spoken
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +241,13 @@ class Arms:
         if found.unsound and not found.lists:
             raise missing[0]
         incomplete += [(_KEYWORD, error) for error in missing]
-        return [ranked(_KEYWORD, hits, group.parameters.min_bm25) for hits in found.lists]
+        minimum, weights = group.parameters.min_bm25, group.keyword_weights(text)
+        return [
+            ranked(_KEYWORD, hits, minimum, weights.get(hits[0].collection_id, 1.0))
+            if weights and hits
+            else ranked(_KEYWORD, hits, minimum)
+            for hits in found.lists
+        ]
 
     async def _semantic(
         self,

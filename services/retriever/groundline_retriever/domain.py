@@ -137,11 +137,16 @@ def scaled(hits: Iterable[Hit], floor: float) -> list[Hit]:
     return [hit._replace(score=(hit.score - floor) / (1 - floor)) for hit in hits]
 
 
-def ranked(arm: reranker_service_pb2.SearchArm.ValueType, hits: Iterable[Hit], minimum: float) -> ArmHits:
+def ranked(
+    arm: reranker_service_pb2.SearchArm.ValueType,
+    hits: Iterable[Hit],
+    minimum: float,
+    weight: float = 1.0,
+) -> ArmHits:
     """Return the hits of one index in order of rank, without those below `minimum`; ties go to the smaller
     id."""
     kept = [hit for hit in hits if hit.score >= minimum]
     # By the last key first: sorting is stable, and so by a single field each time.
     kept.sort(key=_chunk_id)
     kept.sort(key=_score, reverse=True)
-    return ArmHits(arm, kept)
+    return ArmHits(arm, kept, weight)

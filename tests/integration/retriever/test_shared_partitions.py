@@ -35,7 +35,7 @@ async def library(corpus: Any) -> None:
 
 
 def collections_found(found: Sequence[ArmHits], arm: int) -> set[str]:
-    return {hit.collection_id for of_arm, hits in found if of_arm == arm for hit in hits}
+    return {hit.collection_id for each in found if each.arm == arm for hit in each.hits}
 
 
 async def test_a_collection_that_may_not_be_read_is_never_found_beside_others(search_arms: Any) -> None:

@@ -57,6 +57,7 @@ CORE_MAY_IMPORT = (
     "groundline_runtime.tokens",
     "groundline_runtime.turns",
     "groundline_runtime.waking",
+    "groundline_language",
     "groundline_ranking",
     "groundline_signatures",
     "groundline_validation",

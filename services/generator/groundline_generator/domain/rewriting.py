@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from groundline.v1 import chat_pb2
+from groundline_language import guess_language
 
 from groundline_generator.domain.comparing import compared
 from groundline_generator.domain.concepts import translated
-from groundline_generator.domain.language import content_terms, guess_language
+from groundline_generator.domain.terms import content_terms
 
 __all__ = ["decompose", "standalone", "translation"]
 

@@ -125,7 +125,7 @@ async def test_a_provider_that_refuses_every_third_call_slows_a_job_and_does_not
     pool: Pool, stores: Stores, database_url: str, wire: Wire
 ) -> None:
     provider = BusyProvider(wire)
-    embedder = FakeEmbedder()
+    embedders = Embedders([embedder := FakeEmbedder()])
     settings = IngestorSettings(database_url=SecretStr(database_url))
     name = "busy-" + type(wire).__name__.lower()
     collection = await stores.collections.create(
@@ -139,12 +139,7 @@ async def test_a_provider_that_refuses_every_third_call_slows_a_job_and_does_not
     ):
         server.respond = provider
         servicer, worker = wire_on(
-            settings,
-            stores,
-            Embedders([embedder]),
-            sandbox,
-            PageTokens(bytes(32)),
-            GrpcContextWriter(channel),
+            settings, stores, embedders, sandbox, PageTokens(bytes(32)), GrpcContextWriter(channel)
         )
         ingestion, jobs = servicer._ingestion, servicer._jobs
         texts = [

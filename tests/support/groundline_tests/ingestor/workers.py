@@ -135,7 +135,7 @@ async def searching(
                 collections = await store.collections([collection_id], ANYBODY.principals)
                 groups, selection = arms.grouped(collections, options), Selection(ANYBODY.principals)
                 lists, _ = await arms.search("paragraph of its own", groups, selection, Stopwatch())
-                found.append(sum(len(hits) for _, hits in lists))
+                found.append(sum(len(each.hits) for each in lists))
 
         task = group.create_task(search())
         yield found

@@ -81,11 +81,11 @@ def request_of(
         candidates=[chunk_of(each) for each in sorted(found, key=lambda each: each.chunk_id)],
         lists=[
             reranker_service_pb2.RankedList(
-                arm=arm,
-                chunk_ids=[str(hit.chunk_id) for hit in hits],
-                scores=[hit.score for hit in hits],
+                arm=each.arm,
+                chunk_ids=[str(hit.chunk_id) for hit in each.hits],
+                scores=[hit.score for hit in each.hits],
             )
-            for arm, hits in hits_of(found)
+            for each in hits_of(found)
         ],
         options=options,
     )

@@ -1,8 +1,9 @@
 """Languages that answers and refusals speak."""
 
 import pytest
-from groundline_generator.domain.language import content_terms, guess_language
 from groundline_generator.domain.refusals import reads_like_refusal, refusal
+from groundline_generator.domain.terms import content_terms
+from groundline_language import guess_language
 
 QUESTIONS = {
     "dutch": ["Wat is de inhoud van de watertank?", "Wie heeft het contract ondertekend?"],

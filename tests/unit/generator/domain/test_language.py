@@ -1,5 +1,6 @@
 import pytest
-from groundline_generator.domain.language import content_terms, guess_language
+from groundline_generator.domain.terms import content_terms
+from groundline_language import guess_language
 
 
 @pytest.mark.parametrize("text", ["", "12345", "Kubernetes PostgreSQL", "今日は雨です"])

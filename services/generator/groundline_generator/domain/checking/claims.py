@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from groundline.v1 import generator_service_pb2 as pb
+from groundline_language import guess_language
 
-from groundline_generator.domain.language import content_terms, guess_language
 from groundline_generator.domain.markers import masked
 from groundline_generator.domain.references import refers_back
 from groundline_generator.domain.segments import Kind, segments
+from groundline_generator.domain.terms import content_terms
 
 __all__ = ["claims_of"]
 

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 from groundline.v1 import error_pb2
 
 from groundline_generator.domain.checking.wording import Token, WordedText, is_negation, is_same_name
-from groundline_generator.domain.language import content_terms
 from groundline_generator.domain.signs import COUNTED, Quantity, designation_form, quantities
+from groundline_generator.domain.terms import content_terms
 
 __all__ = ["Deviation", "denied_alone", "difference"]
 

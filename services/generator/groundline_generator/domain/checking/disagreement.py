@@ -13,9 +13,9 @@ from groundline.v1 import generator_service_pb2 as pb
 
 from groundline_generator.domain.checking.differences import denied_alone
 from groundline_generator.domain.checking.wording import WordedText
-from groundline_generator.domain.language import content_terms
 from groundline_generator.domain.quoting.asked import DATE, NUMBER, asked_for
 from groundline_generator.domain.signs import Quantity, beginning, designations, names, quantities, words
+from groundline_generator.domain.terms import content_terms
 
 __all__ = ["Asked", "Statement", "disagreement", "document_of"]
 

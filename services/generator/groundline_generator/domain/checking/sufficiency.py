@@ -11,10 +11,11 @@ from math import fsum, log
 from typing import Final, NamedTuple
 
 from groundline.v1 import generator_service_pb2 as pb
+from groundline_language import guess_language
 
-from groundline_generator.domain.language import content_terms, guess_language
 from groundline_generator.domain.reading import read
 from groundline_generator.domain.signs import mentions
+from groundline_generator.domain.terms import content_terms
 
 __all__ = ["Gaps", "gaps"]
 

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from groundline.v1 import chat_pb2, error_pb2
+from groundline_language import guess_language
 
 from groundline_generator.domain.checking.citations import CitedAnswer, CitedClaim
 from groundline_generator.domain.checking.differences import Deviation
-from groundline_generator.domain.language import content_terms, guess_language
+from groundline_generator.domain.terms import content_terms
 
 __all__ = ["Defect", "defect_of", "shortened", "validate"]
 

@@ -8,12 +8,13 @@ from typing import Final
 
 from groundline.v1 import error_pb2, verification_pb2
 from groundline.v1 import generator_service_pb2 as pb
+from groundline_language import guess_language
 
 from groundline_generator.domain.checking.differences import Deviation, difference
 from groundline_generator.domain.checking.wording import WordedText, in_order
-from groundline_generator.domain.language import content_terms, guess_language
 from groundline_generator.domain.reading import Sentence, read
 from groundline_generator.domain.segments import Kind
+from groundline_generator.domain.terms import content_terms
 
 __all__ = ["deviation", "nearest", "verdict_on"]
 

@@ -8,7 +8,6 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from groundline_generator.domain.language import content_terms
 from groundline_generator.domain.signs import (
     COUNTED,
     Quantity,
@@ -18,6 +17,7 @@ from groundline_generator.domain.signs import (
     names,
     quantities,
 )
+from groundline_generator.domain.terms import content_terms
 
 __all__ = ["Denial", "Token", "WordedText", "folded", "in_order", "is_negation", "is_same_name"]
 

@@ -11,10 +11,10 @@ from itertools import chain, product
 from typing import Final
 
 from groundline.v1 import generator_service_pb2 as pb
+from groundline_language import guess_language
 
 from groundline_generator.domain.checking.disagreement import Asked, Statement, disagreement, document_of
 from groundline_generator.domain.comparing import compared
-from groundline_generator.domain.language import guess_language
 from groundline_generator.domain.quoting.quotation import quotation
 from groundline_generator.domain.quoting.scoring import Candidate, Question, scored
 from groundline_generator.domain.reading import read

@@ -19,12 +19,12 @@ from groundline.v1 import generator_service_pb2 as pb
 
 from groundline_generator.domain.comparing import degrees
 from groundline_generator.domain.concepts import is_part, related
-from groundline_generator.domain.language import content_terms
 from groundline_generator.domain.quoting.asked import NUMBER, asked_for, asks_for_steps
 from groundline_generator.domain.reading import Reading, Sentence
 from groundline_generator.domain.references import refers_back
 from groundline_generator.domain.segments import Kind
 from groundline_generator.domain.signs import designated, names
+from groundline_generator.domain.terms import content_terms
 
 __all__ = ["Candidate", "Question", "scored"]
 
