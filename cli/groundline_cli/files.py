@@ -155,6 +155,16 @@ class SourceFile:
         except OSError:
             return 0
 
+    def beginning(self) -> str:
+        """Return the first 8 KiB of a text or of HTML; "" for another file, or one that cannot be read."""
+        if self.form != "text" and self.path.suffix.lower() not in _ANY_ENCODING:
+            return ""
+        try:
+            with self.path.open("rb") as file:
+                return file.read(_SNIFFED_BYTES).decode(self.given.charset or "utf-8", errors="ignore")
+        except OSError:
+            return ""
+
     def documents(self) -> Iterator[dict[str, Any]]:
         """Yield its DocumentInputs: one, or one for each object that it holds. Raises UnreadableFileError."""
         described = self.described()

@@ -1,5 +1,6 @@
 """Ingestion of files and other documents into a collection."""
 
+import asyncio
 import json
 import re
 from collections import Counter
@@ -22,6 +23,7 @@ from groundline_client.models import (
     IngestionState,
     Usage,
 )
+from groundline_language import guess_language
 
 from groundline_cli.files import (
     PLAIN,
@@ -58,6 +60,8 @@ _INVALID_ARGUMENT: Final = 3
 _ALREADY_EXISTS: Final = 6
 _RESOURCE_EXHAUSTED: Final = 8
 _OUT_OF_RANGE: Final = 11
+_READ_FOR_LANGUAGE: Final = 20
+"""Files whose beginnings tell the language, about."""
 _DOCUMENT_FIELD: Final = re.compile(r"documents\[(\d{1,9})\]")
 
 
@@ -94,6 +98,8 @@ class IngestReport:
     """Ids of the jobs that the documents were handed in with."""
     broke_off: bool = False
     """Whether a crawl ended early."""
+    guessed_language: str = ""
+    """Language that a collection was created for; "" for English, or if it was there."""
 
     @property
     def ended(self) -> int:
@@ -146,15 +152,18 @@ async def ingest_paths(
     """Ingest the files that `paths` name or hold, except excluded ones; see `groundline_cli.files.scan`.
 
     `given` describes all of them. Creates the collection if it is missing, `create` is set and there is a
-    file to ingest. Files are read one batch at a time. A file that cannot be ingested is in the report; an
-    error that concerns all of them raises GatewayError.
+    file to ingest, for the language of most texts among them. Files are read one batch at a time. A file
+    that cannot be ingested is in the report; an error that concerns all of them raises GatewayError.
     """
     found = scan(paths, exclude, given)
     report = IngestReport(failures=found.failures, skipped=found.skipped, unsupported=found.unsupported)
     if not found.files:
         return report
     if create:
-        await ensure_collection(client, collection)
+        language = await asyncio.to_thread(_language_of, found.files)
+        settings: JsonObject | None = {"lexical": {"language": language}} if language else None
+        if await ensure_collection(client, collection, settings=settings):
+            report.guessed_language = language
     total = len(found.files) + report.ended
 
     large = [file for file in found.files if file.form != "json" and file.size > _LARGE_BYTES]
@@ -168,6 +177,16 @@ async def ingest_paths(
         on_progress=on_progress,
         wait=wait,
     )
+
+
+def _language_of(files: Sequence[SourceFile]) -> str:
+    """Return the language of most texts; "" for English, which is the default, and where none has most."""
+    texts = filter(None, (file.beginning() for file in files[:: max(1, len(files) // _READ_FOR_LANGUAGE)]))
+    spoken = Counter(map(guess_language, texts))
+    for language, count in spoken.most_common(1):
+        if language not in (None, "english") and count * 2 > spoken.total():
+            return str(language)
+    return ""
 
 
 @dataclass(slots=True)

@@ -106,7 +106,11 @@ def _described[F: Callable[..., Any]](command: F) -> F:
 @exclude_option
 @click.option("--title", default="", help="Title of the document; for a single file.")
 @_described
-@click.option("--create/--no-create", default=True, help="Whether to create the collection when missing.")
+@click.option(
+    "--create/--no-create",
+    default=True,
+    help="Whether to create the collection when missing, for the language of most texts and HTML files.",
+)
 @click.option(
     "--watch/--detach",
     default=True,
@@ -169,6 +173,12 @@ def ingest(
             )
 
     report = run(connection, work)
+    if report.guessed_language:
+        click.echo(
+            f"{collection}: created for {report.guessed_language}, the language of most of its texts; "
+            f"groundline reindex {collection} --language changes that",
+            err=True,
+        )
     print_failures(report)
     if as_json:
         print_json({"collection": collection, **report_json(report)})
@@ -343,6 +353,7 @@ def report_json(report: ingestion.IngestReport) -> dict[str, object]:
         "unread": _failed_json(report.unread),
         "failed": _failed_json(report.failures),
         "jobs": report.jobs,
+        **({"guessedLanguage": report.guessed_language} if report.guessed_language else {}),
     }
 
 

@@ -175,6 +175,40 @@ def test_ingesting_again_changes_only_what_has_changed(
     assert gateway.documents["docs"]["a.md"]["mimeType"] == "text/markdown"
 
 
+def test_a_collection_is_created_for_the_language_of_most_texts_and_that_is_said(
+    groundline: Run, gateway: FakeGateway, tmp_path: Path
+) -> None:
+    handbook = tmp_path / "handbuch"
+    handbook.mkdir()
+    (handbook / "reisen.md").write_text("Reisen bis zu drei Tagen genehmigt die Teamleitung.")
+    (handbook / "urlaub.html").write_text("<p>Der Urlaub ist bis zum Ende des Jahres zu nehmen.</p>")
+    (handbook / "hinweis.txt").write_text("The office is closed on Fridays.")
+    (handbook / "preise.pdf").write_bytes(b"%PDF-1.7 der die das und")
+    result = groundline("ingest", str(handbook), "--collection", "handbuch")
+    assert "handbuch: created for german" in result.stderr
+    assert gateway.collections["handbuch"]["settings"]["lexical"] == {"language": "german"}
+    again = groundline("ingest", str(handbook), "--collection", "handbuch")
+    assert "created for" not in again.stderr
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["The office is closed.", "Das Büro ist geschlossen."],
+        ["The office is closed.", "It is open.", "Das Büro ist geschlossen."],
+        ["DN-4", "12345"],
+    ],
+)
+def test_a_collection_is_english_where_no_other_language_has_most_texts(
+    groundline: Run, gateway: FakeGateway, tmp_path: Path, texts: list[str]
+) -> None:
+    for number, text in enumerate(texts):
+        (tmp_path / f"{number}.txt").write_text(text)
+    result = groundline("ingest", str(tmp_path), "--collection", "docs")
+    assert "created for" not in result.stderr
+    assert "lexical" not in gateway.collections["docs"].get("settings", {})
+
+
 def test_a_dry_run_only_tells(groundline: Run, gateway: FakeGateway, docs: Path) -> None:
     assert groundline("ingest", str(docs), "--collection", "docs", "--dry-run").exit_code == 1
     gateway.collections["docs"] = {"collectionId": "docs"}
