@@ -173,12 +173,7 @@ def ingest(
             )
 
     report = run(connection, work)
-    if report.guessed_language:
-        click.echo(
-            f"{collection}: created for {report.guessed_language}, the language of most of its texts; "
-            f"groundline reindex {collection} --language changes that",
-            err=True,
-        )
+    _print_language(report, collection)
     print_failures(report)
     if as_json:
         print_json({"collection": collection, **report_json(report)})
@@ -245,12 +240,22 @@ def sync(
         return report
 
     report = run(connection, work)
+    _print_language(report, collection)
     print_failures(report)
     if as_json:
         print_json({"collection": collection, **report_json(report), "deleted": uris})
     else:
         click.echo(f"{summary(report, collection)}; {count} deleted")
     _exit(report)
+
+
+def _print_language(report: ingestion.IngestReport, collection: str) -> None:
+    if report.guessed_language:
+        click.echo(
+            f"{collection}: created for {report.guessed_language}, the language of most of its texts; "
+            f"groundline reindex {collection} --language changes that",
+            err=True,
+        )
 
 
 def _print_names(names: Sequence[str]) -> None:

@@ -1133,7 +1133,7 @@ class ChatDelta:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Usage:
-    """Tokens that a model read and wrote. Zero where no model was called."""
+    """Tokens that a model read and wrote, zero where no model was called, and what they cost."""
 
     prompt_tokens: int = 0
     """Tokens read, cached ones included."""
@@ -1144,6 +1144,10 @@ class Usage:
     embedding_tokens: int = 0
     """Tokens that the embedding model read of chunks, an estimate where its tokenizer is out of reach. Texts
     that were embedded before are not among them."""
+    cost_usd: float | None = None
+    """Price of the model calls in US dollars, by the list prices of their provider or the operator's own.
+    Unset where no model was called, and where the price of a call is not known. What documents cost is not
+    counted."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

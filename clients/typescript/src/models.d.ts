@@ -893,7 +893,7 @@ export type FinishReason =
   /** The caller went away. */
   | "FINISH_REASON_CANCELLED";
 
-/** Tokens that a model read and wrote. Zero where no model was called. */
+/** Tokens that a model read and wrote, zero where no model was called, and what they cost. */
 export interface Usage {
   /** Tokens read, cached ones included. */
   promptTokens: number;
@@ -906,6 +906,11 @@ export interface Usage {
    * were embedded before are not among them.
    */
   embeddingTokens: number;
+  /**
+   * Price of the model calls in US dollars, by the list prices of their provider or the operator's own. Unset
+   * where no model was called, and where the price of a call is not known. What documents cost is not counted.
+   */
+  costUsd?: number;
 }
 
 /** A rectangle on a page as it is shown, by which a picture of the page (GetDocumentPage) can be marked. */

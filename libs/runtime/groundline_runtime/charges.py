@@ -1,5 +1,6 @@
 """Charges of failed calls: tokens are paid for whether or not the reply is of use."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -23,16 +24,25 @@ def charged(paid: Sequence[chat_pb2.Usage]) -> Iterator[None]:
 
 def usage_of(error: GroundlineError) -> chat_pb2.Usage:
     """Return the usage that `charged` put into an error."""
-    names = chat_pb2.Usage.DESCRIPTOR.fields_by_name
-    return chat_pb2.Usage(**{name: int(error.metadata[name]) for name in names if name in error.metadata})
+    used = chat_pb2.Usage()
+    for name in chat_pb2.Usage.DESCRIPTOR.fields_by_name:
+        if name in error.metadata:
+            number = type(getattr(used, name))
+            setattr(used, name, number(error.metadata[name]))
+    return used
 
 
 def total(usages: Iterable[chat_pb2.Usage]) -> chat_pb2.Usage:
-    """Add up the usage of several calls."""
-    used = chat_pb2.Usage()
+    """Add up the usage of several calls. What they cost is known only if it is of each that read or wrote."""
+    used, costs = chat_pb2.Usage(), list[float | None]()
     for usage in usages:
         used.prompt_tokens += usage.prompt_tokens
         used.cached_tokens += usage.cached_tokens
         used.output_tokens += usage.output_tokens
         used.embedding_tokens += usage.embedding_tokens
+        if usage.prompt_tokens or usage.output_tokens:
+            costs.append(usage.cost_usd if usage.HasField("cost_usd") else None)
+    known = [cost for cost in costs if cost is not None]
+    if known and len(known) == len(costs):
+        used.cost_usd = math.fsum(known)
     return used

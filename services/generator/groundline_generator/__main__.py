@@ -8,6 +8,7 @@ from groundline.v1 import generator_service_pb2_grpc
 from groundline_runtime.serving.server import Application, run
 
 from groundline_generator.adapters.extractive import ExtractiveModel
+from groundline_generator.adapters.prices import Prices
 from groundline_generator.adapters.reading import load_reader
 from groundline_generator.domain.calls import ModelChoice
 from groundline_generator.domain.prompting import load_templates
@@ -76,6 +77,7 @@ async def _use_cases(settings: GeneratorSettings) -> AsyncIterator[UseCases]:
             Breaker(max_waiting=settings.max_queued_calls),
             max_attempts=settings.provider_max_attempts,
             max_wait_seconds=settings.provider_max_wait_seconds,
+            cost_of=_prices(settings).cost,
         )
         models = ModelChoice(settings.model, settings.further_models)
         answers = PromptedModel(
@@ -101,6 +103,11 @@ async def _use_cases(settings: GeneratorSettings) -> AsyncIterator[UseCases]:
             judge,
             Contextualizer(chat, models, settings.document_tokens),
         )
+
+
+def _prices(settings: GeneratorSettings) -> Prices:
+    provider = "google" if settings.provider == "gemini" else settings.provider
+    return Prices(settings.prices, provider=provider, base_url=settings.provider_base_url)
 
 
 def _provider(settings: GeneratorSettings) -> AbstractAsyncContextManager[ChatModel]:

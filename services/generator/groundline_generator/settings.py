@@ -3,11 +3,29 @@
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
+from groundline.v1 import chat_pb2
 from groundline_runtime.settings import ServiceSettings
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
-__all__ = ["GeneratorSettings"]
+__all__ = ["GeneratorSettings", "ModelPrice"]
+
+
+class ModelPrice(BaseModel):
+    """Price of a model's tokens, in US dollars for a million."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    input_usd: Annotated[float, Field(ge=0)]
+    output_usd: Annotated[float, Field(ge=0)]
+    cached_usd: Annotated[float, Field(ge=0)] | None = None
+    """Price of tokens from the provider's cache; unset, input_usd."""
+
+    def of(self, usage: chat_pb2.Usage) -> float:
+        """Return the price of a call in US dollars."""
+        cached = self.input_usd if self.cached_usd is None else self.cached_usd
+        read = (usage.prompt_tokens - usage.cached_tokens) * self.input_usd + usage.cached_tokens * cached
+        return (read + usage.output_tokens * self.output_usd) / 1_000_000
 
 
 class GeneratorSettings(ServiceSettings):
@@ -47,6 +65,10 @@ class GeneratorSettings(ServiceSettings):
     provider_max_wait_seconds: Annotated[float, Field(ge=0, le=600)] = 10.0
     """Maximum total time that a call waits between its attempts and for a pause that the provider asked for;
     if that is not enough, it is refused at once, with the time to wait."""
+
+    prices: dict[str, ModelPrice] = Field(default_factory=dict)
+    """Own prices by model, in US dollars for a million tokens, such as
+    {"qwen3": {"input_usd": 0.2, "output_usd": 0.6}}; other models cost what their provider publishes."""
 
     requests_per_minute: Annotated[int, Field(ge=1)] | None = None
     """Maximum model calls of this process in any minute; unset: no limit."""

@@ -93,7 +93,19 @@ async def test_every_provider_answers_with_checked_citations(generator: Generato
     hosted = generator.provider != "extractive"
     assert completed.model == ("served-model" if hosted else "extractive")
     assert completed.usage.cached_tokens == (4 if hosted else 0)
+    # The server is at an address of its own, whose prices nobody publishes.
+    assert not completed.usage.HasField("cost_usd")
     assert completed.prompt_version.startswith("default@") == hosted
+
+
+@hosted
+async def test_an_answer_costs_what_the_operator_says_its_tokens_do(generator: Generator) -> None:
+    generator.replies(generator.wire.answer("Paris is the capital of France. [2]"))
+    price = {"input_usd": 1_000_000, "cached_usd": 0, "output_usd": 2_000_000}
+    _, completed = await generate(await generator.stub(prices={"m": price}))
+    used = completed.usage
+    assert used.prompt_tokens > used.cached_tokens > 0
+    assert used.cost_usd == used.prompt_tokens - used.cached_tokens + 2 * used.output_tokens
 
 
 async def test_every_provider_refuses_without_passages_and_without_a_call(generator: Generator) -> None:

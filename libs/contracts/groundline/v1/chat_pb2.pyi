@@ -289,7 +289,7 @@ Global___Citation: _TypeAlias = Citation  # noqa: Y015
 
 @_typing.final
 class Usage(_message.Message):
-    """Tokens that a model read and wrote. Zero where no model was called."""
+    """Tokens that a model read and wrote, zero where no model was called, and what they cost."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -297,6 +297,7 @@ class Usage(_message.Message):
     CACHED_TOKENS_FIELD_NUMBER: _builtins.int
     OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
     EMBEDDING_TOKENS_FIELD_NUMBER: _builtins.int
+    COST_USD_FIELD_NUMBER: _builtins.int
     prompt_tokens: _builtins.int
     """Tokens read, cached ones included."""
     cached_tokens: _builtins.int
@@ -307,6 +308,10 @@ class Usage(_message.Message):
     """Tokens that the embedding model read of chunks, an estimate where its tokenizer is out of reach. Texts that were
     embedded before are not among them.
     """
+    cost_usd: _builtins.float
+    """Price of the model calls in US dollars, by the list prices of their provider or the operator's own. Unset where no
+    model was called, and where the price of a call is not known. What documents cost is not counted.
+    """
     def __init__(
         self,
         *,
@@ -314,12 +319,15 @@ class Usage(_message.Message):
         cached_tokens: _builtins.int = ...,
         output_tokens: _builtins.int = ...,
         embedding_tokens: _builtins.int = ...,
+        cost_usd: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_cost_usd", b"_cost_usd", "cost_usd", b"cost_usd"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cached_tokens", b"cached_tokens", "embedding_tokens", b"embedding_tokens", "output_tokens", b"output_tokens", "prompt_tokens", b"prompt_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cost_usd", b"_cost_usd", "cached_tokens", b"cached_tokens", "cost_usd", b"cost_usd", "embedding_tokens", b"embedding_tokens", "output_tokens", b"output_tokens", "prompt_tokens", b"prompt_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__cost_usd: _TypeAlias = _typing.Literal["cost_usd"]  # noqa: Y015
+    _WhichOneofArgType__cost_usd: _TypeAlias = _typing.Literal["_cost_usd", b"_cost_usd"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__cost_usd) -> _WhichOneofReturnType__cost_usd | None: ...
 
 Global___Usage: _TypeAlias = Usage  # noqa: Y015
 

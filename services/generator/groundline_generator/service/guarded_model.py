@@ -43,13 +43,16 @@ class GuardedModel:
         *,
         max_attempts: int,
         max_wait_seconds: float,
+        cost_of: Callable[[str, chat_pb2.Usage], float | None] = lambda model, usage: None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
+        """Take the model and its guards. `cost_of` returns the price of a call in US dollars, or None."""
         self._model = model
         self._limiter = limiter
         self._breaker = breaker
         self._max_attempts = max_attempts
         self._max_wait_seconds = max_wait_seconds
+        self._cost_of = cost_of
         self._sleep = sleep
 
     @property
@@ -132,6 +135,10 @@ class GuardedModel:
             async for event in events:
                 if isinstance(event, ModelFinished) and event.usage != chat_pb2.Usage():
                     reservation.settle(event.usage.prompt_tokens + event.usage.output_tokens)
+                    # Loads the price list at first.
+                    cost = await asyncio.to_thread(self._cost_of, call.model, event.usage)
+                    if cost is not None:
+                        event.usage.cost_usd = cost
                 yield event
 
 

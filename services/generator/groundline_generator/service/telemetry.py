@@ -27,6 +27,9 @@ _first_chunk = _meter.create_histogram(
 _tokens = _meter.create_histogram(
     "gen_ai.client.token.usage", unit="{token}", description="Tokens of a model call"
 )
+_cost = _meter.create_counter(
+    "groundline.generator.cost", unit="{USD}", description="Price of model calls, where it is known"
+)
 
 
 @contextmanager
@@ -87,6 +90,9 @@ class Observation:
         for kind, count in (("input", event.usage.prompt_tokens), ("output", event.usage.output_tokens)):
             if count:
                 _tokens.record(count, {**self._labels(), "gen_ai.token.type": kind})
+        if event.usage.HasField("cost_usd"):
+            self.span.set_attribute("llm.cost.total", event.usage.cost_usd)
+            _cost.add(event.usage.cost_usd, self._labels())
 
     def failed(self, reason: str) -> None:
         self.error = reason

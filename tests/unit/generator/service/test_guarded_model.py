@@ -56,6 +56,23 @@ async def test_a_failure_before_the_first_token_is_tried_again() -> None:
     assert guarded.waits[1] > guarded.waits[0]
 
 
+@pytest.mark.parametrize("cost", [0.25, 0.0, None])
+async def test_a_call_says_what_it_cost_where_that_is_known(cost: float | None) -> None:
+    chat = ScriptedChat(["Hi", ModelFinished(chat_pb2.FINISH_REASON_STOP, used(5, 0, 2))])
+    asked: list[tuple[str, int]] = []
+
+    def cost_of(model: str, usage: chat_pb2.Usage) -> float | None:
+        asked.append((model, usage.prompt_tokens))
+        return cost
+
+    model = GuardedModel(chat, Limiter(), Breaker(), max_attempts=1, max_wait_seconds=1, cost_of=cost_of)
+    *_, finished = [event async for event in model.stream(CALL)]
+    assert isinstance(finished, ModelFinished)
+    assert asked == [(CALL.model, 5)]
+    assert finished.usage.HasField("cost_usd") == (cost is not None)
+    assert finished.usage.cost_usd == (cost or 0)
+
+
 async def test_after_the_first_token_nothing_is_tried_again() -> None:
     guarded = Guarded(["Hi", DOWN], ["never", END])
     with pytest.raises(UnavailableError):
