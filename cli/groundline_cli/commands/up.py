@@ -106,7 +106,7 @@ def _embedding_model() -> str:
     known = find_model(chosen.model)
     about = f": {known.languages}; {known.note}" if known else ""
     if chosen.model == DEFAULT_MODEL:
-        about += f"; for other languages: GROUNDLINE_EMBEDDING__MODEL={MULTILINGUAL_MODEL}"
+        about += f"; collections of other languages get {MULTILINGUAL_MODEL}"
     return f"embedding by {chosen.model}{about}"
 
 
