@@ -182,10 +182,10 @@ async def ingest_paths(
 def _language_of(files: Sequence[SourceFile]) -> str:
     """Return the language of most texts; "" for English, which is the default, and where none has most."""
     texts = filter(None, (file.beginning() for file in files[:: max(1, len(files) // _READ_FOR_LANGUAGE)]))
-    spoken = Counter(map(guess_language, texts))
+    spoken = Counter(filter(None, map(guess_language, texts)))
     for language, count in spoken.most_common(1):
-        if language not in (None, "english") and count * 2 > spoken.total():
-            return str(language)
+        if language != "english" and count * 2 > spoken.total():
+            return language
     return ""
 
 

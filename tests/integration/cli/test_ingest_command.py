@@ -184,6 +184,8 @@ def test_a_collection_is_created_for_the_language_of_most_texts_and_that_is_said
     (handbook / "urlaub.html").write_text("<p>Der Urlaub ist bis zum Ende des Jahres zu nehmen.</p>")
     (handbook / "hinweis.txt").write_text("The office is closed on Fridays.")
     (handbook / "preise.pdf").write_bytes(b"%PDF-1.7 der die das und")
+    for number in range(3):
+        (handbook / f"{number}.csv").write_text("DN-4;12345")
     result = groundline("ingest", str(handbook), "--collection", "handbuch")
     assert "handbuch: created for german" in result.stderr
     assert gateway.collections["handbuch"]["settings"]["lexical"] == {"language": "german"}
