@@ -297,7 +297,8 @@ async def test_a_collection_that_is_named_again_is_searched_as_it_is_now(
 
 async def test_every_hit_has_what_ranking_needs(corpus: Any, search_arms: Any) -> None:
     chunk_ids = await corpus.collection("ranked", [LEASES, LEADER])
-    hits = {hit.chunk_id: hit for _, found in await search_arms("ranked", query="lease") for hit in found}
+    found = await search_arms("ranked", query="lease")
+    hits = {hit.chunk_id: hit for each in found for hit in each.hits}
     assert sorted(hits) == chunk_ids
     assert {hit.collection_id for hit in hits.values()} == {"ranked"}
     assert {hit.source_type for hit in hits.values()} == {passage_pb2.SOURCE_TYPE_FILE}

@@ -60,7 +60,7 @@ async def test_everything_is_searched_at_the_cost_of_its_partitions(search_arms:
     expected = {"leases", "alone", *(f"small-{number}" for number in range(SMALL))}
     assert collections_found(everything, KEYWORD) == expected
     assert collections_found(everything, SEMANTIC) == expected | {"bread"}
-    arms = [arm for arm, _ in everything]
+    arms = [each.arm for each in everything]
     assert (arms.count(KEYWORD), arms.count(SEMANTIC)) == (2, 2), "one list for each partition"
 
 
@@ -69,8 +69,8 @@ async def test_the_limit_is_filled_by_what_may_be_found(
     search_arms: Any, collection_ids: tuple[str, ...]
 ) -> None:
     found = await search_arms(*collection_ids, limit=2)
-    assert all(len(hits) <= 2 for _, hits in found)
-    assert sum(len(hits) == 2 for _, hits in found) >= 2
+    assert all(len(each.hits) <= 2 for each in found)
+    assert sum(len(each.hits) == 2 for each in found) >= 2
 
 
 type Shown = list[tuple[int, float]]
@@ -131,7 +131,7 @@ async def test_chunks_of_several_collections_of_a_partition_are_read_together(
 ) -> None:
     wanted: dict[str, list[int]] = {}
     for hit in {
-        hit.chunk_id: hit for _, hits in await search_arms("leases", "bread", "small-1") for hit in hits
+        hit.chunk_id: hit for each in await search_arms("leases", "bread", "small-1") for hit in each.hits
     }.values():
         wanted.setdefault(hit.collection_id, []).append(hit.chunk_id)
     hidden = await corpus.connection.fetchval("SELECT chunk_id FROM chunks WHERE collection_id = 'board'")
