@@ -198,7 +198,7 @@ class _Gate:
         """Build, measure and decide; return the job. Raises DatasetError, GatewayError."""
         wanted = self._wanted
         baseline = Baseline.read(wanted.baseline) if wanted.baseline else None
-        dataset = await self._set(client, wanted.gate)
+        dataset = await self._set(client)
         begun = await client.reindex_collection(
             wanted.collection, settings=wanted.settings, hold=True, keep_previous=wanted.keep
         )
@@ -223,19 +223,20 @@ class _Gate:
                 cancelled = await client.cancel_job(begun.job_id)
         return cancelled
 
-    async def _set(self, client: AsyncClient, directory: Path) -> EvaluationSet:
-        if not is_stored(directory):
-            return EvaluationSet.load(directory)
-        documents = await all_of(client.list_documents(self._wanted.collection))
-        return EvaluationSet.load(directory, stored=[one.uri for one in documents])
+    async def _set(self, client: AsyncClient) -> EvaluationSet:
+        """Load the set, which must be able to tell something: the index takes long to build."""
+        wanted, stored = self._wanted, None
+        if is_stored(wanted.gate):
+            stored = [one.uri for one in await all_of(client.list_documents(wanted.collection))]
+        dataset = EvaluationSet.load(wanted.gate, stored=stored)
+        if wanted.modes and not dataset.judged:
+            raise DatasetError(f"{wanted.gate}: no question has a relevant document")
+        return dataset
 
     async def _measure(self, client: AsyncClient, dataset: EvaluationSet, index: str) -> Evaluation:
         """Measure an index of the collection."""
         wanted = self._wanted
-        judged = [query for query in dataset.queries if query.relevance]
-        if wanted.modes and not judged:
-            raise DatasetError(f"{wanted.gate}: no question has a relevant document")
-        result = Evaluation.of(dataset, dataset.queries if wanted.answers else judged)
+        result = Evaluation.of(dataset, dataset.queries if wanted.answers else dataset.judged)
         name = "new index" if index == _CANDIDATE else "index in use"
         await search_modes(
             client,

@@ -393,6 +393,20 @@ def test_what_a_reindex_cannot_do_at_once_is_refused(
     assert not gateway.requests
 
 
+def test_a_gate_that_can_tell_nothing_is_refused_before_an_index_is_built(
+    groundline: Run, gateway: FakeGateway, docs: Path, tmp_path: Path
+) -> None:
+    assert groundline("ingest", str(docs), "--collection", "docs").exit_code == 0
+    evaluation_set = tmp_path / "set"
+    evaluation_set.mkdir()
+    (evaluation_set / "queries.jsonl").write_text('{"id": "1", "text": "how many days?", "answers": ["28"]}\n')
+    (evaluation_set / "qrels.tsv").write_text("query_id\tdoc_id\trelevance\n")
+    result = groundline("reindex", "docs", "--gate", str(evaluation_set))
+    assert result.exit_code == 1
+    assert "no question has a relevant document" in result.stderr
+    assert not [path for _, path, *_ in gateway.requests if path.endswith(":reindex")]
+
+
 @pytest.mark.parametrize("jobs_take_time", [False, True])
 async def test_progress_grows_to_all_documents(
     gateway: FakeGateway, tmp_path: Path, jobs_take_time: bool
