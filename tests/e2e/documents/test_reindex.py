@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import httpx
 import pytest
+from groundline_embedding.local.catalog import MULTILINGUAL_MODEL
 from groundline_tests.suite import Stack, ended_job
 
 COLLECTION: Final = "gated"
@@ -112,6 +113,34 @@ async def test_what_a_new_index_has_to_pass_may_have_been_measured_before(
 
     assert ended.code == 0, ended.err
     assert f"{len(VERBS)} questions of the baseline" in ended.out
+
+
+async def test_a_new_embedding_model_is_asked_beside_the_one_in_use_and_the_way_back_is_open(
+    stack: Stack, client: httpx.AsyncClient, evaluation_set: str
+) -> None:
+    async def model() -> str:
+        shown = (await client.get(f"/api/collections/{COLLECTION}")).json()["collection"]
+        return str(shown["settings"]["embedding"]["model"])
+
+    async def nearest(query: str) -> str:
+        retrieval = {"mode": "RETRIEVAL_MODE_SEMANTIC"}
+        body = {"query": query, "collectionIds": [COLLECTION], "options": {"retrieval": retrieval}}
+        found = await client.post("/api/search", json=body)
+        assert found.status_code == 200, found.text
+        return str(found.json()["passages"][0]["chunk"]["uri"])
+
+    usual = await model()
+    command = ("reindex", COLLECTION, "--model", MULTILINGUAL_MODEL, "--keep", "--gate", evaluation_set)
+    ended = await stack.command(*command, "--modes", "semantic,hybrid", "--max-drop", "1")
+
+    assert ended.code == 0, ended.err
+    assert f"{len(VERBS)} questions" in ended.out
+    assert await model() == MULTILINGUAL_MODEL
+    assert await nearest("Wer hat es repariert?") == "repair.md"
+    assert (await stack.command("reindex", COLLECTION, "--revert")).code == 0
+    assert await model() == usual != MULTILINGUAL_MODEL
+    assert await nearest("repairing") == "repair.md"
+    assert (await stack.command("reindex", COLLECTION, "--reclaim")).code == 0
 
 
 async def test_an_index_that_is_held_back_is_tried_and_then_used(
