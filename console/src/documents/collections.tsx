@@ -2,6 +2,7 @@ import { newRequestId, type Collection, type GroundlineClient } from "groundline
 import { useState } from "preact/hooks";
 import { documentsAddress, go } from "../lib/address";
 import { count, moment } from "../lib/format";
+import { languages } from "../lib/languages";
 import { problemOf, type Problem } from "../lib/problem";
 import { useLoaded } from "../lib/use_loaded";
 import { Failure } from "../parts/failure";
@@ -64,10 +65,11 @@ export async function someCollectionIds(
 
 function Create({ client }: { client: GroundlineClient }) {
   const [problem, setProblem] = useState<Problem>();
-  const create = async (name: string) => {
+  const create = async (name: string, spoken: string) => {
     setProblem(undefined);
     try {
-      const { collection } = await client.createCollection({ name, requestId: newRequestId() });
+      const settings = { lexical: { language: spoken } };
+      const { collection } = await client.createCollection({ name, settings, requestId: newRequestId() });
       if (collection) go(documentsAddress(collection.collectionId));
     } catch (error) {
       setProblem(problemOf(error));
@@ -78,11 +80,19 @@ function Create({ client }: { client: GroundlineClient }) {
       class="row"
       onSubmit={(event) => {
         event.preventDefault();
-        const name = String(new FormData(event.currentTarget).get("name")).trim();
-        if (name) void create(name);
+        const given = new FormData(event.currentTarget);
+        const name = String(given.get("name")).trim();
+        if (name) void create(name, String(given.get("language")));
       }}
     >
       <input name="name" maxLength={200} required aria-label={texts.collectionName} placeholder={texts.collectionName} dir="auto" />
+      <select name="language" aria-label={texts.collectionLanguage} title={texts.collectionLanguage}>
+        {languages().map(({ name, shown, isOwn }) => (
+          <option key={name} value={name} selected={isOwn}>
+            {shown}
+          </option>
+        ))}
+      </select>
       <button>{texts.newCollection}</button>
       {problem && <Failure problem={problem} />}
     </form>

@@ -247,6 +247,8 @@ export const de: Texts = {
   // Dokumente.
   collectionName: "Name",
   newCollection: "Neue Sammlung",
+  collectionLanguage: "Sprache ihrer Dokumente",
+  otherLanguage: "eine andere, oder Code",
   create: "Anlegen",
   noCollections: "Es gibt noch keine Sammlungen. Legen Sie eine an und bringen Sie dann Dokumente hinein.",
   documentsCount: (count) => many(count, "Dokument", "Dokumente"),

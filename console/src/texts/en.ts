@@ -236,6 +236,8 @@ export const en = {
   // Documents.
   collectionName: "Name",
   newCollection: "New collection",
+  collectionLanguage: "Language of its documents",
+  otherLanguage: "another, or code",
   create: "Create",
   noCollections: "There are no collections yet. Make one, then bring documents in.",
   documentsCount: (count: string) => many(count, "document", "documents"),

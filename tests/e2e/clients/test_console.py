@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import httpx
 import pytest
+from groundline_embedding.local.catalog import MULTILINGUAL_MODEL
 from groundline_tests.browser import CHROMIUM, Tab, browser
 from groundline_tests.gateway.page import NOBODY_ID
 from groundline_tests.http_server import Answering, listening
@@ -189,6 +190,27 @@ async def test_files_become_documents_that_answer_and_can_be_deleted(
 async def uris(client: httpx.AsyncClient) -> set[str]:
     listed: dict[str, Any] = (await client.get("/api/collections/console-harbour/documents")).json()
     return {each["uri"] for each in listed["documents"]}
+
+
+async def test_a_collection_is_made_for_the_language_of_its_documents(
+    stack: Stack, tab: Tab, client: httpx.AsyncClient
+) -> None:
+    await go(tab, "documents")
+    await tab.until("document.querySelector('main form select')")
+    offered = await tab.js("[...document.querySelectorAll('main form option')].map((each) => each.value)")
+    assert {"english", "german", "polish"} < set(offered)
+    assert offered[-1] == "simple"
+    assert await tab.js("document.querySelector('main form select').value") == "english"
+
+    await tab.write("main input", "console-handbuch")
+    await tab.write("main form select", "german")
+    await tab.click("main form button")
+    await tab.until("location.hash === '#documents/console-handbuch'")
+
+    settings = (await client.get("/api/collections/console-handbuch")).json()["collection"]["settings"]
+    assert settings["lexical"]["language"] == "german"
+    assert settings["embedding"]["model"] == MULTILINGUAL_MODEL
+    await client.delete("/api/collections/console-handbuch")
 
 
 async def test_a_search_shows_why_each_passage_is_where_it_is(tab: Tab) -> None:
@@ -463,3 +485,5 @@ async def test_it_speaks_the_readers_language(stack: Stack, tab: Tab) -> None:
     assert await tab.text("nav a") == "Fragen|Suchen|Dokumente"
     assert await tab.text("#send") == "Fragen"
     assert "Verlässlichkeit" in await tab.text("article .note") or "%" in await tab.text("article .note")
+    await tab.js("location.hash = '#documents'; 0")
+    await tab.until("document.querySelector('main form select')?.value === 'german'")
