@@ -215,7 +215,7 @@ command-reference: setup ## Write the reference of the commands from the code
 	$(BIN)/python tools/commands.py write
 
 .PHONY: screenshot
-screenshot: setup ## Take the picture of the chat page in README.md again (needs chromium)
+screenshot: setup ## Take the pictures of the console in docs and README.md again (needs chromium)
 	PYTHONPATH=tests/support $(BIN)/python tools/screenshot.py
 
 .PHONY: plots
