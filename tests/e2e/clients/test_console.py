@@ -210,6 +210,10 @@ async def test_a_collection_is_made_for_the_language_of_its_documents(
     settings = (await client.get("/api/collections/console-handbuch")).json()["collection"]["settings"]
     assert settings["lexical"]["language"] == "german"
     assert settings["embedding"]["model"] == MULTILINGUAL_MODEL
+    # Deleted while the page still loads its documents, it would be missed there.
+    await tab.until("document.querySelector('main').innerText.includes('There are no documents yet')")
+    await go(tab, "documents")
+    await tab.until("document.querySelector('.cards a')")
     await client.delete("/api/collections/console-handbuch")
 
 
