@@ -94,11 +94,12 @@ class _Group:
         """
         if self.embedder is None or not knows_many_languages(self.embedder.model):
             return {}
-        spoken = guess_language(text)
+        if (spoken := guess_language(text)) is None:
+            return {}
         return {
             one.collection_id: OTHER_LANGUAGE_WEIGHT
             for one in self.collections
-            if spoken and one.language in LANGUAGES and one.language != spoken
+            if one.language in LANGUAGES and one.language != spoken
         }
 
 
@@ -242,10 +243,9 @@ class Arms:
             raise missing[0]
         incomplete += [(_KEYWORD, error) for error in missing]
         minimum, weights = group.parameters.min_bm25, group.keyword_weights(text)
+        # The collections of a list of keywords have one language, by which it was asked for.
         return [
-            ranked(_KEYWORD, hits, minimum, weights.get(hits[0].collection_id, 1.0))
-            if weights and hits
-            else ranked(_KEYWORD, hits, minimum)
+            ranked(_KEYWORD, hits, minimum, weights.get(hits[0].collection_id, 1.0) if hits else 1.0)
             for hits in found.lists
         ]
 
