@@ -31,7 +31,15 @@ from groundline_extraction.readers.common import Hints, MemberPart, ReadError, o
 from groundline_extraction.readers.data.records import record_text
 from groundline_extraction.sandbox import Sandbox
 from groundline_extraction.segments import SEGMENT_CHARACTERS, HeadedCutter, known_headings
-from groundline_extraction.texts import ExtractedText, Heading, TextSegment, TextStream, last_part
+from groundline_extraction.tables import rows_between
+from groundline_extraction.texts import (
+    ExtractedText,
+    Heading,
+    TextSegment,
+    TextStream,
+    is_paged,
+    last_part,
+)
 
 __all__ = ["DocumentExtractor"]
 
@@ -162,6 +170,7 @@ class DocumentExtractor:
                     )
                     stream.title = one_line(piece.title) or stream.title
                     stream.mime_type = piece.mime_type or stream.mime_type
+                    cutter.rows += rows_between(piece.tables, -length, len(piece.text) + 1)
                     length += len(piece.text)
                     cutter.lines = piece.lines
                     yield piece.text
@@ -170,6 +179,7 @@ class DocumentExtractor:
             is_markdown=is_markdown(mime_type),
             read_headings=known_headings(headings),
             characters=self._segment_characters,
+            has_pages=is_paged(mime_type),
         )
         stream = TextStream(_checked(_cut(cutter, texts())), mime_type)
         return stream

@@ -5,7 +5,7 @@ import re
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Final
@@ -14,7 +14,8 @@ from groundline.v1 import passage_pb2
 
 from groundline_extraction.readers.common import LineEdges
 from groundline_extraction.spooling import Spool
-from groundline_extraction.texts import Heading, TextSegment
+from groundline_extraction.tables import TableRows, markdown_tables, read_rows
+from groundline_extraction.texts import PAGE_BREAK, Heading, TextSegment
 
 __all__ = ["SEGMENT_CHARACTERS", "HeadedCutter", "kept_segments", "known_headings"]
 
@@ -40,14 +41,22 @@ class HeadedCutter:
         is_markdown: bool,
         read_headings: Callable[[str, int], Iterable[Heading]],
         characters: int = SEGMENT_CHARACTERS,
+        has_pages: bool = False,
     ) -> None:
         """Take the parameters. `read_headings` finds those of a segment, given its text and its start in the
-        whole text, in which they count; `characters` is the maximum of a segment."""
+        whole text, in which they count; `characters` is the maximum of a segment; `has_pages`: it has pages,
+        even if no break is in it."""
         self._characters = characters
         self._is_markdown = is_markdown
         self._read_headings = read_headings
         self.lines: Sequence[LineEdges] = ()
         """Lines of the whole text, to be told with its last segment."""
+        self.rows: list[TableRows] = []
+        """Rows that were read, to be told with the next segment."""
+        self._has_rows = False
+        self._tables = 0
+        self._page = 1
+        self._has_pages = has_pages
         self._text = ""
         self._start = 0
 
@@ -67,7 +76,34 @@ class HeadedCutter:
     def _taken(self, end: int) -> TextSegment:
         text, start = self._text[:end], self._start
         self._text, self._start = self._text[end:], start + end
-        return TextSegment(text, start, tuple(self._read_headings(text, start)))
+        headings = tuple(self._read_headings(text, start))
+        return TextSegment(text, start, headings, tables=tuple(self._taken_rows(text, start, headings)))
+
+    def _taken_rows(self, text: str, start: int, headings: Sequence[Heading]) -> Iterator[TableRows]:
+        """Yield the rows that a reader gave, else the Markdown tables of a segment."""
+        self._has_rows = self._has_rows or bool(self.rows)
+        rows, self.rows = self.rows, []
+        yield from rows
+        if not self._is_markdown or self._has_rows:
+            return
+        fences = _fenced(text)
+        at, above = 0, 0
+        for table in markdown_tables(text):
+            begin = table.rows[0].start
+            self._page += text.count(PAGE_BREAK, at, begin)
+            at = begin
+            while above < len(headings) and headings[above].start <= start + begin:
+                above += 1
+            if not any(first < begin < last for first, last in fences):
+                yield replace(
+                    table,
+                    index=self._tables,
+                    name=headings[above - 1].title if above else "",
+                    page=self._page if self._has_pages or self._page > 1 else 0,
+                    rows=[row._replace(start=row.start + start) for row in table.rows],
+                )
+                self._tables += 1
+        self._page += text.count(PAGE_BREAK, at)
 
 
 def known_headings(headings: deque[Heading]) -> Callable[[str, int], Iterator[Heading]]:
@@ -103,17 +139,19 @@ def kept_segments(directory: Path | None) -> Spool[TextSegment]:
 def _dumped(segment: TextSegment) -> bytes:
     headings = [[heading.level, heading.title, heading.start] for heading in segment.headings]
     pages = [page.SerializeToString().decode("latin-1") for page in segment.pages]
-    values = [segment.text, segment.start, headings, pages]
+    tables = [asdict(table) for table in segment.tables]
+    values = [segment.text, segment.start, headings, pages, tables]
     return json.dumps(values, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 def _loaded(data: bytes) -> TextSegment:
-    text, start, headings, pages = json.loads(data.decode("utf-8", "surrogatepass"))
+    text, start, headings, pages, tables = json.loads(data.decode("utf-8", "surrogatepass"))
     return TextSegment(
         text,
         start,
         tuple(Heading(*heading) for heading in headings),
         tuple(passage_pb2.PageLines.FromString(page.encode("latin-1")) for page in pages),
+        tuple(map(read_rows, tables)),
     )
 
 

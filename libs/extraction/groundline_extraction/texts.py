@@ -7,6 +7,8 @@ from typing import Final
 
 from groundline.v1 import passage_pb2
 
+from groundline_extraction.tables import TableRows
+
 __all__ = [
     "MEMBER_MARK",
     "PAGE_BREAK",
@@ -15,6 +17,7 @@ __all__ = [
     "TextSegment",
     "TextStream",
     "has_pages",
+    "is_paged",
     "last_part",
 ]
 
@@ -48,12 +51,14 @@ class TextSegment:
     """A piece of a document's text; its start, and the starts of its headings, count in the whole text.
 
     `pages`: where the lines of all pages are, as far as the format tells; they come with the last piece.
+    `tables`: rows that were read since the last piece; their starts count in the whole text.
     """
 
     text: str
     start: int = 0
     headings: tuple[Heading, ...] = ()
     pages: tuple[passage_pb2.PageLines, ...] = ()
+    tables: tuple[TableRows, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +86,13 @@ class TextStream:
 
 def has_pages(extraction: ExtractedText) -> bool:
     """Return whether places in the text are on pages, or slides, that people would name."""
-    mime_type = extraction.mime_type
+    return is_paged(extraction.mime_type) or PAGE_BREAK in extraction.text
+
+
+def is_paged(mime_type: str) -> bool:
+    """Return whether documents of a type have pages, however few."""
     is_picture = mime_type.startswith("image/") and mime_type != "image/svg+xml"
-    return is_picture or mime_type in _PAGED or PAGE_BREAK in extraction.text
+    return is_picture or mime_type in _PAGED
 
 
 def last_part(uri: str) -> str:

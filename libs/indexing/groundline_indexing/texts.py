@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
+from groundline_extraction.tables import TABLE
 from groundline_extraction.texts import PAGE_BREAK, Heading, last_part
 from numpy.typing import NDArray
 
@@ -25,8 +26,6 @@ __all__ = [
 
 MAX_TABLE_HEAD_CHARACTERS: Final = 1000
 
-# Its first row, the line under it, and the rows.
-_TABLE: Final = re.compile(r"^(\|[^\n]*\n)\|(?:[ :]*-+[ :]*\|)+[ \t]*\n(?:\|[^\n]*(?:\n|\Z))*", re.MULTILINE)
 # The rest of one, from within a row or from the next.
 _ROWS: Final = re.compile(r"[^\n]*(?:\n\|[^\n]*)*(?:\n|\Z)")
 
@@ -108,7 +107,7 @@ def table_heads_at(text: str, positions: Sequence[int], above: str = "") -> Iter
     is within none or in that row. `above`: the first row of the table that the text begins within."""
     begun = _ROWS.match(text) if above else None
     begin = begun.end() if begun else 0
-    tables = _TABLE.finditer(text, begin)
+    tables = TABLE.finditer(text, begin)
     table = next(tables, None)
     for position in positions:
         while table is not None and table.end() <= position:
@@ -126,7 +125,7 @@ def open_table_head(text: str, above: str = "") -> str:
     begin = begun.end() if begun else 0
     if begun and begin == len(text):
         return above
-    last = next((table for table in _TABLE.finditer(text, begin) if table.end() == len(text)), None)
+    last = next((table for table in TABLE.finditer(text, begin) if table.end() == len(text)), None)
     return _head(last) if last is not None else ""
 
 

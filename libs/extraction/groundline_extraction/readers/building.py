@@ -14,6 +14,7 @@ from groundline_extraction.readers.common import (
     line_edges,
     one_line,
 )
+from groundline_extraction.tables import TableRow, TableRows
 
 __all__ = ["PAGE_BREAK", "MarkdownBuilder", "TablePart", "escaped", "table_text"]
 
@@ -39,6 +40,7 @@ class MarkdownBuilder:
         self._length = 0
         self._headings: list[tuple[int, str, int]] = []
         self._lines: list[LineEdges] = []
+        self._tables: list[tuple[TableRows, list[TableRow]]] = []
         self._page = 1
         self._piece_start = 0
 
@@ -99,6 +101,19 @@ class MarkdownBuilder:
             case "next":
                 self.add(_joined_rows(rows, with_head=False), between="\n")
 
+    def begin_table(
+        self, columns: Sequence[str], *, name: str, sheet: str, left: int = -1, decimal: str = ""
+    ) -> None:
+        """Begin the table of the rows that follow; see TableRows."""
+        rows: list[TableRow] = []
+        names = tuple(map(clean, columns))
+        table = TableRows(len(self._tables), name, names, rows, clean(sheet), left, decimal=decimal)
+        self._tables.append((table, rows))
+
+    def row(self, row: TableRow) -> None:
+        """Record a row of the table that was begun last, which the text shows."""
+        self._tables[-1][1].append(row._replace(cells=tuple(map(clean, row.cells))))
+
     def page(self, number: int) -> None:
         """Begin a page, counted from 1; pages in between are empty."""
         if number > self._page:
@@ -140,6 +155,7 @@ class MarkdownBuilder:
                 if value
             },
             lines=self._lines,
+            tables=[table for table, _ in self._tables],
         )
 
 

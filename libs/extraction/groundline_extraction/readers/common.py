@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from math import ceil, floor
 from typing import Any, BinaryIO, Final, NamedTuple
 
+from groundline_extraction.tables import TableRows, read_rows, rows_between
+
 __all__ = [
     "LINE_UNITS",
     "NO_HINTS",
@@ -116,7 +118,8 @@ class Read:
     `headings`: level, title and start, in code points of this piece. The others may come with any piece,
     mostly the last. `mime_type`: the actual type, if it differs from the assumed one. `metadata`: the
     document's own. `members`: the next bytes of files within it. `lines`: those of the whole text, in its
-    order; they come with the last piece.
+    order; they come with the last piece. `tables`: rows that begin in this piece, where headings count; a
+    table that continues has its index again.
     """
 
     text: str
@@ -127,6 +130,7 @@ class Read:
     metadata: Mapping[str, str | float] = field(default_factory=dict)
     members: Sequence[MemberPart] = ()
     lines: Sequence[LineEdges] = ()
+    tables: Sequence[TableRows] = ()
 
 
 def line_edges(page: int, start: int, left: float, top: float, right: float, bottom: float) -> LineEdges:
@@ -153,7 +157,8 @@ def read_answer(piece: Mapping[str, Any]) -> Read:
         MemberPart(**{**member, "data": base64.b64decode(member["data"])}) for member in piece["members"]
     ]
     lines = [LineEdges(*line) for line in piece["lines"]]
-    return Read(**{**piece, "members": members, "lines": lines})
+    tables = [read_rows(table) for table in piece["tables"]]
+    return Read(**{**piece, "members": members, "lines": lines, "tables": tables})
 
 
 type Give = Callable[[Read], None]
@@ -176,10 +181,12 @@ def joined(pieces: Iterable[Read]) -> Read:
     """Return the pieces of one text as a whole."""
     texts: list[str] = []
     headings: list[tuple[int, str, int]] = []
+    tables: tuple[TableRows, ...] = ()
     length = 0
     whole = Read("")
     for piece in pieces:
         headings += [(level, title, length + start) for level, title, start in piece.headings]
+        tables += rows_between(piece.tables, -length, len(piece.text))
         texts.append(piece.text)
         length += len(piece.text)
         whole = Read(
@@ -190,7 +197,7 @@ def joined(pieces: Iterable[Read]) -> Read:
             metadata={**whole.metadata, **piece.metadata},
             lines=piece.lines,
         )
-    return replace(whole, text="".join(texts), headings=headings)
+    return replace(whole, text="".join(texts), headings=headings, tables=tables)
 
 
 def cut(read: Read) -> Iterator[Read]:
@@ -205,9 +212,15 @@ def cut(read: Read) -> Iterator[Read]:
             headings.append((heading[0], heading[1], heading[2] - start))
             heading = next(following)
         if end < size:
-            yield Read(read.text[start:end], markdown=read.markdown, headings=headings)
+            yield Read(
+                read.text[start:end],
+                markdown=read.markdown,
+                headings=headings,
+                tables=rows_between(read.tables, start, end),
+            )
         else:
-            yield replace(read, text=read.text[start:end], headings=headings)
+            tables = rows_between(read.tables, start, end + 1)
+            yield replace(read, text=read.text[start:end], headings=headings, tables=tables)
 
 
 def packed(texts: Iterable[str], limits: ReaderLimits) -> Iterator[Read]:

@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import BinaryIO
 
@@ -17,6 +18,7 @@ from groundline_extraction.readers.common import (
     whole,
 )
 from groundline_extraction.readers.data.delimiters import best_delimiter, stated_delimiter
+from groundline_extraction.tables import TableRow, TableRows
 
 __all__ = ["read", "read_pieces", "row_text"]
 
@@ -37,22 +39,44 @@ def read_pieces(file: BinaryIO, hints: Hints, limits: ReaderLimits, give: Give) 
     if delimiter is None:
         lines = chain([line], lines)
         delimiter = "\t" if hints.mime_type == TSV else best_delimiter(first)
-    for piece in packed(_texts(lines, delimiter), limits):
-        give(piece)
+    records = _Records()
+    for piece in packed(records.texts(lines, delimiter), limits):
+        rows = records.taken()
+        table = TableRows(0, "", tuple(records.names), rows, left=0)
+        give(replace(piece, tables=[table] if rows else []))
 
 
-def _texts(lines: Iterator[str], delimiter: str) -> Iterator[str]:
-    reader = csv.reader(lines, delimiter=delimiter)
-    try:
-        names = [name.strip() for name in next(filter(any, reader), [])]
-        between = ""
-        for text in filter(None, (row_text(names, row) for row in reader)):
-            yield between + text
-            between = "\n\n"
-        if not between:
-            yield " ".join(names)
-    except csv.Error as error:
-        raise ReadError("INVALID_TABLE", f"line {reader.line_num}: {str(error)[:200]}") from None
+class _Records:
+    """Rows of a file as text and as a table; the first one with a cell names the columns."""
+
+    def __init__(self) -> None:
+        self.names: Sequence[str] = ()
+        self._rows: list[TableRow] = []
+        self._position = 0
+
+    def taken(self) -> Sequence[TableRow]:
+        """Return the rows of the texts that were given since the last call."""
+        rows, self._rows, self._position = self._rows, [], 0
+        return rows
+
+    def texts(self, lines: Iterator[str], delimiter: str) -> Iterator[str]:
+        """Yield the rows as text, with a blank line between them. Raises ReadError with INVALID_TABLE."""
+        reader = csv.reader(lines, delimiter=delimiter)
+        try:
+            numbered = ((number, row) for number, row in enumerate(reader, 1) if any(row))
+            self.names = [name.strip() for name in next(numbered, (0, []))[1]]
+            between = ""
+            for number, row in numbered:
+                if text := row_text(self.names, row):
+                    start = self._position + len(between)
+                    self._rows.append(TableRow(number, start, tuple(cell.strip() for cell in row)))
+                    self._position = start + len(text)
+                    yield between + text
+                    between = "\n\n"
+            if not between:
+                yield " ".join(self.names)
+        except csv.Error as error:
+            raise ReadError("INVALID_TABLE", f"line {reader.line_num}: {str(error)[:200]}") from None
 
 
 def row_text(names: Sequence[str], row: Sequence[str]) -> str:

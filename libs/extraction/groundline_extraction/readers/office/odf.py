@@ -10,7 +10,7 @@ from groundline_extraction.readers.building import MarkdownBuilder
 from groundline_extraction.readers.common import Hints, Read, ReaderLimits, ReadError
 from groundline_extraction.readers.data.xml import parsed
 from groundline_extraction.readers.images.pictures import picture_text
-from groundline_extraction.readers.office.sheets import MAX_CELLS, Rows, sheet_blocks
+from groundline_extraction.readers.office.sheets import MAX_CELLS, Rows, Sheet, add_sheet
 from groundline_extraction.readers.web.markup import spread
 from groundline_extraction.readers.zips import open_zip
 
@@ -83,9 +83,9 @@ class _Writer:
         match _name(body):
             case "office:spreadsheet":
                 for sheet in body.iterchildren(_full("table:table")):
-                    self._builder.heading(2, sheet.get(_full("table:name")) or "")
-                    for block in sheet_blocks(self._rows(sheet)):
-                        self._builder.add(block)
+                    name = sheet.get(_full("table:name")) or ""
+                    # Empty rows are not all counted, so rows have no references.
+                    add_sheet(self._builder, Sheet(name, self._rows(sheet), has_references=False))
             case "office:presentation":
                 pages = list(body.iterchildren(_full("draw:page")))
                 if len(pages) > self._limits.max_pages:

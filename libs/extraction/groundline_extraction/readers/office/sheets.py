@@ -1,16 +1,19 @@
-"""Sheets of cells as text: each row a record under the names of its columns."""
+"""Sheets of cells: each row a record under the names of its columns, and a row of a table."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain, groupby
 from typing import Final
 
 from openpyxl.utils.cell import get_column_letter
 
-from groundline_extraction.readers.building import escaped
+from groundline_extraction.readers.building import MarkdownBuilder, escaped
+from groundline_extraction.readers.common import one_line
 from groundline_extraction.readers.data.table import row_text
+from groundline_extraction.tables import TableRow
 
-__all__ = ["MAX_CELLS", "Comments", "Merged", "Rows", "fill_merged", "sheet_blocks"]
+__all__ = ["MAX_CELLS", "Comments", "Merged", "Numbers", "Rows", "Sheet", "add_sheet", "fill_merged"]
 
 MAX_CELLS: Final = 2_000_000
 
@@ -19,21 +22,82 @@ type Merged = Sequence[tuple[tuple[int, int], tuple[int, int]]]
 """First row and column, last row and column, from 0."""
 type Comments = dict[tuple[int, int], str]
 """By row and column, from 0."""
+type Numbers = dict[tuple[int, int], str]
+"""Exact numbers of cells that show others, by row and column, from 0; "" where a merged cell is repeated."""
 
 
-def fill_merged(rows: Rows, merged: Merged) -> None:
-    """Copy the text of each merged cell to all of its places."""
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """Cells of a sheet as it shows them. `has_references`: rows and columns are those of the sheet;
+    `decimal`: the mark before decimals, "" if it is not known."""
+
+    name: str
+    rows: Rows
+    comments: Comments = field(default_factory=dict)
+    numbers: Numbers = field(default_factory=dict)
+    has_references: bool = True
+    decimal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A text, and the row that it shows; `columns` are one object for all rows of a table."""
+
+    text: str
+    columns: Sequence[str] = ()
+    row: int = 0
+    cells: Sequence[str] = ()
+
+
+def add_sheet(builder: MarkdownBuilder, sheet: Sheet) -> None:
+    """Append the tables of a sheet, which empty rows divide, and the lines between them."""
+    builder.heading(2, sheet.name)
+    by_row: dict[int, dict[int, str]] = {}
+    for (row, column), exact in sheet.numbers.items():
+        by_row.setdefault(row, {})[column] = exact
+    columns: Sequence[str] = ()
+    caption = ""
+    for block in _blocks(sheet.rows, sheet.comments):
+        start = builder.start
+        builder.add(block.text)
+        if not block.cells:
+            caption = block.text
+            continue
+        if block.columns is not columns:
+            columns = block.columns
+            builder.begin_table(
+                columns,
+                name=one_line(caption),
+                sheet=sheet.name,
+                left=0 if sheet.has_references else -1,
+                decimal=sheet.decimal,
+            )
+            caption = ""
+        exact_numbers: Mapping[int, str] = by_row.get(block.row, {})
+        builder.row(TableRow(block.row + 1, start, tuple(block.cells), exact_numbers))
+
+
+def fill_merged(rows: Rows, merged: Merged) -> Numbers:
+    """Copy the text of each merged cell to all of its places; return that the copies are no numbers."""
+    copies: Numbers = {}
+    width = max(map(len, rows), default=0)
+    is_padded = width * len(rows) <= MAX_CELLS
     for (top, left), (bottom, right) in merged:
         if top < len(rows) and left < len(rows[top]) and (value := rows[top][left]):
-            for row in rows[top : bottom + 1]:
+            for at, row in enumerate(rows[top : bottom + 1], top):
+                if is_padded:
+                    row += [""] * (min(right + 1, width) - len(row))
                 for column in range(left, min(right + 1, len(row))):
-                    row[column] = row[column] or value
+                    if not row[column]:
+                        row[column] = value
+                        copies[at, column] = ""
+    return copies
 
 
-def sheet_blocks(rows: Rows, comments: Comments | None = None) -> Iterator[str]:
+def _blocks(rows: Rows, comments: Comments) -> Iterator[_Block]:
     """Yield the tables that empty rows divide: records under their header rows; lines of one cell as they
     are. Comments stand behind their cells; those on header rows stand once, before the records."""
-    left = dict(comments or {})
+    left = dict(comments)
     end = 0
     for is_filled, group in groupby(rows, key=any):
         table = list(group)
@@ -42,7 +106,7 @@ def sheet_blocks(rows: Rows, comments: Comments | None = None) -> Iterator[str]:
             continue
         # A title above the names, and notes.
         while table and sum(map(bool, table[0])) < 2:
-            yield escaped(" ".join(filter(None, _commented(table.pop(0), start, left))))
+            yield _Block(escaped(" ".join(filter(None, _commented(table.pop(0), start, left)))))
             start += 1
         if table:
             names, body = _header(table)
@@ -56,13 +120,14 @@ def sheet_blocks(rows: Rows, comments: Comments | None = None) -> Iterator[str]:
                 if cell != plain
             ]
             if body and changed:
-                yield escaped("\n".join(changed))
+                yield _Block(escaped("\n".join(changed)))
             for at, row in enumerate(body, start):
-                yield escaped(row_text(names, _commented(row, at, left)))
+                yield _Block(escaped(row_text(names, _commented(row, at, left))), names, at, row)
             if not body:
-                yield escaped(" ".join(filter(None, chain.from_iterable(marked) if changed else names)))
+                texts = chain.from_iterable(marked) if changed else names
+                yield _Block(escaped(" ".join(filter(None, texts))))
     if left:
-        yield escaped("\n".join(f"{_place(*at)}: {_comment(left[at])}" for at in sorted(left)))
+        yield _Block(escaped("\n".join(f"{_place(*at)}: {_comment(left[at])}" for at in sorted(left))))
 
 
 def _commented(row: Sequence[str], index: int, left: Comments) -> Sequence[str]:

@@ -21,9 +21,11 @@ from groundline_extraction.readers.office.sheets import (
     MAX_CELLS,
     Comments,
     Merged,
+    Numbers,
     Rows,
+    Sheet,
+    add_sheet,
     fill_merged,
-    sheet_blocks,
 )
 from groundline_extraction.readers.zips import open_zip
 
@@ -45,13 +47,11 @@ def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
         title = shown.title
         count = 0
         for name in shown.names:
-            rows = shown.rows(name)
+            rows, numbers = shown.rows(name)
             count += sum(map(len, rows))
             if count > MAX_CELLS:
                 raise ReadError("DOCUMENT_TOO_LARGE", f"more than {MAX_CELLS} cells")
-            builder.heading(2, name)
-            for block in sheet_blocks(rows, shown.comments(name)):
-                builder.add(block)
+            add_sheet(builder, Sheet(name, rows, shown.comments(name), numbers, decimal="."))
     except (ReadError, MemoryError):
         raise
     except python_calamine.PasswordError:
@@ -71,20 +71,24 @@ class _ShownByExcel:
         self.title = self._workbook.properties.title or ""
         self.names = self._workbook.sheetnames
 
-    def rows(self, name: str) -> Rows:
+    def rows(self, name: str) -> tuple[Rows, Numbers]:
         sheet: Any = self._workbook[name]
         if not hasattr(sheet, "iter_rows"):  # a chart
-            return []
+            return [], {}
         sheet.reset_dimensions()
         rows: Rows = []
+        numbers: Numbers = {}
         count = 0
         for row in sheet.iter_rows():
-            rows.append([_shown(cell.value, cell.number_format or "") for cell in row])
+            values = [(cell.value, cell.number_format or "") for cell in row]
+            for column, (value, number_format) in enumerate(values):
+                if exact := _exact(value, number_format):
+                    numbers[len(rows), column] = exact
+            rows.append([_shown(*value) for value in values])
             count += len(row)
             if count > MAX_CELLS:
                 raise ReadError("DOCUMENT_TOO_LARGE", f"more than {MAX_CELLS} cells")
-        fill_merged(rows, self._merged(sheet._worksheet_path))
-        return rows
+        return rows, {**numbers, **fill_merged(rows, self._merged(sheet._worksheet_path))}
 
     def comments(self, name: str) -> Comments:
         path = getattr(self._workbook[name], "_worksheet_path", "")
@@ -109,11 +113,10 @@ class _ShownByCalamine:
         self._workbook = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(data))
         self.names = self._workbook.sheet_names
 
-    def rows(self, name: str) -> Rows:
+    def rows(self, name: str) -> tuple[Rows, Numbers]:
         sheet = self._workbook.get_sheet_by_name(name)
         rows = [[_shown(value, "") for value in row] for row in sheet.to_python(skip_empty_area=False)]
-        fill_merged(rows, sheet.merged_cell_ranges or ())
-        return rows
+        return rows, fill_merged(rows, sheet.merged_cell_ranges or ())
 
     def comments(self, name: str) -> Comments:
         return {}  # calamine reads none
@@ -133,6 +136,17 @@ def _shown(value: Any, number_format: str) -> str:
             return _number(value, number_format)
         case _:
             return str(value).strip()
+
+
+def _exact(value: Any, number_format: str) -> str:
+    """Return the number of a cell whose format may round it; "" if it shows all of it. A share is in per
+    cent, as it is shown."""
+    if type(value) not in {int, float} or number_format.lower() in {"", "general", "@"}:
+        return ""
+    if is_date_format(number_format):
+        return ""
+    shown = _LITERAL.sub("", number_format.split(";")[0])
+    return f"{Decimal(repr(value)) * (100 if '%' in shown else 1):f}"
 
 
 _LITERAL: Final = re.compile(r'"([^"]*)"|\\(.)')
