@@ -25,6 +25,7 @@ from groundline_cli.commands.reindex import reindex
 from groundline_cli.commands.revisions import revisions, rollback
 from groundline_cli.commands.search import search
 from groundline_cli.commands.sources import sources
+from groundline_cli.commands.table import table
 from groundline_cli.commands.threads import threads
 from groundline_cli.commands.verify import verify
 
@@ -133,6 +134,7 @@ for _command in (
     sources,
     stats,
     sync,
+    table,
     threads,
     update,
     verify,

@@ -30,6 +30,7 @@ _OPEN: Final[frozenset[Scope]] = frozenset()
 
 REQUIRED: Final[Mapping[str, frozenset[Scope]]] = {
     "Search": _SEARCH,
+    "QueryTables": _SEARCH,
     "Answer": _CHAT,
     "Chat": _CHAT,
     "Verify": _CHAT,

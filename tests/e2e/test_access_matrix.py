@@ -48,6 +48,7 @@ SOURCE: Final[Json] = {"web": {"startUrl": "http://127.0.0.1:1/"}}
 
 EXPECTED: Final[Mapping[str, Mapping[Relation, Outcome]]] = {
     "Search": READS,
+    "QueryTables": READS,
     "Answer": READS,
     "Chat": READS,
     "Verify": READS,
@@ -243,6 +244,10 @@ def body_of(name: str, resource: Resource) -> Json:
     messages = [{"role": "user", "content": question["query"]}]
     bodies: Mapping[str, Json] = {
         "Search": question,
+        "QueryTables": {
+            "question": question["query"],
+            "collectionIds": question["collectionIds"],
+        },
         "Answer": question | {"store": False},
         "Chat": question | {"store": False},
         "Verify": {

@@ -39,6 +39,19 @@ EXAMPLES: Final[Mapping[str, Mapping[str, dict[str, Any]]]] = {
             },
         },
     },
+    "QueryTables": {
+        "A question": {"question": "Which models cost less than 300 EUR?"},
+        "A plan": {
+            "plan": {
+                "documentId": "123e4567-e89b-12d3-a456-426614174000",
+                "tableIndex": 0,
+                "conditions": [{"column": 2, "operator": "TABLE_OPERATOR_LESS", "values": ["300 EUR"]}],
+                "function": "TABLE_FUNCTION_SUM",
+                "functionColumn": 2,
+                "groupBy": 1,
+            }
+        },
+    },
     "UpdateThread": {
         "Another title": {"title": "The DN-4's hatch"},
         "Before the others in lists": {"isPinned": True},

@@ -33,6 +33,7 @@ from groundline_client.models import (
     LegalHold,
     Message,
     Problem,
+    QueryTablesResponse,
     QuotaUsage,
     Rating,
     RestoreRevisionResponse,
@@ -41,6 +42,7 @@ from groundline_client.models import (
     SearchOptions,
     SearchResponse,
     SigningKey,
+    TablePlan,
     Thread,
     UploadDocumentResponse,
     WatchJobResponse,
@@ -249,6 +251,19 @@ class AsyncClient:
             max_facet_values=max_facet_values,
         )
         return await self._call(rpcs.SEARCH, request, timeout_seconds)
+
+    async def query_tables(
+        self,
+        question: str = "",
+        *,
+        plan: TablePlan | JsonObject | None = None,
+        collection_ids: Sequence[str] = (),
+        timeout_seconds: float | None = None,
+    ) -> QueryTablesResponse:
+        """Ask a table of the documents, by a question or a plan. If no plan is made of the question,
+        `refusal` says why."""
+        request = request_json(question=question, plan=plan, collection_ids=collection_ids)
+        return await self._call(rpcs.QUERY_TABLES, request, timeout_seconds)
 
     async def verify(
         self,

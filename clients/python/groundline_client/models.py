@@ -390,6 +390,8 @@ class ErrorReason(OpenEnum):
     """The collection has no such index: a re-index holds none back, or none was kept."""
     NO_REINDEX = "NO_REINDEX"
     """The job does not build an index, or it failed or was cancelled."""
+    TABLE_NOT_FOUND = "TABLE_NOT_FOUND"
+    """The document has no such table, or the caller may not read it."""
 
 
 class Role(OpenEnum):
@@ -823,6 +825,72 @@ class CutRule(OpenEnum):
     """Maximal marginal relevance preferred others."""
     DOCUMENT = "CUT_RULE_DOCUMENT"
     """Better passages of its document were as many as max_per_document."""
+
+
+class TableOperator(OpenEnum):
+    """How a cell is compared."""
+
+    UNSPECIFIED = "TABLE_OPERATOR_UNSPECIFIED"
+    """Not set."""
+    EQUAL = "TABLE_OPERATOR_EQUAL"
+    """It is one of the values."""
+    NOT_EQUAL = "TABLE_OPERATOR_NOT_EQUAL"
+    """It is none of the values, and not empty."""
+    LESS = "TABLE_OPERATOR_LESS"
+    """It is less, or earlier, than the value."""
+    AT_MOST = "TABLE_OPERATOR_AT_MOST"
+    """It is the value at most."""
+    GREATER = "TABLE_OPERATOR_GREATER"
+    """It is more, or later, than the value."""
+    AT_LEAST = "TABLE_OPERATOR_AT_LEAST"
+    """It is the value at least."""
+    CONTAINS = "TABLE_OPERATOR_CONTAINS"
+    """Its text holds one of the values."""
+
+
+class TableFunction(OpenEnum):
+    """Function that is computed of the rows."""
+
+    UNSPECIFIED = "TABLE_FUNCTION_UNSPECIFIED"
+    """No function: the rows themselves are returned."""
+    COUNT = "TABLE_FUNCTION_COUNT"
+    """How many rows there are; a column is not needed."""
+    SUM = "TABLE_FUNCTION_SUM"
+    """Sum of a column's numbers."""
+    AVERAGE = "TABLE_FUNCTION_AVERAGE"
+    """Average of a column's numbers."""
+    MINIMUM = "TABLE_FUNCTION_MINIMUM"
+    """Least number, or earliest date, of a column."""
+    MAXIMUM = "TABLE_FUNCTION_MAXIMUM"
+    """Greatest number, or latest date, of a column."""
+
+
+class ColumnType(OpenEnum):
+    """Type of a column: what at least 8 of 10 of its cells are that are not empty."""
+
+    UNSPECIFIED = "COLUMN_TYPE_UNSPECIFIED"
+    """Not set."""
+    TEXT = "COLUMN_TYPE_TEXT"
+    """Text."""
+    NUMBER = "COLUMN_TYPE_NUMBER"
+    """Numbers of one unit, or without one."""
+    DATE = "COLUMN_TYPE_DATE"
+    """Days, with a time of day or without."""
+    BOOLEAN = "COLUMN_TYPE_BOOLEAN"
+    """Yes or no."""
+
+
+class TableRefusal(OpenEnum):
+    """Why a question has no plan."""
+
+    UNSPECIFIED = "TABLE_REFUSAL_UNSPECIFIED"
+    """It has one."""
+    NO_TABLE = "TABLE_REFUSAL_NO_TABLE"
+    """No table that the caller may read has to do with the question."""
+    NOT_UNDERSTOOD = "TABLE_REFUSAL_NOT_UNDERSTOOD"
+    """A part of the question means nothing in the tables, or its form is none that rules know."""
+    AMBIGUOUS = "TABLE_REFUSAL_AMBIGUOUS"
+    """It means different things in different tables or columns."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -2707,3 +2775,172 @@ class SearchResponse:
     degraded says."""
     corrections: Sequence[Correction] = ()
     """Words that were corrected; the passages are those of the corrected query."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableCondition:
+    """Condition on the rows of a table. An empty cell, or one without a number in a column of numbers, meets
+    none."""
+
+    column: int = 0
+    """The column."""
+    operator: TableOperator = TableOperator.UNSPECIFIED
+    """How its cells are compared. Texts are compared without regard to case; only EQUAL, NOT_EQUAL and
+    CONTAINS take them."""
+    values: Sequence[str] = ()
+    """Texts that they are compared with; more than one only for EQUAL, NOT_EQUAL and CONTAINS. A number may
+    have a unit that is converted into the column's; a date is written as 2024-05-31 or 2024-05-31 18:30; yes
+    and no are true and false."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TablePlan:
+    """Question to a table, in a closed grammar. Rows that name themselves a total, such as "Total" or
+    "Summe", are left out of everything but conditions that name them."""
+
+    document_id: str = ""
+    """The document."""
+    table_index: int = 0
+    """Place of the table in the document."""
+    conditions: Sequence[TableCondition] = ()
+    """Conditions, all of which a row meets."""
+    columns: Sequence[int] = ()
+    """Columns to return of each row; empty: all of them. Not for a function."""
+    function: TableFunction = TableFunction.UNSPECIFIED
+    """Function to compute."""
+    function_column: int | None = None
+    """Column that it is computed of; for every function but COUNT."""
+    group_by: int | None = None
+    """Column by whose values the rows are grouped; only for a function."""
+    order_by: int | None = None
+    """Column by which the rows are ordered, or with `group_by` the groups: by what is computed of them. Not
+    set: in the table's order, groups by their first row."""
+    is_descending: bool = False
+    """Whether the order is descending."""
+    limit: int | None = None
+    """Maximum number of rows, or groups."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableColumn:
+    """Column of a table."""
+
+    index: int = 0
+    """Place in the table, from 0: the column of plans."""
+    name: str = ""
+    """Name, as the table's head has it; "" if it has none."""
+    type: ColumnType = ColumnType.UNSPECIFIED
+    """Type."""
+    unit: str = ""
+    """Unit of its numbers, such as "kg", "%" or "EUR", from its head or its cells; "" without one. Cells of
+    other units that can be converted are converted into it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Table:
+    """Table of a document, in its revision in use."""
+
+    collection_id: str = ""
+    """Collection of the document."""
+    document_id: str = ""
+    """The document."""
+    table_index: int = 0
+    """Place of the table in the document, from 0."""
+    title: str = ""
+    """Title of the document."""
+    uri: str = ""
+    """Uri of the document."""
+    revision: str = ""
+    """Revision of the document."""
+    name: str = ""
+    """Text above the table: a caption or heading; "" without any."""
+    sheet: str = ""
+    """Sheet that it is on; "" for others."""
+    page: int = 0
+    """Page that it begins on, from 1; 0 if the document has no pages."""
+    columns: Sequence[TableColumn] = ()
+    """Its columns, 16,000 at most."""
+    row_count: int = 0
+    """Number of its rows, without its head."""
+    is_cut: bool = False
+    """Whether it has more than 1,000,000 rows, of which the first are asked only."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableAnswerColumn:
+    """Column of an answer."""
+
+    name: str = ""
+    """Name of the table's column."""
+    function: TableFunction = TableFunction.UNSPECIFIED
+    """Function that was computed of it."""
+    unit: str = ""
+    """Unit."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableCell:
+    """Cell of a table, or a value that PostgreSQL computed of several."""
+
+    text: str = ""
+    """Text, as the document shows it, or a computed number in full; "" for none."""
+    number: float | None = None
+    """Number, in the column's unit; not set if it has none. A date has none."""
+    unit: str = ""
+    """Unit of the number."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CellReference:
+    """Place of a cell that an answer comes from."""
+
+    row: int = 0
+    """Row of the sheet or table, from 1."""
+    column: int = 0
+    """The column."""
+    reference: str = ""
+    """Reference in the sheet, such as "C17"; "" for a table that is not on one."""
+    start_offset: int = 0
+    """Where its row begins in the text of the document's revision, in Unicode code points."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableAnswerRow:
+    """Row of an answer."""
+
+    cells: Sequence[TableCell] = ()
+    """Its cells, one for each column of the answer."""
+    sources: Sequence[CellReference] = ()
+    """Cells that it comes from: those that it shows, or of a computed value the first 50 that it was computed
+    of."""
+    row_count: int = 0
+    """Number of rows that it was computed of; 1 for a row of the table."""
+    missing_count: int = 0
+    """Rows among them whose cell has no number and which the value leaves out."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueryTablesResponse:
+    """Response of QueryTables."""
+
+    plan: TablePlan | None = None
+    """The plan that was run; not set if the question has none."""
+    explanation: str = ""
+    """The plan in words, such as "sum of Amount where Year is 2024, by Region"."""
+    table: Table | None = None
+    """The table that was asked."""
+    columns: Sequence[TableAnswerColumn] = ()
+    """Columns of the answer."""
+    rows: Sequence[TableAnswerRow] = ()
+    """Rows of the answer; none if no row meets the conditions. With a function and no `group_by` there is
+    one."""
+    has_more: bool = False
+    """Whether there are more than the plan's limit."""
+    refusal: TableRefusal = TableRefusal.UNSPECIFIED
+    """Why the question has no plan."""
+    unknown_words: Sequence[str] = ()
+    """Words of the question that mean nothing in the tables."""
+    tables: Sequence[Table] = ()
+    """Without a plan: tables that the question may be about, 20 at most, each with its first 100 columns."""
+    trace_id: str = ""
+    """W3C trace id of this request; empty where the request is not traced."""

@@ -382,7 +382,9 @@ export type ErrorReason =
   /** The collection has no such index: a re-index holds none back, or none was kept. */
   | "INDEX_NOT_FOUND"
   /** The job does not build an index, or it failed or was cancelled. */
-  | "NO_REINDEX";
+  | "NO_REINDEX"
+  /** The document has no such table, or the caller may not read it. */
+  | "TABLE_NOT_FOUND";
 
 /**
  * Who wrote a message. The values have no prefix, so that JSON clients may write "user" and "assistant", as they
@@ -3516,4 +3518,230 @@ export interface SearchResponse {
   facets: Facet[];
   /** Words that were corrected; the passages are those of the corrected query. */
   corrections: Correction[];
+}
+
+/** How a cell is compared. */
+export type TableOperator =
+  /** Not set. */
+  | "TABLE_OPERATOR_UNSPECIFIED"
+  /** It is one of the values. */
+  | "TABLE_OPERATOR_EQUAL"
+  /** It is none of the values, and not empty. */
+  | "TABLE_OPERATOR_NOT_EQUAL"
+  /** It is less, or earlier, than the value. */
+  | "TABLE_OPERATOR_LESS"
+  /** It is the value at most. */
+  | "TABLE_OPERATOR_AT_MOST"
+  /** It is more, or later, than the value. */
+  | "TABLE_OPERATOR_GREATER"
+  /** It is the value at least. */
+  | "TABLE_OPERATOR_AT_LEAST"
+  /** Its text holds one of the values. */
+  | "TABLE_OPERATOR_CONTAINS";
+
+/** Condition on the rows of a table. An empty cell, or one without a number in a column of numbers, meets none. */
+export interface TableCondition {
+  /** The column. */
+  column: number;
+  /**
+   * How its cells are compared. Texts are compared without regard to case; only EQUAL, NOT_EQUAL and CONTAINS take
+   * them.
+   */
+  operator: TableOperator;
+  /**
+   * Texts that they are compared with; more than one only for EQUAL, NOT_EQUAL and CONTAINS. A number may have a
+   * unit that is converted into the column's; a date is written as 2024-05-31 or 2024-05-31 18:30; yes and no are
+   * true and false.
+   */
+  values: string[];
+}
+
+/** Function that is computed of the rows. */
+export type TableFunction =
+  /** No function: the rows themselves are returned. */
+  | "TABLE_FUNCTION_UNSPECIFIED"
+  /** How many rows there are; a column is not needed. */
+  | "TABLE_FUNCTION_COUNT"
+  /** Sum of a column's numbers. */
+  | "TABLE_FUNCTION_SUM"
+  /** Average of a column's numbers. */
+  | "TABLE_FUNCTION_AVERAGE"
+  /** Least number, or earliest date, of a column. */
+  | "TABLE_FUNCTION_MINIMUM"
+  /** Greatest number, or latest date, of a column. */
+  | "TABLE_FUNCTION_MAXIMUM";
+
+/**
+ * Question to a table, in a closed grammar. Rows that name themselves a total, such as "Total" or "Summe", are
+ * left out of everything but conditions that name them.
+ */
+export interface TablePlan {
+  /** The document. */
+  documentId: string;
+  /** Place of the table in the document. */
+  tableIndex: number;
+  /** Conditions, all of which a row meets. */
+  conditions: TableCondition[];
+  /** Columns to return of each row; empty: all of them. Not for a function. */
+  columns: number[];
+  /** Function to compute. */
+  function: TableFunction;
+  /** Column that it is computed of; for every function but COUNT. */
+  functionColumn?: number;
+  /** Column by whose values the rows are grouped; only for a function. */
+  groupBy?: number;
+  /**
+   * Column by which the rows are ordered, or with `group_by` the groups: by what is computed of them. Not set: in
+   * the table's order, groups by their first row.
+   */
+  orderBy?: number;
+  /** Whether the order is descending. */
+  isDescending: boolean;
+  /** Maximum number of rows, or groups. */
+  limit?: number;
+}
+
+/** Request of QueryTables: a question, or a plan. */
+export interface QueryTablesRequest {
+  /** Question in English or German, 1 to 1000 characters after trimming white space; not needed with a plan. */
+  question: string;
+  /** Plan to run; no other is then made of the question. */
+  plan?: TablePlan;
+  /** Collections whose tables may be asked, 100 at most. Empty: every collection that the caller may read. */
+  collectionIds: string[];
+}
+
+/** Type of a column: what at least 8 of 10 of its cells are that are not empty. */
+export type ColumnType =
+  /** Not set. */
+  | "COLUMN_TYPE_UNSPECIFIED"
+  /** Text. */
+  | "COLUMN_TYPE_TEXT"
+  /** Numbers of one unit, or without one. */
+  | "COLUMN_TYPE_NUMBER"
+  /** Days, with a time of day or without. */
+  | "COLUMN_TYPE_DATE"
+  /** Yes or no. */
+  | "COLUMN_TYPE_BOOLEAN";
+
+/** Column of a table. */
+export interface TableColumn {
+  /** Place in the table, from 0: the column of plans. */
+  index: number;
+  /** Name, as the table's head has it; "" if it has none. */
+  name: string;
+  /** Type. */
+  type: ColumnType;
+  /**
+   * Unit of its numbers, such as "kg", "%" or "EUR", from its head or its cells; "" without one. Cells of other
+   * units that can be converted are converted into it.
+   */
+  unit: string;
+}
+
+/** Table of a document, in its revision in use. */
+export interface Table {
+  /** Collection of the document. */
+  collectionId: string;
+  /** The document. */
+  documentId: string;
+  /** Place of the table in the document, from 0. */
+  tableIndex: number;
+  /** Title of the document. */
+  title: string;
+  /** Uri of the document. */
+  uri: string;
+  /** Revision of the document. */
+  revision: string;
+  /** Text above the table: a caption or heading; "" without any. */
+  name: string;
+  /** Sheet that it is on; "" for others. */
+  sheet: string;
+  /** Page that it begins on, from 1; 0 if the document has no pages. */
+  page: number;
+  /** Its columns, 16,000 at most. */
+  columns: TableColumn[];
+  /** Number of its rows, without its head. */
+  rowCount: number;
+  /** Whether it has more than 1,000,000 rows, of which the first are asked only. */
+  isCut: boolean;
+}
+
+/** Column of an answer. */
+export interface TableAnswerColumn {
+  /** Name of the table's column. */
+  name: string;
+  /** Function that was computed of it. */
+  function: TableFunction;
+  /** Unit. */
+  unit: string;
+}
+
+/** Cell of a table, or a value that PostgreSQL computed of several. */
+export interface TableCell {
+  /** Text, as the document shows it, or a computed number in full; "" for none. */
+  text: string;
+  /** Number, in the column's unit; not set if it has none. A date has none. */
+  number?: number;
+  /** Unit of the number. */
+  unit: string;
+}
+
+/** Place of a cell that an answer comes from. */
+export interface CellReference {
+  /** Row of the sheet or table, from 1. */
+  row: number;
+  /** The column. */
+  column: number;
+  /** Reference in the sheet, such as "C17"; "" for a table that is not on one. */
+  reference: string;
+  /** Where its row begins in the text of the document's revision, in Unicode code points. */
+  startOffset: number;
+}
+
+/** Row of an answer. */
+export interface TableAnswerRow {
+  /** Its cells, one for each column of the answer. */
+  cells: TableCell[];
+  /** Cells that it comes from: those that it shows, or of a computed value the first 50 that it was computed of. */
+  sources: CellReference[];
+  /** Number of rows that it was computed of; 1 for a row of the table. */
+  rowCount: number;
+  /** Rows among them whose cell has no number and which the value leaves out. */
+  missingCount: number;
+}
+
+/** Why a question has no plan. */
+export type TableRefusal =
+  /** It has one. */
+  | "TABLE_REFUSAL_UNSPECIFIED"
+  /** No table that the caller may read has to do with the question. */
+  | "TABLE_REFUSAL_NO_TABLE"
+  /** A part of the question means nothing in the tables, or its form is none that rules know. */
+  | "TABLE_REFUSAL_NOT_UNDERSTOOD"
+  /** It means different things in different tables or columns. */
+  | "TABLE_REFUSAL_AMBIGUOUS";
+
+/** Response of QueryTables. */
+export interface QueryTablesResponse {
+  /** The plan that was run; not set if the question has none. */
+  plan?: TablePlan;
+  /** The plan in words, such as "sum of Amount where Year is 2024, by Region". */
+  explanation: string;
+  /** The table that was asked. */
+  table?: Table;
+  /** Columns of the answer. */
+  columns: TableAnswerColumn[];
+  /** Rows of the answer; none if no row meets the conditions. With a function and no `group_by` there is one. */
+  rows: TableAnswerRow[];
+  /** Whether there are more than the plan's limit. */
+  hasMore: boolean;
+  /** Why the question has no plan. */
+  refusal: TableRefusal;
+  /** Words of the question that mean nothing in the tables. */
+  unknownWords: string[];
+  /** Without a plan: tables that the question may be about, 20 at most, each with its first 100 columns. */
+  tables: Table[];
+  /** W3C trace id of this request; empty where the request is not traced. */
+  traceId: string;
 }

@@ -49,6 +49,7 @@ export interface Methods {
   runSource(request: Input<models.RunSourceRequest>, options?: CallOptions): Promise<models.RunSourceResponse>;
   deleteSource(request: Input<models.DeleteSourceRequest>, options?: CallOptions): Promise<models.DeleteSourceResponse>;
   search(request: Input<models.SearchRequest>, options?: CallOptions): Promise<models.SearchResponse>;
+  queryTables(request: Input<models.QueryTablesRequest>, options?: CallOptions): Promise<models.QueryTablesResponse>;
 }
 
 /** The methods that answer in pages, with what the pages hold. */

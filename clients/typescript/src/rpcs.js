@@ -53,4 +53,5 @@ export const rpcs = {
   runSource: { verb: "POST", path: "/api/collections/{collectionId}/sources/{sourceId}:run", hasBody: true, isIdempotent: true, takesRequestId: false },
   deleteSource: { verb: "DELETE", path: "/api/collections/{collectionId}/sources/{sourceId}", hasBody: false, isIdempotent: true, takesRequestId: false },
   search: { verb: "POST", path: "/api/search", hasBody: true, isIdempotent: true, takesRequestId: false },
+  queryTables: { verb: "POST", path: "/api/tables/query", hasBody: true, isIdempotent: true, takesRequestId: false },
 };

@@ -42,7 +42,7 @@ _RETRY_LOST: Final = {
     "host_selection_retry_max_attempts": 12,
 }
 # RPCs by the settings of their deadline and size; the others take request_timeout_seconds.
-_ANSWERS: Final = frozenset({"Answer", "Chat", "Search", "Verify"})
+_ANSWERS: Final = frozenset({"Answer", "Chat", "QueryTables", "Search", "Verify"})
 _WATCHES: Final = frozenset({"WatchJob"})
 BRINGS_DOCUMENTS: Final = frozenset({"IngestDocuments"})
 _TAKES_WHOLE_DOCUMENTS: Final = BRINGS_DOCUMENTS | {

@@ -14,6 +14,7 @@ from groundline_lexical.words import (
     is_stop_word,
     searched_terms,
     searched_words,
+    stems,
     stored_terms,
     stored_words,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "searched_text",
     "searched_words",
     "snippet_span",
+    "stems",
     "stored_terms",
     "stored_words",
     "without_stop_words",

@@ -17,6 +17,7 @@ __all__ = [
     "is_stop_word",
     "searched_terms",
     "searched_words",
+    "stems",
     "stored_terms",
     "stored_words",
 ]
@@ -41,12 +42,12 @@ _WITHOUT_LIST: Final = frozenset({"tamil"})
 def stored_words(lexical_text: str, language: str) -> str:
     """Return the stored words of a chunk's `lexical_text`, which is words already, in the collection's
     language."""
-    return _stems(_without_stop_words(lexical_text, language), language)
+    return stems(_without_stop_words(lexical_text, language), language)
 
 
 def searched_words(query: str, language: str) -> str:
     """Return the words to search for; "" if the query has only stop words."""
-    return _stems(_without_stop_words(searched_text(query), language), language)
+    return stems(_without_stop_words(searched_text(query), language), language)
 
 
 def stored_terms(lexical_text: str, language: str) -> dict[int, float]:
@@ -78,7 +79,7 @@ def _all_stop_words() -> frozenset[str]:
 # A few words make up most of any text: hashing and stemming each of them takes four times as long.
 @lru_cache(_CACHED_WORDS)
 def _term(word: str, language: str) -> int:
-    stem = _stems(_without_stop_words(word, language), language)
+    stem = stems(_without_stop_words(word, language), language)
     return zlib.crc32(stem.encode()) % TERMS if stem else _STOP_WORD
 
 
@@ -100,7 +101,8 @@ def _stop_words(language: str) -> frozenset[str]:
     return frozenset(searched_text(word) for word in get_stop_words(language))
 
 
-def _stems(words: str, language: str) -> str:
+def stems(words: str, language: str) -> str:
+    """Return the stems of words in lower case, which spaces divide; the words if the language has none."""
     stemmer = _stemmer(language)
     return words if stemmer is None else " ".join(stemmer.stem_words(words.split()))
 

@@ -23,6 +23,7 @@ from groundline.v1 import (
     reranker_service_pb2,
     retriever_service_pb2,
     source_pb2,
+    table_pb2,
     thread_pb2,
 )
 from groundline_contracts import default_of
@@ -97,6 +98,29 @@ def _facets_are_fields(request: retriever_service_pb2.SearchRequest) -> Iterable
             parse_facet(field)
         except FilterError as error:
             yield f"facets[{index}]", error.problems[0].description
+
+
+@rule(retriever_service_pb2.QueryTablesRequest)
+def _a_table_is_asked_something(
+    request: retriever_service_pb2.QueryTablesRequest,
+) -> Iterable[tuple[str, str]]:
+    """question must be set unless there is a plan."""
+    if not request.question.strip() and not request.HasField("plan"):
+        yield "question", "must be set, or plan"
+
+
+@rule(table_pb2.TablePlan)
+def _a_plan_computes_or_selects(plan: table_pb2.TablePlan) -> Iterable[tuple[str, str]]:
+    """function_column and group_by need a function; every function but TABLE_FUNCTION_COUNT needs a
+    function_column; columns must be empty with a function."""
+    if not plan.function:
+        for name in ("function_column", "group_by"):
+            if plan.HasField(name):
+                yield name, "needs a function"
+    elif plan.columns:
+        yield "columns", "must be empty with a function"
+    if plan.function > table_pb2.TABLE_FUNCTION_COUNT and not plan.HasField("function_column"):
+        yield "function_column", "must be set for this function"
 
 
 @rule(ingestor_service_pb2.RunSourceRequest)

@@ -31,11 +31,15 @@ class Coordinator(Protocol):
 
 
 class Retriever(Protocol):
-    """Finds passages, for the current caller."""
+    """Finds passages and asks tables, for the current caller."""
 
     async def search(
         self, request: retriever_service_pb2.SearchRequest
     ) -> retriever_service_pb2.SearchResponse: ...
+
+    async def query_tables(
+        self, request: retriever_service_pb2.QueryTablesRequest
+    ) -> retriever_service_pb2.QueryTablesResponse: ...
 
 
 class Ingestor(Protocol):

@@ -23,6 +23,7 @@ from groundline_retriever.scoring import ModelScores
 from groundline_retriever.service import SearchService
 from groundline_retriever.servicer import SERVICE, RetrieverServicer
 from groundline_retriever.settings import RetrieverSettings
+from groundline_retriever.tables.service import TableService
 
 __all__ = ["main", "wire"]
 
@@ -77,7 +78,7 @@ async def wire(settings: RetrieverSettings) -> AsyncIterator[Application]:
                 scored_candidates=settings.scored_candidates,
                 trace_texts=settings.trace_texts,
             )
-            servicer = RetrieverServicer(service)
+            servicer = RetrieverServicer(service, TableService(store.tables, service))
             yield Application(
                 services={
                     SERVICE: lambda server: retriever_service_pb2_grpc.add_RetrieverServiceServicer_to_server(

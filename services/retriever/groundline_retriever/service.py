@@ -109,6 +109,12 @@ class SearchService:
             texts=await self._store.revision_texts(request.spans, caller.principals) if request.spans else (),
         )
 
+    async def require_collections(self, caller: Caller, named: Sequence[str]) -> None:
+        """Raise NotFoundError (COLLECTION_NOT_FOUND) unless the caller may read all of these collections."""
+        if named:
+            unique = tuple(dict.fromkeys(named))
+            await self._collections(caller.principals, unique, options_pb2.INDEX_CHOICE_CURRENT)
+
     async def _search_known(self, caller: Caller, request: pb.SearchRequest) -> pb.SearchResponse:
         """Search the collections as this caller found them when it last named the same ones.
 

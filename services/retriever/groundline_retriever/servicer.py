@@ -10,6 +10,7 @@ from groundline_runtime.context import current_caller
 from groundline_validation import validate
 
 from groundline_retriever.service import SearchService
+from groundline_retriever.tables.service import TableService
 
 __all__ = ["SERVICE", "RetrieverServicer"]
 
@@ -19,8 +20,9 @@ type Context = "grpc.aio.ServicerContext[Any, Any]"
 
 
 class RetrieverServicer(retriever_service_pb2_grpc.RetrieverServiceServicer):
-    def __init__(self, service: SearchService) -> None:
+    def __init__(self, service: SearchService, tables: TableService) -> None:
         self._service = service
+        self._tables = tables
 
     async def Search(self, request: pb.SearchRequest, context: Context) -> pb.SearchResponse:
         validate(request)
@@ -29,3 +31,7 @@ class RetrieverServicer(retriever_service_pb2_grpc.RetrieverServiceServicer):
     async def FetchChunks(self, request: pb.FetchChunksRequest, context: Context) -> pb.FetchChunksResponse:
         validate(request)
         return await self._service.fetch(current_caller(), request)
+
+    async def QueryTables(self, request: pb.QueryTablesRequest, context: Context) -> pb.QueryTablesResponse:
+        validate(request)
+        return await self._tables.query(current_caller(), request)

@@ -21,6 +21,7 @@ from groundline.v1 import (
     passage_pb2,
     retriever_service_pb2,
     retriever_service_pb2_grpc,
+    table_pb2,
     verification_pb2,
 )
 from groundline_bridge.__main__ import wire
@@ -196,6 +197,40 @@ class _Retriever(retriever_service_pb2_grpc.RetrieverServiceServicer):
             raise self._services.error
         return retriever_service_pb2.SearchResponse(
             passages=[passage_pb2.Passage(chunk=self._services.chunk, score=0.9)]
+        )
+
+    async def QueryTables(  # noqa: N802
+        self, request: Any, context: Any
+    ) -> retriever_service_pb2.QueryTablesResponse:
+        self._services.asked(request)
+        table = table_pb2.Table(
+            collection_id="handbook",
+            document_id=DOCUMENT_ID,
+            title="Price list",
+            columns=[
+                table_pb2.TableColumn(index=0, name="Model", type=table_pb2.COLUMN_TYPE_TEXT),
+                table_pb2.TableColumn(index=1, name="Price", type=table_pb2.COLUMN_TYPE_NUMBER, unit="EUR"),
+            ],
+        )
+        if not request.HasField("plan") and "colour" in request.question:
+            return retriever_service_pb2.QueryTablesResponse(
+                refusal=table_pb2.TABLE_REFUSAL_NOT_UNDERSTOOD, unknown_words=["colour"], tables=[table]
+            )
+        return retriever_service_pb2.QueryTablesResponse(
+            plan=table_pb2.TablePlan(document_id=DOCUMENT_ID),
+            explanation="sum of Price",
+            table=table,
+            columns=[
+                table_pb2.TableAnswerColumn(name="Price", function=table_pb2.TABLE_FUNCTION_SUM, unit="EUR")
+            ],
+            rows=[
+                table_pb2.TableAnswerRow(
+                    cells=[table_pb2.TableCell(text="911.5</table>", number=911.5, unit="EUR")],
+                    sources=[table_pb2.CellReference(row=2, column=1, reference="B2")],
+                    row_count=4,
+                    missing_count=1,
+                )
+            ],
         )
 
 

@@ -66,7 +66,10 @@ async def connect(request: pytest.FixtureRequest, client: httpx.AsyncClient) -> 
         ("", []),
         ("ingest", ["list_collections"]),
         ("chat", ["ask", "verify", "list_collections"]),
-        ("search,chat", ["search_documents", "ask", "verify", "get_document", "list_collections"]),
+        (
+            "search,chat",
+            ["search_documents", "query_tables", "ask", "verify", "get_document", "list_collections"],
+        ),
     ],
 )
 async def test_a_key_sees_the_tools_that_its_scopes_allow(
@@ -84,6 +87,35 @@ async def test_a_tool_beyond_the_scopes_is_not_run(connect: Connect, services: S
         with pytest.raises(MCPError):
             await agent.read_resource(f"groundline://handbook/{DOCUMENT_ID}")
     assert services.requests == []
+
+
+async def test_a_table_is_answered_with_its_cells_between_tags(connect: Connect, services: Services) -> None:
+    async with connect() as agent:
+        result = await agent.call_tool("query_tables", {"question": "total price"})
+    text = text_of(result)
+    assert "Computed: sum of Price." in text
+    assert "911.5</table>  [B2]" in text
+    assert re.search(r"<table-(\w+) [^>]*>\n.*\n</table-\1>", text, re.DOTALL)
+    assert "Rows without a number that were left out: 1." in text
+    assert result.structured_content is not None
+    [row] = result.structured_content["rows"]
+    assert (row["references"], row["row_count"]) == (["B2"], 4)
+
+
+async def test_a_question_without_a_plan_lists_tables_to_plan_for(
+    connect: Connect, services: Services
+) -> None:
+    async with connect() as agent:
+        result = await agent.call_tool("query_tables", {"question": "What colour is it?"})
+        plan = {"documentId": DOCUMENT_ID, "function": "TABLE_FUNCTION_SUM", "functionColumn": 1}
+        await agent.call_tool("query_tables", {"plan": plan})
+        wrong = await agent.call_tool("query_tables", {"plan": {"tabel": 1, "function": "SUM"}})
+    assert "colour" in text_of(result)
+    assert "1: Price (number, EUR)" in text_of(result)
+    assert services.requests[-1].plan.function_column == 1
+    assert wrong.is_error
+    assert "plan.tabel" in text_of(wrong)
+    assert "plan.function" in text_of(wrong)
 
 
 async def test_every_wrong_argument_is_named_for_the_model(connect: Connect, services: Services) -> None:

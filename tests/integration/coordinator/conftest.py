@@ -106,6 +106,11 @@ class ScriptedRetriever(retriever_service_pb2_grpc.RetrieverServiceServicer):
         await self._backends.behave("fetching")
         return retriever_service_pb2.FetchChunksResponse(chunks=_chunks())
 
+    async def QueryTables(  # noqa: N802
+        self, request: Any, context: Any
+    ) -> retriever_service_pb2.QueryTablesResponse:
+        raise NotImplementedError("answers do not ask tables")
+
 
 def _chunks() -> list[passage_pb2.Chunk]:
     chunks = [

@@ -80,7 +80,11 @@ async def test_a_late_service_is_cancelled_and_the_client_told(upstream: Any, la
         await call.ended.wait()
 
 
-@pytest.mark.parametrize("path", ["/api/search", "/api/answer", "/api/chat"])
+def asking(path: str) -> dict[str, str]:
+    return {"question" if path == "/api/tables/query" else "query": "x"}
+
+
+@pytest.mark.parametrize("path", ["/api/search", "/api/tables/query", "/api/answer", "/api/chat"])
 async def test_a_service_that_is_overloaded_says_when_to_come_again(
     upstream: Any, gateway: Any, path: str
 ) -> None:
@@ -91,10 +95,15 @@ async def test_a_service_that_is_overloaded_says_when_to_come_again(
         await refuse(request, context)
         yield
 
-    for method, handler in (("Search", refuse), ("Answer", refuse), ("Chat", refuse_stream)):
+    for method, handler in (
+        ("Search", refuse),
+        ("QueryTables", refuse),
+        ("Answer", refuse),
+        ("Chat", refuse_stream),
+    ):
         upstream.on(method, handler)
     async with gateway.client() as client:
-        response = await client.post(path, json={"query": "x"})
+        response = await client.post(path, json=asking(path))
 
     assert response.status_code == 429
     assert response.headers["retry-after"] == "3"
@@ -221,7 +230,7 @@ async def dying() -> AsyncIterator[tuple[int, asyncio.subprocess.Process]]:
         await process.wait()
 
 
-@pytest.mark.parametrize("path", ["/api/search", "/api/answer", "/api/chat"])
+@pytest.mark.parametrize("path", ["/api/search", "/api/tables/query", "/api/answer", "/api/chat"])
 async def test_what_had_no_answer_yet_is_sent_again_when_a_replica_dies(
     upstream: Any,
     launch: Any,
@@ -236,14 +245,14 @@ async def test_what_had_no_answer_yet_is_sent_again_when_a_replica_dies(
         async with gateway.client() as client, asyncio.timeout(30):
             statuses = []
             while process.returncode is None:
-                statuses.append((await client.post(path, json={"query": "x"})).status_code)
+                statuses.append((await client.post(path, json=asking(path))).status_code)
                 await asyncio.sleep(0.01)
 
     assert set(statuses) == {200}
     assert len(upstream.calls) == len(statuses)
 
 
-@pytest.mark.parametrize("path", ["/api/search", "/api/answer", "/api/chat"])
+@pytest.mark.parametrize("path", ["/api/search", "/api/tables/query", "/api/answer", "/api/chat"])
 async def test_what_a_hanging_replica_has_not_answered_is_answered_by_another(
     upstream: Any,
     launch: Any,
@@ -258,7 +267,7 @@ async def test_what_a_hanging_replica_has_not_answered_is_answered_by_another(
         process.send_signal(signal.SIGSTOP)
         async with gateway.client() as client, asyncio.timeout(60):
             client.timeout = httpx.Timeout(30)
-            responses = await asyncio.gather(*(client.post(path, json={"query": "x"}) for _ in range(8)))
+            responses = await asyncio.gather(*(client.post(path, json=asking(path)) for _ in range(8)))
 
     assert {response.status_code for response in responses} == {200}
     assert len(upstream.calls) == len(responses)

@@ -18,6 +18,7 @@ from groundline_retriever.ports import QueryEmbedder
 from groundline_retriever.scoring import ModelScores
 from groundline_retriever.service import SearchService
 from groundline_retriever.servicer import SERVICE, RetrieverServicer
+from groundline_retriever.tables.service import TableService
 from groundline_runtime.serving.server import Application
 from groundline_runtime.settings import ServiceSettings
 from groundline_tests.retriever.corpus import Corpus
@@ -91,7 +92,7 @@ async def retriever(
             ModelScores(WordCounter(), timeout_seconds=5),
             scored_candidates=50,
         )
-        servicer = RetrieverServicer(service)
+        servicer = RetrieverServicer(service, TableService(store.tables, service))
         application = Application(
             services={
                 SERVICE: lambda server: retriever_service_pb2_grpc.add_RetrieverServiceServicer_to_server(

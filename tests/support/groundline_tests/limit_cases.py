@@ -28,6 +28,8 @@ _INTEGERS: Final = (FieldDescriptor.TYPE_INT32, FieldDescriptor.TYPE_INT64, Fiel
 # What a message needs beyond what its limits ask for, by its rules between fields.
 _NEEDED: Final[Mapping[str, Mapping[str, Any]]] = {
     "ChatMessage": {"role": "USER"},
+    "QueryTablesRequest": {"question": "How heavy is it?"},
+    "TableCondition": {"operator": "TABLE_OPERATOR_EQUAL", "values": ["x"]},
     "CollectionChunks": {"chunkIds": ["1"]},
     "RankedList": {"arm": "SEARCH_ARM_KEYWORD"},
     "Chunk": {"chunkId": "a"},

@@ -60,6 +60,7 @@ CORE_MAY_IMPORT = (
     "groundline_language",
     "groundline_ranking",
     "groundline_signatures",
+    "groundline_tables",
     "groundline_validation",
     "numpy",
     "opentelemetry",

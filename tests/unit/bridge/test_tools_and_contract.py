@@ -22,6 +22,7 @@ TOOLS: Mapping[str, AgentTool] = {
 }
 RPCS = {
     "search_documents": "Search",
+    "query_tables": "QueryTables",
     "ask": "Answer",
     "verify": "Verify",
     "get_document": "GetDocumentText",

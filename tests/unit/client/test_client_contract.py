@@ -86,6 +86,24 @@ CALLS: dict[str, Callable[[Any], Any]] = {
         facets=["team"],
         max_facet_values=5,
     ),
+    "QueryTables": lambda c: c.query_tables(
+        "How heavy is it?",
+        plan=models.TablePlan(
+            document_id=UUID,
+            table_index=1,
+            conditions=[
+                models.TableCondition(column=1, operator=models.TableOperator.LESS, values=["300 EUR"])
+            ],
+            columns=[1],
+            function=models.TableFunction.SUM,
+            function_column=1,
+            group_by=2,
+            order_by=2,
+            is_descending=True,
+            limit=10,
+        ),
+        collection_ids=["docs"],
+    ),
     "GetThread": lambda c: c.list_messages(UUID),
     "ListThreads": lambda c: c.list_threads(),
     "GetQuotas": lambda c: c.get_quotas(),

@@ -230,3 +230,6 @@ DELETE_SOURCE: Final = Rpc(
     is_idempotent=True,
 )
 SEARCH: Final = Rpc("POST", "/api/search", models.SearchResponse, has_body=True, is_idempotent=True)
+QUERY_TABLES: Final = Rpc(
+    "POST", "/api/tables/query", models.QueryTablesResponse, has_body=True, is_idempotent=True
+)

@@ -386,6 +386,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The collection has no such index: a re-index holds none back, or none was kept."""
     NO_REINDEX: _ErrorReason.ValueType  # 181
     """The job does not build an index, or it failed or was cancelled."""
+    TABLE_NOT_FOUND: _ErrorReason.ValueType  # 182
+    """The document has no such table, or the caller may not read it."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why something failed, was left out or was degraded: the `reason` of google.rpc.ErrorInfo (domain "groundline.dev"),
@@ -759,4 +761,6 @@ INDEX_NOT_FOUND: ErrorReason.ValueType  # 180
 """The collection has no such index: a re-index holds none back, or none was kept."""
 NO_REINDEX: ErrorReason.ValueType  # 181
 """The job does not build an index, or it failed or was cancelled."""
+TABLE_NOT_FOUND: ErrorReason.ValueType  # 182
+"""The document has no such table, or the caller may not read it."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -10,6 +10,7 @@ from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf.internal import containers as _containers
 from groundline.v1 import options_pb2 as _options_pb2
 from groundline.v1 import passage_pb2 as _passage_pb2
+from groundline.v1 import table_pb2 as _table_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -172,6 +173,110 @@ class SearchResponse(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__is_weak) -> _WhichOneofReturnType__is_weak | None: ...
 
 Global___SearchResponse: _TypeAlias = SearchResponse  # noqa: Y015
+
+@_typing.final
+class QueryTablesRequest(_message.Message):
+    """Request of QueryTables: a question, or a plan."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUESTION_FIELD_NUMBER: _builtins.int
+    PLAN_FIELD_NUMBER: _builtins.int
+    COLLECTION_IDS_FIELD_NUMBER: _builtins.int
+    question: _builtins.str
+    """Question in English or German, 1 to 1000 characters after trimming white space; not needed with a plan."""
+    @_builtins.property
+    def plan(self) -> _table_pb2.TablePlan:
+        """Plan to run; no other is then made of the question."""
+
+    @_builtins.property
+    def collection_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Collections whose tables may be asked, 100 at most. Empty: every collection that the caller may read."""
+
+    def __init__(
+        self,
+        *,
+        question: _builtins.str = ...,
+        plan: _table_pb2.TablePlan | None = ...,
+        collection_ids: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["plan", b"plan"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_ids", b"collection_ids", "plan", b"plan", "question", b"question"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueryTablesRequest: _TypeAlias = QueryTablesRequest  # noqa: Y015
+
+@_typing.final
+class QueryTablesResponse(_message.Message):
+    """Response of QueryTables."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAN_FIELD_NUMBER: _builtins.int
+    EXPLANATION_FIELD_NUMBER: _builtins.int
+    TABLE_FIELD_NUMBER: _builtins.int
+    COLUMNS_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    HAS_MORE_FIELD_NUMBER: _builtins.int
+    REFUSAL_FIELD_NUMBER: _builtins.int
+    UNKNOWN_WORDS_FIELD_NUMBER: _builtins.int
+    TABLES_FIELD_NUMBER: _builtins.int
+    TRACE_ID_FIELD_NUMBER: _builtins.int
+    explanation: _builtins.str
+    """The plan in words, such as "sum of Amount where Year is 2024, by Region"."""
+    has_more: _builtins.bool
+    """Whether there are more than the plan's limit."""
+    refusal: _table_pb2.TableRefusal.ValueType
+    """Why the question has no plan."""
+    trace_id: _builtins.str
+    """W3C trace id of this request; empty where the request is not traced."""
+    @_builtins.property
+    def plan(self) -> _table_pb2.TablePlan:
+        """The plan that was run; not set if the question has none."""
+
+    @_builtins.property
+    def table(self) -> _table_pb2.Table:
+        """The table that was asked."""
+
+    @_builtins.property
+    def columns(self) -> _containers.RepeatedCompositeFieldContainer[_table_pb2.TableAnswerColumn]:
+        """Columns of the answer."""
+
+    @_builtins.property
+    def rows(self) -> _containers.RepeatedCompositeFieldContainer[_table_pb2.TableAnswerRow]:
+        """Rows of the answer; none if no row meets the conditions. With a function and no `group_by` there is one."""
+
+    @_builtins.property
+    def unknown_words(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Words of the question that mean nothing in the tables."""
+
+    @_builtins.property
+    def tables(self) -> _containers.RepeatedCompositeFieldContainer[_table_pb2.Table]:
+        """Without a plan: tables that the question may be about, 20 at most, each with its first 100 columns."""
+
+    def __init__(
+        self,
+        *,
+        plan: _table_pb2.TablePlan | None = ...,
+        explanation: _builtins.str = ...,
+        table: _table_pb2.Table | None = ...,
+        columns: _abc.Iterable[_table_pb2.TableAnswerColumn] | None = ...,
+        rows: _abc.Iterable[_table_pb2.TableAnswerRow] | None = ...,
+        has_more: _builtins.bool = ...,
+        refusal: _table_pb2.TableRefusal.ValueType = ...,
+        unknown_words: _abc.Iterable[_builtins.str] | None = ...,
+        tables: _abc.Iterable[_table_pb2.Table] | None = ...,
+        trace_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["plan", b"plan", "table", b"table"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "explanation", b"explanation", "has_more", b"has_more", "plan", b"plan", "refusal", b"refusal", "rows", b"rows", "table", b"table", "tables", b"tables", "trace_id", b"trace_id", "unknown_words", b"unknown_words"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueryTablesResponse: _TypeAlias = QueryTablesResponse  # noqa: Y015
 
 @_typing.final
 class Facet(_message.Message):

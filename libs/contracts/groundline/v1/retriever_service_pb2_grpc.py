@@ -44,6 +44,11 @@ class RetrieverServiceStub:
                 request_serializer=groundline_dot_v1_dot_retriever__service__pb2.SearchRequest.SerializeToString,
                 response_deserializer=groundline_dot_v1_dot_retriever__service__pb2.SearchResponse.FromString,
                 _registered_method=True)
+        self.QueryTables = channel.unary_unary(
+                '/groundline.v1.RetrieverService/QueryTables',
+                request_serializer=groundline_dot_v1_dot_retriever__service__pb2.QueryTablesRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_retriever__service__pb2.QueryTablesResponse.FromString,
+                _registered_method=True)
         self.FetchChunks = channel.unary_unary(
                 '/groundline.v1.RetrieverService/FetchChunks',
                 request_serializer=groundline_dot_v1_dot_retriever__service__pb2.FetchChunksRequest.SerializeToString,
@@ -80,6 +85,19 @@ class RetrieverServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def QueryTables(self, request, context):
+        """Asks a table: by a plan, or by a question that rules make a plan of. What is selected, counted and computed is so by
+        PostgreSQL, and each value names the cells that it comes from. A question of whose words one means nothing in the
+        table is refused rather than answered in part; the response then has the tables that could be asked instead.
+
+        INVALID_ARGUMENT: a field is wrong, or names a column that the table lacks or that has another type; every wrong
+        field is named. NOT_FOUND: a collection does not exist, or (TABLE_NOT_FOUND) the plan's table. UNAVAILABLE: the
+        database is out of reach. UNAUTHENTICATED or RESOURCE_EXHAUSTED (from the gateway), DEADLINE_EXCEEDED, INTERNAL.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def FetchChunks(self, request, context):
         """Reads chunks, with the texts and metadata of now, and parts of texts as revisions have them. A chunk that no longer exists, or that the caller may not read, is
         left out.
@@ -98,6 +116,11 @@ def add_RetrieverServiceServicer_to_server(servicer, server):
                     servicer.Search,
                     request_deserializer=groundline_dot_v1_dot_retriever__service__pb2.SearchRequest.FromString,
                     response_serializer=groundline_dot_v1_dot_retriever__service__pb2.SearchResponse.SerializeToString,
+            ),
+            'QueryTables': grpc.unary_unary_rpc_method_handler(
+                    servicer.QueryTables,
+                    request_deserializer=groundline_dot_v1_dot_retriever__service__pb2.QueryTablesRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_retriever__service__pb2.QueryTablesResponse.SerializeToString,
             ),
             'FetchChunks': grpc.unary_unary_rpc_method_handler(
                     servicer.FetchChunks,
@@ -137,6 +160,33 @@ class RetrieverService:
             '/groundline.v1.RetrieverService/Search',
             groundline_dot_v1_dot_retriever__service__pb2.SearchRequest.SerializeToString,
             groundline_dot_v1_dot_retriever__service__pb2.SearchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def QueryTables(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.RetrieverService/QueryTables',
+            groundline_dot_v1_dot_retriever__service__pb2.QueryTablesRequest.SerializeToString,
+            groundline_dot_v1_dot_retriever__service__pb2.QueryTablesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -55,6 +55,15 @@ class RetrieverServiceStub:
     database is out of reach, or a collection was deleted or rebuilt at this moment. UNAUTHENTICATED or
     RESOURCE_EXHAUSTED (from the gateway), DEADLINE_EXCEEDED, INTERNAL.
     """
+    QueryTables: _grpc.UnaryUnaryMultiCallable[_retriever_service_pb2.QueryTablesRequest, _retriever_service_pb2.QueryTablesResponse]
+    """Asks a table: by a plan, or by a question that rules make a plan of. What is selected, counted and computed is so by
+    PostgreSQL, and each value names the cells that it comes from. A question of whose words one means nothing in the
+    table is refused rather than answered in part; the response then has the tables that could be asked instead.
+
+    INVALID_ARGUMENT: a field is wrong, or names a column that the table lacks or that has another type; every wrong
+    field is named. NOT_FOUND: a collection does not exist, or (TABLE_NOT_FOUND) the plan's table. UNAVAILABLE: the
+    database is out of reach. UNAUTHENTICATED or RESOURCE_EXHAUSTED (from the gateway), DEADLINE_EXCEEDED, INTERNAL.
+    """
     FetchChunks: _grpc.UnaryUnaryMultiCallable[_retriever_service_pb2.FetchChunksRequest, _retriever_service_pb2.FetchChunksResponse]
     """Reads chunks, with the texts and metadata of now, and parts of texts as revisions have them. A chunk that no longer exists, or that the caller may not read, is
     left out.
@@ -89,6 +98,15 @@ class RetrieverServiceAsyncStub(RetrieverServiceStub):
     (INDEX_NOT_FOUND): it has no such index as options.retrieval.index says. UNAVAILABLE: the
     database is out of reach, or a collection was deleted or rebuilt at this moment. UNAUTHENTICATED or
     RESOURCE_EXHAUSTED (from the gateway), DEADLINE_EXCEEDED, INTERNAL.
+    """
+    QueryTables: _aio.UnaryUnaryMultiCallable[_retriever_service_pb2.QueryTablesRequest, _retriever_service_pb2.QueryTablesResponse]  # type: ignore[assignment]
+    """Asks a table: by a plan, or by a question that rules make a plan of. What is selected, counted and computed is so by
+    PostgreSQL, and each value names the cells that it comes from. A question of whose words one means nothing in the
+    table is refused rather than answered in part; the response then has the tables that could be asked instead.
+
+    INVALID_ARGUMENT: a field is wrong, or names a column that the table lacks or that has another type; every wrong
+    field is named. NOT_FOUND: a collection does not exist, or (TABLE_NOT_FOUND) the plan's table. UNAVAILABLE: the
+    database is out of reach. UNAUTHENTICATED or RESOURCE_EXHAUSTED (from the gateway), DEADLINE_EXCEEDED, INTERNAL.
     """
     FetchChunks: _aio.UnaryUnaryMultiCallable[_retriever_service_pb2.FetchChunksRequest, _retriever_service_pb2.FetchChunksResponse]  # type: ignore[assignment]
     """Reads chunks, with the texts and metadata of now, and parts of texts as revisions have them. A chunk that no longer exists, or that the caller may not read, is
@@ -127,6 +145,21 @@ class RetrieverServiceServicer(metaclass=_abc_1.ABCMeta):
         (INDEX_NOT_FOUND): it has no such index as options.retrieval.index says. UNAVAILABLE: the
         database is out of reach, or a collection was deleted or rebuilt at this moment. UNAUTHENTICATED or
         RESOURCE_EXHAUSTED (from the gateway), DEADLINE_EXCEEDED, INTERNAL.
+        """
+
+    @_abc_1.abstractmethod
+    def QueryTables(
+        self,
+        request: _retriever_service_pb2.QueryTablesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_retriever_service_pb2.QueryTablesResponse, _abc.Awaitable[_retriever_service_pb2.QueryTablesResponse]]:
+        """Asks a table: by a plan, or by a question that rules make a plan of. What is selected, counted and computed is so by
+        PostgreSQL, and each value names the cells that it comes from. A question of whose words one means nothing in the
+        table is refused rather than answered in part; the response then has the tables that could be asked instead.
+
+        INVALID_ARGUMENT: a field is wrong, or names a column that the table lacks or that has another type; every wrong
+        field is named. NOT_FOUND: a collection does not exist, or (TABLE_NOT_FOUND) the plan's table. UNAVAILABLE: the
+        database is out of reach. UNAUTHENTICATED or RESOURCE_EXHAUSTED (from the gateway), DEADLINE_EXCEEDED, INTERNAL.
         """
 
     @_abc_1.abstractmethod

@@ -31,12 +31,14 @@ async def keep_revisions(connection: Connection, document_ids: Sequence[Any]) ->
 
 async def settle_revisions(connection: Connection, document_ids: Sequence[Any]) -> None:
     """Drop, of documents that have just changed, the revisions that are in use again, and those beyond what
-    is to be kept."""
+    is to be kept; and the tables of what is neither in use nor kept."""
     stale = await connection.fetch(_SQL["settle"], document_ids) if document_ids else ()
     changed = [row["document_id"] for row in stale]
     if changed:
         for statement in (_SQL["drop_segments"], _SQL["drop_originals"]):
             await connection.execute(statement, changed)
+    if document_ids:
+        await connection.execute(_SQL["drop_tables"], document_ids)
 
 
 async def prune_revisions(connection: Connection, limit: int) -> int:

@@ -73,6 +73,13 @@ DELETE FROM revision_originals o WHERE document_id = ANY($1::uuid[]) AND NOT EXI
     SELECT FROM document_revisions r WHERE (r.document_id, r.content_hash) = (o.document_id, o.content_hash)
 )
 
+-- name: drop_tables
+DELETE FROM document_tables t USING documents d
+WHERE d.document_id = ANY($1::uuid[]) AND t.document_id = d.document_id AND t.content_hash <> d.content_hash
+    AND NOT EXISTS (
+        SELECT FROM document_revisions r WHERE (r.document_id, r.content_hash) = (t.document_id, t.content_hash)
+    )
+
 -- name: drop_segments
 DELETE FROM revision_segments s USING (
     SELECT changed.document_id, coalesce(

@@ -24,3 +24,9 @@ class GrpcSearch:
     ) -> retriever_service_pb2.SearchResponse:
         with translated_rpc_errors("the retriever"):
             return await self._stub.Search(request)
+
+    async def query_tables(
+        self, request: retriever_service_pb2.QueryTablesRequest
+    ) -> retriever_service_pb2.QueryTablesResponse:
+        with translated_rpc_errors("the retriever"):
+            return await self._stub.QueryTables(request)

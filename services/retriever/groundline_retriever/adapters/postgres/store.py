@@ -34,10 +34,11 @@ from groundline_retriever.adapters.postgres.reads import Reads
 from groundline_retriever.adapters.postgres.semantic import SESSION_SETTINGS, SemanticArm
 from groundline_retriever.adapters.postgres.soundness import SoundIndexes
 from groundline_retriever.adapters.postgres.standbys import Standbys, urls_of_hosts
+from groundline_retriever.adapters.postgres.tables.reading import ReadableTables
 
 __all__ = ["SERVER_SETTINGS", "PostgresChunkStore", "open_chunk_store"]
 
-SCHEMA: Final = {"ingestor": 5}
+SCHEMA: Final = {"ingestor": 11}
 """Minimum version of the tables that it reads."""
 
 SERVER_SETTINGS: Final[Mapping[str, str]] = {
@@ -134,6 +135,7 @@ class PostgresChunkStore:
         self.fetch, self.revision_texts = chunks.fetch, chunks.revision_texts
         self.facets = Facets(reads).count
         self.proposals = Proposals(reads)
+        self.tables = ReadableTables(reads)
         self.require_keyword_search = IndexChecks(reads, lexical, sound).require_keyword_search
 
     async def embedding_models(self) -> Mapping[tuple[str, int], int]:

@@ -23,6 +23,7 @@ from groundline_indexing.collections import StoredCollection
 from groundline_indexing.documents import DocumentVersion
 from groundline_indexing.partitions import chunk_table, clear_elsewhere, is_outgrown, move_collection
 from groundline_indexing.revisions.keeping import keep_revisions, settle_revisions
+from groundline_indexing.tables.storing import store_tables
 from groundline_lexical import LexicalIndex
 from groundline_runtime.errors import FailedPreconditionError, PermissionDeniedError
 
@@ -96,6 +97,7 @@ class PostgresVersions:
             into = Destination(partition_id, collection.collection_id, language)
             await copy_chunks(connection, into, rows)
             await _copy_texts(connection, rows)
+            await store_tables(connection, [(new, row) for new, row in rows if not new.is_restored])
             if restored := [row["document_id"] for new, row in rows if new.is_restored]:
                 for statement in (_SQL["restore_pages"], _SQL["restore_original"]):
                     await connection.execute(statement, restored)

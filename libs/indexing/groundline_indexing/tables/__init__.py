@@ -1,0 +1,1 @@
+"""Tables of documents: found in their rows, and stored."""

@@ -1,0 +1,121 @@
+"""Tables ready to be stored: their columns, and rows with their numbers."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Final, NamedTuple
+
+from groundline.v1 import table_pb2
+from groundline_extraction.tables import TableRow, TableRows
+from groundline_tables.columns import MAX_COLUMNS, Column, ColumnEvidence, columns_of
+from groundline_tables.values import DecimalMark, folded_text, is_blank, is_total
+
+__all__ = ["MAX_ROWS", "FoundTable", "StoredRow", "found_tables", "stored_rows"]
+
+MAX_ROWS: Final = 1_000_000
+"""Maximum rows of a table, as the contract says."""
+
+MAX_KEY_CHARACTERS: Final = 60
+"""Maximum characters of a cell that a question is looked up by."""
+
+_INTEGER_DIGITS: Final = 12
+
+
+@dataclass(slots=True)
+class FoundTable:
+    """A table of a document; see TableRows."""
+
+    index: int
+    name: str
+    sheet: str
+    left: int
+    page: int
+    columns: list[Column] = field(default_factory=list)
+    row_count: int = 0
+    is_cut: bool = False
+
+
+class StoredRow(NamedTuple):
+    """A row of the table of an index: its cells as they are shown, their numbers, and `keys`: the cells that
+    a question may name it by, as texts are compared, each with its column and itself."""
+
+    table_index: int
+    number: int
+    start: int
+    texts: list[str]
+    numbers: list[Decimal | None]
+    is_total: bool
+    keys: list[tuple[str, int, str]]
+
+
+def found_tables(parts: Iterable[TableRows], of_language: DecimalMark) -> dict[int, FoundTable]:
+    """Return the tables of a document by their index, of all of its rows; one with more columns than a table
+    may have, or without a name for any, is none. `of_language`: the mark before decimals of its language."""
+    tables: dict[int, FoundTable] = {}
+    evidence: dict[int, list[ColumnEvidence]] = {}
+    heads: dict[int, TableRows] = {}
+    for part in parts:
+        if not any(part.columns) or len(part.columns) > MAX_COLUMNS:
+            continue
+        if part.index not in tables:
+            tables[part.index] = FoundTable(part.index, part.name, part.sheet, part.left, part.page)
+            evidence[part.index] = [ColumnEvidence() for _ in part.columns]
+            heads[part.index] = part
+        table = tables[part.index]
+        for row in part.rows:
+            if table.row_count == MAX_ROWS:
+                table.is_cut = True
+                break
+            table.row_count += 1
+            for cell, each in zip(row.cells, evidence[part.index], strict=False):
+                each.add(cell)
+    for index, table in tables.items():
+        head = heads[index]
+        mark: DecimalMark = "." if head.decimal == "." else "," if head.decimal == "," else ""
+        table.columns = columns_of(head.columns, evidence[index], mark, of_language)
+    return tables
+
+
+def stored_rows(parts: Iterable[TableRows], tables: dict[int, FoundTable]) -> Iterator[StoredRow]:
+    """Yield the rows of tables that `found_tables` returned, from the same parts."""
+    seen: dict[int, int] = {}
+    for part in parts:
+        if (table := tables.get(part.index)) is None:
+            continue
+        width = len(table.columns)
+        for row in part.rows:
+            if seen.setdefault(part.index, 0) == table.row_count:
+                break
+            seen[part.index] += 1
+            texts = [*row.cells[:width], *[""] * (width - len(row.cells))]
+            numbers = [_number(column, at, row) for at, column in enumerate(table.columns)]
+            first = next((text for text in texts if not is_blank(text)), "")
+            yield StoredRow(
+                part.index,
+                row.number,
+                row.start,
+                texts,
+                numbers,
+                is_total(first),
+                list(_keys(table.columns, texts, numbers)),
+            )
+
+
+def _number(column: Column, at: int, row: TableRow) -> Decimal | None:
+    exact = row.numbers.get(at)
+    if at >= len(row.cells) or exact == "":
+        return None
+    return column.number(row.cells[at], exact or "")
+
+
+def _keys(
+    columns: list[Column], texts: list[str], numbers: list[Decimal | None]
+) -> Iterator[tuple[str, int, str]]:
+    """Yield the cells that are names or whole numbers, such as years."""
+    for at, (column, text, number) in enumerate(zip(columns, texts, numbers, strict=True)):
+        if column.type == table_pb2.COLUMN_TYPE_NUMBER:
+            is_code = text.isdecimal() and len(text) <= _INTEGER_DIGITS and number is not None
+        else:
+            is_code = len(text) <= MAX_KEY_CHARACTERS and not is_blank(text)
+        if is_code:
+            yield folded_text(text), at, text

@@ -1,0 +1,1 @@
+"""Tables: values of cells, types of columns, and plans for questions; import from the modules."""

@@ -1,0 +1,121 @@
+"""Words of questions to tables, as data for each language."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from itertools import chain
+from tomllib import loads
+from typing import Any, Final, Literal
+
+from groundline.v1 import table_pb2
+from groundline_lexical import stems
+
+from groundline_tables.values import DecimalMark
+
+__all__ = ["LANGUAGES", "Language", "Mark", "language_of", "stem", "words_of"]
+
+LANGUAGES: Final = ("english", "german")
+
+type MarkKind = Literal["function", "superlative", "compare", "between", "group", "property", "and", "or"]
+
+_OPERATORS: Final[Mapping[str, table_pb2.TableOperator.ValueType]] = {
+    "less": table_pb2.TABLE_OPERATOR_LESS,
+    "at_most": table_pb2.TABLE_OPERATOR_AT_MOST,
+    "greater": table_pb2.TABLE_OPERATOR_GREATER,
+    "at_least": table_pb2.TABLE_OPERATOR_AT_LEAST,
+    "equal": table_pb2.TABLE_OPERATOR_EQUAL,
+}
+_WORD: Final = re.compile(r"[^\W_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A meaning of a phrase. `property`: the property of the columns that it speaks of, "" for any."""
+
+    kind: MarkKind
+    property: str = ""
+    function: table_pb2.TableFunction.ValueType = table_pb2.TABLE_FUNCTION_UNSPECIFIED
+    operator: table_pb2.TableOperator.ValueType = table_pb2.TABLE_OPERATOR_UNSPECIFIED
+    is_descending: bool = False
+    is_of_two: bool = False
+    """Whether it says which of two rows is meant, as "heavier" does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """Words of a language."""
+
+    name: str
+    decimal: DecimalMark
+    fillers: frozenset[str]
+    refused: frozenset[str]
+    phrases: Mapping[str, tuple[Mark, ...]]
+    """Meanings of each phrase that has any."""
+    stems: Mapping[str, tuple[Mark, ...]]
+    """Properties by the stems of their words."""
+    nouns: Mapping[str, tuple[str, ...]]
+    """Nouns of each property."""
+
+
+@cache
+def language_of(name: str) -> Language:
+    """Return the words of one of LANGUAGES."""
+    data = loads((files("groundline_tables") / "words" / f"{name}.toml").read_text(encoding="utf-8"))
+    phrases: dict[str, tuple[Mark, ...]] = {}
+    marks = [(phrase.casefold(), mark) for phrase, mark in _marks(data)]
+    for phrase, mark in marks:
+        phrases[phrase] = (*phrases.get(phrase, ()), mark)
+    return Language(
+        name,
+        "." if name == "english" else ",",
+        frozenset(map(str.casefold, data["fillers"])),
+        frozenset(map(str.casefold, data["refused"])),
+        phrases,
+        {stem(phrase, name): (mark,) for phrase, mark in marks if mark.kind == "property"},
+        {name: tuple(map(str.casefold, words["nouns"])) for name, words in data["concepts"].items()},
+    )
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words and numbers of a text in lower case, without marks between them."""
+    return _WORD.findall(text.casefold())
+
+
+@cache
+def stem(word: str, language: str) -> str:
+    """Return the stem of a word in lower case."""
+    return stems(word, language)
+
+
+def _marks(data: Mapping[str, Any]) -> Iterable[tuple[str, Mark]]:
+    functions, superlatives = data["functions"], data["superlatives"]
+    comparators = dict(data["comparators"])
+    yield from ((phrase, Mark("between")) for phrase in comparators.pop("between"))
+    yield from ((phrase, Mark("and")) for phrase in data["and"])
+    yield from ((phrase, Mark("or")) for phrase in data["or"])
+    yield from ((phrase, Mark("group")) for phrase in data["grouping"]["by"])
+    for name, phrases in functions.items():
+        function = table_pb2.TableFunction.Value(f"TABLE_FUNCTION_{name.upper()}")
+        yield from ((phrase, Mark("function", function=function)) for phrase in phrases)
+    for name, phrases in comparators.items():
+        yield from ((phrase, Mark("compare", operator=_OPERATORS[name])) for phrase in phrases)
+    for name, phrases in data["comparatives"].items():
+        mark = Mark("superlative", is_descending=name == "more", is_of_two=True)
+        yield from ((phrase, mark) for phrase in phrases)
+    for name, phrases in superlatives.items():
+        yield from ((phrase, Mark("superlative", is_descending=name == "high")) for phrase in phrases)
+    for name, words in data["concepts"].items():
+        yield from (
+            (phrase, Mark("property", name)) for phrase in chain(words["nouns"], words.get("words", ()))
+        )
+        for kind in ("high", "low"):
+            mark = Mark("superlative", name, is_descending=kind == "high")
+            yield from ((phrase, mark) for phrase in words.get(kind, ()))
+        for kind, operator in (("more", "greater"), ("less", "less")):
+            mark = Mark("compare", name, operator=_OPERATORS[operator])
+            of_two = Mark("superlative", name, is_descending=kind == "more", is_of_two=True)
+            for phrase in words.get(kind, ()):
+                yield phrase, mark
+                yield phrase.rpartition(" ")[0], of_two

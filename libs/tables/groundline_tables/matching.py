@@ -1,0 +1,263 @@
+"""Meanings of a question's words in a table: columns, cells, numbers, and what is asked of them."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from importlib.resources import files
+from tomllib import loads
+from typing import Final, NamedTuple
+
+from groundline.v1 import table_pb2
+
+from groundline_tables.columns import label_of
+from groundline_tables.language import LANGUAGES, Language, Mark, language_of, stem, words_of
+from groundline_tables.units import convert, is_currency, is_unit, same_unit, spelled
+from groundline_tables.values import EDGES, date_of, folded_text, number_of, read_number
+
+__all__ = ["MAX_WORDS", "Known", "Meaning", "Words", "meanings", "phrases_of", "split"]
+
+MAX_WORDS: Final = 60
+"""Maximum words of a question; of a longer one no plan is made."""
+
+MAX_PHRASE_WORDS: Final = 8
+"""Maximum words of a cell that a question names."""
+
+_SHORTEST_INFLECTED: Final = 5
+_SHORTEST_PART: Final = 4
+_SHORTEST_NAME: Final = 3
+_ENDINGS: Final[Mapping[str, Sequence[str]]] = {
+    "english": ("s", "es", "'s", "’s"),
+    "german": ("s", "es", "e", "en", "n", "er"),
+}
+_TOKEN: Final = re.compile(r"\S+")
+_PROPERTY_UNITS: Final[Mapping[str, str]] = loads(
+    (files("groundline_tables") / "words" / "values.toml").read_text(encoding="utf-8")
+)["properties"]
+
+
+class Known(NamedTuple):
+    """A table, and the columns that hold cells which a question names, by the cell as texts are compared."""
+
+    table: table_pb2.Table
+    values: Mapping[str, frozenset[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Words of a question: as they are written, and in lower case."""
+
+    written: tuple[str, ...]
+    folded: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """A meaning of some words: one of the fields besides the words.
+
+    `columns`: those that they name, or speak of with what they ask; `cells`: columns in which a cell is
+    `value`; `number` in `unit`, or the unit alone; `date` as conditions have it; `marks`: what they ask.
+    `is_title`: they name the table or its document, also if they are a cell.
+    """
+
+    text: str
+    columns: tuple[int, ...] = ()
+    cells: tuple[int, ...] = ()
+    value: str = ""
+    number: Decimal | None = None
+    unit: str = ""
+    date: str = ""
+    marks: tuple[Mark, ...] = ()
+    is_title: bool = False
+
+    def mark(self, *kinds: str) -> Mark | None:
+        """Return what the words ask, if it is of one of these kinds."""
+        return next((mark for mark in self.marks if mark.kind in kinds), None)
+
+
+def split(question: str) -> Words:
+    """Return the words of a question, without the marks around them."""
+    written = tuple(word for token in _TOKEN.findall(question) if (word := _bare(token)))
+    return Words(written, tuple(word.casefold() for word in written))
+
+
+def phrases_of(question: str) -> list[str]:
+    """Return the cells that a question may name, as texts are compared: its words, as they are and without
+    endings, up to MAX_PHRASE_WORDS in a row."""
+    words = split(question)
+    if len(words.folded) > MAX_WORDS:
+        return []
+    found: dict[str, None] = {}
+    for begin in range(len(words.folded)):
+        for end in range(begin + 1, min(begin + MAX_PHRASE_WORDS, len(words.folded)) + 1):
+            found.update(dict.fromkeys(_spellings(" ".join(words.folded[begin:end]))))
+    return list(found)
+
+
+def meanings(words: Words, known: Known, language: Language) -> tuple[list[Meaning], list[str]]:
+    """Return what the words mean, in their order, and the words that mean nothing. The longest phrase that
+    means something counts."""
+    found: list[Meaning] = []
+    unknown: list[str] = []
+    columns = _Columns(known.table, language.name)
+
+    def _means(place: int) -> bool:
+        return _meaning(words, place, 1, known, columns, language) is not None
+
+    at = 0
+    while at < len(words.folded):
+        for size in range(min(MAX_PHRASE_WORDS, len(words.folded) - at), 0, -1):
+            meaning = _meaning(words, at, size, known, columns, language)
+            if meaning is not None:
+                found.append(meaning)
+                at += size
+                break
+        else:
+            if " ".join(words.folded[at : at + 2]) in language.fillers and not _means(at + 1):
+                at += 2
+                continue
+            if words.folded[at] not in language.fillers:
+                unknown.append(words.written[at])
+            at += 1
+    return found, unknown
+
+
+class _Columns:
+    """Names of a table's columns, by which questions name them."""
+
+    def __init__(self, table: table_pb2.Table, language: str) -> None:
+        self._table = table
+        self._language = language
+        self._stems = [self._stems_of(label_of(column.name)[0]) for column in table.columns]
+        titles = (
+            table.title,
+            table.name,
+            table.sheet,
+            re.sub(r"\.\w{1,5}$", "", table.uri.rpartition("/")[2]),
+        )
+        self._titles = {word for title in titles for word in self._stems_of(title)}
+
+    def named(self, text: str) -> tuple[int, ...]:
+        """Return the columns of this name; else those that have it in theirs."""
+        wanted = self._stems_of(text)
+        return self.whole(text) or tuple(
+            index
+            for index, stems in enumerate(self._stems)
+            if wanted and all(_is_part(word, stems) for word in wanted)
+        )
+
+    def whole(self, text: str) -> tuple[int, ...]:
+        """Return the columns of exactly this name."""
+        wanted = self._stems_of(text)
+        return tuple(index for index, stems in enumerate(self._stems) if wanted and stems == wanted)
+
+    def of_property(self, name: str) -> tuple[int, ...]:
+        """Return the columns of a property: by its nouns in any language, else by its unit."""
+        nouns = [noun for language in LANGUAGES for noun in language_of(language).nouns.get(name, ())]
+        for is_whole in (True, False):
+            found = {index for noun in nouns for index in self._of_noun(noun, is_whole=is_whole)}
+            if found:
+                return tuple(sorted(found))
+        unit = _PROPERTY_UNITS.get(name, "")
+        return tuple(
+            column.index
+            for column in self._table.columns
+            if unit and column.unit and _is_of_unit(column.unit, unit)
+        )
+
+    def has_unit(self, text: str) -> bool:
+        return is_unit(text) and any(
+            column.unit and same_unit(text, column.unit) for column in self._table.columns
+        )
+
+    def is_title(self, text: str) -> bool:
+        words = self._stems_of(text)
+        return self._titles.issuperset(words) and not all(map(str.isdecimal, words))
+
+    def _of_noun(self, noun: str, *, is_whole: bool) -> Iterator[int]:
+        for column in self._table.columns:
+            label = words_of(label_of(column.name)[0])
+            if label == [noun] or (not is_whole and _is_part(noun, tuple(label))):
+                yield column.index
+
+    def _stems_of(self, text: str) -> tuple[str, ...]:
+        return tuple(stem(word, self._language) for word in words_of(text))
+
+
+def _meaning(
+    words: Words, at: int, size: int, known: Known, columns: _Columns, language: Language
+) -> Meaning | None:
+    text = " ".join(words.written[at : at + size])
+    folded = " ".join(words.folded[at : at + size])
+    marks = language.phrases.get(folded, ())
+    if len(folded) >= _SHORTEST_NAME and (whole := columns.whole(folded)):
+        return Meaning(text, columns=whole, cells=_cells(known, folded)[1])
+    if any(mark.kind != "property" for mark in marks):
+        of_property = columns.of_property(marks[0].property) if marks[0].property else ()
+        return (
+            Meaning(text, marks=marks, columns=of_property) if of_property or not marks[0].property else None
+        )
+    is_filler = size == 1 and folded in language.fillers
+    if not is_filler and (named := columns.named(folded)):
+        return Meaning(text, columns=named, cells=_cells(known, folded)[1])
+    value, cells = _cells(known, folded)
+    if cells and not is_filler:
+        measured = _number(words, at, size, language) if size == 1 else None
+        return Meaning(
+            text,
+            cells=cells,
+            value=text if folded_text(text) == value else value,
+            number=measured.number if measured else None,
+            is_title=columns.is_title(folded),
+        )
+    if size == 1 and not is_filler and folded not in language.refused and columns.is_title(folded):
+        return Meaning(text, is_title=True)
+    marks = marks or language.stems.get(stem(folded, language.name), ())
+    if marks and (of_property := columns.of_property(marks[0].property)):
+        return Meaning(text, columns=of_property)
+    if size <= 2 and (measured := _number(words, at, size, language)):
+        return measured
+    if size <= 2 and not is_filler and len(text) > 1 and columns.has_unit(text):
+        return Meaning(text, unit=spelled(text))
+    if size <= 3 and (date := date_of(text)):
+        return Meaning(text, date=date.strftime("%Y-%m-%d"))
+    return None
+
+
+def _cells(known: Known, folded: str) -> tuple[str, tuple[int, ...]]:
+    for spelling in _spellings(folded):
+        if columns := known.values.get(spelling):
+            return spelling, tuple(sorted(columns))
+    return "", ()
+
+
+def _number(words: Words, at: int, size: int, language: Language) -> Meaning | None:
+    text = " ".join(words.written[at : at + size])
+    written = read_number(text)
+    is_two = size == 2 and words.folded[at + 1] not in language.fillers
+    if written is None or (size == 2 and not (is_two and is_unit(written.unit))):
+        return None
+    number = number_of(written, language.decimal)
+    return None if number is None else Meaning(text, number=number, unit=written.unit)
+
+
+def _spellings(phrase: str) -> Iterator[str]:
+    yield folded_text(phrase)
+    for ending in dict.fromkeys(ending for endings in _ENDINGS.values() for ending in endings):
+        if phrase.endswith(ending) and len(phrase) - len(ending) >= _SHORTEST_INFLECTED - 1:
+            yield folded_text(phrase.removesuffix(ending))
+
+
+def _is_part(word: str, of: Sequence[str]) -> bool:
+    """Tell whether a word is one of others, or the end of a compound: "gewicht" of "nettogewicht"."""
+    return any(word == other or (len(word) >= _SHORTEST_PART and other.endswith(word)) for other in of)
+
+
+def _is_of_unit(unit: str, wanted: str) -> bool:
+    if wanted == "currency":
+        return is_currency(unit)
+    return convert(Decimal(1), unit, wanted) is not None
+
+
+def _bare(token: str) -> str:
+    return token.strip(EDGES)

@@ -1,0 +1,1 @@
+"""Tables of documents in PostgreSQL."""

@@ -1,0 +1,70 @@
+"""Tables as they are asked: conditions in the units of their columns, and the rows that answer."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import NamedTuple
+
+from groundline.v1 import table_pb2
+
+__all__ = ["AnswerRow", "Bound", "CheckedPlan", "StoredTable", "TextMatch"]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTable:
+    """A table that may be read; `table_id` is the store's, `left` its first column on its sheet, from 0, -1
+    where cells have no references."""
+
+    table_id: int
+    table: table_pb2.Table
+    left: int
+
+
+class Bound(NamedTuple):
+    """Condition on a column's numbers: within the bounds, each open or not, or outside if `is_negated`."""
+
+    column: int
+    least: Decimal | None = None
+    most: Decimal | None = None
+    is_above: bool = False
+    """Whether `least` itself is not within."""
+    is_below: bool = False
+    """Whether `most` itself is not within."""
+    is_negated: bool = False
+
+
+class TextMatch(NamedTuple):
+    """Condition on a column's texts: one of the texts, or of the keys as texts are compared; or, `is_part`,
+    that the text holds one of them."""
+
+    column: int
+    texts: Sequence[str]
+    keys: Sequence[str] = ()
+    is_part: bool = False
+    is_negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedPlan:
+    """A plan whose conditions were checked: each is met if one of its alternatives is."""
+
+    plan: table_pb2.TablePlan
+    conditions: Sequence[Sequence[Bound | TextMatch]]
+    columns: Sequence[int]
+    """Columns to return; of a function none."""
+    limit: int
+    orders_texts: bool
+    """Whether the column of `order_by` holds texts."""
+    with_totals: bool
+    """Whether rows that are totals of others count as well."""
+
+
+class AnswerRow(NamedTuple):
+    """A row of the table with its texts and numbers, or a group with what was computed of it."""
+
+    texts: Sequence[str]
+    numbers: Sequence[Decimal | None]
+    row_numbers: Sequence[int]
+    start_offsets: Sequence[int]
+    row_count: int = 1
+    missing_count: int = 0

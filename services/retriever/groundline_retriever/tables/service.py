@@ -1,0 +1,235 @@
+"""Questions to tables: a table is found, a plan made and checked, and PostgreSQL answers."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Final, Protocol
+
+from groundline.v1 import options_pb2, table_pb2
+from groundline.v1 import retriever_service_pb2 as pb
+from groundline_runtime.context import Caller, current_trace_id
+from groundline_runtime.errors import NotFoundError
+from groundline_tables.matching import Known, phrases_of
+from groundline_tables.questions import plan_for
+
+from groundline_retriever.service import SearchService
+from groundline_retriever.tables.checking import check
+from groundline_retriever.tables.domain import AnswerRow, CheckedPlan, StoredTable
+from groundline_retriever.tables.words import explained
+
+__all__ = ["TableService", "TableStore"]
+
+MAX_CANDIDATES: Final = 50
+"""Tables that a question is tried on. Where there are more, those of the documents that a search finds."""
+
+SEARCHED_PASSAGES: Final = 30
+MAX_SHOWN_TABLES: Final = 20
+MAX_SHOWN_COLUMNS: Final = 100
+
+_COMPUTED_DIGITS: Final = 15
+
+
+class TableStore(Protocol):
+    """Tables of documents. Every method sees only those that the principals may read, in the revision in use.
+
+    Raises UnavailableError if the database is out of reach.
+    """
+
+    async def some(
+        self, principals: Sequence[str], collection_ids: Sequence[str], limit: int
+    ) -> Sequence[StoredTable]:
+        """Return tables of the collections, or of all where none is named, `limit` at most."""
+
+    async def of_documents(
+        self,
+        principals: Sequence[str],
+        collection_ids: Sequence[str],
+        document_ids: Sequence[str],
+        limit: int,
+    ) -> Sequence[StoredTable]:
+        """Return the tables of documents in these collections, `limit` at most."""
+
+    async def named(
+        self, principals: Sequence[str], collection_ids: Sequence[str], document_id: str, table_index: int
+    ) -> StoredTable | None:
+        """Return a table by its place in its document; None for a place without one."""
+
+    async def values(
+        self, tables: Sequence[StoredTable], keys: Sequence[str]
+    ) -> Mapping[int, Mapping[str, frozenset[int]]]:
+        """Return which columns hold cells of these keys, by the table's id and the key."""
+
+    async def ask(self, table: StoredTable, checked: CheckedPlan) -> tuple[Sequence[AnswerRow], int]:
+        """Return the rows that answer, and how many there are without the limit."""
+
+
+class TableService:
+    """Use case: a question, or a plan, to a table."""
+
+    def __init__(self, store: TableStore, search: SearchService) -> None:
+        self._store = store
+        self._search = search
+
+    async def query(self, caller: Caller, request: pb.QueryTablesRequest) -> pb.QueryTablesResponse:
+        """Answer by a plan, or say why a question has none.
+
+        Raises NotFoundError (COLLECTION_NOT_FOUND, TABLE_NOT_FOUND), and InvalidArgumentError for a plan that
+        does not fit its table.
+        """
+        await self._search.require_collections(caller, request.collection_ids)
+        response = pb.QueryTablesResponse(trace_id=current_trace_id() or "")
+        if request.HasField("plan"):
+            plan = request.plan
+            table = await self._store.named(
+                caller.principals, request.collection_ids, plan.document_id, plan.table_index
+            )
+            if table is None:
+                raise NotFoundError("TABLE_NOT_FOUND", f"no table {plan.table_index} in {plan.document_id}")
+            await self._answer(table, plan, response)
+            return response
+        tables = await self._candidates(caller, request)
+        values = await self._store.values(tables, phrases_of(request.question)) if tables else {}
+        known = [Known(each.table, values.get(each.table_id, {})) for each in tables]
+        planned = await asyncio.to_thread(plan_for, request.question, known)
+        if planned.plan is None:
+            response.refusal = planned.refusal
+            response.unknown_words.extend(planned.unknown_words)
+            response.tables.extend(_shown(each.table) for each in tables[:MAX_SHOWN_TABLES])
+        else:
+            await self._answer(tables[planned.place], planned.plan, response)
+            if _counts_in_two_ways(response):
+                response = pb.QueryTablesResponse(
+                    trace_id=response.trace_id,
+                    refusal=table_pb2.TABLE_REFUSAL_AMBIGUOUS,
+                    tables=[_shown(response.table)],
+                )
+        return response
+
+    async def _candidates(self, caller: Caller, request: pb.QueryTablesRequest) -> Sequence[StoredTable]:
+        """Return the tables that a question may be about."""
+        principals, collections = caller.principals, request.collection_ids
+        some = await self._store.some(principals, collections, MAX_CANDIDATES + 1)
+        if len(some) <= MAX_CANDIDATES:
+            return some
+        rerank = options_pb2.RerankOptions(top_k=SEARCHED_PASSAGES)
+        found = await self._search.search(
+            caller,
+            pb.SearchRequest(
+                query=request.question,
+                collection_ids=collections,
+                options=options_pb2.SearchOptions(rerank=rerank),
+            ),
+        )
+        documents = dict.fromkeys(passage.chunk.document_id for passage in found.passages)
+        return await self._store.of_documents(principals, collections, list(documents), MAX_CANDIDATES)
+
+    async def _answer(
+        self, stored: StoredTable, plan: table_pb2.TablePlan, response: pb.QueryTablesResponse
+    ) -> None:
+        """Put into the response what a plan finds. Raises InvalidArgumentError."""
+        table = stored.table
+        checked = check(plan, table)
+        rows, total = await self._store.ask(stored, checked)
+        response.plan.CopyFrom(plan)
+        response.explanation = explained(plan, table)
+        response.table.CopyFrom(table)
+        response.has_more = total > len(rows)
+        response.columns.extend(_columns(checked, table))
+        response.rows.extend(
+            _computed(row, checked, stored) if plan.function else _selected(row, checked, stored)
+            for row in rows
+        )
+
+
+def _counts_in_two_ways(response: pb.QueryTablesResponse) -> bool:
+    """Tell whether "how many" of something has two answers: several rows have the same name."""
+    plan = response.plan
+    return (
+        plan.function == table_pb2.TABLE_FUNCTION_COUNT
+        and plan.HasField("function_column")
+        and any(row.cells[-1].number != row.row_count for row in response.rows)
+    )
+
+
+def _columns(checked: CheckedPlan, table: table_pb2.Table) -> Sequence[table_pb2.TableAnswerColumn]:
+    plan = checked.plan
+    if not plan.function:
+        return [
+            table_pb2.TableAnswerColumn(name=table.columns[at].name, unit=table.columns[at].unit)
+            for at in checked.columns
+        ]
+    computed = table_pb2.TableAnswerColumn(function=plan.function)
+    if plan.HasField("function_column"):
+        column = table.columns[plan.function_column]
+        computed.name = column.name
+        if plan.function != table_pb2.TABLE_FUNCTION_COUNT:
+            computed.unit = column.unit
+    if not plan.HasField("group_by"):
+        return [computed]
+    group = table.columns[plan.group_by]
+    return [table_pb2.TableAnswerColumn(name=group.name, unit=group.unit), computed]
+
+
+def _selected(row: AnswerRow, checked: CheckedPlan, stored: StoredTable) -> table_pb2.TableAnswerRow:
+    """Return a row of the table with the cells asked for."""
+    answer = table_pb2.TableAnswerRow(row_count=1)
+    for at, text, number in zip(checked.columns, row.texts, row.numbers, strict=True):
+        cell = answer.cells.add(text=text)
+        if number is not None and stored.table.columns[at].type == table_pb2.COLUMN_TYPE_NUMBER:
+            cell.number, cell.unit = float(number), stored.table.columns[at].unit
+        if text:
+            answer.sources.append(_reference(stored, at, row.row_numbers[0], row.start_offsets[0]))
+    return answer
+
+
+def _computed(row: AnswerRow, checked: CheckedPlan, stored: StoredTable) -> table_pb2.TableAnswerRow:
+    """Return a value that was computed, behind its group if there is one."""
+    plan, [label], [number] = checked.plan, row.texts, row.numbers
+    answer = table_pb2.TableAnswerRow(row_count=row.row_count, missing_count=row.missing_count)
+    if plan.HasField("group_by"):
+        answer.cells.add(text=label)
+    column = stored.table.columns[plan.function_column]
+    is_count = plan.function == table_pb2.TABLE_FUNCTION_COUNT
+    cell = answer.cells.add()
+    if number is not None and column.type == table_pb2.COLUMN_TYPE_DATE and not is_count:
+        moment = datetime.fromtimestamp(int(number), UTC)
+        cell.text = f"{moment:%Y-%m-%d %H:%M}".removesuffix(" 00:00")
+    elif number is not None:
+        cell.text, cell.number = _written(Decimal(number)), float(number)
+        cell.unit = "" if is_count else column.unit
+    named = plan.function_column if plan.HasField("function_column") else 0
+    answer.sources.extend(
+        _reference(stored, named, *place) for place in zip(row.row_numbers, row.start_offsets, strict=True)
+    )
+    return answer
+
+
+def _written(number: Decimal) -> str:
+    """Return a number in full; if it has no end, with the digits of a float."""
+    if len(number.as_tuple().digits) > _COMPUTED_DIGITS and number != number.to_integral_value():
+        number = Decimal(f"{number:.{_COMPUTED_DIGITS}g}")
+    text = f"{number:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _reference(stored: StoredTable, column: int, row: int, start: int) -> table_pb2.CellReference:
+    reference = f"{_letters(stored.left + column)}{row}" if stored.left >= 0 else ""
+    return table_pb2.CellReference(row=row, column=column, reference=reference, start_offset=start)
+
+
+def _letters(column: int) -> str:
+    """Return a column of a sheet, counted from 0, as sheets name it."""
+    letters = ""
+    while column >= 0:
+        letters = chr(ord("A") + column % 26) + letters
+        column = column // 26 - 1
+    return letters
+
+
+def _shown(table: table_pb2.Table) -> table_pb2.Table:
+    """Return a table with its first columns."""
+    shown = table_pb2.Table()
+    shown.CopyFrom(table)
+    del shown.columns[MAX_SHOWN_COLUMNS:]
+    return shown

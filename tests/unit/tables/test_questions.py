@@ -1,0 +1,277 @@
+"""Plans for questions: every word must mean something in the table, and all of them one thing."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pytest
+from google.protobuf import json_format
+from groundline.v1 import table_pb2
+from groundline_tables.matching import MAX_WORDS, Known, phrases_of
+from groundline_tables.questions import plan_for
+
+_TEXT, _NUMBER, _DATE = (
+    table_pb2.COLUMN_TYPE_TEXT,
+    table_pb2.COLUMN_TYPE_NUMBER,
+    table_pb2.COLUMN_TYPE_DATE,
+)
+MODEL, WEIGHT, PRICE, REGION, SALES, RELEASED = range(6)
+COLUMNS: Final = (
+    ("Model", _TEXT, ""),
+    ("Weight (kg)", _NUMBER, "kg"),
+    ("Price", _NUMBER, "EUR"),
+    ("Region", _TEXT, ""),
+    ("2024", _NUMBER, ""),
+    ("Released", _DATE, ""),
+)
+CELLS: Final[Mapping[str, frozenset[int]]] = {
+    "dn-6": frozenset({MODEL}),
+    "dn-8": frozenset({MODEL}),
+    "north": frozenset({REGION}),
+    "south": frozenset({REGION}),
+    "3": frozenset({SALES}),
+}
+
+
+def table(title: str = "Pumps") -> table_pb2.Table:
+    columns = [
+        table_pb2.TableColumn(index=index, name=name, type=type_, unit=unit)
+        for index, (name, type_, unit) in enumerate(COLUMNS)
+    ]
+    return table_pb2.Table(document_id="d", title=title, columns=columns)
+
+
+def plan(question: str) -> dict[str, Any] | None:
+    planned = plan_for(question, [Known(table(), CELLS)])
+    if planned.plan is None:
+        return None
+    written = json_format.MessageToDict(planned.plan)
+    del written["documentId"]
+    for condition in written.get("conditions", ()):
+        condition["operator"] = condition["operator"].removeprefix("TABLE_OPERATOR_")
+        condition.setdefault("column", 0)
+    if "function" in written:
+        written["function"] = written["function"].removeprefix("TABLE_FUNCTION_")
+    return written
+
+
+def where(column: int, operator: str, *values: str) -> dict[str, Any]:
+    return {"column": column, "operator": operator, "values": list(values)}
+
+
+DN_6: Final = where(MODEL, "EQUAL", "DN-6")
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("How heavy is a DN-6?", {"conditions": [DN_6], "columns": [MODEL, WEIGHT]}),
+        ("Wie schwer ist die DN-6?", {"conditions": [DN_6], "columns": [MODEL, WEIGHT]}),
+        (
+            "Weight of DN-6 and DN-8",
+            {"conditions": [where(MODEL, "EQUAL", "DN-6", "DN-8")], "columns": [MODEL, WEIGHT]},
+        ),
+        (
+            "Which models cost less than 300 EUR?",
+            {"conditions": [where(PRICE, "LESS", "300 EUR")], "columns": [MODEL, PRICE]},
+        ),
+        (
+            "Welche Modelle kosten zwischen 100 und 1.300 EUR?",
+            {
+                "conditions": [where(PRICE, "AT_LEAST", "100 EUR"), where(PRICE, "AT_MOST", "1300 EUR")],
+                "columns": [MODEL, PRICE],
+            },
+        ),
+        (
+            "Which models are heavier than 3 kg?",
+            {"conditions": [where(WEIGHT, "GREATER", "3 kg")], "columns": [MODEL, WEIGHT]},
+        ),
+        (
+            "Which models were released in 2020?",
+            {
+                "conditions": [
+                    where(RELEASED, "AT_LEAST", "2020-01-01"),
+                    where(RELEASED, "LESS", "2021-01-01"),
+                ],
+                "columns": [MODEL, RELEASED],
+            },
+        ),
+        ("total of 2024 by region", {"function": "SUM", "functionColumn": SALES, "groupBy": REGION}),
+        ("Summe 2024 nach Region", {"function": "SUM", "functionColumn": SALES, "groupBy": REGION}),
+        (
+            "Total 2024 in the North?",
+            {
+                "function": "SUM",
+                "functionColumn": SALES,
+                "conditions": [where(REGION, "EQUAL", "North")],
+            },
+        ),
+        ("Durchschnittlicher Preis", {"function": "AVERAGE", "functionColumn": PRICE}),
+        (
+            "How many models are in the North or the South?",
+            {
+                "function": "COUNT",
+                "functionColumn": MODEL,
+                "conditions": [where(REGION, "EQUAL", "North", "South")],
+            },
+        ),
+        (
+            "Which is the heaviest model?",
+            {"columns": [MODEL, WEIGHT], "orderBy": WEIGHT, "isDescending": True, "limit": 1},
+        ),
+        (
+            "Which model is cheaper, DN-6 or DN-8?",
+            {
+                "conditions": [where(MODEL, "EQUAL", "DN-6", "DN-8")],
+                "columns": [MODEL, PRICE],
+                "orderBy": PRICE,
+                "limit": 1,
+            },
+        ),
+        (
+            "Which region has the highest total 2024?",
+            {
+                "function": "SUM",
+                "functionColumn": SALES,
+                "groupBy": REGION,
+                "orderBy": REGION,
+                "isDescending": True,
+                "limit": 1,
+            },
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_common_question_has_its_plan(question: str, expected: dict[str, Any] | None) -> None:
+    assert plan(question) == expected
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What colour is the DN-6?",
+        "How heavy is a DN-9?",
+        "Which models do not cost 300 EUR?",
+        "Which models cost less than 300 USD?",
+        "Which models weigh less than 3 m?",
+        "Which model is the second heaviest?",
+        "What share of models is in the North?",
+        "What is the median price?",
+        "Models in the North or cheaper than 300 EUR",
+        "Which model is cheaper?",
+        "total and average price",
+        "How many kg?",
+        "DN-6",
+        "Which models are there?",
+        "What did we sell last year?",
+        "older than 3",
+    ],
+)
+def test_a_question_that_the_table_or_the_rules_do_not_cover_has_none(question: str) -> None:
+    assert plan(question) is None
+
+
+def test_how_many_of_a_number_is_no_count_of_rows() -> None:
+    """ "How many inhabitants has Vienna?" asks for a cell."""
+    columns = [
+        table_pb2.TableColumn(index=0, name="City", type=_TEXT),
+        table_pb2.TableColumn(index=1, name="Inhabitants", type=_NUMBER),
+    ]
+    known = Known(table_pb2.Table(columns=columns), {"vienna": frozenset({0})})
+    one = plan_for("How many inhabitants has Vienna?", [known]).plan
+    assert one is not None
+    assert (one.function, list(one.columns)) == (table_pb2.TABLE_FUNCTION_UNSPECIFIED, [0, 1])
+    assert plan_for("How many inhabitants?", [known]).plan is None
+
+
+def test_a_table_of_two_columns_says_what_its_names_ask() -> None:
+    columns = [
+        table_pb2.TableColumn(index=at, name=name, type=_TEXT)
+        for at, name in enumerate(["Property", "Value"])
+    ]
+    known = Known(table_pb2.Table(columns=columns), {"max pressure": frozenset({0})})
+    one = plan_for("What is the max. pressure?", [known]).plan
+    assert one is not None
+    assert list(one.columns) == [0, 1]
+
+
+def test_words_that_mean_nothing_are_named() -> None:
+    planned = plan_for("What colour is the DN-6?", [Known(table(), CELLS)])
+    assert planned.refusal == table_pb2.TABLE_REFUSAL_NOT_UNDERSTOOD
+    assert planned.unknown_words == ["colour"]
+
+
+def test_of_two_tables_the_one_that_is_named_is_asked_and_neither_if_none_is() -> None:
+    tables = [Known(table("Pumps of Altona"), {}), Known(table("Pumps of Dover"), {})]
+    assert plan_for("average price in Dover", tables).place == 1
+    refused = plan_for("average price", tables)
+    assert (refused.plan, refused.refusal) == (None, table_pb2.TABLE_REFUSAL_AMBIGUOUS)
+
+
+def test_a_name_that_two_columns_have_is_ambiguous() -> None:
+    columns = [
+        table_pb2.TableColumn(index=0, name="Model", type=_TEXT),
+        table_pb2.TableColumn(index=1, name="Net weight", type=_NUMBER),
+        table_pb2.TableColumn(index=2, name="Gross weight", type=_NUMBER),
+    ]
+    known = Known(table_pb2.Table(columns=columns), {})
+    assert plan_for("average weight", [known]).refusal == table_pb2.TABLE_REFUSAL_AMBIGUOUS
+    one = plan_for("average net weight", [known]).plan
+    assert one is not None
+    assert one.function_column == 1
+
+
+def test_without_a_table_and_for_a_text_there_is_no_plan() -> None:
+    assert plan_for("average price", []).refusal == table_pb2.TABLE_REFUSAL_NO_TABLE
+    long = "average price " * MAX_WORDS
+    assert plan_for(long, [Known(table(), CELLS)]).refusal == table_pb2.TABLE_REFUSAL_NOT_UNDERSTOOD
+    assert phrases_of(long) == []
+
+
+def test_a_cell_that_the_title_names_too_makes_a_superlative_ambiguous() -> None:
+    """The cheapest DN-6 may be the row of that name, or the cheapest row of a page about it."""
+    titled = Known(table("Variants of the DN-6"), CELLS)
+    assert plan_for("Which is the cheapest DN-6?", [titled]).refusal == table_pb2.TABLE_REFUSAL_AMBIGUOUS
+    assert plan_for("How heavy is the DN-6?", [titled]).plan is not None
+
+
+def test_a_unit_says_which_of_two_columns_is_meant() -> None:
+    columns = [
+        table_pb2.TableColumn(index=0, name="Lake", type=_TEXT),
+        table_pb2.TableColumn(index=1, name="Area (km²)", type=_NUMBER, unit="km²"),
+        table_pb2.TableColumn(index=2, name="Area (sq mi)", type=_NUMBER, unit="sq mi"),
+    ]
+    known = Known(table_pb2.Table(columns=columns), {"ladoga": frozenset({0})})
+    assert plan_for("area of Ladoga", [known]).refusal == table_pb2.TABLE_REFUSAL_AMBIGUOUS
+    for question, column in (("area of Ladoga in square miles", 2), ("Fläche von Ladoga in km²", 1)):
+        one = plan_for(question, [known]).plan
+        assert one is not None, question
+        assert list(one.columns) == [0, column]
+    assert plan_for("area of Ladoga in kg", [known]).plan is None
+
+
+def test_the_average_number_of_something_is_no_count() -> None:
+    columns = [
+        table_pb2.TableColumn(index=0, name="Airline", type=_TEXT),
+        table_pb2.TableColumn(index=1, name="Incidents", type=_NUMBER),
+    ]
+    known = Known(table_pb2.Table(columns=columns), {"klm": frozenset({0}), "lufthansa": frozenset({0})})
+    one = plan_for("What is the average number of incidents per airline?", [known]).plan
+    assert one is None or one.function == table_pb2.TABLE_FUNCTION_AVERAGE
+    other = plan_for("Did Lufthansa or KLM have more incidents?", [known]).plan
+    assert other is not None
+    assert (other.order_by, other.is_descending, list(other.conditions[0].values)) == (
+        1,
+        True,
+        ["Lufthansa", "KLM"],
+    )
+
+
+def test_rows_are_listed_by_a_cell_of_another_column_than_names_them() -> None:
+    columns = [
+        table_pb2.TableColumn(index=at, name=name, type=_TEXT) for at, name in enumerate(["Name", "Licence"])
+    ]
+    columns.append(table_pb2.TableColumn(index=2, name="Year", type=_NUMBER))
+    known = Known(table_pb2.Table(title="Language models", columns=columns), {"mit": frozenset({1})})
+    one = plan_for("Which of the language models are under the MIT licence?", [known]).plan
+    assert one is not None
+    assert list(one.columns) == [0, 1]
