@@ -17,6 +17,7 @@ _BENCHMARKS: Final = (
     "lexical",
     "retrieval",
     "soak",
+    "tables",
 )
 
 

@@ -75,6 +75,19 @@ class Document:
     """Whether lines are drawn around the cells of its tables; None if tables have marks."""
 
 
+def docx_of(parts: Sequence[Part]) -> bytes:
+    return _docx(parts)[1]
+
+
+def html_of(parts: Sequence[Part]) -> bytes:
+    return _html(parts)[1]
+
+
+def pdf_of(pages: Sequence[Sequence[Part]]) -> bytes:
+    """Return pages as PDF, with lines around the cells of tables."""
+    return _pdf(pages, "ruled")
+
+
 def documents(seed: int, *, with_scans: bool) -> Iterator[Document]:
     """Yield the documents of the benchmark; the same for the same seed."""
     maker = _Maker(random.Random(seed))  # noqa: S311
