@@ -14,7 +14,7 @@ from groundline_lexical import stems
 
 from groundline_tables.values import DecimalMark
 
-__all__ = ["LANGUAGES", "Language", "Mark", "language_of", "stem", "words_of"]
+__all__ = ["LANGUAGES", "Language", "Mark", "language_of", "stem", "words_of", "words_of_name"]
 
 LANGUAGES: Final = ("english", "german")
 
@@ -28,6 +28,8 @@ _OPERATORS: Final[Mapping[str, table_pb2.TableOperator.ValueType]] = {
     "equal": table_pb2.TABLE_OPERATOR_EQUAL,
 }
 _WORD: Final = re.compile(r"[^\W_]+")
+# Between the words of "BodyStyle" and "HTTPServer".
+_HUMP: Final = re.compile(r"(?<=[a-zäöü])(?=[A-ZÄÖÜ])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class Language:
     decimal: DecimalMark
     fillers: frozenset[str]
     refused: frozenset[str]
+    compounds: Mapping[str, Mark]
+    """Meanings of words that begin a compound, such as "gesamt" of "Gesamtpreis"."""
     phrases: Mapping[str, tuple[Mark, ...]]
     """Meanings of each phrase that has any."""
     stems: Mapping[str, tuple[Mark, ...]]
@@ -72,6 +76,11 @@ def language_of(name: str) -> Language:
         "." if name == "english" else ",",
         frozenset(map(str.casefold, data["fillers"])),
         frozenset(map(str.casefold, data["refused"])),
+        {
+            word: Mark("function", function=_function(name))
+            for name, words in data.get("compounds", {}).items()
+            for word in words
+        },
         phrases,
         {stem(phrase, name): (mark,) for phrase, mark in marks if mark.kind == "property"},
         {name: tuple(map(str.casefold, words["nouns"])) for name, words in data["concepts"].items()},
@@ -83,10 +92,19 @@ def words_of(text: str) -> list[str]:
     return _WORD.findall(text.casefold())
 
 
+def words_of_name(text: str) -> list[str]:
+    """Return the words of a name that programs may have made, such as "TopSpeed_KmH"."""
+    return words_of(_HUMP.sub(" ", text))
+
+
 @cache
 def stem(word: str, language: str) -> str:
     """Return the stem of a word in lower case."""
     return stems(word, language)
+
+
+def _function(name: str) -> table_pb2.TableFunction.ValueType:
+    return table_pb2.TableFunction.Value(f"TABLE_FUNCTION_{name.upper()}")
 
 
 def _marks(data: Mapping[str, Any]) -> Iterable[tuple[str, Mark]]:
@@ -97,8 +115,7 @@ def _marks(data: Mapping[str, Any]) -> Iterable[tuple[str, Mark]]:
     yield from ((phrase, Mark("or")) for phrase in data["or"])
     yield from ((phrase, Mark("group")) for phrase in data["grouping"]["by"])
     for name, phrases in functions.items():
-        function = table_pb2.TableFunction.Value(f"TABLE_FUNCTION_{name.upper()}")
-        yield from ((phrase, Mark("function", function=function)) for phrase in phrases)
+        yield from ((phrase, Mark("function", function=_function(name))) for phrase in phrases)
     for name, phrases in comparators.items():
         yield from ((phrase, Mark("compare", operator=_OPERATORS[name])) for phrase in phrases)
     for name, phrases in data["comparatives"].items():

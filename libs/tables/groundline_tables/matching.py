@@ -11,11 +11,11 @@ from typing import Final, NamedTuple
 from groundline.v1 import table_pb2
 
 from groundline_tables.columns import label_of
-from groundline_tables.language import LANGUAGES, Language, Mark, language_of, stem, words_of
+from groundline_tables.language import LANGUAGES, Language, Mark, language_of, stem, words_of, words_of_name
 from groundline_tables.units import convert, is_currency, is_unit, same_unit, spelled
 from groundline_tables.values import EDGES, date_of, folded_text, number_of, read_number
 
-__all__ = ["MAX_WORDS", "Known", "Meaning", "Words", "meanings", "phrases_of", "split"]
+__all__ = ["MAX_WORDS", "Known", "Meaning", "Words", "meanings", "naming_column", "phrases_of", "split"]
 
 MAX_WORDS: Final = 60
 """Maximum words of a question; of a longer one no plan is made."""
@@ -30,10 +30,12 @@ _ENDINGS: Final[Mapping[str, Sequence[str]]] = {
     "english": ("s", "es", "'s", "’s"),
     "german": ("s", "es", "e", "en", "n", "er"),
 }
+_OF: Final = frozenset({"of", "von", "der", "des"})
 _TOKEN: Final = re.compile(r"\S+")
-_PROPERTY_UNITS: Final[Mapping[str, str]] = loads(
-    (files("groundline_tables") / "words" / "values.toml").read_text(encoding="utf-8")
-)["properties"]
+_VALUES: Final = loads((files("groundline_tables") / "words" / "values.toml").read_text(encoding="utf-8"))
+_PROPERTY_UNITS: Final[Mapping[str, str]] = _VALUES["properties"]
+_NAMING: Final = frozenset(_VALUES["naming"])
+_MULTIPLES: Final[Mapping[str, int]] = _VALUES["multiples"]
 
 
 class Known(NamedTuple):
@@ -73,6 +75,15 @@ class Meaning:
     def mark(self, *kinds: str) -> Mark | None:
         """Return what the words ask, if it is of one of these kinds."""
         return next((mark for mark in self.marks if mark.kind in kinds), None)
+
+
+def naming_column(table: table_pb2.Table) -> int | None:
+    """Return the column that names the rows: the first of texts with a head such as "Name", else the first of
+    texts; None without any."""
+    texts = [column for column in table.columns if column.type == table_pb2.COLUMN_TYPE_TEXT]
+    heads = ((column.index, words_of_name(column.name)[-1:]) for column in texts)
+    called = next((index for index, last in heads if _NAMING.intersection(last)), None)
+    return called if called is not None else next((column.index for column in texts), None)
 
 
 def split(question: str) -> Words:
@@ -116,10 +127,32 @@ def meanings(words: Words, known: Known, language: Language) -> tuple[list[Meani
             if " ".join(words.folded[at : at + 2]) in language.fillers and not _means(at + 1):
                 at += 2
                 continue
-            if words.folded[at] not in language.fillers:
+            parts = _of_compound(words.written[at], columns, language)
+            found += parts
+            if not parts and words.folded[at] not in language.fillers:
                 unknown.append(words.written[at])
             at += 1
     return found, unknown
+
+
+def _of_compound(word: str, columns: "_Columns", language: Language) -> list[Meaning]:
+    """Return what the parts of a compound mean, if all of them mean something: "LEGO-Sets" a title,
+    "Gesamtpreis" a function and a column."""
+    folded = word.casefold()
+    for prefix, mark in language.compounds.items():
+        rest = folded.removeprefix(prefix)
+        if rest != folded and (named := columns.named(rest) or columns.of_noun(rest, language)):
+            return [Meaning(prefix, marks=(mark,)), Meaning(rest, columns=named)]
+    parts = folded.split("-")
+    if len(parts) == 1 or not all(parts):
+        return []
+    *titles, last = parts
+    if not all(map(columns.is_title, titles)):
+        return []
+    if columns.is_title(last):
+        return [Meaning(word, is_title=True)]
+    named = columns.named(last) or columns.of_noun(last, language)
+    return [Meaning(word, columns=named)] if named else []
 
 
 class _Columns:
@@ -128,14 +161,15 @@ class _Columns:
     def __init__(self, table: table_pb2.Table, language: str) -> None:
         self._table = table
         self._language = language
-        self._stems = [self._stems_of(label_of(column.name)[0]) for column in table.columns]
+        self._labels = [tuple(words_of_name(label_of(column.name)[0])) for column in table.columns]
+        self._stems = [tuple(stem(word, language) for word in label) for label in self._labels]
         titles = (
             table.title,
             table.name,
             table.sheet,
             re.sub(r"\.\w{1,5}$", "", table.uri.rpartition("/")[2]),
         )
-        self._titles = {word for title in titles for word in self._stems_of(title)}
+        self._titles = {stem(word, language) for title in titles for word in words_of_name(title)}
 
     def named(self, text: str) -> tuple[int, ...]:
         """Return the columns of this name; else those that have it in theirs."""
@@ -165,6 +199,11 @@ class _Columns:
             if unit and column.unit and _is_of_unit(column.unit, unit)
         )
 
+    def of_noun(self, word: str, language: Language) -> tuple[int, ...]:
+        """Return the columns of the property that a word speaks of."""
+        marks = language.stems.get(stem(word, language.name), ())
+        return self.of_property(marks[0].property) if marks else ()
+
     def has_unit(self, text: str) -> bool:
         return is_unit(text) and any(
             column.unit and same_unit(text, column.unit) for column in self._table.columns
@@ -175,10 +214,11 @@ class _Columns:
         return self._titles.issuperset(words) and not all(map(str.isdecimal, words))
 
     def _of_noun(self, noun: str, *, is_whole: bool) -> Iterator[int]:
-        for column in self._table.columns:
-            label = words_of(label_of(column.name)[0])
-            if label == [noun] or (not is_whole and _is_part(noun, tuple(label))):
-                yield column.index
+        for index, label in enumerate(self._labels):
+            # The last word says what it is: a "unit price", but no "head of state".
+            last = () if _OF.intersection(label) else label[-1:]
+            if label == (noun,) or (not is_whole and _is_part(noun, last)):
+                yield index
 
     def _stems_of(self, text: str) -> tuple[str, ...]:
         return tuple(stem(word, self._language) for word in words_of(text))
@@ -212,10 +252,10 @@ def _meaning(
         )
     if size == 1 and not is_filler and folded not in language.refused and columns.is_title(folded):
         return Meaning(text, is_title=True)
-    marks = marks or language.stems.get(stem(folded, language.name), ())
-    if marks and (of_property := columns.of_property(marks[0].property)):
+    of_property = columns.of_property(marks[0].property) if marks else columns.of_noun(folded, language)
+    if of_property:
         return Meaning(text, columns=of_property)
-    if size <= 2 and (measured := _number(words, at, size, language)):
+    if size <= 3 and (measured := _number(words, at, size, language)):
         return measured
     if size <= 2 and not is_filler and len(text) > 1 and columns.has_unit(text):
         return Meaning(text, unit=spelled(text))
@@ -233,6 +273,14 @@ def _cells(known: Known, folded: str) -> tuple[str, tuple[int, ...]]:
 
 def _number(words: Words, at: int, size: int, language: Language) -> Meaning | None:
     text = " ".join(words.written[at : at + size])
+    if size > 1 and (times := _MULTIPLES.get(words.folded[at + 1])):
+        first = _number(words, at, 1, language)
+        unit = spelled(words.written[at + 2]) if size > 2 else ""
+        if first is None or first.number is None or first.unit or (unit and not is_unit(unit)):
+            return None
+        return Meaning(text, number=first.number * times, unit=unit)
+    if size > 2:
+        return None
     written = read_number(text)
     is_two = size == 2 and words.folded[at + 1] not in language.fillers
     if written is None or (size == 2 and not (is_two and is_unit(written.unit))):

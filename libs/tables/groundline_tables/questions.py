@@ -14,7 +14,7 @@ from groundline.v1 import table_pb2
 from groundline_language import guess_language
 
 from groundline_tables.language import LANGUAGES, Language, Mark, language_of
-from groundline_tables.matching import MAX_WORDS, Known, Meaning, meanings, split
+from groundline_tables.matching import MAX_WORDS, Known, Meaning, meanings, naming_column, split
 from groundline_tables.units import convert, same_unit
 
 __all__ = ["Planned", "plan_for"]
@@ -139,6 +139,12 @@ class _Reading:
             elif each.cells and not each.marks:
                 self._value(each)
                 at += 1
+            elif (
+                each.number is not None and following and _of_measure(self.table, following[0].columns, None)
+            ):
+                # "have 7 seats"
+                self._compare(Mark("compare", operator=_EQUAL), each, following[0].columns)
+                at += 2
             elif each.number is not None or each.date:
                 self._moment(each)
                 at += 1
@@ -240,7 +246,7 @@ class _Reading:
         if after and after.mark("between"):
             self._between(following[1:4], each.columns)
             return 5
-        if after and after.number is not None:
+        if after and after.number is not None and not after.cells:
             self._compare(Mark("compare", operator=_EQUAL), after, each.columns)
             return 2
         self.requested.append(each.columns)
@@ -347,8 +353,8 @@ class _Reading:
             return
         with_dates = mark.function in _EXTREMES
         # "average price of the pumps" names the rows by the column that does.
-        texts = [column.index for column in self.table.columns if column.type == table_pb2.COLUMN_TYPE_TEXT]
-        requested = [columns for columns in self.requested if columns != tuple(texts[:1])]
+        naming = naming_column(self.table)
+        requested = [columns for columns in self.requested if columns != (naming,)]
         measured = [
             columns
             for named in requested
@@ -363,16 +369,18 @@ class _Reading:
         requested = [_only(columns) for columns in self.requested]
         if not requested and not self.compared and not self._is_filter():
             requested = [self._other_of_two()]
-        texts = [column.index for column in self.table.columns if column.type == table_pb2.COLUMN_TYPE_TEXT]
+        naming = naming_column(self.table)
         named = [condition.column for condition in self.conditions if condition.column not in self.compared]
         if not (self.conditions or self.superlative):
             raise _NoPlanError
-        return list(dict.fromkeys([*texts[:1], *named, *requested, *self.compared]))
+        return list(
+            dict.fromkeys([*([] if naming is None else [naming]), *named, *requested, *self.compared])
+        )
 
     def _is_filter(self) -> bool:
         """Tell whether the conditions say which rows are asked for, by another column than names them."""
-        texts = [column.index for column in self.table.columns if column.type == table_pb2.COLUMN_TYPE_TEXT]
-        return bool(self.conditions) and all(each.column not in texts[:1] for each in self.conditions)
+        naming = naming_column(self.table)
+        return bool(self.conditions) and all(each.column != naming for each in self.conditions)
 
     def _other_of_two(self) -> int:
         """Return the other column of a table of two, one of which names what the other says."""

@@ -275,3 +275,51 @@ def test_rows_are_listed_by_a_cell_of_another_column_than_names_them() -> None:
     one = plan_for("Which of the language models are under the MIT licence?", [known]).plan
     assert one is not None
     assert list(one.columns) == [0, 1]
+
+
+def planned(
+    question: str, *columns: tuple[str, table_pb2.ColumnType.ValueType], title: str = ""
+) -> table_pb2.TablePlan | None:
+    described = [
+        table_pb2.TableColumn(index=at, name=name, type=kind) for at, (name, kind) in enumerate(columns)
+    ]
+    return plan_for(question, [Known(table_pb2.Table(title=title, columns=described), {})]).plan
+
+
+def test_names_that_programs_made_are_read_as_words() -> None:
+    one = planned("average top speed of electric cars", ("TopSpeed", _NUMBER), title="ElectricCarData")
+    assert one is not None
+    assert one.function == table_pb2.TABLE_FUNCTION_AVERAGE
+
+
+@pytest.mark.parametrize("number", ["50 million", "50 Mio.", "50,000,000"])
+def test_numbers_may_be_said_in_millions(number: str) -> None:
+    one = planned(
+        f"Which countries have more than {number} inhabitants?", ("Country", _TEXT), ("Population", _NUMBER)
+    )
+    assert one is not None
+    assert list(one.conditions[0].values) == ["50000000"]
+
+
+def test_german_compounds_are_divided_where_all_of_their_parts_mean_something() -> None:
+    sets = (("Name", _TEXT), ("Preis", _NUMBER), ("Teile", _NUMBER))
+    one = planned("Welche LEGO-Sets haben mehr als 290 Teile?", *sets, title="LEGO sets")
+    assert one is not None
+    assert list(one.columns) == [0, 2]
+    total = planned("Gesamtpreis der Sets", *sets, title="LEGO sets")
+    assert total is not None
+    assert (total.function, total.function_column) == (table_pb2.TABLE_FUNCTION_SUM, 1)
+    assert planned("Welche LEGO-Züge haben mehr als 290 Teile?", *sets, title="LEGO sets") is None
+
+
+def test_a_number_before_a_column_is_its_value() -> None:
+    one = planned("Which cars have 7 seats?", ("Car", _TEXT), ("Seats", _NUMBER))
+    assert one is not None
+    assert (one.conditions[0].column, list(one.conditions[0].values)) == (1, ["7"])
+
+
+def test_rows_are_shown_with_the_column_that_names_them() -> None:
+    columns = (("Code", _TEXT), ("Head of state", _TEXT), ("Name", _TEXT), ("Population", _NUMBER))
+    one = planned("Which country has the highest population?", *columns, title="countries")
+    assert one is not None
+    assert list(one.columns) == [2, 3]

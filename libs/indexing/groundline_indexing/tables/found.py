@@ -20,6 +20,11 @@ MAX_KEY_CHARACTERS: Final = 60
 
 _INTEGER_DIGITS: Final = 12
 
+_LAST_ROWS: Final = 3
+"""Rows at the end of a table that may be totals with a longer name."""
+
+_SUMMED_ROWS: Final = 3
+
 
 @dataclass(slots=True)
 class FoundTable:
@@ -78,27 +83,64 @@ def found_tables(parts: Iterable[TableRows], of_language: DecimalMark) -> dict[i
 
 def stored_rows(parts: Iterable[TableRows], tables: dict[int, FoundTable]) -> Iterator[StoredRow]:
     """Yield the rows of tables that `found_tables` returned, from the same parts."""
-    seen: dict[int, int] = {}
+    seen: dict[int, _Sums] = {}
     for part in parts:
         if (table := tables.get(part.index)) is None:
             continue
         width = len(table.columns)
+        sums = seen.setdefault(part.index, _Sums(table))
         for row in part.rows:
-            if seen.setdefault(part.index, 0) == table.row_count:
+            if sums.row_count == table.row_count:
                 break
-            seen[part.index] += 1
             texts = [*row.cells[:width], *[""] * (width - len(row.cells))]
             numbers = [_number(column, at, row) for at, column in enumerate(table.columns)]
-            first = next((text for text in texts if not is_blank(text)), "")
             yield StoredRow(
                 part.index,
                 row.number,
                 row.start,
                 texts,
                 numbers,
-                is_total(first),
+                sums.is_total(texts, numbers),
                 list(_keys(table.columns, texts, numbers)),
             )
+
+
+class _Sums:
+    """Sums of a table's columns, row by row, by which its totals are known."""
+
+    def __init__(self, table: FoundTable) -> None:
+        self._table = table
+        self._sums = [Decimal(0)] * len(table.columns)
+        self._counts = [0] * len(table.columns)
+        self.row_count = 0
+
+    def is_total(self, texts: list[str], numbers: list[Decimal | None]) -> bool:
+        """Take the next row; tell whether it is a total of those above: by its name, or, at the end of the
+        table, by a name that begins so ("Total albums") or by two columns that add up."""
+        self.row_count += 1
+        first = next((text for text in texts if not is_blank(text)), "")
+        is_last = self.row_count > self._table.row_count - _LAST_ROWS
+        found = (
+            is_total(first)
+            or (is_last and is_total(folded_text(first).partition(" ")[0]))
+            or (self.row_count == self._table.row_count and self._adds_up(numbers))
+        )
+        if not found:
+            for at, number in enumerate(numbers):
+                if number is not None:
+                    self._sums[at] += number
+                    self._counts[at] += 1
+        return found
+
+    def _adds_up(self, numbers: list[Decimal | None]) -> bool:
+        compared = [
+            number == self._sums[at]
+            for at, number in enumerate(numbers)
+            if number
+            and self._counts[at] >= _SUMMED_ROWS
+            and self._table.columns[at].type == table_pb2.COLUMN_TYPE_NUMBER
+        ]
+        return len(compared) > 1 and all(compared)
 
 
 def _number(column: Column, at: int, row: TableRow) -> Decimal | None:
