@@ -1328,7 +1328,8 @@ class ChatCompleted:
     timings: Sequence[StageTiming] = ()
     """How long each stage took, in order; a stage that ran twice is there twice."""
     model: str = ""
-    """The model that wrote the answer; "extractive" when none did."""
+    """The model that wrote the answer; "extractive" when none did, "tables" if a table was asked, see
+    QueryTables."""
     prompt_version: str = ""
     """Version of the prompt template; empty when no model was called."""
     corrected_answer: str = ""
@@ -2917,6 +2918,8 @@ class TableAnswerRow:
     """Number of rows that it was computed of; 1 for a row of the table."""
     missing_count: int = 0
     """Rows among them whose cell has no number and which the value leaves out."""
+    text: str = ""
+    """The row in words, in the question's language, such as "DN-6: Weight (kg) 2.8"; of a plan in English."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -2944,3 +2947,6 @@ class QueryTablesResponse:
     """Without a plan: tables that the question may be about, 20 at most, each with its first 100 columns."""
     trace_id: str = ""
     """W3C trace id of this request; empty where the request is not traced."""
+    chunks: Sequence[Chunk] = ()
+    """Chunks that the first cells of the answer stand in, in the order of its rows, 8 at most. A cell stands
+    in the one whose offsets hold its start_offset."""

@@ -258,11 +258,14 @@ class Client:
         *,
         plan: TablePlan | JsonObject | None = None,
         collection_ids: Sequence[str] = (),
+        document_ids: Sequence[str] = (),
         timeout_seconds: float | None = None,
     ) -> QueryTablesResponse:
         """Ask a table of the documents, by a question or a plan. If no plan is made of the question,
         `refusal` says why."""
-        request = request_json(question=question, plan=plan, collection_ids=collection_ids)
+        request = request_json(
+            question=question, plan=plan, collection_ids=collection_ids, document_ids=document_ids
+        )
         return self._call(rpcs.QUERY_TABLES, request, timeout_seconds)
 
     def verify(

@@ -1035,7 +1035,7 @@ export interface ChatCompleted {
   degraded: Degradation[];
   /** How long each stage took, in order; a stage that ran twice is there twice. */
   timings: StageTiming[];
-  /** The model that wrote the answer; "extractive" when none did. */
+  /** The model that wrote the answer; "extractive" when none did, "tables" if a table was asked, see QueryTables. */
   model: string;
   /** Version of the prompt template; empty when no model was called. */
   promptVersion: string;
@@ -3609,6 +3609,11 @@ export interface QueryTablesRequest {
   plan?: TablePlan;
   /** Collections whose tables may be asked, 100 at most. Empty: every collection that the caller may read. */
   collectionIds: string[];
+  /**
+   * Documents that a search for the question has found, 100 at most: if there are more than 50 tables, those of
+   * these documents are tried. Empty: it is searched for.
+   */
+  documentIds: string[];
 }
 
 /** Type of a column: what at least 8 of 10 of its cells are that are not empty. */
@@ -3709,6 +3714,8 @@ export interface TableAnswerRow {
   rowCount: number;
   /** Rows among them whose cell has no number and which the value leaves out. */
   missingCount: number;
+  /** The row in words, in the question's language, such as "DN-6: Weight (kg) 2.8"; of a plan in English. */
+  text: string;
 }
 
 /** Why a question has no plan. */
@@ -3744,4 +3751,9 @@ export interface QueryTablesResponse {
   tables: Table[];
   /** W3C trace id of this request; empty where the request is not traced. */
   traceId: string;
+  /**
+   * Chunks that the first cells of the answer stand in, in the order of its rows, 8 at most. A cell stands in the
+   * one whose offsets hold its start_offset.
+   */
+  chunks: Chunk[];
 }

@@ -61,6 +61,8 @@ class Language:
     """Properties by the stems of their words."""
     nouns: Mapping[str, tuple[str, ...]]
     """Nouns of each property."""
+    says: Mapping[str, str]
+    """Words of answers."""
 
 
 @cache
@@ -84,6 +86,7 @@ def language_of(name: str) -> Language:
         phrases,
         {stem(phrase, name): (mark,) for phrase, mark in marks if mark.kind == "property"},
         {name: tuple(map(str.casefold, words["nouns"])) for name, words in data["concepts"].items()},
+        data["says"],
     )
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from importlib.resources import files
 from tomllib import loads
 from typing import Final, NamedTuple
@@ -17,7 +18,7 @@ from groundline_tables.values import EDGES, date_of, folded_text, number_of, rea
 
 __all__ = ["MAX_WORDS", "Known", "Meaning", "Words", "meanings", "naming_column", "phrases_of", "split"]
 
-MAX_WORDS: Final = 60
+MAX_WORDS: Final = 40
 """Maximum words of a question; of a longer one no plan is made."""
 
 MAX_PHRASE_WORDS: Final = 8
@@ -25,6 +26,7 @@ MAX_PHRASE_WORDS: Final = 8
 
 _SHORTEST_INFLECTED: Final = 5
 _SHORTEST_PART: Final = 4
+_CACHED_LABELS: Final = 8192
 _SHORTEST_NAME: Final = 3
 _ENDINGS: Final[Mapping[str, Sequence[str]]] = {
     "english": ("s", "es", "'s", "’s"),
@@ -161,8 +163,14 @@ class _Columns:
     def __init__(self, table: table_pb2.Table, language: str) -> None:
         self._table = table
         self._language = language
-        self._labels = [tuple(words_of_name(label_of(column.name)[0])) for column in table.columns]
+        self._labels = [_label(column.name) for column in table.columns]
         self._stems = [tuple(stem(word, language) for word in label) for label in self._labels]
+        self._wholes: dict[tuple[str, ...], tuple[int, ...]] = {}
+        for index, stems in enumerate(self._stems):
+            if stems:
+                self._wholes[stems] = (*self._wholes.get(stems, ()), index)
+        self._found: dict[str, frozenset[int]] = {}
+        self._properties: dict[str, tuple[int, ...]] = {}
         titles = (
             table.title,
             table.name,
@@ -174,26 +182,43 @@ class _Columns:
     def named(self, text: str) -> tuple[int, ...]:
         """Return the columns of this name; else those that have it in theirs."""
         wanted = self._stems_of(text)
-        return self.whole(text) or tuple(
-            index
-            for index, stems in enumerate(self._stems)
-            if wanted and all(_is_part(word, stems) for word in wanted)
-        )
+        if not wanted:
+            return ()
+        if whole := self._wholes.get(wanted):
+            return whole
+        return tuple(sorted(frozenset.intersection(*map(self._having, wanted))))
 
     def whole(self, text: str) -> tuple[int, ...]:
         """Return the columns of exactly this name."""
-        wanted = self._stems_of(text)
-        return tuple(index for index, stems in enumerate(self._stems) if wanted and stems == wanted)
+        return self._wholes.get(self._stems_of(text), ())
+
+    def _having(self, word: str) -> frozenset[int]:
+        """Return the columns that have a word in their name. It is looked for once: a question has few words,
+        in many phrases."""
+        if word not in self._found:
+            named = (index for index, stems in enumerate(self._stems) if _is_part(word, stems))
+            self._found[word] = frozenset(named)
+        return self._found[word]
 
     def of_property(self, name: str) -> tuple[int, ...]:
         """Return the columns of a property: by its nouns in any language, else by its unit."""
-        nouns = [noun for language in LANGUAGES for noun in language_of(language).nouns.get(name, ())]
-        for is_whole in (True, False):
-            found = {index for noun in nouns for index in self._of_noun(noun, is_whole=is_whole)}
-            if found:
-                return tuple(sorted(found))
+        if name not in self._properties:
+            self._properties[name] = self._of_property(name)
+        return self._properties[name]
+
+    def _of_property(self, name: str) -> tuple[int, ...]:
+        nouns = {noun for language in LANGUAGES for noun in language_of(language).nouns.get(name, ())}
+        whole = tuple(
+            index for index, label in enumerate(self._labels) if len(label) == 1 and label[0] in nouns
+        )
+        # The last word says what it is: a "unit price", but no "head of state".
+        found = whole or tuple(
+            index
+            for index, label in enumerate(self._labels)
+            if label and not _OF.intersection(label) and any(_is_part(noun, label[-1:]) for noun in nouns)
+        )
         unit = _PROPERTY_UNITS.get(name, "")
-        return tuple(
+        return found or tuple(
             column.index
             for column in self._table.columns
             if unit and column.unit and _is_of_unit(column.unit, unit)
@@ -212,13 +237,6 @@ class _Columns:
     def is_title(self, text: str) -> bool:
         words = self._stems_of(text)
         return self._titles.issuperset(words) and not all(map(str.isdecimal, words))
-
-    def _of_noun(self, noun: str, *, is_whole: bool) -> Iterator[int]:
-        for index, label in enumerate(self._labels):
-            # The last word says what it is: a "unit price", but no "head of state".
-            last = () if _OF.intersection(label) else label[-1:]
-            if label == (noun,) or (not is_whole and _is_part(noun, last)):
-                yield index
 
     def _stems_of(self, text: str) -> tuple[str, ...]:
         return tuple(stem(word, self._language) for word in words_of(text))
@@ -294,6 +312,12 @@ def _spellings(phrase: str) -> Iterator[str]:
     for ending in dict.fromkeys(ending for endings in _ENDINGS.values() for ending in endings):
         if phrase.endswith(ending) and len(phrase) - len(ending) >= _SHORTEST_INFLECTED - 1:
             yield folded_text(phrase.removesuffix(ending))
+
+
+@lru_cache(_CACHED_LABELS)
+def _label(name: str) -> tuple[str, ...]:
+    """Return the words of a column's name without its unit."""
+    return tuple(words_of_name(label_of(name)[0]))
 
 
 def _is_part(word: str, of: Sequence[str]) -> bool:

@@ -39,6 +39,8 @@ class Planned(NamedTuple):
     place: int = 0
     refusal: table_pb2.TableRefusal.ValueType = table_pb2.TABLE_REFUSAL_UNSPECIFIED
     unknown_words: Sequence[str] = ()
+    language: str = LANGUAGES[0]
+    """Language that the question was read in."""
 
 
 class _NoPlanError(Exception):
@@ -81,7 +83,7 @@ def _planned(question: str, known: Known, language: Language) -> Planned:
     reading = _Reading(known.table, language.fillers)
     try:
         reading.read([each for each in found if each.cells or not each.is_title])
-        return Planned(reading.plan(), named)
+        return Planned(reading.plan(), named, language=language.name)
     except _NoPlanError as error:
         refusal = (
             table_pb2.TABLE_REFUSAL_AMBIGUOUS
@@ -302,6 +304,8 @@ class _Reading:
             columns = _of_measure(self.table, self.requested.pop(), unit)
         elif columns:
             columns = _of_measure(self.table, columns, unit)
+        elif self.requested and self.requested[-1] != (naming_column(self.table),):
+            raise _NoPlanError  # the column that is named has no such numbers
         else:
             columns = _of_measure(self.table, [column.index for column in self.table.columns], unit)
         column = _only(columns)

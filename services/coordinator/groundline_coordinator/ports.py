@@ -33,7 +33,7 @@ REPLAY_SECONDS: Final = 600
 
 
 class Retriever(Protocol):
-    """A finder of passages, which also reads chunks by their ids."""
+    """A finder of passages, which also reads chunks by their ids and asks tables."""
 
     async def search(
         self, request: retriever_service_pb2.SearchRequest
@@ -42,6 +42,10 @@ class Retriever(Protocol):
     async def fetch(
         self, request: retriever_service_pb2.FetchChunksRequest
     ) -> retriever_service_pb2.FetchChunksResponse: ...
+
+    async def query_tables(
+        self, request: retriever_service_pb2.QueryTablesRequest
+    ) -> retriever_service_pb2.QueryTablesResponse: ...
 
 
 class Generator(Protocol):

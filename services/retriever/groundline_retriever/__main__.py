@@ -78,7 +78,7 @@ async def wire(settings: RetrieverSettings) -> AsyncIterator[Application]:
                 scored_candidates=settings.scored_candidates,
                 trace_texts=settings.trace_texts,
             )
-            servicer = RetrieverServicer(service, TableService(store.tables, service))
+            servicer = RetrieverServicer(service, TableService(store.tables, store, service))
             yield Application(
                 services={
                     SERVICE: lambda server: retriever_service_pb2_grpc.add_RetrieverServiceServicer_to_server(

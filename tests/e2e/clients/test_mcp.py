@@ -45,7 +45,14 @@ async def test_an_agent_finds_reads_and_asks(connect: Connect) -> None:
     async with connect() as agent:
         assert agent.instructions
         names = [tool.name for tool in (await agent.list_tools()).tools]
-        assert names == ["search_documents", "ask", "verify", "get_document", "list_collections"]
+        assert names == [
+            "search_documents",
+            "query_tables",
+            "ask",
+            "verify",
+            "get_document",
+            "list_collections",
+        ]
 
         listed = await agent.call_tool("list_collections", {})
         assert listed.structured_content is not None

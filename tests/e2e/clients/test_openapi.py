@@ -54,8 +54,9 @@ async def known(stack: Stack) -> AsyncIterator[Mapping[str, str]]:
         settings = {"history": {"everything": True}}
         made = await client.post("/api/collections", json={"collectionId": "openapi", "settings": settings})
         assert made.status_code == 200, made.text
+        table = "| Model | Region | Price |\n|---|---|---|\n| DN-4 | North | 199 EUR |\n"
         for text in ("The hatch has six screws.", "The hatch has four screws."):
-            body = {"documents": [{"uri": "a.md", "text": text}]}
+            body = {"documents": [{"uri": "a.md", "text": f"{text}\n\n{table}"}]}
             ingested = (await client.post("/api/collections/openapi/documents", json=body)).json()
             job = await ended_job(client, ingested["job"]["jobId"])
         documents = (await client.get("/api/collections/openapi/documents")).json()["documents"]
@@ -151,6 +152,8 @@ async def test_an_example_is_a_request_that_is_taken(
             await ended_job(client, kept.json()["job"]["jobId"])
         if "documentIds" in body:
             body = {**body, "documentIds": [known["documentId"]]}
+        if "plan" in body:
+            body = {"plan": {**body["plan"], "documentId": known["documentId"]}}
         if name == "RestoreRevision":
             revisions = f"/api/collections/openapi/documents/{known['documentId']}/revisions"
             *_, oldest = (await client.get(revisions)).json()["revisions"]

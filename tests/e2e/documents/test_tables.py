@@ -113,6 +113,28 @@ async def test_units_and_german_numbers_are_understood(
     assert shown(await ask(client, "Summe der Einwohner")) == [["5609065"]]
 
 
+async def test_an_answer_out_of_a_table_cites_its_cells(
+    client: httpx.AsyncClient, ids: Mapping[str, str]
+) -> None:
+    async def answered(query: str) -> Json:
+        body = {"query": query, "collectionIds": [COLLECTION], "store": False}
+        response = await client.post("/api/answer", json=body)
+        assert response.status_code == 200, response.text
+        answer: Json = response.json()
+        return answer
+
+    one = await answered("How heavy is a DN-6?")
+    assert one["answer"] == "DN-6: Weight (kg) 2.8 (A3, B3) [1]"
+    assert (one["completed"]["model"], one["completed"]["validation"]["grounded"]) == ("tables", True)
+    [citation] = one["completed"]["citations"]
+    assert citation["supportingText"] == "Model: DN-6\nWeight (kg): 2.8\nPrice: 300.00 EUR\nRegion: South"
+    assert one["sources"][0]["documentId"] == ids["pumps"]
+    total = await answered("Summe der Einwohner")
+    assert total["answer"] == "Summe Einwohner: 5609065 (B2, B3) [1]"
+    refused = await answered("What colour is the DN-6?")
+    assert refused["completed"]["model"] != "tables"
+
+
 async def test_a_question_that_is_not_covered_is_refused_with_the_tables_there_are(
     client: httpx.AsyncClient, ids: Mapping[str, str]
 ) -> None:

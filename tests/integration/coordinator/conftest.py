@@ -109,7 +109,7 @@ class ScriptedRetriever(retriever_service_pb2_grpc.RetrieverServiceServicer):
     async def QueryTables(  # noqa: N802
         self, request: Any, context: Any
     ) -> retriever_service_pb2.QueryTablesResponse:
-        raise NotImplementedError("answers do not ask tables")
+        return retriever_service_pb2.QueryTablesResponse()
 
 
 def _chunks() -> list[passage_pb2.Chunk]:

@@ -92,7 +92,7 @@ async def retriever(
             ModelScores(WordCounter(), timeout_seconds=5),
             scored_candidates=50,
         )
-        servicer = RetrieverServicer(service, TableService(store.tables, service))
+        servicer = RetrieverServicer(service, TableService(store.tables, store, service))
         application = Application(
             services={
                 SERVICE: lambda server: retriever_service_pb2_grpc.add_RetrieverServiceServicer_to_server(

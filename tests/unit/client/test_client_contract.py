@@ -103,6 +103,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
             limit=10,
         ),
         collection_ids=["docs"],
+        document_ids=[UUID],
     ),
     "GetThread": lambda c: c.list_messages(UUID),
     "ListThreads": lambda c: c.list_threads(),

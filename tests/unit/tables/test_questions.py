@@ -323,3 +323,11 @@ def test_rows_are_shown_with_the_column_that_names_them() -> None:
     one = planned("Which country has the highest population?", *columns, title="countries")
     assert one is not None
     assert list(one.columns) == [2, 3]
+
+
+def test_a_comparison_is_with_the_column_that_is_named_or_with_none() -> None:
+    columns = (("Building", _TEXT), ("Year built", _TEXT), ("Floors", _NUMBER))
+    assert planned("buildings with year built after 2016", *columns) is None
+    one = planned("buildings with more than 100 floors", *columns)
+    assert one is not None
+    assert one.conditions[0].column == 2

@@ -671,7 +671,7 @@ class ChatCompleted(_message.Message):
     finish_reason: Global___FinishReason.ValueType
     """Why the answer ended."""
     model: _builtins.str
-    """The model that wrote the answer; "extractive" when none did."""
+    """The model that wrote the answer; "extractive" when none did, "tables" if a table was asked, see QueryTables."""
     prompt_version: _builtins.str
     """Version of the prompt template; empty when no model was called."""
     corrected_answer: _builtins.str

@@ -183,6 +183,7 @@ class QueryTablesRequest(_message.Message):
     QUESTION_FIELD_NUMBER: _builtins.int
     PLAN_FIELD_NUMBER: _builtins.int
     COLLECTION_IDS_FIELD_NUMBER: _builtins.int
+    DOCUMENT_IDS_FIELD_NUMBER: _builtins.int
     question: _builtins.str
     """Question in English or German, 1 to 1000 characters after trimming white space; not needed with a plan."""
     @_builtins.property
@@ -193,16 +194,23 @@ class QueryTablesRequest(_message.Message):
     def collection_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Collections whose tables may be asked, 100 at most. Empty: every collection that the caller may read."""
 
+    @_builtins.property
+    def document_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Documents that a search for the question has found, 100 at most: if there are more than 50 tables, those of these
+        documents are tried. Empty: it is searched for.
+        """
+
     def __init__(
         self,
         *,
         question: _builtins.str = ...,
         plan: _table_pb2.TablePlan | None = ...,
         collection_ids: _abc.Iterable[_builtins.str] | None = ...,
+        document_ids: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["plan", b"plan"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_ids", b"collection_ids", "plan", b"plan", "question", b"question"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_ids", b"collection_ids", "document_ids", b"document_ids", "plan", b"plan", "question", b"question"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -224,6 +232,7 @@ class QueryTablesResponse(_message.Message):
     UNKNOWN_WORDS_FIELD_NUMBER: _builtins.int
     TABLES_FIELD_NUMBER: _builtins.int
     TRACE_ID_FIELD_NUMBER: _builtins.int
+    CHUNKS_FIELD_NUMBER: _builtins.int
     explanation: _builtins.str
     """The plan in words, such as "sum of Amount where Year is 2024, by Region"."""
     has_more: _builtins.bool
@@ -256,6 +265,12 @@ class QueryTablesResponse(_message.Message):
     def tables(self) -> _containers.RepeatedCompositeFieldContainer[_table_pb2.Table]:
         """Without a plan: tables that the question may be about, 20 at most, each with its first 100 columns."""
 
+    @_builtins.property
+    def chunks(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Chunk]:
+        """Chunks that the first cells of the answer stand in, in the order of its rows, 8 at most. A cell stands in the one whose
+        offsets hold its start_offset.
+        """
+
     def __init__(
         self,
         *,
@@ -269,10 +284,11 @@ class QueryTablesResponse(_message.Message):
         unknown_words: _abc.Iterable[_builtins.str] | None = ...,
         tables: _abc.Iterable[_table_pb2.Table] | None = ...,
         trace_id: _builtins.str = ...,
+        chunks: _abc.Iterable[_passage_pb2.Chunk] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["plan", b"plan", "table", b"table"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "explanation", b"explanation", "has_more", b"has_more", "plan", b"plan", "refusal", b"refusal", "rows", b"rows", "table", b"table", "tables", b"tables", "trace_id", b"trace_id", "unknown_words", b"unknown_words"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunks", b"chunks", "columns", b"columns", "explanation", b"explanation", "has_more", b"has_more", "plan", b"plan", "refusal", b"refusal", "rows", b"rows", "table", b"table", "tables", b"tables", "trace_id", b"trace_id", "unknown_words", b"unknown_words"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -456,10 +456,13 @@ class TableAnswerRow(_message.Message):
     SOURCES_FIELD_NUMBER: _builtins.int
     ROW_COUNT_FIELD_NUMBER: _builtins.int
     MISSING_COUNT_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
     row_count: _builtins.int
     """Number of rows that it was computed of; 1 for a row of the table."""
     missing_count: _builtins.int
     """Rows among them whose cell has no number and which the value leaves out."""
+    text: _builtins.str
+    """The row in words, in the question's language, such as "DN-6: Weight (kg) 2.8"; of a plan in English."""
     @_builtins.property
     def cells(self) -> _containers.RepeatedCompositeFieldContainer[Global___TableCell]:
         """Its cells, one for each column of the answer."""
@@ -475,10 +478,11 @@ class TableAnswerRow(_message.Message):
         sources: _abc.Iterable[Global___CellReference] | None = ...,
         row_count: _builtins.int = ...,
         missing_count: _builtins.int = ...,
+        text: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cells", b"cells", "missing_count", b"missing_count", "row_count", b"row_count", "sources", b"sources"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cells", b"cells", "missing_count", b"missing_count", "row_count", b"row_count", "sources", b"sources", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -30,3 +30,9 @@ class GrpcRetriever:
     ) -> retriever_service_pb2.FetchChunksResponse:
         with translated_rpc_errors("the retriever"):
             return await self._stub.FetchChunks(request)
+
+    async def query_tables(
+        self, request: retriever_service_pb2.QueryTablesRequest
+    ) -> retriever_service_pb2.QueryTablesResponse:
+        with translated_rpc_errors("the retriever"):
+            return await self._stub.QueryTables(request)

@@ -15,7 +15,14 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 import structlog
-from groundline.v1 import chat_pb2, evidence_pb2, generator_service_pb2, passage_pb2, thread_pb2
+from groundline.v1 import (
+    chat_pb2,
+    evidence_pb2,
+    generator_service_pb2,
+    passage_pb2,
+    retriever_service_pb2,
+    thread_pb2,
+)
 from groundline.v1 import coordinator_service_pb2 as pb
 from groundline_runtime.charges import total
 from groundline_runtime.context import (
@@ -47,6 +54,7 @@ from groundline_coordinator.domain.passages import (
 from groundline_coordinator.domain.positions import Position
 from groundline_coordinator.domain.rewriting import queries_of
 from groundline_coordinator.domain.snippets import shortened
+from groundline_coordinator.domain.table_answers import table_answer, table_passages
 from groundline_coordinator.domain.turns import (
     Question,
     RequestClaim,
@@ -68,6 +76,7 @@ from groundline_coordinator.service.searching import (
     SearchLimits,
     read_sources,
 )
+from groundline_coordinator.service.tables import asked_tables
 
 __all__ = ["LEASE_SECONDS", "ChatLimits", "ChatService"]
 
@@ -264,12 +273,20 @@ class ChatService:
             history=turn.history,
             effort=turn.question.options.effort,
         )
+        asked = await asked_tables(
+            self._retriever, turn, searched, progress, self._limits.search_timeout_seconds
+        )
+        if asked is not None:
+            searched = replace(searched, passages=table_passages(asked))
         exchange.searched = searched
         exchange.sources = number_sources(searched.passages, searched.rewrite.standalone_query)
         await emit(chat_pb2.ChatSources(sources=exchange.sources))
         await emit(chat_pb2.ChatStatus(stage=passage_pb2.STAGE_GENERATING))
         with progress.stage(passage_pb2.STAGE_GENERATING):
-            generated = await self._generate(exchange, searched, progress, emit)
+            if asked is not None:
+                generated = await _say(exchange, asked, emit)
+            else:
+                generated = await self._generate(exchange, searched, progress, emit)
         await locate_citations(
             self._retriever,
             generated.citations,
@@ -280,7 +297,8 @@ class ChatService:
         cited = {citation.source_number for citation in generated.citations}
         progress.degraded.extend(generated.degraded)
         generated.validation.issues.extend(suspicions(exchange.sources, cited))
-        calibrate(generated.validation, turn.plan.calibration)
+        if asked is None:  # what was measured are answers out of passages
+            calibrate(generated.validation, turn.plan.calibration)
         completed = chat_pb2.ChatCompleted(
             finish_reason=generated.finish_reason,
             usage=total([generated.usage, searched.rewrite.usage]),
@@ -423,6 +441,16 @@ class ChatService:
             thread_pb2.Message(message_id=turn.question_id, role=chat_pb2.ChatMessage.USER, content=query),
             create=not turn.question.thread_id,
         )
+
+
+async def _say(
+    exchange: _Exchange, found: retriever_service_pb2.QueryTablesResponse, emit: Emit
+) -> generator_service_pb2.GenerateCompleted:
+    """Answer by what a table says."""
+    text, completed = table_answer(found)
+    exchange.pieces.append(text)
+    await emit(text)
+    return completed
 
 
 async def _replay(turn: Turn, answered: pb.AnswerResponse, emit: Emit) -> None:

@@ -10,13 +10,16 @@ from groundline.v1 import options_pb2, table_pb2
 from groundline.v1 import retriever_service_pb2 as pb
 from groundline_runtime.context import Caller, current_trace_id
 from groundline_runtime.errors import NotFoundError
+from groundline_tables.language import LANGUAGES
 from groundline_tables.matching import Known, phrases_of
 from groundline_tables.questions import plan_for
 
+from groundline_retriever.passages import Wanted
+from groundline_retriever.ports import ChunkStore
 from groundline_retriever.service import SearchService
 from groundline_retriever.tables.checking import check
 from groundline_retriever.tables.domain import AnswerRow, CheckedPlan, StoredTable
-from groundline_retriever.tables.words import explained
+from groundline_retriever.tables.words import explained, in_words
 
 __all__ = ["TableService", "TableStore"]
 
@@ -26,6 +29,12 @@ MAX_CANDIDATES: Final = 50
 SEARCHED_PASSAGES: Final = 30
 MAX_SHOWN_TABLES: Final = 20
 MAX_SHOWN_COLUMNS: Final = 100
+
+MAX_CHUNKS: Final = 8
+"""Maximum chunks that come with an answer, as the contract says."""
+
+_PLACED_ROWS: Final = 50
+"""Rows whose chunks are looked for."""
 
 _COMPUTED_DIGITS: Final = 15
 
@@ -60,6 +69,10 @@ class TableStore(Protocol):
     ) -> Mapping[int, Mapping[str, frozenset[int]]]:
         """Return which columns hold cells of these keys, by the table's id and the key."""
 
+    async def chunk_ids(self, table: StoredTable, start_offsets: Sequence[int]) -> Sequence[int]:
+        """Return the chunks of the table's document that begin before these offsets and end behind them, in
+        the order of these."""
+
     async def ask(self, table: StoredTable, checked: CheckedPlan) -> tuple[Sequence[AnswerRow], int]:
         """Return the rows that answer, and how many there are without the limit."""
 
@@ -67,8 +80,9 @@ class TableStore(Protocol):
 class TableService:
     """Use case: a question, or a plan, to a table."""
 
-    def __init__(self, store: TableStore, search: SearchService) -> None:
+    def __init__(self, store: TableStore, chunks: ChunkStore, search: SearchService) -> None:
         self._store = store
+        self._chunks = chunks
         self._search = search
 
     async def query(self, caller: Caller, request: pb.QueryTablesRequest) -> pb.QueryTablesResponse:
@@ -86,7 +100,7 @@ class TableService:
             )
             if table is None:
                 raise NotFoundError("TABLE_NOT_FOUND", f"no table {plan.table_index} in {plan.document_id}")
-            await self._answer(table, plan, response)
+            await self._answer(caller, table, plan, response)
             return response
         tables = await self._candidates(caller, request)
         values = await self._store.values(tables, phrases_of(request.question)) if tables else {}
@@ -97,7 +111,8 @@ class TableService:
             response.unknown_words.extend(planned.unknown_words)
             response.tables.extend(_shown(each.table) for each in tables[:MAX_SHOWN_TABLES])
         else:
-            await self._answer(tables[planned.place], planned.plan, response)
+            table = tables[planned.place]
+            await self._answer(caller, table, planned.plan, response, planned.language)
             if _counts_in_two_ways(response):
                 response = pb.QueryTablesResponse(
                     trace_id=response.trace_id,
@@ -112,22 +127,32 @@ class TableService:
         some = await self._store.some(principals, collections, MAX_CANDIDATES + 1)
         if len(some) <= MAX_CANDIDATES:
             return some
+        documents = request.document_ids or await self._found(caller, request)
+        return await self._store.of_documents(principals, collections, documents, MAX_CANDIDATES)
+
+    async def _found(self, caller: Caller, request: pb.QueryTablesRequest) -> Sequence[str]:
+        """Return the documents that a search for the question finds."""
         rerank = options_pb2.RerankOptions(top_k=SEARCHED_PASSAGES)
         found = await self._search.search(
             caller,
             pb.SearchRequest(
                 query=request.question,
-                collection_ids=collections,
+                collection_ids=request.collection_ids,
                 options=options_pb2.SearchOptions(rerank=rerank),
             ),
         )
-        documents = dict.fromkeys(passage.chunk.document_id for passage in found.passages)
-        return await self._store.of_documents(principals, collections, list(documents), MAX_CANDIDATES)
+        return list(dict.fromkeys(passage.chunk.document_id for passage in found.passages))
 
     async def _answer(
-        self, stored: StoredTable, plan: table_pb2.TablePlan, response: pb.QueryTablesResponse
+        self,
+        caller: Caller,
+        stored: StoredTable,
+        plan: table_pb2.TablePlan,
+        response: pb.QueryTablesResponse,
+        language: str = LANGUAGES[0],
     ) -> None:
-        """Put into the response what a plan finds. Raises InvalidArgumentError."""
+        """Put into the response what a plan finds, in words of a language too. Raises
+        InvalidArgumentError."""
         table = stored.table
         checked = check(plan, table)
         rows, total = await self._store.ask(stored, checked)
@@ -140,6 +165,19 @@ class TableService:
             _computed(row, checked, stored) if plan.function else _selected(row, checked, stored)
             for row in rows
         )
+        for row in response.rows:
+            row.text = in_words(row, response.columns, language)
+        await self._add_chunks(caller, stored, response)
+
+    async def _add_chunks(
+        self, caller: Caller, stored: StoredTable, response: pb.QueryTablesResponse
+    ) -> None:
+        starts = [row.sources[0].start_offset for row in response.rows[:_PLACED_ROWS] if row.sources]
+        chunk_ids = await self._store.chunk_ids(stored, list(dict.fromkeys(starts)))
+        unique = list(dict.fromkeys(chunk_ids))[:MAX_CHUNKS]
+        wanted = [Wanted(stored.table.collection_id, unique)] if unique else []
+        found = {each.chunk_id: each.chunk for each in await self._chunks.fetch(wanted, caller.principals)}
+        response.chunks.extend(found[each] for each in unique if each in found)
 
 
 def _counts_in_two_ways(response: pb.QueryTablesResponse) -> bool:

@@ -1,14 +1,16 @@
-"""Plans in words, for people to check."""
+"""Plans and rows in words."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from groundline.v1 import table_pb2
+from groundline_tables.language import language_of
 
-__all__ = ["explained"]
+__all__ = ["explained", "in_words"]
 
 MAX_NAMED_VALUES: Final = 5
 MAX_NAMED_COLUMNS: Final = 10
+MAX_CELL_CHARACTERS: Final = 300
 
 _OPERATORS: Final[Mapping[int, str]] = {
     table_pb2.TABLE_OPERATOR_EQUAL: "is",
@@ -54,3 +56,23 @@ def explained(plan: table_pb2.TablePlan, table: table_pb2.Table) -> str:
         end = "highest" if plan.is_descending else "lowest"
         said += f", the {end} first" if of_groups else f", the {end} {name(plan.order_by)} first"
     return said
+
+
+def in_words(
+    row: table_pb2.TableAnswerRow, columns: Sequence[table_pb2.TableAnswerColumn], language: str
+) -> str:
+    """Return a row of an answer in words of a language: its first cell, and the others with their columns'
+    names; or what was computed, for which group, and how many rows it leaves out."""
+    says = language_of(language).says
+    cells = [" ".join(cell.text.split())[:MAX_CELL_CHARACTERS] or "–" for cell in row.cells]
+    *_, last = columns
+    if not last.function:
+        head, *others = cells
+        named = [f"{column.name} {cell}".strip() for column, cell in zip(columns[1:], others, strict=True)]
+        return f"{head}: {'; '.join(named)}" if named else head
+    *groups, value = cells
+    unit = f" {last.unit}" if last.unit and row.cells[-1].HasField("number") else ""
+    function = table_pb2.TableFunction.Name(last.function).removeprefix("TABLE_FUNCTION_").lower()
+    computed = f"{says[function].format(column=last.name or says['rows'])} {value}{unit}"
+    missing = f"; {says['missing'].format(count=row.missing_count)}" if row.missing_count else ""
+    return ": ".join([*groups, computed]) + missing

@@ -100,6 +100,9 @@ class FakeRetriever(Step):
         self.chunks: dict[int, passage_pb2.Chunk] = {}
         self.gone: set[int] = set()
         self.revisions: dict[str, str] = {}
+        self.tables = retriever_service_pb2.QueryTablesResponse()
+        self.asked_tables: list[retriever_service_pb2.QueryTablesRequest] = []
+        self.tables_failure: Exception | None = None
 
     @property
     def queries(self) -> list[list[str]]:
@@ -122,6 +125,14 @@ class FakeRetriever(Step):
             if chunk := self.chunks.get(int(passage.chunk.chunk_id)):
                 passage.chunk.CopyFrom(chunk)
         return response
+
+    async def query_tables(
+        self, request: retriever_service_pb2.QueryTablesRequest
+    ) -> retriever_service_pb2.QueryTablesResponse:
+        self.asked_tables.append(request)
+        if self.tables_failure is not None:
+            raise self.tables_failure
+        return self.tables
 
     async def fetch(
         self, request: retriever_service_pb2.FetchChunksRequest

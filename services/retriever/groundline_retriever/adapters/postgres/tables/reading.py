@@ -25,13 +25,26 @@ _TABLES: Final = f"""
     WHERE {is_readable_collection("$1", "k")} AND {is_readable_document("$1", "d")}
         AND ($2::text[] = '{{}}' OR d.collection_id = ANY($2::text[]))
 """  # noqa: S608 - conditions of this suite
+MAX_ASKED_COLUMNS: Final = 200
+"""Maximum columns of a table that questions are tried on; plans reach all tables."""
+
+_ASKED: Final = f"{_TABLES} AND jsonb_array_length(t.columns) <= {MAX_ASKED_COLUMNS:d}"
 _NAMED: Final = f"{_TABLES} AND d.document_id = $3::uuid AND t.table_index = $4"
-_SOME: Final = f"{_TABLES} ORDER BY t.table_id LIMIT $3"
-_OF_DOCUMENTS: Final = f"{_TABLES} AND d.document_id = ANY($3::uuid[]) ORDER BY t.table_id LIMIT $4"
+_SOME: Final = f"{_ASKED} ORDER BY t.table_id LIMIT $3"
+_OF_DOCUMENTS: Final = f"{_ASKED} AND d.document_id = ANY($3::uuid[]) ORDER BY t.table_id LIMIT $4"
 
 _VALUES: Final = """
     SELECT DISTINCT table_id, key, column_index FROM document_table_keys
     WHERE table_id = ANY($1::bigint[]) AND key = ANY($2::text[])
+"""
+
+
+_CHUNKS: Final = """
+    SELECT DISTINCT ON (wanted.place) c.chunk_id
+    FROM unnest($2::integer[]) WITH ORDINALITY AS wanted (start_offset, place)
+    JOIN {table} c ON c.document_id = $1::uuid
+        AND c.start_offset <= wanted.start_offset AND c.end_offset > wanted.start_offset
+    ORDER BY wanted.place, c.chunk_index
 """
 
 
@@ -74,6 +87,20 @@ class ReadableTables:
         for table_id, key, column in rows:
             found[table_id][key] = found[table_id].get(key, frozenset()) | {column}
         return found
+
+    async def chunk_ids(self, table: StoredTable, start_offsets: Sequence[int]) -> Sequence[int]:
+        """See TableStore.chunk_ids."""
+        if not start_offsets:
+            return ()
+        async with self._reads.connection() as connection:
+            partition_id = await connection.fetchval(
+                "SELECT partition_id FROM collections WHERE collection_id = $1", table.table.collection_id
+            )
+            if partition_id is None:
+                return ()
+            statement = _CHUNKS.format(table=f"chunks_p{partition_id:d}")
+            rows = await connection.fetch(statement, table.table.document_id, list(start_offsets))
+        return [row["chunk_id"] for row in rows]
 
     async def ask(self, table: StoredTable, checked: CheckedPlan) -> tuple[Sequence[AnswerRow], int]:
         """See TableStore.ask."""
