@@ -3572,8 +3572,9 @@ export type TableFunction =
   | "TABLE_FUNCTION_MAXIMUM";
 
 /**
- * Question to a table, in a closed grammar. Rows that name themselves a total, such as "Total" or "Summe", are
- * left out of everything but conditions that name them.
+ * Question to a table, in a closed grammar. Totals are left out of everything but conditions that name them:
+ * rows called "Total", "Summe" or the like, and at the end of a table those whose name begins so, or in which
+ * two columns add up.
  */
 export interface TablePlan {
   /** The document. */

@@ -272,7 +272,7 @@ class _Reading:
         columns = each.cells
         self.names_a_title = self.names_a_title or each.is_title
         if len(columns) > 1:
-            # One that is named beside it, or else the first that names rows.
+            # Of several columns with such a cell the one that is named beside it.
             named = [column for column in columns if (column,) in self.requested]
             columns = tuple(named) if len(named) == 1 else columns
         column = _only(columns)

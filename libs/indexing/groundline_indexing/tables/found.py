@@ -159,5 +159,5 @@ def _keys(
             is_code = text.isdecimal() and len(text) <= _INTEGER_DIGITS and number is not None
         else:
             is_code = len(text) <= MAX_KEY_CHARACTERS and not is_blank(text)
-        if is_code:
-            yield folded_text(text), at, text
+        if is_code and (key := folded_text(text)):
+            yield key, at, text

@@ -50,7 +50,10 @@ def check(plan: table_pb2.TablePlan, table: table_pb2.Table) -> CheckedPlan:
                 )
             )
         else:
-            conditions.append(_bounds(condition, table.columns[condition.column], place, violations))
+            bounds = _bounds(condition, table.columns[condition.column], place, violations)
+            # It is one of the values, or it is none of them.
+            is_none = condition.operator == _NOT_EQUAL
+            conditions += [[bound] for bound in bounds] if is_none else [bounds]
     if violations:
         raise InvalidArgumentError(violations)
     columns = list(plan.columns) or [column.index for column in table.columns]
@@ -95,7 +98,7 @@ def _text_match(condition: table_pb2.TableCondition) -> TextMatch:
     return TextMatch(
         condition.column,
         list(condition.values),
-        () if is_part else [folded_text(value) for value in condition.values],
+        () if is_part else [key for value in condition.values if (key := folded_text(value))],
         is_part,
         condition.operator == _NOT_EQUAL,
     )
