@@ -189,11 +189,18 @@ class _Reading:
         return plan
 
     def _asks_a_number(self) -> bool:
-        """Tell whether "how many" asks for the number that a row has: how many inhabitants, not how many
-        rows. Raises _NoPlanError if no row is named."""
-        if len(self.requested) != 1 or not _of_measure(self.table, self.requested[0], ""):
+        """Tell whether "how many" asks for what a row says: how many inhabitants, not how many rows. Raises
+        _NoPlanError if no row is named, or nothing says which rows are counted."""
+        naming = naming_column(self.table)
+        if not self.requested or self.requested == [(naming,)]:
+            if not self.conditions and self.group_by is None:
+                raise _NoPlanError  # "how many pumps are there?": a table need not have all of them
             return False
-        if self.compared or self.group_by is not None or not self.conditions:
+        if (
+            self.compared
+            or self.group_by is not None
+            or [each.column for each in self.conditions] != [naming]
+        ):
             raise _NoPlanError
         return True
 
@@ -350,8 +357,6 @@ class _Reading:
         if self.group_by is not None:
             plan.group_by = self.group_by
         if mark.function == _COUNT:
-            if len(self.requested) > 1:
-                raise _NoPlanError
             if self.requested:
                 plan.function_column = _only(self.requested[0])
             return

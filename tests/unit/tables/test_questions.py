@@ -331,3 +331,30 @@ def test_a_comparison_is_with_the_column_that_is_named_or_with_none() -> None:
     one = planned("buildings with more than 100 floors", *columns)
     assert one is not None
     assert one.conditions[0].column == 2
+
+
+ABSENCES: Final = (("occasion", _TEXT), ("days", _TEXT))
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How many days of leave do I have?",
+        "How many days of leave are there?",
+        "How many occasions?",
+        "Wie viele days?",
+    ],
+)
+def test_rows_are_not_counted_where_nothing_says_which(question: str) -> None:
+    """A table of absences does not say how many days of leave there are."""
+    assert planned(question, *ABSENCES, title="Leave") is None
+
+
+def test_how_many_of_a_row_is_what_the_row_says_whatever_its_type() -> None:
+    described = [
+        table_pb2.TableColumn(index=at, name=name, type=kind) for at, (name, kind) in enumerate(ABSENCES)
+    ]
+    known = Known(table_pb2.Table(title="Leave", columns=described), {"wedding": frozenset({0})})
+    one = plan_for("How many days for a wedding?", [known]).plan
+    assert one is not None
+    assert (one.function, list(one.columns)) == (table_pb2.TABLE_FUNCTION_UNSPECIFIED, [0, 1])
