@@ -74,7 +74,7 @@ async def test_an_agent_sees_the_tools_of_its_keys_scopes_whatever_it_says_of_th
             Client(streamable_http_client(f"{gateway.url}/mcp", http_client=http)) as agent,
         ):
             tools = [tool.name for tool in (await agent.list_tools()).tools]
-    assert tools == ["search_documents", "get_document", "list_collections"]
+    assert tools == ["search_documents", "query_tables", "get_document", "list_collections"]
 
 
 async def test_identity_cannot_be_sent_along(gateway: Gateway, upstream: Upstream) -> None:

@@ -43,7 +43,7 @@ from groundline_runtime.reasons import reason_value
 
 from groundline_coordinator.domain.calibration import calibrate
 from groundline_coordinator.domain.conversation import recent_history
-from groundline_coordinator.domain.corrections import corrected, replacement, was_corrected, with_answer
+from groundline_coordinator.domain.corrections import corrected, with_answer
 from groundline_coordinator.domain.evidence import record_of
 from groundline_coordinator.domain.passages import (
     number_sources,
@@ -67,6 +67,7 @@ from groundline_coordinator.service.detached import DetachedWork
 from groundline_coordinator.service.locating import locate_citations
 from groundline_coordinator.service.progress import StageReport, count
 from groundline_coordinator.service.quotas import CallerQuotas
+from groundline_coordinator.service.replaying import replay
 from groundline_coordinator.service.scoping import looking_up, scope_of
 from groundline_coordinator.service.searching import (
     Emit,
@@ -227,7 +228,7 @@ class ChatService:
         it fails, no answer is stored.
         """
         if turn.replay is not None:
-            await _replay(turn, turn.replay, emit)
+            await replay(turn, turn.replay, emit)
             return turn.replay
         exchange = _Exchange(turn)
         if is_stored(turn.question):
@@ -451,33 +452,6 @@ async def _say(
     exchange.pieces.append(text)
     await emit(text)
     return completed
-
-
-async def _replay(turn: Turn, answered: pb.AnswerResponse, emit: Emit) -> None:
-    """Emit the events that the caller does not have yet."""
-    sent = turn.position
-    if not sent.sequence:
-        await emit(turn.started)
-    if sent.characters is None:
-        if answered.rewritten_query or answered.sub_queries:
-            await emit(
-                chat_pb2.ChatStatus(
-                    stage=passage_pb2.STAGE_RETRIEVING,
-                    rewritten_query=answered.rewritten_query,
-                    sub_queries=answered.sub_queries,
-                    rewriting_model=answered.rewriting_model,
-                    corrections=answered.corrections,
-                )
-            )
-        await emit(chat_pb2.ChatSources(sources=answered.sources))
-    if not was_corrected(answered) or turn.question.options.append_only:
-        if text := answered.answer[sent.characters or 0 :]:
-            await emit(text)
-        await emit(answered.completed)
-        return
-    # The caller may have what was taken back later.
-    await emit(replacement(sent.characters, answered.answer) if sent.characters else answered.answer)
-    await emit(with_answer(answered.completed, answered.answer))
 
 
 async def _ignore(event: Event | str) -> None:
