@@ -27,6 +27,7 @@ _SUPERUSER: Final = "postgres"
 _ENVIRONMENT: Final = {"PATH": os.defpath, "LC_ALL": "C"}
 _READY_SECONDS: Final = 120.0
 _POLL_SECONDS: Final = 0.05
+_STILL_IN_USE: Final = "pre-existing shared memory block"
 
 _CONFIGURATION: Final[Mapping[str, str]] = {
     "listen_addresses": "''",
@@ -209,7 +210,11 @@ class PostgresServer:
         self._process = await ChildProcess.start(command, self._directory / "postgres.log")
         async with asyncio.timeout(_READY_SECONDS):
             while True:
-                assert self._process.returncode is None, self._process.obituary()
+                if self._process.returncode is not None:
+                    # A process that was forked while its server was killed ends when it notices.
+                    assert _STILL_IN_USE in self._process.obituary(), self._process.obituary()
+                    await asyncio.sleep(_POLL_SECONDS)
+                    self._process = await ChildProcess.start(command, self._directory / "postgres.log")
                 try:
                     connection = await asyncpg.connect(self.dsn)
                 except (OSError, asyncpg.CannotConnectNowError):
