@@ -5,11 +5,12 @@ from groundline_cli.commands.gateway import json_option
 from groundline_cli.terminal import print_columns, print_json
 
 from groundline_benchmarks.idle.benchmark import IdleFigures, measure_idle
-from groundline_benchmarks.measuring.databases import database_option, suite_database
+from groundline_benchmarks.measuring.databases import database_option
 from groundline_benchmarks.measuring.goals import goals_as_json, print_goals
 from groundline_benchmarks.measuring.options import number
+from groundline_benchmarks.measuring.own_suite import own_suite
 from groundline_benchmarks.measuring.running import Report, run
-from groundline_benchmarks.measuring.suite import PROCESSES, started_suite, working_directory
+from groundline_benchmarks.measuring.suite import PROCESSES
 
 __all__ = ["idle"]
 
@@ -26,14 +27,8 @@ def idle(seconds: float, database_url: str | None, as_json: bool) -> None:
     """
 
     async def measure(report: Report) -> IdleFigures:
-        with working_directory(None) as directory:
-            report("starting a suite")
-            async with (
-                suite_database(database_url) as environment,
-                started_suite(directory, environment) as suite,
-                suite.connection.client() as client,
-            ):
-                return await measure_idle(suite, client, seconds, report)
+        async with own_suite(database_url, report) as suite, suite.connection.client() as client:
+            return await measure_idle(suite, client, seconds, report)
 
     figures = run(measure)
     if as_json:

@@ -9,11 +9,11 @@ from groundline_cli.commands.gateway import json_option
 from groundline_cli.terminal import print_columns, print_json
 
 from groundline_benchmarks.chaos.benchmark import prepared_load
-from groundline_benchmarks.measuring.databases import database_option, suite_database
+from groundline_benchmarks.measuring.databases import database_option
 from groundline_benchmarks.measuring.goals import goals_as_json, print_goals
 from groundline_benchmarks.measuring.options import number
+from groundline_benchmarks.measuring.own_suite import own_suite
 from groundline_benchmarks.measuring.running import MeasurementError, Report, run
-from groundline_benchmarks.measuring.suite import started_suite, working_directory
 from groundline_benchmarks.soak.benchmark import SoakFigures, measure_soak
 
 __all__ = ["soak"]
@@ -32,18 +32,13 @@ def soak(minutes: float, database_url: str | None, as_json: bool) -> None:
     """
 
     async def measure(report: Report) -> SoakFigures:
-        with working_directory(None) as directory:
-            report("starting a suite")
-            async with (
-                suite_database(database_url) as environment,
-                started_suite(directory, environment) as suite,
-            ):
-                connection = suite.connection
-                try:
-                    async with prepared_load([connection.gateway], connection.api_key) as load:
-                        return await measure_soak(suite, load, minutes, report)
-                except httpx.HTTPError as error:
-                    raise MeasurementError(f"the suite does not answer: {type(error).__name__}") from error
+        async with own_suite(database_url, report) as suite:
+            connection = suite.connection
+            try:
+                async with prepared_load([connection.gateway], connection.api_key) as load:
+                    return await measure_soak(suite, load, minutes, report)
+            except httpx.HTTPError as error:
+                raise MeasurementError(f"the suite does not answer: {type(error).__name__}") from error
 
     figures = run(measure)
     if as_json:

@@ -4,11 +4,11 @@ import click
 from groundline_cli.commands.gateway import json_option
 from groundline_cli.terminal import print_columns, print_json
 
-from groundline_benchmarks.measuring.databases import database_option, suite_database
+from groundline_benchmarks.measuring.databases import database_option
 from groundline_benchmarks.measuring.goals import goals_as_json, print_goals
 from groundline_benchmarks.measuring.options import number
+from groundline_benchmarks.measuring.own_suite import own_suite
 from groundline_benchmarks.measuring.running import Report, run
-from groundline_benchmarks.measuring.suite import started_suite, working_directory
 from groundline_benchmarks.tables.benchmark import TableFigures, ask_tables
 
 __all__ = ["tables"]
@@ -28,14 +28,8 @@ def tables(questions: int, seed: int, missed: bool, database_url: str | None, as
     """
 
     async def measure(report: Report) -> TableFigures:
-        with working_directory(None) as directory:
-            report("starting a suite")
-            async with (
-                suite_database(database_url) as environment,
-                started_suite(directory, environment) as suite,
-                suite.connection.client() as client,
-            ):
-                return await ask_tables(client, seed, questions, report)
+        async with own_suite(database_url, report) as suite, suite.connection.client() as client:
+            return await ask_tables(client, seed, questions, report)
 
     figures = run(measure)
     if as_json:

@@ -33,8 +33,8 @@ class TableRows:
     """Rows of a table in their order; a long table comes in several, with one `index`.
 
     `name`: what stands above it; `sheet`: the sheet that it is on; `left`: its first column there, from 0, -1
-    where cells have no references; `page` from 1, 0 without pages; `decimal`: the mark before decimals if the
-    format says so.
+    where cells have no references; `page` from 1, 0 without pages; `has_points`: points stand before
+    decimals, whatever the language.
     """
 
     index: int
@@ -44,7 +44,7 @@ class TableRows:
     sheet: str = ""
     left: int = -1
     page: int = 0
-    decimal: str = ""
+    has_points: bool = False
 
 
 def read_rows(values: Mapping[str, Any]) -> TableRows:

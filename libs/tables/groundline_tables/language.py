@@ -4,14 +4,13 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from itertools import chain
-from tomllib import loads
 from typing import Any, Final, Literal
 
 from groundline.v1 import table_pb2
 from groundline_lexical import stems
 
+from groundline_tables.data import words_in
 from groundline_tables.values import DecimalMark
 
 __all__ = ["LANGUAGES", "Language", "Mark", "language_of", "stem", "words_of", "words_of_name"]
@@ -68,7 +67,7 @@ class Language:
 @cache
 def language_of(name: str) -> Language:
     """Return the words of one of LANGUAGES."""
-    data = loads((files("groundline_tables") / "words" / f"{name}.toml").read_text(encoding="utf-8"))
+    data = words_in(name)
     phrases: dict[str, tuple[Mark, ...]] = {}
     marks = [(phrase.casefold(), mark) for phrase, mark in _marks(data)]
     for phrase, mark in marks:

@@ -5,13 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
-from importlib.resources import files
-from tomllib import loads
 from typing import Final, NamedTuple
 
 from groundline.v1 import table_pb2
 
 from groundline_tables.columns import label_of
+from groundline_tables.data import words_in
 from groundline_tables.language import LANGUAGES, Language, Mark, language_of, stem, words_of, words_of_name
 from groundline_tables.units import convert, is_currency, is_unit, same_unit, spelled
 from groundline_tables.values import EDGES, date_of, folded_text, number_of, read_number
@@ -34,7 +33,7 @@ _ENDINGS: Final[Mapping[str, Sequence[str]]] = {
 }
 _OF: Final = frozenset({"of", "von", "der", "des"})
 _TOKEN: Final = re.compile(r"\S+")
-_VALUES: Final = loads((files("groundline_tables") / "words" / "values.toml").read_text(encoding="utf-8"))
+_VALUES: Final = words_in("values")
 _PROPERTY_UNITS: Final[Mapping[str, str]] = _VALUES["properties"]
 _NAMING: Final = frozenset(_VALUES["naming"])
 _MULTIPLES: Final[Mapping[str, int]] = _VALUES["multiples"]

@@ -14,7 +14,7 @@ from groundline.v1 import table_pb2
 from groundline_language import guess_language
 
 from groundline_tables.language import LANGUAGES, Language, Mark, language_of
-from groundline_tables.matching import MAX_WORDS, Known, Meaning, meanings, naming_column, split
+from groundline_tables.matching import MAX_WORDS, Known, Meaning, Words, meanings, naming_column, split
 from groundline_tables.units import convert, same_unit
 
 __all__ = ["Planned", "plan_for"]
@@ -55,12 +55,13 @@ def plan_for(question: str, tables: Sequence[Known]) -> Planned:
     """Return the plan of the one table that a question fits; of several the one of which it names more."""
     if not tables:
         return Planned(refusal=table_pb2.TABLE_REFUSAL_NO_TABLE)
-    if len(split(question).written) > MAX_WORDS:
+    words = split(question)
+    if len(words.written) > MAX_WORDS:
         return Planned(refusal=table_pb2.TABLE_REFUSAL_NOT_UNDERSTOOD)
     guessed = guess_language(question)
     attempts: list[Planned] = []
-    for name in (guessed,) if guessed in LANGUAGES else LANGUAGES:
-        tried = [_planned(question, known, language_of(name or "")) for known in tables]
+    for name in [name for name in LANGUAGES if name == guessed] or LANGUAGES:
+        tried = [_planned(words, known, language_of(name)) for known in tables]
         attempts += tried
         found = [(place, attempt) for place, attempt in enumerate(tried) if attempt.plan]
         best = max((attempt.place for _, attempt in found), default=0)
@@ -74,9 +75,9 @@ def plan_for(question: str, tables: Sequence[Known]) -> Planned:
     return nearest._replace(place=0)
 
 
-def _planned(question: str, known: Known, language: Language) -> Planned:
+def _planned(words: Words, known: Known, language: Language) -> Planned:
     """Return a plan for one table, with the number of words that name something in it as its place."""
-    found, unknown = meanings(split(question), known, language)
+    found, unknown = meanings(words, known, language)
     named = sum(len(each.text.split()) for each in found if each.columns or each.cells or each.is_title)
     if unknown:
         return Planned(None, named, table_pb2.TABLE_REFUSAL_NOT_UNDERSTOOD, unknown)
@@ -118,20 +119,20 @@ class _Reading:
         at = 0
         while at < len(found):
             each, following = found[at], found[at + 1 : at + 5]
-            if (mark := each.mark("between")) is not None:
+            if each.mark("between"):
                 self._between(following)
                 at += 4
-            elif each.mark("compare") and following and _is_measure(following[0]):
-                at += self._compared(each, following)
+            elif (mark := each.mark("compare")) and following and _is_measure(following[0]):
+                at += self._compared(each, mark, following)
             elif each.mark("group") and following and following[0].columns:
                 self._group(following[0].columns)
                 at += 2
-            elif (mark := each.mark("superlative")) is not None:
+            elif mark := each.mark("superlative"):
                 self._keep("superlative", mark)
                 if each.columns:
                     self.ranked = each.columns
                 at += 1
-            elif (mark := each.mark("function")) is not None:
+            elif mark := each.mark("function"):
                 self._keep("function", mark)
                 at += 1
             elif each.mark("and", "or"):
@@ -145,7 +146,7 @@ class _Reading:
                 each.number is not None and following and _of_measure(self.table, following[0].columns, None)
             ):
                 # "have 7 seats"
-                self._compare(Mark("compare", operator=_EQUAL), each, following[0].columns)
+                self._compare(_EQUAL, each, following[0].columns)
                 at += 2
             elif each.number is not None or each.date:
                 self._moment(each)
@@ -250,18 +251,18 @@ class _Reading:
         after = following[0] if following and _of_measure(self.table, each.columns, None) else None
         mark = after.mark("compare") if after else None
         if mark and not mark.property and len(following) > 1 and _is_measure(following[1]):
-            self._compare(mark, following[1], each.columns)
+            self._compare(mark.operator, following[1], each.columns)
             return 3
         if after and after.mark("between"):
             self._between(following[1:4], each.columns)
             return 5
         if after and after.number is not None and not after.cells:
-            self._compare(Mark("compare", operator=_EQUAL), after, each.columns)
+            self._compare(_EQUAL, after, each.columns)
             return 2
         self.requested.append(each.columns)
         return 1
 
-    def _compared(self, each: Meaning, following: Sequence[Meaning]) -> int:
+    def _compared(self, each: Meaning, mark: Mark, following: Sequence[Meaning]) -> int:
         """Take a comparison with a number; the column may follow: "more than 300 inhabitants"."""
         named = following[1].columns if len(following) > 1 else ()
         before = self.requested[-1] if self.requested else ()
@@ -270,16 +271,16 @@ class _Reading:
             and not _of_measure(self.table, before, None)
             and _of_measure(self.table, named, None)
         ):
-            self._compare(each.mark("compare"), following[0], named)
+            self._compare(mark.operator, following[0], named)
             return 3
-        self._compare(each.mark("compare"), following[0], each.columns)
+        self._compare(mark.operator, following[0], each.columns)
         return 2
 
     def _value(self, each: Meaning) -> None:
         columns = each.cells
         self.names_a_title = self.names_a_title or each.is_title
         if len(columns) > 1:
-            # Of several columns with such a cell the one that is named beside it.
+            # Several columns have such a cell: the one that is named beside it is meant.
             named = [column for column in columns if (column,) in self.requested]
             columns = tuple(named) if len(named) == 1 else columns
         column = _only(columns)
@@ -290,7 +291,7 @@ class _Reading:
         dates = [column.index for column in self.table.columns if column.type == _DATE]
         if len(dates) != 1 or each.unit:
             raise _NoPlanError
-        self._compare(Mark("compare", operator=_EQUAL), each, (dates[0],))
+        self._compare(_EQUAL, each, (dates[0],))
 
     def _between(self, following: Sequence[Meaning], columns: tuple[int, ...] = ()) -> None:
         if len(following) < 3 or not following[1].mark("and"):
@@ -298,14 +299,18 @@ class _Reading:
         first, _, last = following[:3]
         if first.number is not None and not first.unit and last.unit:
             first = Meaning(first.text, number=first.number, unit=last.unit)
-        self._compare(Mark("compare", operator=_AT_LEAST), first, columns)
+        self._compare(_AT_LEAST, first, columns)
         column = self.conditions[-1].column
-        self._compare(Mark("compare", operator=_AT_MOST), last, (column,))
+        self._compare(_AT_MOST, last, (column,))
 
-    def _compare(self, mark: Mark | None, measure: Meaning, columns: tuple[int, ...] = ()) -> None:
+    def _compare(
+        self,
+        operator: table_pb2.TableOperator.ValueType,
+        measure: Meaning,
+        columns: tuple[int, ...] = (),
+    ) -> None:
         """Add the condition that a column, or the one that was named last, or the only one of the unit, has a
         number or day."""
-        assert mark is not None
         number, unit = _number_of(measure)
         if not columns and self.requested and _of_measure(self.table, self.requested[-1], unit):
             columns = _of_measure(self.table, self.requested.pop(), unit)
@@ -317,14 +322,12 @@ class _Reading:
             columns = _of_measure(self.table, [column.index for column in self.table.columns], unit)
         column = _only(columns)
         if self.table.columns[column].type == _DATE:
-            self.conditions += _date_conditions(column, mark.operator, measure)
+            self.conditions += _date_conditions(column, operator, measure)
         elif number is None:
             raise _NoPlanError
         else:
             value = f"{number:f} {unit}".strip()
-            self.conditions.append(
-                table_pb2.TableCondition(column=column, operator=mark.operator, values=[value])
-            )
+            self.conditions.append(table_pb2.TableCondition(column=column, operator=operator, values=[value]))
         self.compared.append(column)
 
     def _ordered(self, mark: Mark) -> int:

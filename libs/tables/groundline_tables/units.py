@@ -3,21 +3,17 @@
 import re
 from decimal import Decimal
 from functools import cache
-from importlib.resources import files
-from tomllib import loads
 from typing import Any, Final
 
-__all__ = ["PERCENT", "convert", "currency_of", "is_currency", "is_unit", "same_unit", "spelled"]
+from groundline_tables.data import words_in
 
-PERCENT: Final = "%"
+__all__ = ["convert", "currency_of", "is_currency", "is_unit", "same_unit", "spelled"]
 
-_WORDS: Final[dict[str, Any]] = loads(
-    (files("groundline_tables") / "words" / "values.toml").read_text(encoding="utf-8")
-)
+_WORDS: Final = words_in("values")
 _CURRENCIES: Final[dict[str, str]] = _WORDS["currencies"]
 _CODES: Final = frozenset(_WORDS["currency_codes"]["codes"])
 _SPELLED: Final[dict[str, str]] = _WORDS["units"]
-# What a unit may look like; pint would read anything as an expression.
+# Only a text of this form goes to pint, which computes any expression.
 _UNIT: Final = re.compile(r"[^\W\d_°µμΩ]{1,16}[²³]?(?:/[^\W\d_]{1,8}[²³]?)?|[°µμΩ][^\W\d_]{0,4}|\"")
 
 
@@ -34,7 +30,7 @@ def is_currency(unit: str) -> bool:
 @cache
 def is_unit(text: str) -> bool:
     """Tell whether a text is a currency, per cent or a unit of measure."""
-    return bool(text == PERCENT or currency_of(text) or _measure(text) is not None)
+    return bool(text == "%" or currency_of(text) or _measure(text) is not None)
 
 
 def spelled(text: str) -> str:

@@ -5,10 +5,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
-from importlib.resources import files
-from tomllib import loads
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
+from groundline_tables.data import words_in
 from groundline_tables.units import currency_of, spelled
 
 __all__ = [
@@ -28,9 +27,7 @@ __all__ = [
 type DecimalMark = Literal["", ".", ","]
 """Mark before decimals; "" if it is not known."""
 
-_WORDS: Final[dict[str, Any]] = loads(
-    (files("groundline_tables") / "words" / "values.toml").read_text(encoding="utf-8")
-)
+_WORDS: Final = words_in("values")
 _BLANK: Final = frozenset(_WORDS["blank"])
 _TRUE: Final = frozenset(_WORDS["true"])
 _FALSE: Final = frozenset(_WORDS["false"])

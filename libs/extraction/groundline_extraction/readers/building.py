@@ -102,12 +102,12 @@ class MarkdownBuilder:
                 self.add(_joined_rows(rows, with_head=False), between="\n")
 
     def begin_table(
-        self, columns: Sequence[str], *, name: str, sheet: str, left: int = -1, decimal: str = ""
+        self, columns: Sequence[str], *, name: str, sheet: str, left: int = -1, has_points: bool = False
     ) -> None:
         """Begin the table of the rows that follow; see TableRows."""
         rows: list[TableRow] = []
         names = tuple(map(clean, columns))
-        table = TableRows(len(self._tables), name, names, rows, clean(sheet), left, decimal=decimal)
+        table = TableRows(len(self._tables), name, names, rows, clean(sheet), left, has_points=has_points)
         self._tables.append((table, rows))
 
     def row(self, row: TableRow) -> None:

@@ -1,6 +1,6 @@
 """Tables ready to be stored: their columns, and rows with their numbers."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final, NamedTuple
@@ -76,12 +76,12 @@ def found_tables(parts: Iterable[TableRows], of_language: DecimalMark) -> dict[i
                 each.add(cell)
     for index, table in tables.items():
         head = heads[index]
-        mark: DecimalMark = "." if head.decimal == "." else "," if head.decimal == "," else ""
+        mark: DecimalMark = "." if head.has_points else ""
         table.columns = columns_of(head.columns, evidence[index], mark, of_language)
     return tables
 
 
-def stored_rows(parts: Iterable[TableRows], tables: dict[int, FoundTable]) -> Iterator[StoredRow]:
+def stored_rows(parts: Iterable[TableRows], tables: Mapping[int, FoundTable]) -> Iterator[StoredRow]:
     """Yield the rows of tables that `found_tables` returned, from the same parts."""
     seen: dict[int, _Sums] = {}
     for part in parts:

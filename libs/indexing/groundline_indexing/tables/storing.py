@@ -1,7 +1,7 @@
 """Tables of documents in PostgreSQL."""
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, count, islice
 from typing import Any, Final
 
@@ -16,20 +16,18 @@ from groundline_tables.columns import Column
 from groundline_tables.values import DecimalMark
 
 from groundline_indexing.documents import ReadyDocument
-from groundline_indexing.tables.found import FoundTable, found_tables, stored_rows
+from groundline_indexing.tables.found import FoundTable, StoredRow, found_tables, stored_rows
 from groundline_indexing.texts import Series
 
-__all__ = ["store_tables"]
+__all__ = ["store_tables", "tables_of"]
 
 COPIED_ROWS: Final = 5_000
 """Rows that are in memory at a time."""
 
-_LANGUAGE_CHARACTERS: Final = 4_000
 _ADD_KEYS: Final = """
     INSERT INTO document_table_keys (table_id, key, column_index, text)
     SELECT * FROM unnest($1::bigint[], $2::text[], $3::integer[], $4::text[]) ON CONFLICT DO NOTHING
 """
-_NO_KEYS: Final[tuple[list[Any], ...]] = ([], [], [], [])
 _ROW_COLUMNS: Final = (
     "table_id",
     "row_index",
@@ -41,10 +39,24 @@ _ROW_COLUMNS: Final = (
 )
 
 
-async def store_tables(connection: Connection, rows: Iterable[tuple[ReadyDocument, asyncpg.Record]]) -> None:
-    """Write the tables of documents, each with its row of the table documents, in place of those that were
-    read from the same content before."""
+def tables_of(segments: Series[TextSegment]) -> Mapping[int, FoundTable]:
+    """Return the tables of a text by their index. Reads the whole text if it may have some."""
+    if not any(segment.tables for segment in segments):
+        return {}
+    return found_tables(_parts(segments), _mark_of(segments))
+
+
+async def store_tables(
+    connection: Connection,
+    rows: Iterable[tuple[ReadyDocument, asyncpg.Record]],
+    read: Mapping[str, Mapping[int, FoundTable]],
+) -> None:
+    """Write the tables read of documents, by uri, in place of those that were read from the same content
+    before. Each document comes with its row of the table documents; one of which nothing was read keeps its
+    tables."""
     for new, row in rows:
+        if (tables := read.get(new.version.uri)) is None:
+            continue
         document_id, content_hash = row["document_id"], new.version.content_hash
         if not row["is_inserted"]:
             await connection.execute(
@@ -52,27 +64,24 @@ async def store_tables(connection: Connection, rows: Iterable[tuple[ReadyDocumen
                 document_id,
                 content_hash,
             )
-        if any(segment.tables for segment in new.segments):
-            await _store(connection, document_id, content_hash, new.segments)
+        ids = {
+            index: await _insert(connection, document_id, content_hash, table)
+            for index, table in tables.items()
+        }
+        if ids:
+            await _copy_rows(connection, ids, stored_rows(_parts(new.segments), tables))
 
 
-async def _store(
-    connection: Connection, document_id: Any, content_hash: bytes, segments: Series[TextSegment]
-) -> None:
-    tables = await asyncio.to_thread(found_tables, _parts(segments), _mark_of(segments))
-    ids = {
-        table.index: await _insert(connection, document_id, content_hash, table) for table in tables.values()
-    }
+async def _copy_rows(connection: Connection, ids: Mapping[int, int], rows: Iterator[StoredRow]) -> None:
     places = {index: count() for index in ids}
-    rows = stored_rows(_parts(segments), tables)
     while batch := await asyncio.to_thread(list, islice(rows, COPIED_ROWS)):
         await connection.copy_records_to_table(
             "document_table_rows",
             records=[(ids[row.table_index], next(places[row.table_index]), *row[1:-1]) for row in batch],
             columns=_ROW_COLUMNS,
         )
-        keys = {(ids[row.table_index], *key) for row in batch for key in row.keys}
-        await connection.execute(_ADD_KEYS, *([list(part) for part in zip(*keys, strict=True)] or _NO_KEYS))
+        if keys := {(ids[row.table_index], *key) for row in batch for key in row.keys}:
+            await connection.execute(_ADD_KEYS, *map(list, zip(*keys, strict=True)))
 
 
 async def _insert(connection: Connection, document_id: Any, content_hash: bytes, table: FoundTable) -> int:
@@ -107,6 +116,5 @@ def _parts(segments: Series[TextSegment]) -> Iterator[TableRows]:
 
 def _mark_of(segments: Series[TextSegment]) -> DecimalMark:
     """Return the mark before decimals of the language of a document; "" if that is not known."""
-    first = next(iter(segments), None)
-    language = guess_language(first.text[:_LANGUAGE_CHARACTERS]) if first else None
+    language = guess_language(next(iter(segments)).text)
     return "" if language is None else "." if language == "english" else ","

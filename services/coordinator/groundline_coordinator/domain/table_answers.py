@@ -50,14 +50,14 @@ def table_answer(found: Found) -> tuple[str, generator_service_pb2.GenerateCompl
     lines: list[str] = []
     length = 0
     shown = found.rows[:MAX_ROWS]
+    bullet = "- " if len(shown) > 1 else ""
     for row in shown:
-        line = f"- {_said(row)}" if len(shown) > 1 else _said(row)
+        line = f"{bullet}{_said(row)}"
         if cited := _cited(found, row):
             number, chunk, start = cited
-            begin = length + (2 if len(shown) > 1 else 0)
             completed.citations.add(
                 source_number=number,
-                start_offset=begin,
+                start_offset=length + len(bullet),
                 end_offset=length + len(line),
                 supporting_text=_row_text(chunk, start),
                 chunk_id=chunk.chunk_id,

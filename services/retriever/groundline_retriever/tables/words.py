@@ -21,12 +21,6 @@ _OPERATORS: Final[Mapping[int, str]] = {
     table_pb2.TABLE_OPERATOR_AT_LEAST: "is at least",
     table_pb2.TABLE_OPERATOR_CONTAINS: "contains",
 }
-_FUNCTIONS: Final[Mapping[int, str]] = {
-    table_pb2.TABLE_FUNCTION_SUM: "sum of",
-    table_pb2.TABLE_FUNCTION_AVERAGE: "average of",
-    table_pb2.TABLE_FUNCTION_MINIMUM: "minimum of",
-    table_pb2.TABLE_FUNCTION_MAXIMUM: "maximum of",
-}
 
 
 def explained(plan: table_pb2.TablePlan, table: table_pb2.Table) -> str:
@@ -40,11 +34,12 @@ def explained(plan: table_pb2.TablePlan, table: table_pb2.Table) -> str:
         more = " or others" if len(one.values) > MAX_NAMED_VALUES else ""
         return f"{name(one.column)} {_OPERATORS[one.operator]} {values}{more}"
 
-    if plan.function == table_pb2.TABLE_FUNCTION_COUNT:
-        of_column = f"different values of {name(plan.function_column)}"
-        said = f"number of {of_column if plan.HasField('function_column') else 'rows'}"
-    elif plan.function:
-        said = f"{_FUNCTIONS[plan.function]} {name(plan.function_column)}"
+    if plan.function:
+        column = name(plan.function_column) if plan.HasField("function_column") else ""
+        is_of_values = plan.function == table_pb2.TABLE_FUNCTION_COUNT and column
+        said = _computed(
+            plan.function, f"different values of {column}" if is_of_values else column, "english"
+        )
     else:
         said = ", ".join(map(name, plan.columns[:MAX_NAMED_COLUMNS])) or "all columns"
     if plan.conditions:
@@ -63,7 +58,6 @@ def in_words(
 ) -> str:
     """Return a row of an answer in words of a language: its first cell, and the others with their columns'
     names; or what was computed, for which group, and how many rows it leaves out."""
-    says = language_of(language).says
     cells = [" ".join(cell.text.split())[:MAX_CELL_CHARACTERS] or "–" for cell in row.cells]
     *_, last = columns
     if not last.function:
@@ -72,7 +66,13 @@ def in_words(
         return f"{head}: {'; '.join(named)}" if named else head
     *groups, value = cells
     unit = f" {last.unit}" if last.unit and row.cells[-1].HasField("number") else ""
-    function = table_pb2.TableFunction.Name(last.function).removeprefix("TABLE_FUNCTION_").lower()
-    computed = f"{says[function].format(column=last.name or says['rows'])} {value}{unit}"
-    missing = f"; {says['missing'].format(count=row.missing_count)}" if row.missing_count else ""
-    return ": ".join([*groups, computed]) + missing
+    said = ": ".join([*groups, _computed(last.function, last.name, language), f"{value}{unit}"])
+    missing = language_of(language).says["missing"].format(count=row.missing_count)
+    return f"{said}; {missing}" if row.missing_count else said
+
+
+def _computed(function: table_pb2.TableFunction.ValueType, column: str, language: str) -> str:
+    """Return a function of a column in words of a language; of the rows if the column is ""."""
+    says = language_of(language).says
+    name = table_pb2.TableFunction.Name(function).removeprefix("TABLE_FUNCTION_").lower()
+    return says[name].format(column=column or says["rows"])

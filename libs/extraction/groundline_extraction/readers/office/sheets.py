@@ -29,14 +29,14 @@ type Numbers = dict[tuple[int, int], str]
 @dataclass(frozen=True, slots=True)
 class Sheet:
     """Cells of a sheet as it shows them. `has_references`: rows and columns are those of the sheet;
-    `decimal`: the mark before decimals, "" if it is not known."""
+    `has_points`: points stand before decimals, whatever the language."""
 
     name: str
     rows: Rows
     comments: Comments = field(default_factory=dict)
     numbers: Numbers = field(default_factory=dict)
     has_references: bool = True
-    decimal: str = ""
+    has_points: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def add_sheet(builder: MarkdownBuilder, sheet: Sheet) -> None:
                 name=one_line(caption),
                 sheet=sheet.name,
                 left=0 if sheet.has_references else -1,
-                decimal=sheet.decimal,
+                has_points=sheet.has_points,
             )
             caption = ""
         exact_numbers: Mapping[int, str] = by_row.get(block.row, {})

@@ -51,7 +51,7 @@ def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
             count += sum(map(len, rows))
             if count > MAX_CELLS:
                 raise ReadError("DOCUMENT_TOO_LARGE", f"more than {MAX_CELLS} cells")
-            add_sheet(builder, Sheet(name, rows, shown.comments(name), numbers, decimal="."))
+            add_sheet(builder, Sheet(name, rows, shown.comments(name), numbers, has_points=True))
     except (ReadError, MemoryError):
         raise
     except python_calamine.PasswordError:

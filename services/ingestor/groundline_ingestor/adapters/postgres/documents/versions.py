@@ -23,7 +23,8 @@ from groundline_indexing.collections import StoredCollection
 from groundline_indexing.documents import DocumentVersion
 from groundline_indexing.partitions import chunk_table, clear_elsewhere, is_outgrown, move_collection
 from groundline_indexing.revisions.keeping import keep_revisions, settle_revisions
-from groundline_indexing.tables.storing import store_tables
+from groundline_indexing.tables.found import FoundTable
+from groundline_indexing.tables.storing import store_tables, tables_of
 from groundline_lexical import LexicalIndex
 from groundline_runtime.errors import FailedPreconditionError, PermissionDeniedError
 
@@ -75,7 +76,7 @@ class PostgresVersions:
         await self._make_room(collection.collection_id, [len(new.chunks) for new in versions])
         # Sorted, so that two groups with documents in common wait for each other but never both.
         ordered = sorted(versions, key=lambda new: new.version.uri)
-        values = await asyncio.to_thread(_values, collection, ordered)
+        values, tables = await asyncio.to_thread(_read, collection, ordered)
         async with transaction(self._pool) as connection:
             partition_id = await hold_collection(
                 connection, collection, for_callers=[new.principals for new in versions if new.claim]
@@ -97,7 +98,7 @@ class PostgresVersions:
             into = Destination(partition_id, collection.collection_id, language)
             await copy_chunks(connection, into, rows)
             await _copy_texts(connection, rows)
-            await store_tables(connection, [(new, row) for new, row in rows if not new.is_restored])
+            await store_tables(connection, rows, tables)
             if restored := [row["document_id"] for new, row in rows if new.is_restored]:
                 for statement in (_SQL["restore_pages"], _SQL["restore_original"]):
                     await connection.execute(statement, restored)
@@ -227,6 +228,15 @@ async def _are_members_done(connection: Connection, collection_id: str, uri: str
         f"{WITHIN} SELECT bool_or(state <> 'done') FROM within", collection_id, [uri]
     )
     return undone is None or (unchanged and not undone)
+
+
+def _read(
+    collection: StoredCollection, versions: Sequence[NewVersion]
+) -> tuple[list[tuple[Any, ...]], dict[str, Mapping[int, FoundTable]]]:
+    """Return what is read of the whole texts: the arguments of `upsert`, and the tables by uri, of each that
+    is not restored."""
+    tables = {new.version.uri: tables_of(new.segments) for new in versions if not new.is_restored}
+    return _values(collection, versions), tables
 
 
 def _values(collection: StoredCollection, versions: Sequence[NewVersion]) -> list[tuple[Any, ...]]:

@@ -107,17 +107,7 @@ class ReadableTables:
         statement = statement_of(table.table_id, checked)
         async with self._reads.connection() as connection:
             rows = await connection.fetch(statement.text, *statement.arguments)
-        found = [
-            AnswerRow(
-                row["texts"],
-                row["numbers"],
-                row["row_numbers"],
-                row["start_offsets"],
-                row["row_count"],
-                row["missing_count"],
-            )
-            for row in rows
-        ]
+        found = [AnswerRow(*(row[name] for name in AnswerRow._fields)) for row in rows]
         return found, rows[0]["total"] if rows else 0
 
     async def _fetch(self, statement: str, *arguments: Any) -> Sequence[StoredTable]:
