@@ -56,13 +56,25 @@ _QUESTIONS: Final = ("questions.json",)
     help="Processes of each service; of several, the others go on when one fails.",
 )
 @click.option(
+    "--metrics",
+    "with_metrics",
+    is_flag=True,
+    help="Let each process serve its metrics on a free port of 127.0.0.1. DATA_DIR/prometheus.json tells "
+    "Prometheus where.",
+)
+@click.option(
     "--examples",
     type=click.Path(exists=True, path_type=Path),
     metavar="PATH",
     help=f"Ingest these documents as collection `{_EXAMPLES_COLLECTION}` if there is no collection yet.",
 )
 def up(
-    data_dir: Path, gateway_port: int, ready_file: Path | None, replicas: int, examples: Path | None
+    data_dir: Path,
+    gateway_port: int,
+    ready_file: Path | None,
+    replicas: int,
+    with_metrics: bool,
+    examples: Path | None,
 ) -> None:
     """Run PostgreSQL, the services and the gateway until Ctrl-C.
 
@@ -74,6 +86,7 @@ def up(
         gateway_port=gateway_port,
         environ=dict(os.environ),
         replicas=replicas,
+        with_metrics=with_metrics,
         ready_files=(data_dir / READY_FILE.name, *([ready_file] if ready_file else [])),
     )
     started = time.monotonic()

@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +24,7 @@ from groundline_cli.stack.readiness import wait_until_healthy, wait_until_servin
 from groundline_cli.stack.suite import (
     MIGRATIONS,
     SERVICES,
+    GatewayMetrics,
     Service,
     gateway_command,
     gateway_settings,
@@ -54,6 +55,13 @@ class StackOptions:
     """Processes of each service."""
     ready_files: tuple[Path, ...] = ()
     """Files that hold `ReadyInfo` as JSON while the suite is ready."""
+    with_metrics: bool = False
+    """Whether each process serves its metrics to Prometheus."""
+
+    @property
+    def targets_file(self) -> Path:
+        """File that tells Prometheus where metrics are served, while the suite is ready and serves them."""
+        return self.data_dir / "prometheus.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +75,21 @@ class ReadyInfo:
     pids: Mapping[str, int]
     """Process id of every child, by name."""
     database_url: str
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    """host:port by name of service, and of the gateway, at which Prometheus reads /metrics; replicas are
+    separated by commas. Empty if they serve none."""
 
     def as_json(self) -> str:
         """Return the text of the ready file."""
         return json.dumps(asdict(self), indent=2) + "\n"
+
+    def as_targets(self) -> str:
+        """Return the text of a file of targets, as Prometheus' file_sd_configs reads it."""
+        groups = [
+            {"targets": addresses.split(","), "labels": {"service": name}}
+            for name, addresses in self.metrics.items()
+        ]
+        return json.dumps(groups, indent=2) + "\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +99,7 @@ class Parts:
     migrations: Sequence[tuple[str, ...]] = MIGRATIONS
     services: Sequence[Service] = SERVICES
     gateway: Callable[
-        [Mapping[str, str], Path, int, str, Mapping[str, str], str | None],
+        [Mapping[str, str], Path, int, str, Mapping[str, str], str | None, GatewayMetrics | None],
         AbstractAsyncContextManager[Command],
     ] = gateway_command
 
@@ -107,12 +126,12 @@ async def running_stack(
         resources.enter_context(DirectoryLock(data_dir))
         api_key = options.environ.get("GROUNDLINE_API_KEY") or read_or_create_secret(data_dir / "api_key")
         port = resources.enter_context(reserved_port(options.gateway_port))
-        addresses = {
-            service.name: ",".join(
-                f"{LOOPBACK}:{resources.enter_context(reserved_port())}" for _ in range(options.replicas)
-            )
-            for service in parts.services
-        }
+        names = [service.name for service in parts.services]
+        addresses = _reserved(names, options.replicas, resources)
+        metrics = _reserved(names, options.replicas, resources) if options.with_metrics else {}
+        of_gateway = _gateway_metrics(resources) if options.with_metrics else None
+        if of_gateway is not None:
+            metrics["gateway"] = f"{LOOPBACK}:{of_gateway.port}"
         # A wrong key is told before anything has been started.
         gateway_settings(options.environ, port, api_key, addresses, database_url=None)
         logs = data_dir / "logs"
@@ -132,13 +151,13 @@ async def running_stack(
                 migrate = Command(name="migrate", argv=argv, env=environment)
                 await supervisor.run(migrate, timeout_seconds=_MIGRATE_TIMEOUT_SECONDS)
         for service in parts.services:
-            for command in service.commands(environment, addresses):
+            for command in service.commands(environment, addresses, metrics):
                 await supervisor.start(command)
         await supervisor.until(_all_serving(parts.services, addresses, report))
         with _step(report, "gateway answers"):
             config_path = data_dir / "envoy.json"
             gateway_of_suite = parts.gateway(
-                options.environ, config_path, port, api_key, addresses, database_url
+                options.environ, config_path, port, api_key, addresses, database_url, of_gateway
             )
             await supervisor.start(await resources.enter_async_context(gateway_of_suite))
             gateway = f"http://{LOOPBACK}:{port}"
@@ -151,9 +170,23 @@ async def running_stack(
                 services=addresses,
                 pids=supervisor.pids,
                 database_url=database_url,
+                metrics=metrics,
             ),
             supervisor=supervisor,
         )
+
+
+def _reserved(names: Sequence[str], replicas: int, resources: AsyncExitStack) -> dict[str, str]:
+    """Return free addresses by name, for each replica one, held until `resources` are left."""
+    return {
+        name: ",".join(f"{LOOPBACK}:{resources.enter_context(reserved_port())}" for _ in range(replicas))
+        for name in names
+    }
+
+
+def _gateway_metrics(resources: AsyncExitStack) -> GatewayMetrics:
+    port, admin_port = (resources.enter_context(reserved_port()) for _ in range(2))
+    return GatewayMetrics(port=port, admin_address=f"{LOOPBACK}:{admin_port}")
 
 
 async def _start_postgres(postgres: EmbeddedPostgres, resources: AsyncExitStack, report: Report) -> None:
@@ -185,11 +218,11 @@ async def run_until_stopped(
                 await stack.supervisor.until(after_ready(stack.info))
 
             def write_again() -> None:
-                _write_ready_files(options.ready_files, replace(stack.info, pids=stack.supervisor.pids))
+                _write_ready_files(options, replace(stack.info, pids=stack.supervisor.pids))
 
             # A child that is just being started again must not bring back files that have been removed.
             with (
-                _ready_files(options.ready_files, stack.info),
+                _ready_files(options, stack.info),
                 stack.supervisor.restart_crashed(report, write_again),
             ):
                 announce(stack.info)
@@ -246,20 +279,23 @@ def _cancelled_by_signals(report: Report) -> Iterator[None]:
 
 
 @contextmanager
-def _ready_files(paths: Sequence[Path], info: ReadyInfo) -> Iterator[None]:
+def _ready_files(options: StackOptions, info: ReadyInfo) -> Iterator[None]:
     """Keep the files while the body runs."""
     try:
-        _write_ready_files(paths, info)
+        _write_ready_files(options, info)
         yield
     finally:
-        for path in paths:
+        for path in (*options.ready_files, options.targets_file):
             path.unlink(missing_ok=True)
 
 
-def _write_ready_files(paths: Sequence[Path], info: ReadyInfo) -> None:
-    for path in paths:
+def _write_ready_files(options: StackOptions, info: ReadyInfo) -> None:
+    texts = dict.fromkeys(options.ready_files, info.as_json())
+    if info.metrics:
+        texts[options.targets_file] = info.as_targets()
+    for path, text in texts.items():
         try:
-            write_private(path, info.as_json())
+            write_private(path, text)
         except OSError as error:
             raise StackError(f"cannot write the ready file {path}: {error.strerror}") from error
 

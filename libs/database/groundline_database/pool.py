@@ -2,15 +2,18 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
 
 import asyncpg
 import structlog
 from asyncpg.pool import PoolAcquireContext, PoolConnectionProxy
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
+from groundline_runtime.metrics.declaring import SECONDS, Histogram, ObservedGauge
 
 from groundline_database.codecs import register_codecs
 from groundline_database.errors import database_errors
@@ -25,6 +28,20 @@ CLOSE_SECONDS: Final = 5.0
 
 RELEASE_SECONDS: Final = 2.0
 """Maximum wait for a cancelled statement's end, and for the reset of a returned connection, in seconds."""
+
+CONNECTIONS: Final = ObservedGauge(
+    "groundline.database.connections",
+    "Connections of the process's pools, by state: used or idle.",
+    unit="{connection}",
+    labels=("state",),
+)
+CONNECTION_WAIT: Final = Histogram(
+    "groundline.database.connection.wait",
+    "Time that a request waited for a connection, by outcome: given, late (none was free in time) or failed.",
+    unit="s",
+    buckets=SECONDS,
+    labels=("outcome",),
+)
 
 if TYPE_CHECKING:
     _Pool = asyncpg.Pool[asyncpg.Record]
@@ -90,6 +107,18 @@ class Pool(_Pool):
         await super().release(connection, timeout=RELEASE_SECONDS if timeout is None else timeout)
 
 
+_pools: Final[WeakSet[Pool]] = WeakSet()
+
+
+def _connections() -> Iterable[tuple[float, Mapping[str, str]]]:
+    pools = [*_pools]
+    idle = sum(pool.get_idle_size() for pool in pools)
+    return [(sum(pool.get_size() for pool in pools) - idle, {"state": "used"}), (idle, {"state": "idle"})]
+
+
+CONNECTIONS.observe(_connections)
+
+
 @asynccontextmanager
 async def open_pool(
     settings: DatabaseSettings,
@@ -139,9 +168,11 @@ async def open_pool(
         pool.acquire_timeout_seconds = settings.pool_timeout_seconds
         pool.probe = Probe(connect)
         await pool
+    _pools.add(pool)
     try:
         yield pool
     finally:
+        _pools.discard(pool)
         pool.probe.close()
         await _close(pool)
 
@@ -186,8 +217,24 @@ async def keep_session(connection: "asyncpg.Connection[Any]") -> None:
 async def acquire(pool: Pool) -> AsyncIterator[Connection]:
     """Provide a connection; the driver's errors inside are translated by database_errors()."""
     with database_errors():
-        async with pool.acquire() as connection:
+        connection = await _given(pool)
+        try:
             yield connection
+        finally:
+            await pool.release(connection)
+
+
+async def _given(pool: Pool) -> "PoolConnectionProxy[asyncpg.Record]":
+    begun, outcome = time.perf_counter(), "failed"
+    try:
+        connection = await pool.acquire()
+        outcome = "given"
+    except TimeoutError:
+        outcome = "late"
+        raise
+    finally:
+        CONNECTION_WAIT.record(time.perf_counter() - begun, {"outcome": outcome})
+    return connection
 
 
 @asynccontextmanager

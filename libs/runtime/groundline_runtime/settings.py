@@ -102,6 +102,10 @@ class ServiceSettings(Settings):
     """OTLP collector (gRPC), such as http://collector:4317; https:// uses TLS. Unset: no telemetry is
     sent."""
 
+    metrics_port: Annotated[int, Field(ge=0, le=65535)] | None = None
+    """Port of `host` on which Prometheus reads metrics without authentication, at /metrics; 0 takes a free
+    one, which the `metrics_served` event names. Unset: none."""
+
     drain_seconds: SecondsOrZero = 3.0
     """Time between NOT_SERVING and the closing of the port, for load balancers to notice."""
 

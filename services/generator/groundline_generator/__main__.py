@@ -74,7 +74,7 @@ async def _use_cases(settings: GeneratorSettings) -> AsyncIterator[UseCases]:
         chat = GuardedModel(
             provider,
             limiter,
-            Breaker(max_waiting=settings.max_queued_calls),
+            Breaker(provider=provider.provider, max_waiting=settings.max_queued_calls),
             max_attempts=settings.provider_max_attempts,
             max_wait_seconds=settings.provider_max_wait_seconds,
             cost_of=_prices(settings).cost,

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from cachetools import TTLCache
 from groundline_embedding.ports import Vectors
 from groundline_runtime.context import current_caller
+from groundline_runtime.metrics.common import count_lookups
 
 from groundline_retriever.ports import QueryEmbedder
 
@@ -50,6 +51,7 @@ class QueryVectors:
     async def embed_query(self, text: str) -> Vectors:
         query = current_caller().owner, text
         known = self._kept.get(query)
+        count_lookups("query_vectors", hits=known is not None, misses=known is None)
         if known is not None:
             return known
         running = self._running.get(query)

@@ -17,6 +17,7 @@ from groundline_runtime.errors import (
     InvalidArgumentError,
     NotFoundError,
 )
+from groundline_runtime.metrics.common import count_degradations
 from opentelemetry import trace
 
 from groundline_retriever.arms import Arms, Groups, Stopwatch
@@ -26,7 +27,7 @@ from groundline_retriever.passages import FetchedChunk, Wanted, add_passages, hi
 from groundline_retriever.ports import ChunkStore
 from groundline_retriever.scoring import ModelScores
 from groundline_retriever.spelling import Suspect, corrected, suspects
-from groundline_retriever.telemetry import retrieval_attributes
+from groundline_retriever.telemetry import PASSAGES, retrieval_attributes
 
 __all__ = ["SearchService"]
 
@@ -83,6 +84,8 @@ class SearchService:
         """
         with span(_tracer, "retrieval"):
             response = await self._search_known(caller, request)
+            PASSAGES.record(len(response.passages))
+            count_degradations(response.degraded)
             current = trace.get_current_span()
             if current.is_recording():
                 current.set_attributes(

@@ -1,13 +1,34 @@
-"""Attributes of a search for trace viewers: those of OpenInference and of OpenTelemetry's conventions for
-generative AI."""
+"""Metrics of searches, and attributes of a search for trace viewers: those of OpenInference and of
+OpenTelemetry's conventions for generative AI."""
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from groundline.v1 import passage_pb2
+from groundline_runtime.metrics.declaring import Counter, Gauge, Histogram
 from opentelemetry.util.types import AttributeValue
 
-__all__ = ["retrieval_attributes"]
+__all__ = ["PASSAGES", "READS", "STANDBY_LAG", "retrieval_attributes"]
+
+PASSAGES: Final = Histogram(
+    "groundline.search.passages",
+    "Passages that a search found; searches without any are in the first bucket.",
+    unit="{passage}",
+    buckets=(0, 1, 2, 5, 10, 20, 50, 100),
+)
+READS: Final = Counter(
+    "groundline.retriever.reads",
+    "Reads that a standby may answer, by the server that did, and why it was no standby.",
+    unit="{read}",
+    labels=("server", "reason"),
+)
+STANDBY_LAG: Final = Gauge(
+    "groundline.retriever.standby.lag",
+    "How far a standby was behind the primary when it was last asked.",
+    unit="By",
+    labels=("standby",),
+)
 
 
 def retrieval_attributes(

@@ -50,7 +50,7 @@ async def test_a_failed_call_over_two_services_is_one_chain_with_its_status(
         for process in (front, backend):
             process.process.terminate()
             assert (await process.finish())[0] == 0
-        assert "rpc.server.duration" in collector.metric_names()
+        assert "rpc.server.call.duration" in collector.metric_names()
 
     path = chain(spans)
     assert [(span.kind, span.name) for span in path] == [

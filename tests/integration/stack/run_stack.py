@@ -13,7 +13,7 @@ from pathlib import Path
 from groundline_cli.stack.errors import StackError
 from groundline_cli.stack.process import Command
 from groundline_cli.stack.stack import Parts, StackOptions, run_until_stopped
-from groundline_cli.stack.suite import Service
+from groundline_cli.stack.suite import GatewayMetrics, Service
 
 HERE = Path(__file__).parent
 
@@ -31,6 +31,7 @@ async def gateway(
     api_key: str,
     addresses: Mapping[str, str],
     database_url: str | None,
+    metrics: GatewayMetrics | None,
 ) -> AsyncIterator[Command]:
     argv = (sys.executable, str(HERE / "stand_in_gateway.py"), str(port))
     yield Command(name="envoy", argv=argv, env=environ)

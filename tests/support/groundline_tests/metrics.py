@@ -2,6 +2,7 @@
 
 from typing import Any, cast
 
+from groundline_runtime.metrics.declaring import Metric
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
@@ -9,13 +10,13 @@ __all__ = ["Metrics"]
 
 
 class Metrics:
-    """Figures that instruments record from now on, which were made before there was a provider of meters."""
+    """Figures of metrics from now on. A process has one provider of meters, so each metric in one test."""
 
-    def __init__(self, *instruments: object) -> None:
+    def __init__(self, *declared: Metric) -> None:
         self._reader = InMemoryMetricReader()
         meter = MeterProvider([self._reader]).get_meter("test")
-        for instrument in instruments:
-            cast("Any", instrument).on_meter_set(meter)
+        for each in declared:
+            cast("Any", each).instrument.on_meter_set(meter)
 
     def points(self) -> dict[str, list[Any]]:
         """Return the data points of each metric by its name."""

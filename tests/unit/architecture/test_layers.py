@@ -50,6 +50,7 @@ CORE_MAY_IMPORT = (
     "groundline_runtime.coalescing",
     "groundline_runtime.context",
     "groundline_runtime.errors",
+    "groundline_runtime.metrics",
     "groundline_runtime.paging",
     "groundline_runtime.quotas",
     "groundline_runtime.reasons",

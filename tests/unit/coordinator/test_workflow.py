@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from groundline.v1 import chat_pb2, error_pb2, options_pb2, passage_pb2
-from groundline_coordinator.service import progress
+from groundline_coordinator.metrics import ANSWERS, FIRST_DELTA
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import (
     DeadlineExceededError,
@@ -13,6 +13,7 @@ from groundline_runtime.errors import (
     NotFoundError,
     UnavailableError,
 )
+from groundline_runtime.metrics.common import enum_label
 from groundline_runtime.serving.admission import Admission
 from groundline_tests.coordinator.fakes import FakeCatalog, collection, found
 from groundline_tests.coordinator.workflow import (
@@ -94,7 +95,7 @@ async def test_a_generators_answer_is_read_to_its_end() -> None:
 
 
 async def test_the_figures_to_watch_of_answers_are_metrics() -> None:
-    metrics = Metrics(progress._answers, progress._first_delta)
+    metrics = Metrics(ANSWERS, FIRST_DELTA)
     world = World()
     await world.chat(question())
     completed = world.only(Completed)
@@ -102,7 +103,7 @@ async def test_the_figures_to_watch_of_answers_are_metrics() -> None:
     await world.chat(question())
     points = metrics.points()
     same = {
-        "finish_reason": chat_pb2.FinishReason.Name(completed.finish_reason),
+        "finish_reason": enum_label(chat_pb2.FinishReason, completed.finish_reason),
         "grounded": completed.validation.grounded,
     }
     counted = [(point.attributes, point.value) for point in points["groundline.answers"]]

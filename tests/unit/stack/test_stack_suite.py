@@ -15,7 +15,7 @@ KEY = "a-key-of-sixteen-characters-or-more"
 
 def _service(name: str) -> dict[str, str]:
     service = next(service for service in SERVICES if service.name == name)
-    [command] = service.commands({"GROUNDLINE_LOG_LEVEL": "debug"}, ADDRESSES)
+    [command] = service.commands({"GROUNDLINE_LOG_LEVEL": "debug"}, ADDRESSES, {})
     return dict(command.env)
 
 
@@ -109,9 +109,24 @@ async def test_the_gateways_configuration_is_private_and_knows_every_key_by_its_
 def test_each_replica_listens_on_its_own_address_and_knows_all_of_the_others() -> None:
     addresses = {name: f"{address},127.0.0.1:{6000 + len(name)}" for name, address in ADDRESSES.items()}
     coordinator = next(service for service in SERVICES if service.name == "coordinator")
-    one, two = coordinator.commands({}, addresses)
+    one, two = coordinator.commands({}, addresses, {})
     assert (one.name, two.name) == ("coordinator-1", "coordinator-2")
     ports = [command.env["GROUNDLINE_COORDINATOR_PORT"] for command in (one, two)]
     assert [f"127.0.0.1:{port}" for port in ports] == addresses["coordinator"].split(",")
     for command in (one, two):
         assert command.env["GROUNDLINE_COORDINATOR_RETRIEVER_TARGET"] == addresses["retriever"]
+
+
+def test_each_replica_serves_its_metrics_on_a_port_of_its_own() -> None:
+    addresses = dict.fromkeys(ADDRESSES, "127.0.0.1:5001,127.0.0.1:5002")
+    metrics = {"coordinator": "127.0.0.1:7001,127.0.0.1:7002"}
+    coordinator, reranker = (
+        next(service for service in SERVICES if service.name == name) for name in ("coordinator", "reranker")
+    )
+    ports = [
+        each.env["GROUNDLINE_COORDINATOR_METRICS_PORT"]
+        for each in coordinator.commands({}, addresses, metrics)
+    ]
+    assert ports == ["7001", "7002"]
+    for command in reranker.commands({}, addresses, metrics):
+        assert "GROUNDLINE_RERANKER_METRICS_PORT" not in command.env

@@ -9,10 +9,10 @@ from typing import Any, Final, Self
 import numpy as np
 from groundline_runtime.errors import GroundlineError, InternalError
 from groundline_runtime.provider_api import ProviderApi, Reasons
-from opentelemetry import metrics
 
 from groundline_embedding.errors import ModelError
 from groundline_embedding.hosted.formats import FORMATS, EmbeddingFormat, EmbeddingReply, Purpose
+from groundline_embedding.metrics import EMBEDDED_TOKENS
 from groundline_embedding.ports import Vectors
 from groundline_embedding.settings import EmbeddingSettings
 
@@ -35,10 +35,6 @@ BLANK: Final = "-"
 """Stand-in for an empty text, which providers refuse."""
 _CHARACTERS_OF_A_TOKEN: Final = 6
 _WORDS: Final = re.compile(r"\w+|[^\w\s]")
-
-_tokens_counter = metrics.get_meter("groundline_embedding").create_counter(
-    "groundline.embedding.tokens", description="Tokens that hosted embedding models read"
-)
 
 
 class HostedEmbedder:
@@ -177,7 +173,7 @@ class HostedEmbedder:
         except (AttributeError, KeyError, TypeError, ValueError):
             raise self._malformed() from None
         if answer.tokens:
-            _tokens_counter.add(answer.tokens, {"gen_ai.request.model": self._name})
+            EMBEDDED_TOKENS.add(answer.tokens, {"gen_ai.request.model": self._name})
         return answer
 
     def _malformed(self) -> InternalError:

@@ -1,7 +1,7 @@
 """Delivery of changes to a search index outside PostgreSQL, and its comparison with PostgreSQL."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter, itemgetter
@@ -11,9 +11,9 @@ import structlog
 from groundline_runtime.errors import FailedPreconditionError, GroundlineError, whereabouts
 from groundline_runtime.waking import Waking
 from groundline_weaviate import IndexedChunk
-from opentelemetry import metrics
 
 from groundline_indexing.feed.changes import Batch, FedPartition, FeedState, IndexWriter, Refusals
+from groundline_indexing.feed.metrics import INDEX_LAG, INDEX_OBJECTS, INDEX_PENDING, INDEX_SET_ASIDE
 from groundline_indexing.feed.state import HeldFeed, IndexFeed
 
 __all__ = ["Comparison", "Feeding", "compare"]
@@ -40,10 +40,6 @@ LATE_SECONDS: Final = 60.0
 _chunk_id: Final = attrgetter("chunk_id")
 
 _log = structlog.get_logger(__name__)
-_meter = metrics.get_meter("groundline_indexing")
-_objects_counter = _meter.create_counter(
-    "groundline.search_index.objects", description="Objects that the index took in, deleted or refused"
-)
 
 
 class Feeding:
@@ -54,9 +50,6 @@ class Feeding:
         self._index = index
         self._waking = Waking()
         self._state: FeedState | None = None
-        self._observe("lag", "s", lambda state: state.behind_seconds)
-        self._observe("pending", "{change}", lambda state: state.pending_count)
-        self._observe("set_aside", "{chunk}", lambda state: state.set_aside_count)
 
     def wake(self) -> None:
         """Look for changes now."""
@@ -128,7 +121,7 @@ class Feeding:
             ("refused", len(refused)),
         ):
             if count:
-                _objects_counter.add(count, {"outcome": outcome})
+                INDEX_OBJECTS.add(count, {"outcome": outcome})
         if refused:
             _log.warning(
                 "search_index_refused",
@@ -165,6 +158,9 @@ class Feeding:
             except Exception as error:
                 _log.warning("search_index_state_unknown", **_why(error))
             else:
+                INDEX_LAG.set(self._state.behind_seconds)
+                INDEX_PENDING.set(self._state.pending_count)
+                INDEX_SET_ASIDE.set(self._state.set_aside_count)
                 is_late = self._state.behind_seconds > LATE_SECONDS
                 if is_late:
                     _log.warning(
@@ -177,12 +173,6 @@ class Feeding:
                     _log.info("search_index_caught_up")
                 was_late = is_late
             await asyncio.sleep(STATE_SECONDS)
-
-    def _observe(self, name: str, unit: str, read: Callable[[FeedState], float]) -> None:
-        def observed(_: metrics.CallbackOptions) -> Iterable[metrics.Observation]:
-            return [] if self._state is None else [metrics.Observation(read(self._state))]
-
-        _meter.create_observable_gauge(f"groundline.search_index.{name}", [observed], unit=unit)
 
 
 def _why(error: Exception) -> dict[str, Any]:

@@ -11,10 +11,14 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
-from opentelemetry import metrics
-
 from groundline_runtime.context import Place, current_caller, has_begun, holding, remaining_seconds
 from groundline_runtime.errors import ResourceExhaustedError
+from groundline_runtime.metrics.common import (
+    PLACE_WAIT,
+    REQUESTS_REFUSED,
+    REQUESTS_UNDER_WAY,
+    REQUESTS_WAITING,
+)
 from groundline_runtime.turns import ClientQueue
 
 __all__ = ["MAX_WAITING", "MAX_WAIT_SECONDS", "Admission", "ConcurrencyLimit"]
@@ -98,9 +102,6 @@ class Admission:
         """Time from one turn to the next while requests wait, in seconds; kept for the next queue, which
         needs it at once."""
         self._last_turn: float | None = None
-        self._refused = metrics.get_meter("groundline_runtime").create_counter(
-            "groundline.admission.refused", unit="{request}", description="Requests refused under overload"
-        )
 
     @property
     def under_way(self) -> int:
@@ -153,9 +154,12 @@ class Admission:
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
         self._queue.add(client, turn, urgent=first)
+        REQUESTS_WAITING.set(self.waiting)
+        began = self._clock()
         expiry = loop.call_later(patience, self._expire, turn, wait)
         try:
             await turn
+            PLACE_WAIT.record(self._clock() - began)
         except asyncio.CancelledError:
             if not turn.cancelled() and turn.exception() is None:
                 # Its turn came at the same moment.
@@ -164,6 +168,7 @@ class Admission:
         finally:
             expiry.cancel()
             self._queue.discard(client, turn)
+            REQUESTS_WAITING.set(self.waiting)
 
     def _has_room(self, client: str, expected_seconds: float) -> bool:
         """Tell whether one more may wait: in a full queue, in place of one of a client that has more."""
@@ -187,10 +192,12 @@ class Admission:
 
     def _begin(self, client: str) -> None:
         self._under_way += 1
+        REQUESTS_UNDER_WAY.set(self._under_way)
         self._queue.take(client)
 
     def _end(self, client: str, held_seconds: float) -> None:
         self._under_way -= 1
+        REQUESTS_UNDER_WAY.set(self._under_way)
         self._queue.leave(client, held_seconds)
         self._admit()
 
@@ -214,7 +221,7 @@ class Admission:
                 turn.set_result(None)
 
     def _overloaded(self, wait_seconds: float) -> ResourceExhaustedError:
-        self._refused.add(1)
+        REQUESTS_REFUSED.add(1)
         return ResourceExhaustedError(
             "OVERLOADED",
             "more requests than can be answered in time; try again later",

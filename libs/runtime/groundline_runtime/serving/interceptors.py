@@ -23,7 +23,7 @@ from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
-from opentelemetry import metrics, trace
+from opentelemetry import trace
 
 from groundline_runtime import context as request_context
 from groundline_runtime.errors import (
@@ -34,6 +34,7 @@ from groundline_runtime.errors import (
     InvalidArgumentError,
     UnimplementedError,
 )
+from groundline_runtime.metrics.common import RPC_DURATION
 from groundline_runtime.serving.admission import Admission
 from groundline_runtime.serving.json_names import as_sent
 from groundline_runtime.status import abort
@@ -99,9 +100,6 @@ class _Requests(grpc.aio.ServerInterceptor):
         self._admission = admission
         self._heartbeat_seconds = heartbeat_seconds
         self._is_recording = is_recording()
-        self._duration = metrics.get_meter("groundline_runtime").create_histogram(
-            "rpc.server.duration", unit="ms", description="Duration of inbound RPCs"
-        )
         self._wrapped: dict[str, tuple[Handler, Handler]] = {}
         """By method, the handler as it is registered and as it is wrapped: gRPC asks for it at every call."""
 
@@ -186,25 +184,22 @@ class _Requests(grpc.aio.ServerInterceptor):
             self._report(method, outcome or (status.name if status else "OK"), started, caller)
 
     def _report(self, method: str, code: str, started: float, caller: request_context.Caller) -> None:
-        duration_ms = (time.monotonic() - started) * 1000
-        if self._is_recording:
-            service, _, name = method.lstrip("/").partition("/")
-            self._duration.record(
-                duration_ms,
-                {
-                    "rpc.system": "grpc",
-                    "rpc.service": service,
-                    "rpc.method": name,
-                    "rpc.grpc.status_code": grpc.StatusCode[code].value[0],
-                },
-            )
+        seconds = time.monotonic() - started
+        RPC_DURATION.record(
+            seconds,
+            {
+                "rpc.system.name": "grpc",
+                "rpc.method": method.lstrip("/"),
+                "rpc.response.status_code": code,
+            },
+        )
         # The gateway logs every request; successes matter here only for debugging.
         log = _log.debug if code == "OK" else _log.info
         log(
             "rpc_finished",
             method=method,
             code=code,
-            duration_ms=round(duration_ms, 2),
+            duration_ms=round(seconds * 1000, 2),
             principals=len(caller.principals),
         )
 

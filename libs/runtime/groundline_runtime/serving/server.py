@@ -85,7 +85,9 @@ def run_server[S: ServiceSettings](
     async def serve(settings: S) -> None:
         await _serve_until_signal(settings, start)
 
-    run_command(settings_type, serve, argv)
+    settings = settings_from_command_line(settings_type, argv)
+    metrics_at = None if settings.metrics_port is None else (settings.host, settings.metrics_port)
+    _run(settings, serve, metrics_at)
 
 
 def run_command[S: ServiceSettings](
@@ -94,24 +96,28 @@ def run_command[S: ServiceSettings](
     argv: Sequence[str] | None = None,
 ) -> None:
     """Run a command such as a migration with the settings, logs, telemetry and exit codes of a service."""
-    settings = settings_from_command_line(settings_type, argv)
-    service = settings_type.service_name()
+    _run(settings_from_command_line(settings_type, argv), command)
+
+
+def _run[S: ServiceSettings](
+    settings: S, command: Callable[[S], Awaitable[None]], metrics_at: tuple[str, int] | None = None
+) -> None:
+    service = settings.service_name()
     configure_logs(service, level=settings.log_level, log_format=settings.log_format)
-    with telemetry(service, settings.otlp_endpoint):
-        exit_code = uvloop.run(_exit_code(command, settings))
-    sys.exit(exit_code)
-
-
-async def _exit_code[S](command: Callable[[S], Awaitable[None]], settings: S) -> int:
     try:
-        await command(settings)
+        with telemetry(service, settings.otlp_endpoint, metrics_at=metrics_at):
+            uvloop.run(_awaited(command, settings))
     except GroundlineError as error:
         _log.error("stopped", code=error.code.name, reason=error.reason, error=error.message)
-        return 1
+        sys.exit(1)
     except Exception:
         _log.exception("stopped")
-        return 1
-    return 0
+        sys.exit(1)
+    sys.exit(0)
+
+
+async def _awaited[S](command: Callable[[S], Awaitable[None]], settings: S) -> None:
+    await command(settings)
 
 
 async def _serve_until_signal[S: ServiceSettings](

@@ -1,12 +1,12 @@
-"""Spans and metrics on their way to a collector over OTLP.
+"""Spans and metrics on their way to a collector over OTLP, and metrics for Prometheus.
 
-Imported only in a process that has a collector: the SDK and its exporters take 4 MB of memory.
+Imported only in a process that has either: the SDK and its exporters take 4 MB of memory.
 """
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 from urllib.parse import urlsplit
@@ -17,12 +17,14 @@ from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricReader, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.sampling import Decision, ParentBased, Sampler, SamplingResult
 from opentelemetry.util.types import Attributes
+
+from groundline_runtime.metrics.declaring import count_from_zero
 
 __all__ = ["exporting"]
 
@@ -35,14 +37,39 @@ _log = structlog.get_logger(__name__)
 
 
 @contextmanager
-def exporting(service: str, otlp_endpoint: str) -> Iterator[None]:
+def exporting(service: str, otlp_endpoint: str | None, metrics_at: tuple[str, int] | None) -> Iterator[None]:
     """Export spans and metrics for the length of the block, then flush for at most FLUSH_SECONDS.
 
     Sets process-wide providers, so once per process. A collector that fails or is away costs one warning.
+    Raises FailedPreconditionError (ADDRESS_UNUSABLE) if metrics cannot be served at host and port.
     """
     _warn_once_about_exports()
+    identity = _identity(service)
+    resource = Resource.create(identity)
+    readers: list[MetricReader] = []
+    with ExitStack() as stack:
+        if metrics_at is not None:
+            from groundline_runtime.telemetry.prometheus import serving_metrics
+
+            read = InMemoryMetricReader()
+            readers.append(read)
+            stack.enter_context(serving_metrics(read, *metrics_at, identity))
+        if otlp_endpoint is not None:
+            readers.append(_metric_exporter(otlp_endpoint))
+        meters = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
+        stack.callback(_within_bounds, lambda: meters.shutdown(timeout_millis=FLUSH_SECONDS * 1000))
+        metrics.set_meter_provider(meters)
+        count_from_zero()
+        if otlp_endpoint is not None:
+            tracers = _tracers(otlp_endpoint, resource)
+            stack.callback(_within_bounds, tracers.shutdown)
+            trace.set_tracer_provider(tracers)
+            _instrument_asyncpg()
+        yield
+
+
+def _tracers(otlp_endpoint: str, resource: Resource) -> TracerProvider:
     insecure = urlsplit(otlp_endpoint).scheme != "https"
-    resource = Resource.create(_identity(service))
     tracers = TracerProvider(
         resource=resource, sampler=ParentBased(root=_NoPolling()), shutdown_on_exit=False
     )
@@ -52,24 +79,16 @@ def exporting(service: str, otlp_endpoint: str) -> Iterator[None]:
             schedule_delay_millis=SPAN_DELAY_MILLIS,
         )
     )
-    meters = MeterProvider(
-        [
-            PeriodicExportingMetricReader(
-                OTLPMetricExporter(otlp_endpoint, insecure=insecure, timeout=EXPORT_TIMEOUT_SECONDS),
-                export_interval_millis=METRIC_INTERVAL_MILLIS,
-                export_timeout_millis=EXPORT_TIMEOUT_SECONDS * 1000,
-            )
-        ],
-        resource=resource,
-        shutdown_on_exit=False,
+    return tracers
+
+
+def _metric_exporter(otlp_endpoint: str) -> MetricReader:
+    insecure = urlsplit(otlp_endpoint).scheme != "https"
+    return PeriodicExportingMetricReader(
+        OTLPMetricExporter(otlp_endpoint, insecure=insecure, timeout=EXPORT_TIMEOUT_SECONDS),
+        export_interval_millis=METRIC_INTERVAL_MILLIS,
+        export_timeout_millis=EXPORT_TIMEOUT_SECONDS * 1000,
     )
-    trace.set_tracer_provider(tracers)
-    metrics.set_meter_provider(meters)
-    _instrument_asyncpg()
-    try:
-        yield
-    finally:
-        _flush(tracers, meters)
 
 
 class _NoPolling(Sampler):
@@ -110,15 +129,11 @@ def _instrument_asyncpg() -> None:
     AsyncPGInstrumentor(capture_parameters=False).instrument()  # type: ignore[no-untyped-call]
 
 
-def _flush(tracers: TracerProvider, meters: MeterProvider) -> None:
-    # The SDK's own bounds do not cover an exporter that hangs, so the threads are left behind after ours.
-    def stop() -> None:
-        tracers.shutdown()
-        meters.shutdown(timeout_millis=FLUSH_SECONDS * 1000)
-
+def _within_bounds(stop: Callable[[], object]) -> None:
+    # The SDK's own bounds do not cover an exporter that hangs, so the thread is left behind after ours.
     worker = threading.Thread(target=stop, name="telemetry-flush", daemon=True)
     worker.start()
-    worker.join(FLUSH_SECONDS)
+    worker.join(FLUSH_SECONDS / 2)
 
 
 class _WarnOnce(logging.Handler):

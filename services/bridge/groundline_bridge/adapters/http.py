@@ -27,13 +27,14 @@ from groundline_runtime.errors import (
     UnavailableError,
 )
 from groundline_runtime.telemetry.recording import is_recording
-from opentelemetry import metrics, propagate, trace
+from opentelemetry import propagate, trace
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from groundline_bridge.adapters.failures import seconds_to_wait, unexpected
 from groundline_bridge.gateway import reached_at
+from groundline_bridge.metrics import HTTP_DURATION
 from groundline_bridge.openai.errors import body_of, status_of
 from groundline_bridge.settings import BridgeSettings
 
@@ -73,9 +74,6 @@ class Requests:
         self._settings = settings
         self._under_way = 0
         self.is_draining = False
-        self._duration = metrics.get_meter("groundline_bridge").create_histogram(
-            "http.server.request.duration", unit="s", description="Duration of inbound HTTP requests"
-        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] in (READY_PATH, LIVE_PATH):
@@ -137,7 +135,7 @@ class Requests:
         span.set_attribute("http.response.status_code", status)
         if status >= 500:
             span.set_status(trace.StatusCode.ERROR)
-        self._duration.record(
+        HTTP_DURATION.record(
             seconds, {"http.request.method": exchange.method, "http.response.status_code": status}
         )
         # The gateway logs every request; successes matter here only for debugging.

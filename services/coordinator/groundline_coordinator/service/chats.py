@@ -315,7 +315,7 @@ class ChatService:
         exchange.has_ended = True
         # A client that leaves now has read the whole answer: it is stored as complete.
         await asyncio.shield(self._work.run(self._store(exchange, completed)))
-        count(completed)
+        count(completed, turn.owner, turn.inquiry.collection_ids)
         await emit(with_answer(completed, exchange.answer) if exchange.is_corrected else completed)
         return exchange.answered(completed)
 

@@ -1,26 +1,23 @@
 """Report of a request for its last event, and the shares of time of its stages."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
 from groundline.v1 import chat_pb2, error_pb2, passage_pb2
 from groundline_runtime.context import remaining_seconds, span
-from opentelemetry import metrics, trace
+from groundline_runtime.metrics.common import count_degradations, enum_label
+from groundline_runtime.metrics.declaring import BoundedNames
+from opentelemetry import trace
+
+from groundline_coordinator.metrics import ANSWER_COST, ANSWER_TOKENS, ANSWERS, FIRST_DELTA
 
 __all__ = ["StageReport", "count", "share"]
 
 _tracer = trace.get_tracer("groundline_coordinator")
-_meter = metrics.get_meter("groundline_coordinator")
-_answers = _meter.create_counter(
-    "groundline.answers",
-    description="Answers by finish reason, and whether they are grounded and whether something was skipped",
-)
-_first_delta = _meter.create_histogram(
-    "groundline.answer.time_to_first_delta", unit="s", description="Time from a question to its first delta"
-)
+_clients, _collections = BoundedNames(), BoundedNames()
 _SPAN_NAMES: Final = {
     number: name.removeprefix("STAGE_").lower() for name, number in passage_pb2.Stage.items()
 }
@@ -52,7 +49,7 @@ class StageReport:
                 stage=passage_pb2.STAGE_FIRST_TOKEN, duration_ms=_milliseconds_since(asked)
             )
         )
-        _first_delta.record(_milliseconds_since(self.begun) / 1000)
+        FIRST_DELTA.record(_milliseconds_since(self.begun) / 1000)
 
     def degrade(
         self,
@@ -63,16 +60,28 @@ class StageReport:
         self.degraded.append(passage_pb2.Degradation(component=component, reason=reason, message=message))
 
 
-def count(completed: chat_pb2.ChatCompleted) -> None:
-    """Count an answer."""
-    _answers.add(
+def count(completed: chat_pb2.ChatCompleted, client: str, collection_ids: Sequence[str]) -> None:
+    """Count an answer, and what it cost, for a client that asked collections."""
+    ANSWERS.add(
         1,
         {
-            "finish_reason": chat_pb2.FinishReason.Name(completed.finish_reason),
+            "finish_reason": enum_label(chat_pb2.FinishReason, completed.finish_reason),
             "grounded": completed.validation.grounded,
             "degraded": bool(completed.degraded),
         },
     )
+    count_degradations(completed.degraded)
+    usage = completed.usage
+    charged = {
+        "model": completed.model,
+        "client": _clients(client),
+        "collection": _collections(collection_ids[0]) if len(collection_ids) == 1 else "several",
+    }
+    for kind, tokens in (("input", usage.prompt_tokens), ("output", usage.output_tokens)):
+        if tokens:
+            ANSWER_TOKENS.add(tokens, {**charged, "gen_ai.token.type": kind})
+    if usage.HasField("cost_usd"):
+        ANSWER_COST.add(usage.cost_usd, charged)
 
 
 def share(part: float, maximum: float) -> float:

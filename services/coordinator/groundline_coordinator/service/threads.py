@@ -9,10 +9,11 @@ from groundline.v1 import chat_pb2, thread_pb2
 from groundline.v1 import coordinator_service_pb2 as pb
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import GroundlineError
+from groundline_runtime.metrics.common import enum_label
 from groundline_runtime.paging import PageTokens, page_size
-from opentelemetry import metrics
 
 from groundline_coordinator.domain.passages import resolved
+from groundline_coordinator.metrics import RATINGS
 from groundline_coordinator.ports import Retriever, ThreadStore
 from groundline_coordinator.service.searching import read_sources
 
@@ -22,9 +23,6 @@ EXPIRY_SECONDS: Final = 3600.0
 EXPIRED_AT_ONCE: Final = 1000
 
 _log = structlog.get_logger(__name__)
-_ratings = metrics.get_meter("groundline_coordinator").create_counter(
-    "groundline.answer.ratings", description="Feedback on answers, by rating and problem"
-)
 
 
 class ThreadService:
@@ -83,11 +81,11 @@ class ThreadService:
         )
         if feedback is not None:
             rating, problem = feedback.rating, feedback.problem
-            _ratings.add(
+            RATINGS.add(
                 1,
                 {
-                    "rating": thread_pb2.Feedback.Rating.Name(rating).removeprefix("RATING_").lower(),
-                    "problem": thread_pb2.Feedback.Problem.Name(problem).removeprefix("PROBLEM_").lower(),
+                    "rating": enum_label(thread_pb2.Feedback.Rating, rating),
+                    "problem": enum_label(thread_pb2.Feedback.Problem, problem),
                 },
             )
         return pb.RateAnswerResponse(feedback=feedback)

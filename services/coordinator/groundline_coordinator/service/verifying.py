@@ -17,11 +17,12 @@ from groundline.v1 import (
 from groundline.v1 import coordinator_service_pb2 as pb
 from groundline_runtime.charges import total
 from groundline_runtime.context import Caller, begun, current_trace_id, deadline_within, give_place_back
-from opentelemetry import metrics
+from groundline_runtime.metrics.common import enum_label
 
 from groundline_coordinator.domain.claims import query_of, verified
 from groundline_coordinator.domain.passages import numbered_passages
 from groundline_coordinator.domain.turns import Inquiry, Plan
+from groundline_coordinator.metrics import VERIFIED_CLAIMS
 from groundline_coordinator.ports import CollectionCatalog, Generator, Retriever
 from groundline_coordinator.service.detached import DetachedWork
 from groundline_coordinator.service.progress import share
@@ -39,10 +40,6 @@ _SIDE_BY_SIDE: Final = 4
 
 _SEARCHING_SHARE: Final = 0.6
 """Share of the time left when a search begins that it may take."""
-
-_claims = metrics.get_meter("groundline_coordinator").create_counter(
-    "groundline.verified_claims", description="Claims of verified texts by verdict"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +143,7 @@ class VerificationService:
             while ahead:
                 yield await ahead.popleft()
             for verdict, count in report.verdicts.items():
-                _claims.add(count, {"verdict": verification_pb2.Verdict.Name(verdict)})
+                VERIFIED_CLAIMS.add(count, {"verdict": enum_label(verification_pb2.Verdict, verdict)})
             yield report.completed()
         finally:
             for task in ahead:

@@ -11,6 +11,7 @@ from groundline_runtime.errors import GroundlineError, ResourceExhaustedError, U
 from groundline_runtime.reasons import reason_value
 
 from groundline_generator.domain.calls import OnWait
+from groundline_generator.metrics import PAUSED
 from groundline_generator.service.quota import QuotaExhaustedError
 
 __all__ = ["Breaker", "Patience"]
@@ -64,10 +65,13 @@ class Breaker:
     pause began neither ends nor doubles it: it tells how the provider was before.
     """
 
-    def __init__(self, *, max_waiting: int = 100, clock: Callable[[], float] | None = None) -> None:
+    def __init__(
+        self, *, provider: str = "", max_waiting: int = 100, clock: Callable[[], float] | None = None
+    ) -> None:
+        self._labels = {"gen_ai.provider.name": provider}
         self._max_waiting = max_waiting
         self._clock = clock or (lambda: asyncio.get_running_loop().time())
-        self._failures = 0
+        self._answered()
         self._pause_seconds = _FIRST_PAUSE_SECONDS
         self._paused_until = 0.0
         self._cause: GroundlineError | None = None
@@ -91,7 +95,7 @@ class Breaker:
             raise
         else:
             if pauses == self._pauses:
-                self._failures, self._cause = 0, None
+                self._answered()
                 self._pause_seconds = _FIRST_PAUSE_SECONDS
         finally:
             if trial:
@@ -117,6 +121,10 @@ class Breaker:
                 self._waiting -= 1
         return False
 
+    def _answered(self) -> None:
+        self._failures, self._cause = 0, None
+        PAUSED.set(0, self._labels)
+
     def _failed(self, error: GroundlineError, *, is_late: bool) -> None:
         """Judge a failure; `is_late` if a pause has begun since its call did."""
         if isinstance(error, QuotaExhaustedError):
@@ -124,7 +132,7 @@ class Breaker:
         if not isinstance(error, ResourceExhaustedError | UnavailableError):
             # The provider answers, if only to refuse this request.
             if not is_late:
-                self._failures, self._cause = 0, None
+                self._answered()
             return
         pause = error.retry_after_seconds
         if is_late and pause is None:
@@ -136,5 +144,6 @@ class Breaker:
             pause = self._pause_seconds
             self._pause_seconds = min(2 * pause, _MAX_PAUSE_SECONDS)
         self._cause = error
+        PAUSED.set(1, self._labels)
         self._pauses += 1
         self._paused_until = max(self._paused_until, self._clock() + pause)

@@ -8,28 +8,16 @@ from dataclasses import dataclass
 
 from groundline.v1 import chat_pb2
 from groundline_runtime.errors import GroundlineError
-from opentelemetry import metrics, trace
+from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.util.types import AttributeValue
 
 from groundline_generator.domain.calls import ModelCall, ModelFinished
+from groundline_generator.metrics import CALL_COST, CALL_DURATION, CALL_TOKENS, FIRST_CHUNK
 
 __all__ = ["Observation", "observed"]
 
 _tracer = trace.get_tracer("groundline_generator")
-_meter = metrics.get_meter("groundline_generator")
-_duration = _meter.create_histogram(
-    "gen_ai.client.operation.duration", unit="s", description="Duration of a model call"
-)
-_first_chunk = _meter.create_histogram(
-    "gen_ai.client.operation.time_to_first_chunk", unit="s", description="Time to a model's first text"
-)
-_tokens = _meter.create_histogram(
-    "gen_ai.client.token.usage", unit="{token}", description="Tokens of a model call"
-)
-_cost = _meter.create_counter(
-    "groundline.generator.cost", unit="{USD}", description="Price of model calls, where it is known"
-)
 
 
 @contextmanager
@@ -73,7 +61,7 @@ class Observation:
             if self.chunks == 1:
                 seconds = time.perf_counter() - self.started
                 self.span.set_attribute("gen_ai.response.time_to_first_chunk", seconds)
-                _first_chunk.record(seconds, self._labels())
+                FIRST_CHUNK.record(seconds, self._labels())
             return
         self.response_model = event.model or self.call.model
         self.span.set_attributes(
@@ -89,10 +77,10 @@ class Observation:
         )
         for kind, count in (("input", event.usage.prompt_tokens), ("output", event.usage.output_tokens)):
             if count:
-                _tokens.record(count, {**self._labels(), "gen_ai.token.type": kind})
+                CALL_TOKENS.record(count, {**self._labels(), "gen_ai.token.type": kind})
         if event.usage.HasField("cost_usd"):
             self.span.set_attribute("llm.cost.total", event.usage.cost_usd)
-            _cost.add(event.usage.cost_usd, self._labels())
+            CALL_COST.add(event.usage.cost_usd, self._labels())
 
     def failed(self, reason: str) -> None:
         self.error = reason
@@ -103,7 +91,7 @@ class Observation:
         labels = self._labels()
         if self.error:
             labels["error.type"] = self.error
-        _duration.record(time.perf_counter() - self.started, labels)
+        CALL_DURATION.record(time.perf_counter() - self.started, labels)
         self.span.end()
 
     def _labels(self) -> dict[str, AttributeValue]:

@@ -7,7 +7,7 @@ from groundline.v1 import error_pb2, job_pb2
 from groundline_embedding.ports import Vectors
 from groundline_extraction.documents import GivenDocument
 from groundline_extraction.segments import SEGMENT_CHARACTERS
-from groundline_ingestor.service.worker import upkeep
+from groundline_ingestor.metrics import ITEMS, OLDEST_ITEM
 from groundline_ingestor.service.worker.items import ITEMS_PER_CLIENT, PREPARED_ITEMS, Work
 from groundline_ingestor.service.worker.leases import Leases, Shares
 from groundline_ingestor.service.worker.ready import ReadyWork
@@ -226,11 +226,11 @@ async def test_a_single_document_is_embedded_next_beside_many_of_another_client(
 
 
 async def test_the_items_of_jobs_by_state_are_a_metric(services: Services) -> None:
-    metrics = Metrics(upkeep._items_gauge)
+    metrics = Metrics(ITEMS, OLDEST_ITEM)
     await services.collections.create(ANYBODY, new())
     await services.ingestion.ingest(ANYBODY, "docs", slow_documents(3), "")
     await services.worker._upkeep._measure()
-    points = {
-        name: [(point.attributes, point.value) for point in found] for name, found in metrics.points().items()
-    }
-    assert points == {"groundline.ingestion.items": [({"state": "queued"}, 3)]}
+    points = metrics.points()
+    [items], [oldest] = points["groundline.ingestion.items"], points["groundline.ingestion.oldest"]
+    assert (items.attributes, items.value) == ({"state": "queued"}, 3)
+    assert oldest.value > 0

@@ -115,13 +115,20 @@ class PostgresQueue:
         async with acquire(self._pool) as connection:
             return bool(await connection.fetchval(_SQL["has_suspects"], list(models)))
 
-    async def waiting(self) -> Mapping[str, int]:
-        """Return the number of items that have not ended, by state."""
+    async def waiting(self) -> tuple[Mapping[str, int], float]:
+        """Return the number of items that have not ended, by state, and for how long the oldest that may be
+        worked on has been waiting, in seconds."""
         async with acquire(self._pool) as connection:
             rows = await connection.fetch(
-                f"SELECT state, count(*) FROM ingestion_items WHERE {PENDING} GROUP BY state"
+                f"""
+                SELECT i.state, count(*), extract(epoch FROM max(
+                    clock_timestamp() - greatest(i.available_time, j.create_time)
+                ) FILTER (WHERE i.lease_id IS NULL AND i.available_time <= clock_timestamp()))::float8 AS age
+                FROM ingestion_items i JOIN ingestion_jobs j USING (job_id) WHERE i.{PENDING} GROUP BY i.state
+                """
             )
-        return {row["state"]: row["count"] for row in rows}
+        oldest = max((row["age"] or 0.0 for row in rows), default=0.0)
+        return {row["state"]: row["count"] for row in rows}, max(0.0, oldest)
 
     async def join_trace(self, item: LeasedItem) -> None:
         """Let the items that this one finds be part of its trace, if no request began its job."""

@@ -9,6 +9,7 @@ from cachetools import LRUCache
 from groundline_embedding import Embedder, Embedders
 from groundline_indexing.hashes import content_hash
 from groundline_indexing.texts import Vectors
+from groundline_runtime.metrics.common import count_lookups
 
 from groundline_ingestor.adapters.postgres.embeddings import PostgresEmbeddingCache
 
@@ -48,6 +49,7 @@ class RememberingEmbedder:
         if unknown := list(dict.fromkeys(key for key in hashes if key not in known)):
             known |= await self._cache.get(embedder.model, unknown)
         new = {key: text for key, text in zip(hashes, texts, strict=True) if key not in known}
+        count_lookups("chunk_vectors", hits=len(hashes) - len(new), misses=len(new))
         if new:
             vectors = (await embedder.embed_documents(list(new.values()))).astype(np.float16)
             made: dict[bytes, Vectors] = dict(zip(new, vectors, strict=True))

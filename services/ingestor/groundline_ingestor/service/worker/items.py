@@ -22,12 +22,13 @@ from groundline_indexing.preparation import Prepared, members_of, version_of
 from groundline_indexing.texts import PreparedChunk, Series, Vectors
 from groundline_runtime.context import span
 from groundline_runtime.turns import ClientTurns
-from opentelemetry import metrics, trace
+from opentelemetry import trace
 
 from groundline_ingestor.adapters.postgres.collections import no_longer_writable
 from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_ingestor.domain.collections import is_writable
 from groundline_ingestor.domain.work import ItemClaim, LeasedItem, NewVersion, ReindexTarget
+from groundline_ingestor.metrics import CHUNKS
 from groundline_ingestor.service.quotas import Quotas
 from groundline_ingestor.service.worker.embedding import GROUP_CHUNKS
 from groundline_ingestor.service.worker.finished import FinishedChunks
@@ -61,9 +62,6 @@ _OUTCOMES: Final = {
 _NO_VECTORS: Final = np.empty((0, 0), np.float16)
 
 _tracer = trace.get_tracer("groundline_ingestor")
-_chunks_counter = metrics.get_meter("groundline_ingestor").create_counter(
-    "groundline.ingestion.chunks", description="Chunks stored"
-)
 
 
 @dataclass(slots=True)
@@ -374,7 +372,7 @@ class ItemWork:
             await self._reindex.store(first.item, first.version_number, first.new)
         else:
             await self._versions.store(first.collection, [work.new for work in batch])
-        _chunks_counter.add(sum(len(work.new.chunks) for work in batch))
+        CHUNKS.add(sum(len(work.new.chunks) for work in batch))
 
 
 def _counts(parsed: int, contextualized: int, embedded: int) -> job_pb2.ChunkCounts:

@@ -12,10 +12,11 @@ from groundline_indexing.documents import NOTHING_TO_READ
 from groundline_runtime.context import queued_work
 from groundline_runtime.errors import Code, GroundlineError, NotFoundError, UnavailableError, whereabouts
 from groundline_runtime.reasons import reason_value
-from opentelemetry import metrics, trace
+from opentelemetry import trace
 
 from groundline_ingestor.adapters.postgres.queue import PostgresQueue
 from groundline_ingestor.domain.work import ClaimLostError, LeasedItem
+from groundline_ingestor.metrics import DOCUMENTS
 from groundline_ingestor.ports import CollectorLostError
 from groundline_ingestor.service.worker.leases import Leases
 
@@ -30,10 +31,6 @@ _TRANSIENT: Final = (Code.UNAVAILABLE, Code.RESOURCE_EXHAUSTED, Code.DEADLINE_EX
 
 _log = structlog.get_logger(__name__)
 _tracer = trace.get_tracer("groundline_ingestor")
-_meter = metrics.get_meter("groundline_ingestor")
-_documents_counter = _meter.create_counter(
-    "groundline.ingestion.documents", description="Ingested documents by outcome"
-)
 
 
 class Outcomes:
@@ -65,7 +62,7 @@ class Outcomes:
     def ended(self, item: LeasedItem, outcome: str) -> None:
         """Count an item that this process has finished."""
         self._leases.drop(item.claim)
-        _documents_counter.add(1, {"outcome": outcome})
+        DOCUMENTS.add(1, {"outcome": outcome})
         _log.info("item_ended", job_id=item.claim.job_id, item=item.claim.item_index, outcome=outcome)
 
     async def failed(

@@ -9,9 +9,10 @@ from typing import Final
 
 import structlog
 from groundline_runtime.errors import UnavailableError
-from opentelemetry import metrics
+from groundline_runtime.metrics.declaring import is_measuring
 
 from groundline_ingestor.adapters.postgres.stores import Stores
+from groundline_ingestor.metrics import ITEMS, OLDEST_ITEM
 from groundline_ingestor.service.worker.leases import Leases
 from groundline_ingestor.settings import IngestorSettings
 
@@ -29,11 +30,8 @@ CLEANED_ENTRIES: Final = 10_000
 """Maximum vectors, and contexts, that one cleaning drops."""
 
 MEASURING_SECONDS: Final = 15.0
-"""Time between two counts of the items that have not ended, in seconds; made only for a collector."""
+"""Time between two counts of the items that have not ended, in seconds; made only if metrics are read."""
 
-_items_gauge = metrics.get_meter("groundline_ingestor").create_gauge(
-    "groundline.ingestion.items", description="Items of jobs that have not ended, by state"
-)
 _log = structlog.get_logger(__name__)
 
 
@@ -77,7 +75,7 @@ class Upkeep:
                 (self._stores.revisions.prune, partial(asyncio.sleep, PRUNING_SECONDS)),
             ):
                 tasks.create_task(_repeat(work, pause))
-            if self._settings.otlp_endpoint is not None:
+            if is_measuring():
                 tasks.create_task(_repeat(self._measure, partial(asyncio.sleep, MEASURING_SECONDS)))
 
     async def _until_stirred(self, idle_seconds: float) -> None:
@@ -100,9 +98,10 @@ class Upkeep:
 
     async def _measure(self) -> None:
         """Report the items that wait or are worked on; a state that has none left is reported once more."""
-        waiting = await self._stores.queue.waiting()
+        waiting, oldest = await self._stores.queue.waiting()
+        OLDEST_ITEM.set(oldest)
         for state in self._measured | waiting.keys():
-            _items_gauge.set(waiting.get(state, 0), {"state": state})
+            ITEMS.set(waiting.get(state, 0), {"state": state})
         self._measured = set(waiting)
 
     async def _clean(self) -> None:

@@ -17,9 +17,9 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 import structlog
 from groundline_database import REPLAYED_POSITION, WRITTEN_POSITION, Connection, Pool
 from groundline_runtime.context import remaining_seconds
-from opentelemetry import metrics
 
 from groundline_retriever.late import LateTasks
+from groundline_retriever.telemetry import READS, STANDBY_LAG
 
 __all__ = ["Standbys", "urls_of_hosts"]
 
@@ -39,17 +39,6 @@ _WRITTEN: Final = f"SELECT {WRITTEN_POSITION}"
 _REPLAYED: Final = f"SELECT {REPLAYED_POSITION}"
 
 _log = structlog.get_logger(__name__)
-_meter = metrics.get_meter("groundline_retriever")
-_reads = _meter.create_counter(
-    "groundline.retriever.reads",
-    unit="{read}",
-    description="Reads that a standby may answer, by the server that did, and why it was no standby.",
-)
-_lag = _meter.create_gauge(
-    "groundline.retriever.standby.lag",
-    unit="By",
-    description="How far a standby was behind the primary when it was last asked.",
-)
 
 
 class _NoStandbyError(Exception):
@@ -106,7 +95,7 @@ class Standbys:
         primary is to be asked. Work that is cut off or fails is done again there, so it must change
         nothing."""
         answer, outcome = await self._read(work, min_position)
-        _reads.add(1, {"server": "primary" if answer is None else "standby", "reason": outcome})
+        READS.add(1, {"server": "primary" if answer is None else "standby", "reason": outcome})
         return answer
 
     async def _read[T](
@@ -140,7 +129,7 @@ class Standbys:
             # On the connection that reads: one name may stand for several servers.
             replayed = await _replayed(connection)
             if self._written:
-                _lag.set(max(self._written[-1][1] - replayed, 0), {"standby": standby.name})
+                STANDBY_LAG.set(max(self._written[-1][1] - replayed, 0), {"standby": standby.name})
             if replayed < required:
                 raise _BehindError
             return await work(connection)

@@ -1,0 +1,1 @@
+"""Metrics: how they are declared, and those that several services have."""

@@ -1,0 +1,24 @@
+"""Metrics of ingestion."""
+
+from typing import Final
+
+from groundline_runtime.metrics.declaring import Counter, Gauge
+
+ITEMS: Final = Gauge(
+    "groundline.ingestion.items",
+    "Items of jobs that have not ended, by state; every replica tells the same.",
+    unit="{item}",
+    labels=("state",),
+)
+OLDEST_ITEM: Final = Gauge(
+    "groundline.ingestion.oldest",
+    "Age of the oldest item that may be worked on and waits; every replica tells the same.",
+    unit="s",
+)
+DOCUMENTS: Final = Counter(
+    "groundline.ingestion.documents",
+    "Ingested documents, by outcome.",
+    unit="{document}",
+    labels=("outcome",),
+)
+CHUNKS: Final = Counter("groundline.ingestion.chunks", "Chunks stored.", unit="{chunk}")
