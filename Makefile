@@ -150,6 +150,11 @@ test-distributed: setup ## Test the distributed index on real nodes of Weaviate,
 	@command -v go > /dev/null || { echo "test-distributed: install Go 1.26 or newer" >&2; exit 1; }
 	$(BIN)/python -m pytest tests/weaviate
 
+.PHONY: test-observability
+test-observability: setup ## Test with a real Prometheus, built with promtool and sloth from Go modules at first (some 6 minutes)
+	@command -v go > /dev/null || { echo "test-observability: install Go 1.26.7 or newer" >&2; exit 1; }
+	$(BIN)/python -m pytest tests/observability
+
 .PHONY: test-lexical
 test-lexical: setup ## Test the keyword engines, on the server that GROUNDLINE_TEST_POSTGRES_URL names if it is set
 	$(BIN)/python -m pytest tests/unit/lexical tests/integration/lexical

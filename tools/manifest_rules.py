@@ -34,6 +34,12 @@ INTERNET: Final = "the internet"
 DNS: Final[set[Edge]] = {("dns", 53), ("dns", "53/UDP")}
 DATABASE: Final = ("database", 5432)
 TELEMETRY: Final = ("otel-collector", 4317)
+PROMETHEUS: Final = {
+    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}},
+    "podSelector": {"matchLabels": {"app.kubernetes.io/name": "prometheus"}},
+}
+"""Peer that reads the metrics of processes."""
+
 OUTSIDE: Final[Mapping[str, str]] = {
     "api_base_url": "hosted-reranking",
     "embedding.base_url": "hosted-embeddings",
@@ -237,6 +243,8 @@ def answers_where_it_is_asked(manifests: Manifests, parts: Sequence[Part]) -> It
         ports = {one["name"]: one["containerPort"] for one in listed}
         if part.settings.host not in ANY_ADDRESS or part.settings.port not in ports.values():
             yield f"{part.name}: listens on {part.settings.host}:{part.settings.port}, declares {ports}"
+        if part.settings.metrics_port != ports.get("metrics"):
+            yield f"{part.name}: has metrics at {part.settings.metrics_port}, declares {ports}"
         kind, name = ("grpc", "service") if process.speaks_grpc else ("httpGet", "path")
         for probe in PROBES:
             asked = part.server.get(probe, {}).get(kind, {})
@@ -270,11 +278,20 @@ def _allowed(manifests: Manifests, policy: Node, direction: str, side: str) -> s
     return {
         (_peer(peer), _port(port["port"], port))
         for one in manifests.of("NetworkPolicy")
-        if one["spec"]["podSelector"] == selected
+        if _selects(one["spec"]["podSelector"], selected["matchLabels"])
         for rule in one["spec"].get(direction, [])
         for peer in rule.get(side, [{}])
         for port in rule.get("ports", [{"port": 0}])
     }
+
+
+def _selects(selector: Node, labels: Mapping[str, str]) -> bool:
+    """Tell whether a policy's selector takes the suite's pods with these labels."""
+    labels = {"app.kubernetes.io/part-of": "groundline", **labels}
+    return selector.get("matchLabels", {}).items() <= labels.items() and all(
+        one["operator"] == "In" and labels.get(one["key"]) in one["values"]
+        for one in selector.get("matchExpressions", [])
+    )
 
 
 def _port(number: int, port: Node) -> int | str:
@@ -285,6 +302,8 @@ def _peer(peer: Node) -> str:
     labels = peer.get("podSelector", {}).get("matchLabels", {})
     if "ipBlock" in peer:
         return INTERNET if peer["ipBlock"] in _PUBLIC else str(peer["ipBlock"])
+    if peer == PROMETHEUS:
+        return "prometheus"
     if "namespaceSelector" in peer:
         return "dns" if labels.get("k8s-app") == "kube-dns" else str(peer["namespaceSelector"])
     return DATABASE[0] if "cnpg.io/cluster" in labels else labels.get("app.kubernetes.io/name", "anyone")
@@ -307,6 +326,9 @@ def network_edges_are_channels(manifests: Manifests, parts: Sequence[Part]) -> I
     outgoing["weaviate"] = {("weaviate", port) for port in declared - to_nodes} | DNS
     if environment(manifests, server)[0].get("ENABLE_MODULES") == "backup-s3":
         outgoing["weaviate"].add((INTERNET, 443))
+    metrics = {
+        (part.name, part.settings.metrics_port) for part in parts if part.workload["kind"] == "Deployment"
+    }
     present = {
         one["metadata"]["name"] for one in (*(part.workload for part in parts), *manifests.of("CronJob"))
     }
@@ -320,6 +342,7 @@ def network_edges_are_channels(manifests: Manifests, parts: Sequence[Part]) -> I
             (caller, port) for caller, ends in outgoing.items() for callee, port in ends if callee == name
         }
         incoming |= {("anyone", 8080)} if name == "gateway" else set()
+        incoming |= {("prometheus", port) for one, port in metrics if one == name and port is not None}
         allowed = _allowed(manifests, policy, "ingress", "from")
         if name in (DATABASE[0], TELEMETRY[0]):
             allowed = {edge for edge in allowed if edge[0] in outgoing}

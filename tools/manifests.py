@@ -30,7 +30,7 @@ DEPLOY: Final = ROOT / "deploy"
 SUPPORTED_MINORS: Final = 3
 """Kubernetes supports its three newest minor versions; a fourth only for its last two months."""
 
-CUSTOM_GROUPS: Final = ("postgresql.cnpg.io", "cert-manager.io")
+CUSTOM_GROUPS: Final = ("postgresql.cnpg.io", "cert-manager.io", "monitoring.coreos.com")
 """Kinds of operators, for which kubernetes-validate has no schema."""
 
 INSTALLED: Final = Path(sys.prefix) / "kustomize"

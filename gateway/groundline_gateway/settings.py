@@ -200,6 +200,10 @@ class GatewaySettings(Settings):
     """Envoy's worker threads."""
     admin_address: Address | None = None
     """Address of Envoy's admin interface, which can stop the process. Not set: none."""
+    metrics_port: Annotated[int, Field(ge=0, le=65535)] | None = None
+    """TCP port on which GET /metrics has Envoy's figures for Prometheus, and nothing else is served; plain
+    HTTP, on host. It needs admin_address. 0 takes a free one, which the admin interface's /listeners names.
+    Not set: none."""
 
     @model_validator(mode="after")
     def _settings_agree(self) -> Self:
@@ -211,4 +215,8 @@ class GatewaySettings(Settings):
             raise ValueError("jwt_issuers holds the same issuer twice")
         if self.grpc_port == self.port:
             raise ValueError("grpc_port is the same as port")
+        if self.metrics_port is not None and self.admin_address is None:
+            raise ValueError("metrics_port needs admin_address: it shows what Envoy's admin interface knows")
+        if self.metrics_port is not None and self.metrics_port in (self.port, self.grpc_port):
+            raise ValueError("metrics_port is the same as port or grpc_port")
         return self

@@ -20,7 +20,7 @@ from groundline_tests.cluster.programs import programs
 
 @pytest.fixture(scope="session")
 async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
-    """Six ready nodes and the kinds of CloudNativePG and cert-manager; nothing of ours."""
+    """Six ready nodes and the kinds of the operators that the manifests need; nothing of ours."""
     built = await asyncio.to_thread(programs)
     folder = tmp_path_factory.mktemp("cluster")
     await asyncio.to_thread(write_stages, built, folder)

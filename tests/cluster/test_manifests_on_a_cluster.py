@@ -239,7 +239,7 @@ async def test_drains_of_two_zones_at_once_leave_what_the_budgets_ask_for(applie
 
 async def test_every_component_can_be_added_to_what_runs(applied: Cluster) -> None:
     components = sorted(path for path in (K8S / "components").iterdir() if path.name != "postgres")
-    changed = ("pods", "network-policies", "otel-collector")
+    changed = ("pods", "network-policies", "metrics", "otel-collector")
     # Weaviate's bring what would stay: test_weaviate_on_a_cluster.py.
     elsewhere = ("synchronous-replication", "weaviate", "weaviate-backup")
     added = tuple(path for path in components if path.name not in (*changed, *elsewhere))

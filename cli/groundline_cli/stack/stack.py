@@ -128,10 +128,7 @@ async def running_stack(
         port = resources.enter_context(reserved_port(options.gateway_port))
         names = [service.name for service in parts.services]
         addresses = _reserved(names, options.replicas, resources)
-        metrics = _reserved(names, options.replicas, resources) if options.with_metrics else {}
-        of_gateway = _gateway_metrics(resources) if options.with_metrics else None
-        if of_gateway is not None:
-            metrics["gateway"] = f"{LOOPBACK}:{of_gateway.port}"
+        metrics, of_gateway = _metrics(options, names, resources)
         # A wrong key is told before anything has been started.
         gateway_settings(options.environ, port, api_key, addresses, database_url=None)
         logs = data_dir / "logs"
@@ -184,9 +181,15 @@ def _reserved(names: Sequence[str], replicas: int, resources: AsyncExitStack) ->
     }
 
 
-def _gateway_metrics(resources: AsyncExitStack) -> GatewayMetrics:
+def _metrics(
+    options: StackOptions, names: Sequence[str], resources: AsyncExitStack
+) -> tuple[dict[str, str], GatewayMetrics | None]:
+    """Return where services and gateway serve their metrics, by name, and what the gateway needs for it."""
+    if not options.with_metrics:
+        return {}, None
     port, admin_port = (resources.enter_context(reserved_port()) for _ in range(2))
-    return GatewayMetrics(port=port, admin_address=f"{LOOPBACK}:{admin_port}")
+    found = {**_reserved(names, options.replicas, resources), "gateway": f"{LOOPBACK}:{port}"}
+    return found, GatewayMetrics(port=port, admin_address=f"{LOOPBACK}:{admin_port}")
 
 
 async def _start_postgres(postgres: EmbeddedPostgres, resources: AsyncExitStack, report: Report) -> None:

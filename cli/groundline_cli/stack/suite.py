@@ -129,6 +129,7 @@ def services_environment(environ: Mapping[str, str], database_url: str) -> dict[
     environment["GROUNDLINE_DATABASE_URL"] = database_url
     environment["GROUNDLINE_REUSE_PORT"] = "true"  # its ports are held for it: see ports.py
     environment["PYTHONUNBUFFERED"] = "1"
+    environment.pop("GROUNDLINE_METRICS_PORT", None)  # one for all on one host; StackOptions.with_metrics
     return environment
 
 
@@ -171,8 +172,9 @@ def gateway_settings(
 
     own_key = {"key": api_key, "client": "local", "principals": [LOCAL_PRINCIPAL]}
     values: dict[str, Any] = {f"{name}_address": address for name, address in addresses.items()}
+    values["metrics_port"] = None if metrics is None else metrics.port
     if metrics is not None:
-        values |= {"metrics_port": metrics.port, "admin_address": metrics.admin_address}
+        values["admin_address"] = metrics.admin_address
     try:
         return GatewaySettings(
             host=LOOPBACK,

@@ -14,6 +14,7 @@ from groundline_gateway.envoy import tokens
 from groundline_gateway.envoy.clusters import (
     COLLECTOR,
     SERVICES,
+    admin_cluster,
     bridge_cluster,
     collector_cluster,
     jwks_clusters,
@@ -28,6 +29,7 @@ from groundline_gateway.envoy.filters import (
     retry_after_seconds,
     with_audit_logs,
 )
+from groundline_gateway.envoy.metrics import metrics_listener
 from groundline_gateway.envoy.nodes import (
     EXTENSIONS,
     Node,
@@ -121,8 +123,18 @@ def render(
         resources["listeners"].append(_grpc_listener(listener, exposed, settings, settings.grpc_port))
         resources["clusters"].append(reflection_cluster(reflection_socket(path), settings))
     if settings.admin_address is not None:
-        config["admin"] = {"address": socket_address(settings.admin_address)}
+        _add_admin(config, settings, settings.admin_address)
     return config
+
+
+def _add_admin(config: Node, settings: GatewaySettings, address: str) -> None:
+    """Add the admin interface, and the listener of metrics that reads it."""
+    config["admin"] = {"address": socket_address(address)}
+    if settings.metrics_port is not None:
+        resources = config["static_resources"]
+        listener = metrics_listener(settings.host, settings.metrics_port, named(resources["clusters"]))
+        resources["listeners"].append(listener)
+        resources["clusters"].append(admin_cluster(address, settings))
 
 
 def _grpc_listener(public: Node, exposed: Sequence[Endpoint], settings: GatewaySettings, port: int) -> Node:

@@ -18,6 +18,7 @@ _ROUTED: Final = frozenset(each.service for each in endpoints())
 BRIDGE: Final = "bridge"
 REFLECTION: Final = "reflection"
 COLLECTOR: Final = "otel_collector"
+ADMIN: Final = "admin"
 # A service is available if one of its replicas is; they are 100 at most.
 ANY_REPLICA_PERCENT: Final = 1.0
 # Factor by which a healthy service without traffic is checked less often.
@@ -71,6 +72,14 @@ def reflection_cluster(socket: Path, settings: GatewaySettings) -> Node:
 def collector_cluster(settings: GatewaySettings) -> Node:
     assert settings.otlp_endpoint is not None
     return _url_cluster(COLLECTOR, settings.otlp_endpoint, settings)
+
+
+def admin_cluster(address: str, settings: GatewaySettings) -> Node:
+    """Return Envoy's own admin interface as an upstream: it works for few requests at once."""
+    cluster = _cluster(ADMIN, [address], settings)
+    del cluster["typed_extension_protocol_options"]
+    cluster["circuit_breakers"] = {"thresholds": [{"max_connections": 2, "max_pending_requests": 8}]}
+    return cluster
 
 
 def jwks_clusters(settings: GatewaySettings) -> list[Node]:

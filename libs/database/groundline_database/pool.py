@@ -37,7 +37,8 @@ CONNECTIONS: Final = ObservedGauge(
 )
 CONNECTION_WAIT: Final = Histogram(
     "groundline.database.connection.wait",
-    "Time that a request waited for a connection, by outcome: given, late (none was free in time) or failed.",
+    "Time that a request waited for a connection, by outcome: given, late (none was free in time), failed or "
+    "cancelled.",
     unit="s",
     buckets=SECONDS,
     labels=("outcome",),
@@ -225,12 +226,15 @@ async def acquire(pool: Pool) -> AsyncIterator[Connection]:
 
 
 async def _given(pool: Pool) -> "PoolConnectionProxy[asyncpg.Record]":
-    begun, outcome = time.perf_counter(), "failed"
+    begun, outcome = time.perf_counter(), "cancelled"
     try:
         connection = await pool.acquire()
         outcome = "given"
     except TimeoutError:
         outcome = "late"
+        raise
+    except Exception:
+        outcome = "failed"
         raise
     finally:
         CONNECTION_WAIT.record(time.perf_counter() - begun, {"outcome": outcome})

@@ -131,6 +131,10 @@ PRODUCTION: dict[str, Break] = {
     "gateway: readinessProbe has to ask /": lambda m: container(m, "gateway")["readinessProbe"][
         "httpGet"
     ].update(path="/healthz"),
+    "retriever: has metrics at 9465, declares": lambda m: variable(
+        container(m), "GROUNDLINE_METRICS_PORT"
+    ).update(value="9465"),
+    "gateway: has metrics at 9464, declares": lambda m: container(m, "gateway")["ports"].pop(),
     # addresses
     "retriever_target is dns:///retriever:9": lambda m: config(m, "coordinator").update(
         GROUNDLINE_COORDINATOR_RETRIEVER_TARGET="dns:///retriever:9"
@@ -178,6 +182,8 @@ PRODUCTION: dict[str, Break] = {
     "retriever: lacks egress to dns:53/UDP": lambda m: egress(m)[-1]["ports"].pop(0),
     "reranker: lacks egress to otel-collector:4317": lambda m: egress(m, "reranker").pop(1),
     "NetworkPolicy database: lacks ingress from ": lambda m: ingress(m, "database")[0]["from"].pop(0),
+    "bridge: lacks ingress from prometheus:9464": without("NetworkPolicy", "metrics"),
+    "coordinator: allows ingress from anyone:9464": lambda m: ingress(m, "metrics")[0].pop("from"),
     "no NetworkPolicy denies": lambda m: policy(m, "deny-all").update(egress=[{}]),
     # drains
     "gateway: waits 130 s for requests that may take 600 s": lambda m: container(m, "gateway")["lifecycle"][
@@ -238,7 +244,14 @@ def test_what_is_broken_is_reported(target: tuple[str, ...], expected: str, brok
 
 @pytest.mark.parametrize(
     "components",
-    [(), ("mtls",), ("weaviate",), ("weaviate-backup",), tuple(dict.fromkeys(OUTSIDE.values()))],
+    [
+        (),
+        ("mtls",),
+        ("pod-monitor",),
+        ("weaviate",),
+        ("weaviate-backup",),
+        tuple(dict.fromkeys(OUTSIDE.values())),
+    ],
 )
 def test_nothing_is_reported_that_is_sound(components: tuple[str, ...]) -> None:
     assert all_problems(rendered("production", *components)) == []
@@ -313,6 +326,21 @@ def test_a_new_address_of_a_group_or_a_list_has_to_be_named() -> None:
 def test_the_databases_metrics_can_be_read() -> None:
     allowed = policy(rendered("production"), "database")["ingress"]
     assert 9187 in {port["port"] for rule in allowed for port in rule["ports"]}
+
+
+def test_prometheus_is_told_of_every_processs_metrics_and_of_no_other_port() -> None:
+    manifests = rendered("production", "pod-monitor")
+    [monitor] = manifests.of("PodMonitor")
+    [endpoint] = monitor["spec"]["podMetricsEndpoints"]
+    labels = monitor["spec"]["selector"]["matchLabels"]
+    found = {
+        one["metadata"]["name"]: port["containerPort"]
+        for one in manifests.of("Deployment", "StatefulSet")
+        if labels.items() <= one["spec"]["template"]["metadata"]["labels"].items()
+        for port in pod(one)["containers"][0]["ports"]
+        if port["name"] == endpoint["port"]
+    }
+    assert found == dict.fromkeys(PROCESSES.keys() - {"migrations"}, 9464)
 
 
 def test_nodes_of_weaviate_have_the_version_and_the_environment_of_those_that_are_tested() -> None:

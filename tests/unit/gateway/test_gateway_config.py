@@ -18,6 +18,7 @@ from groundline_gateway.endpoints import endpoints
 from groundline_gateway.envoy.bootstrap import arguments, render
 from groundline_gateway.envoy.errors import local_replies
 from groundline_gateway.envoy.files import write
+from groundline_gateway.envoy.nodes import http_of
 from groundline_gateway.scopes import REQUIRED
 from groundline_gateway.settings import GatewaySettings
 
@@ -56,6 +57,7 @@ def bucket(**changes: Any) -> dict[str, Any]:
         {"otlp_endpoint": "http://collector:4317"},
         {"otlp_endpoint": "https://collector.example"},
         {"admin_address": "127.0.0.1:9901"},
+        {"admin_address": "127.0.0.1:9901", "metrics_port": 9464},
         {"grpc_port": 8081, "cors_origins": ["*"]},
         {"rate_limit_per_minute": 1, "rate_limit_burst": 1},
         {"rate_limit_per_minute": 1_000_000, "rate_limit_burst": 1},
@@ -105,6 +107,34 @@ def test_there_is_one_listener_unless_another_is_asked_for() -> None:
 
     assert public["address"] == {"socket_address": {"address": "::", "port_value": 8080}}
     assert grpc["address"] == {"socket_address": {"address": "::", "port_value": 8081}}
+
+
+def test_metrics_have_a_listener_that_leads_to_one_address_of_the_admin_interface() -> None:
+    config = render(settings(host="::", admin_address="127.0.0.1:9901", metrics_port=9464))
+
+    _, listener = config["static_resources"]["listeners"]
+    assert listener["address"] == {"socket_address": {"address": "::", "port_value": 9464}}
+    [host] = http_of(listener)["route_config"]["virtual_hosts"]
+    metrics, other = host["routes"]
+    assert metrics["match"] == {
+        "path": "/metrics",
+        "headers": [
+            {"name": ":method", "string_match": {"exact": "GET"}},
+            {"name": ":path", "string_match": {"exact": "/metrics"}},
+        ],
+    }
+    assert metrics["route"]["cluster"] == "admin"
+    assert metrics["route"]["prefix_rewrite"].startswith("/stats/prometheus?filter=")
+    assert (other["match"], other["direct_response"]) == ({"prefix": "/"}, {"status": 404})
+
+
+def test_only_metrics_lead_to_the_admin_interface() -> None:
+    changes = {"admin_address": "127.0.0.1:9901", "metrics_port": 9464, "grpc_port": 8081}
+    *served, _ = render(settings(**changes))["static_resources"]["listeners"]
+    for listener in served:
+        [host] = http_of(listener)["route_config"]["virtual_hosts"]
+        assert "admin" not in {route.get("route", {}).get("cluster") for route in host["routes"]}
+    assert "admin" not in clusters(render(settings(admin_address="127.0.0.1:9901")))
 
 
 def test_every_cluster_is_health_checked_by_its_services_full_name() -> None:

@@ -25,6 +25,7 @@ def one_key(monkeypatch: pytest.MonkeyPatch) -> None:
         ("PORT", "65536"),
         ("GRPC_PORT", "0"),
         ("GRPC_PORT", "8080"),
+        ("METRICS_PORT", "65536"),
         ("HOST", "localhost"),
         ("COORDINATOR_ADDRESS", "coordinator"),
         ("INGESTOR_ADDRESS", "http://ingestor:50051"),
@@ -71,6 +72,19 @@ def test_a_wrong_key_entry_is_refused_without_showing_the_key(
     assert f"API_KEYS[0].{named}" in str(refused.value)
     assert KEY not in str(refused.value)
     assert change.get("key", KEY) not in str(refused.value)
+
+
+def test_metrics_need_the_admin_interface_and_a_port_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GROUNDLINE_METRICS_PORT", "8080")
+    with pytest.raises(SettingsError, match="metrics_port needs admin_address"):
+        load_settings(GatewaySettings)
+
+    monkeypatch.setenv("GROUNDLINE_GATEWAY_ADMIN_ADDRESS", "127.0.0.1:9901")
+    with pytest.raises(SettingsError, match="metrics_port is the same as port"):
+        load_settings(GatewaySettings)
+
+    monkeypatch.setenv("GROUNDLINE_GATEWAY_METRICS_PORT", "9464")
+    assert load_settings(GatewaySettings).metrics_port == 9464
 
 
 def test_one_key_cannot_have_two_holders(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,23 +3,16 @@
 They are kept in GROUNDLINE_CLUSTER_CACHE, by default groundline/cluster below the user's folder for caches.
 """
 
-import hashlib
 import json
-import os
 import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from groundline_tests.go.programs import build_tools, built, cache_folder, go, key_of, version_of
 from service_requirements import ROOT
 
 MODULES: Final = ROOT / "tools/cluster"
-CACHE: Final = Path(
-    os.environ.get("GROUNDLINE_CLUSTER_CACHE")
-    or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundline/cluster"
-)
 
 DEFINITIONS: Final = {
     "github.com/cloudnative-pg/cloudnative-pg": "config/crd/bases",
@@ -27,63 +20,41 @@ DEFINITIONS: Final = {
 }
 """Folders of the definitions of operators' kinds, by their modules."""
 
+MONITORING: Final = "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+MONITORING_KINDS: Final = ("podmonitors", "prometheusrules")
+"""Kinds of the Prometheus Operator. Its module has their types in Go, from which its own tool makes the
+definitions."""
+
 STAGES: Final = ("node/fast", "node/heartbeat-with-lease", "pod/fast")
 """Stages that kwok applies to nodes and pods, as its module describes them."""
 
 
 def programs() -> Path:
     """Return the folder with `bin`, `definitions` and `stages`; build it if it is missing."""
-    folder = CACHE / _key()
-    if folder.exists():
-        return folder
-    CACHE.mkdir(parents=True, exist_ok=True)
-    # Another run may build the same: the first to finish puts it in place.
-    with tempfile.TemporaryDirectory(dir=CACHE, prefix="building-") as building:
-        made = Path(building) / "made"
-        _build(made)
-        try:
-            made.rename(folder)
-        except OSError:
-            if not folder.exists():
-                raise
-    return folder
-
-
-def _key() -> str:
-    """Return a key that changes with every pinned version and with the compiler."""
-    digest = hashlib.sha256(_go(MODULES, "env", "GOVERSION", "GOOS", "GOARCH").encode())
-    digest.update(Path(__file__).read_bytes())
-    for path in sorted(MODULES.rglob("go.*")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def _go(module: Path, *arguments: str | Path) -> str:
-    # Use neither another toolchain nor another workspace.
-    environment = {**os.environ, "GOTOOLCHAIN": "local", "GOWORK": "off"}
-    command = ["go", *map(str, arguments)]
-    done = subprocess.run(command, cwd=module, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, f"{' '.join(command)}: {done.stdout}{done.stderr}"
-    return done.stdout
+    return built(cache_folder("cluster"), key_of(MODULES, Path(__file__)), _build)
 
 
 def _build(folder: Path) -> None:
     binaries = folder / "bin"
-    binaries.mkdir(parents=True)
     kubernetes, kwok = MODULES / "kubernetes", MODULES / "kwok"
-    release = _go(kubernetes, "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes").strip()
+    release = version_of(kubernetes, "k8s.io/kubernetes")
     major, minor, _ = release.removeprefix("v").split(".")
     version = {"gitVersion": release, "gitMajor": major, "gitMinor": minor}
     packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
-    named = [f"-X {package}.{name}={value}" for package in packages for name, value in version.items()]
+    named = tuple(f"{package}.{name}={value}" for package in packages for name, value in version.items())
     for module in (kubernetes, kwok):
-        flags = " ".join(("-s -w", *named))
-        _go(module, "build", "-mod=readonly", "-trimpath", f"-ldflags={flags}", "-o", f"{binaries}/", "tool")
+        build_tools(module, binaries, variables=named)
     # go names the program after its package.
     (binaries / "server").rename(binaries / "etcd")
 
     for path in _modules(MODULES / "operators", DEFINITIONS):
         _copy(path, folder / "definitions")
+    made = folder / "made"
+    generate = ("tool", "controller-gen", "crd", f"paths={MONITORING}", f"output:crd:dir={made}")
+    go(MODULES / "monitoring", *generate)
+    for kind in MONITORING_KINDS:
+        (made / f"monitoring.coreos.com_{kind}.yaml").rename(folder / "definitions" / f"{kind}.yaml")
+    shutil.rmtree(made)
     [home] = _modules(kwok, {"sigs.k8s.io/kwok": "kustomize/stage"})
     for stage in STAGES:
         _copy(home / stage, folder / "stages")
@@ -91,7 +62,7 @@ def _build(folder: Path) -> None:
 
 def _modules(module: Path, folders: dict[str, str]) -> Iterable[Path]:
     """Yield folders inside of other modules, whose content go.sum vouches for."""
-    shown = _go(module, "mod", "download", "-json", *folders)
+    shown = go(module, "mod", "download", "-json", *folders)
     decoder, position = json.JSONDecoder(), 0
     while position < len(shown.rstrip()):
         described, end = decoder.raw_decode(shown[position:])

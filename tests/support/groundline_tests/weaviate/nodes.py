@@ -10,10 +10,8 @@ import asyncio
 import json
 import os
 import random
-import shutil
 import signal
 import socket
-import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -24,15 +22,12 @@ from typing import Final
 
 import httpx
 from groundline_cli.stack.process import ChildProcess, Command
+from groundline_tests.go.programs import built, cache_folder, go
 from groundline_weaviate import WeaviateSettings
 from pydantic import AnyHttpUrl, SecretStr
 
 MODULE: Final = "github.com/weaviate/weaviate/cmd/weaviate-server"
 VERSION: Final = "v1.39.0"
-CACHE: Final = Path(
-    os.environ.get("GROUNDLINE_WEAVIATE_CACHE")
-    or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundline/weaviate"
-)
 
 ENGINE: Final = Path(__file__).parents[4] / "deploy/k8s/components/weaviate/engine.env"
 API_KEY: Final = "a-key-for-tests"
@@ -44,19 +39,11 @@ MEMORY: Final = "1GiB"
 
 def program() -> Path:
     """Return the server; it is built at first, which takes two cores some eight minutes."""
-    path = CACHE / VERSION / "weaviate-server"
-    if path.exists():
-        return path
-    assert shutil.which("go"), "Weaviate is built from its Go module: install Go 1.26 or newer"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Another run may build the same: the first to finish puts it in place.
-    with tempfile.TemporaryDirectory(dir=CACHE, prefix="building-") as folder:
-        environment = {**os.environ, "GOBIN": folder, "GOTOOLCHAIN": "local", "GOWORK": "off"}
-        command = ["go", "install", f"{MODULE}@{VERSION}"]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, f"{' '.join(command)}: {done.stdout}{done.stderr}"
-        (Path(folder) / path.name).rename(path)
-    return path
+    return built(cache_folder("weaviate"), VERSION, _build) / "weaviate-server"
+
+
+def _build(folder: Path) -> None:
+    go(folder, "install", f"{MODULE}@{VERSION}", GOBIN=str(folder))
 
 
 @dataclass(slots=True)
