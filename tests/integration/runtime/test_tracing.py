@@ -51,6 +51,7 @@ async def test_a_failed_call_over_two_services_is_one_chain_with_its_status(
             process.process.terminate()
             assert (await process.finish())[0] == 0
         assert "rpc.server.call.duration" in collector.metric_names()
+        [record] = await collector.wait_for_records(1, body="rpc_failed")
 
     path = chain(spans)
     assert [(span.kind, span.name) for span in path] == [
@@ -65,6 +66,8 @@ async def test_a_failed_call_over_two_services_is_one_chain_with_its_status(
     assert path[2].attributes["groundline.error_id"] == error_id == logged["error_id"]
     assert (logged["trace_id"], logged["span_id"]) == (TRACE_ID, path[2].span_id)
     assert path[2].attributes["error.type"] == "RuntimeError"
+    assert (record.trace_id, record.attributes["error_id"]) == (TRACE_ID, error_id)
+    assert "hunter2" not in str(record)
     assert not [span for span in spans if "hunter2" in str(span)]
 
 

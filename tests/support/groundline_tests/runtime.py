@@ -66,6 +66,7 @@ class Record:
 
     service: str
     trace_id: str
+    body: str
     attributes: Mapping[str, object]
 
 
@@ -126,11 +127,18 @@ class OtlpCollector:
         async with asyncio.timeout(timeout_seconds), self._arrived:
             await self._arrived.wait_for(lambda: name in self._metrics)
 
-    async def wait_for_records(self, count: int, timeout_seconds: float = 15.0) -> Sequence[Record]:
-        """Return the log records once `count` of them are there; raise TimeoutError otherwise."""
+    async def wait_for_records(
+        self, count: int, timeout_seconds: float = 15.0, *, body: str | None = None
+    ) -> Sequence[Record]:
+        """Return the log records, only those of a `body` if it is given, once `count` are there; raise
+        TimeoutError otherwise."""
+
+        def found() -> Sequence[Record]:
+            return [each for each in self._records if body in (None, each.body)]
+
         async with asyncio.timeout(timeout_seconds), self._arrived:
-            await self._arrived.wait_for(lambda: len(self._records) >= count)
-        return self._records
+            await self._arrived.wait_for(lambda: len(found()) >= count)
+        return found()
 
     def children(self, parent: Span) -> tuple[Span, ...]:
         return tuple(span for span in self._spans if span.parent_span_id == parent.span_id)
@@ -156,7 +164,9 @@ class OtlpCollector:
                 service = str(_attributes(resource.resource.attributes).get("service.name", ""))
                 for scope in resource.scope_logs:
                     self._records.extend(
-                        Record(service, each.trace_id.hex(), _attributes(each.attributes))
+                        Record(
+                            service, each.trace_id.hex(), each.body.string_value, _attributes(each.attributes)
+                        )
                         for each in scope.log_records
                     )
             self._arrived.notify_all()

@@ -1,8 +1,9 @@
-"""Spans and metrics on their way to a collector over OTLP, and metrics for Prometheus.
+"""Spans, metrics and logs on their way to a collector over OTLP, and metrics for Prometheus.
 
 Imported only in a process that has either: the SDK and its exporters take 4 MB of memory.
 """
 
+import json
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -13,9 +14,13 @@ from urllib.parse import urlsplit
 
 import structlog
 from opentelemetry import metrics, trace
+from opentelemetry._logs import LogRecord, SeverityNumber
 from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricReader, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
@@ -25,6 +30,7 @@ from opentelemetry.sdk.trace.sampling import Decision, ParentBased, Sampler, Sam
 from opentelemetry.util.types import Attributes
 
 from groundline_runtime.metrics.declaring import count_from_zero
+from groundline_runtime.telemetry.logs import json_formatter
 
 __all__ = ["exporting"]
 
@@ -33,12 +39,23 @@ FLUSH_SECONDS: Final = 2.0
 SPAN_DELAY_MILLIS: Final = 1_000
 METRIC_INTERVAL_MILLIS: Final = 15_000
 
+_SEVERITIES: Final = {
+    0: SeverityNumber.TRACE,
+    logging.DEBUG: SeverityNumber.DEBUG,
+    logging.INFO: SeverityNumber.INFO,
+    logging.WARNING: SeverityNumber.WARN,
+    logging.ERROR: SeverityNumber.ERROR,
+    logging.CRITICAL: SeverityNumber.FATAL,
+}
+_SAID_ELSEWHERE: Final = {"level", "timestamp", "service", "trace_id", "span_id"}
+"""Fields of a log line that records over OTLP have in places of their own."""
+
 _log = structlog.get_logger(__name__)
 
 
 @contextmanager
 def exporting(service: str, otlp_endpoint: str | None, metrics_at: tuple[str, int] | None) -> Iterator[None]:
-    """Export spans and metrics for the length of the block, then flush for at most FLUSH_SECONDS.
+    """Export spans, metrics and logs for the length of the block, then flush for at most FLUSH_SECONDS.
 
     Sets process-wide providers, so once per process. A collector that fails or is away costs one warning.
     Raises FailedPreconditionError (ADDRESS_UNUSABLE) if metrics cannot be served at host and port.
@@ -61,6 +78,7 @@ def exporting(service: str, otlp_endpoint: str | None, metrics_at: tuple[str, in
         metrics.set_meter_provider(meters)
         count_from_zero()
         if otlp_endpoint is not None:
+            stack.enter_context(_exported_logs(service, otlp_endpoint, resource))
             tracers = _tracers(otlp_endpoint, resource)
             stack.callback(_within_bounds, tracers.shutdown)
             trace.set_tracer_provider(tracers)
@@ -89,6 +107,44 @@ def _metric_exporter(otlp_endpoint: str) -> MetricReader:
         export_interval_millis=METRIC_INTERVAL_MILLIS,
         export_timeout_millis=EXPORT_TIMEOUT_SECONDS * 1000,
     )
+
+
+@contextmanager
+def _exported_logs(service: str, otlp_endpoint: str, resource: Resource) -> Iterator[None]:
+    """Export what is logged, with the ids of its trace, beside the log on standard output."""
+    insecure = urlsplit(otlp_endpoint).scheme != "https"
+    logs = LoggerProvider(resource=resource, shutdown_on_exit=False)
+    exporter = OTLPLogExporter(otlp_endpoint, insecure=insecure, timeout=EXPORT_TIMEOUT_SECONDS)
+    logs.add_log_record_processor(BatchLogRecordProcessor(exporter, schedule_delay_millis=SPAN_DELAY_MILLIS))
+    handler = _Exported(logs, service)
+    logging.getLogger().addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
+        _within_bounds(logs.shutdown)
+
+
+class _Exported(logging.Handler):
+    """Handler that hands records on with their fields as attributes; credentials are taken out of them as
+    they are in the log."""
+
+    def __init__(self, logs: LoggerProvider, service: str) -> None:
+        super().__init__()
+        self.setFormatter(json_formatter(service))
+        self._logger = logs.get_logger("groundline")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        fields = json.loads(self.format(record))
+        self._logger.emit(
+            LogRecord(
+                timestamp=int(record.created * 1e9),
+                severity_text=record.levelname,
+                severity_number=_SEVERITIES[record.levelno // 10 * 10],
+                body=fields.pop("event"),
+                attributes={name: value for name, value in fields.items() if name not in _SAID_ELSEWHERE},
+            )
+        )
 
 
 class _NoPolling(Sampler):
@@ -133,7 +189,7 @@ def _within_bounds(stop: Callable[[], object]) -> None:
     # The SDK's own bounds do not cover an exporter that hangs, so the thread is left behind after ours.
     worker = threading.Thread(target=stop, name="telemetry-flush", daemon=True)
     worker.start()
-    worker.join(FLUSH_SECONDS / 2)
+    worker.join(FLUSH_SECONDS / 3)
 
 
 class _WarnOnce(logging.Handler):
