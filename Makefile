@@ -74,6 +74,7 @@ lint: setup docs ## Lint contracts, code, types and documentation
 	$(BIN)/python tools/client.py check
 	$(BIN)/python tools/console.py check
 	$(BIN)/python tools/settings_tables.py check
+	$(BIN)/python tools/monitoring.py check
 	$(BIN)/python tools/commands.py check
 	$(BIN)/python tools/plots.py check
 	$(BIN)/python tools/service_requirements.py check
@@ -231,6 +232,14 @@ plots: setup ## Draw figures for the documentation site
 descriptor-set: setup ## Write the contract with its imports to build/groundline.binpb, for other languages' stubs
 	mkdir -p build
 	$(BIN)/python tools/protos.py image build/groundline.binpb
+
+.PHONY: monitoring
+monitoring: setup ## Write dashboards, alerts and the reference of metrics from their declarations
+	$(BIN)/python tools/monitoring.py write
+
+.PHONY: monitoring-rules
+monitoring-rules: setup ## Write the rules of the service level objectives, by sloth, which Go builds at first
+	$(BIN)/python tools/objectives.py
 
 .PHONY: settings-tables
 settings-tables: setup ## Write the reference of the settings from the code

@@ -1,5 +1,6 @@
 """Metrics of a service process as Prometheus reads them."""
 
+import asyncio
 import socket
 from types import SimpleNamespace
 from typing import Any
@@ -87,3 +88,29 @@ async def test_a_port_that_is_taken_ends_the_start_with_the_reason(start: Any) -
         assert (await process.finish())[0] == 1
     assert stopped["reason"] == "ADDRESS_UNUSABLE"
     assert "metrics" in stopped["error"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n", b"200"),
+        (b"POST /metrics HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\nabc", b"405"),
+        (b"DELETE /metrics HTTP/1.1\r\nhost: x\r\n\r\n", b"405"),
+        # A version of HTTP that has no status line.
+        (b"\x00\xff\xfe\r\n\r\n", b"<!DOCTYPE HTML>"),
+        (b"GET " + b"/" * 70_000 + b" HTTP/1.1\r\n\r\n", b"414"),
+        (b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 200 + b"\r\n", b"431"),
+        (b"GET / HTTP/1.1\r\na: " + b"b" * 70_000 + b"\r\n\r\n", b"431"),
+    ],
+)
+async def test_what_is_no_request_for_metrics_is_refused_and_the_next_is_answered(
+    start: Any, sent: bytes, status: bytes
+) -> None:
+    process = await start(metrics_port=0, drain_seconds=0)
+    port = (await process.event("metrics_served"))["port"]
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(sent)
+    head = await reader.read(64)
+    writer.close()
+    assert status in head
+    assert (await read(port)).status_code == 200

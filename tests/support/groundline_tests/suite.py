@@ -109,8 +109,8 @@ async def ended_job(client: httpx.AsyncClient, job_id: str) -> Mapping[str, Any]
 
 
 @asynccontextmanager
-async def running_stack(data_dir: Path, **environment: str) -> AsyncIterator[Stack]:
-    """Run `groundline up` on free ports; stop it at the end, in whatever state."""
+async def running_stack(data_dir: Path, *options: str, **environment: str) -> AsyncIterator[Stack]:
+    """Run `groundline up OPTIONS…` on free ports; stop it at the end, in whatever state."""
     ready_file = data_dir.parent / f"{data_dir.name}.ready.json"
     log = data_dir.parent / f"{data_dir.name}.log"
     with log.open("wb") as output:
@@ -120,6 +120,7 @@ async def running_stack(data_dir: Path, **environment: str) -> AsyncIterator[Sta
             "groundline_cli",
             "up",
             *("--data-dir", str(data_dir), "--gateway-port", "0", "--ready-file", str(ready_file)),
+            *options,
             env={**os.environ, **environment},
             stdout=output,
             stderr=output,

@@ -247,7 +247,7 @@ def test_what_is_broken_is_reported(target: tuple[str, ...], expected: str, brok
     [
         (),
         ("mtls",),
-        ("pod-monitor",),
+        ("prometheus-operator",),
         ("weaviate",),
         ("weaviate-backup",),
         tuple(dict.fromkeys(OUTSIDE.values())),
@@ -329,7 +329,7 @@ def test_the_databases_metrics_can_be_read() -> None:
 
 
 def test_prometheus_is_told_of_every_processs_metrics_and_of_no_other_port() -> None:
-    manifests = rendered("production", "pod-monitor")
+    manifests = rendered("production", "prometheus-operator")
     [monitor] = manifests.of("PodMonitor")
     [endpoint] = monitor["spec"]["podMetricsEndpoints"]
     labels = monitor["spec"]["selector"]["matchLabels"]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from groundline.v1 import error_pb2, passage_pb2
 
-from groundline_runtime.metrics.declaring import SECONDS, Counter, Gauge, Histogram
+from groundline_runtime.metrics.declaring import SECONDS, Counter, Histogram, ObservedGauge
 
 if TYPE_CHECKING:
     from google.protobuf.internal.enum_type_wrapper import _EnumTypeWrapper
@@ -17,10 +17,10 @@ RPC_DURATION: Final = Histogram(
     buckets=SECONDS,
     labels=("rpc.system.name", "rpc.method", "rpc.response.status_code"),
 )
-REQUESTS_UNDER_WAY: Final = Gauge(
+REQUESTS_UNDER_WAY: Final = ObservedGauge(
     "groundline.admission.under_way", "Requests that hold a place.", unit="{request}"
 )
-REQUESTS_WAITING: Final = Gauge(
+REQUESTS_WAITING: Final = ObservedGauge(
     "groundline.admission.waiting", "Requests that wait for a place.", unit="{request}"
 )
 REQUESTS_REFUSED: Final = Counter(

@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
+from weakref import WeakSet
 
 from groundline_runtime.context import Place, current_caller, has_begun, holding, remaining_seconds
 from groundline_runtime.errors import ResourceExhaustedError
@@ -78,6 +79,11 @@ class ConcurrencyLimit:
             self._limit = min(_MAX_CONCURRENCY, self._limit + 1 / self._limit)
 
 
+_admissions: Final[WeakSet["Admission"]] = WeakSet()
+REQUESTS_UNDER_WAY.observe(lambda: [(sum(each.under_way for each in [*_admissions]), {})])
+REQUESTS_WAITING.observe(lambda: [(sum(each.waiting for each in [*_admissions]), {})])
+
+
 class Admission:
     """Places of a server, and the queue for them.
 
@@ -102,6 +108,7 @@ class Admission:
         """Time from one turn to the next while requests wait, in seconds; kept for the next queue, which
         needs it at once."""
         self._last_turn: float | None = None
+        _admissions.add(self)
 
     @property
     def under_way(self) -> int:
@@ -154,7 +161,6 @@ class Admission:
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
         self._queue.add(client, turn, urgent=first)
-        REQUESTS_WAITING.set(self.waiting)
         began = self._clock()
         expiry = loop.call_later(patience, self._expire, turn, wait)
         try:
@@ -168,7 +174,6 @@ class Admission:
         finally:
             expiry.cancel()
             self._queue.discard(client, turn)
-            REQUESTS_WAITING.set(self.waiting)
 
     def _has_room(self, client: str, expected_seconds: float) -> bool:
         """Tell whether one more may wait: in a full queue, in place of one of a client that has more."""
@@ -192,12 +197,10 @@ class Admission:
 
     def _begin(self, client: str) -> None:
         self._under_way += 1
-        REQUESTS_UNDER_WAY.set(self._under_way)
         self._queue.take(client)
 
     def _end(self, client: str, held_seconds: float) -> None:
         self._under_way -= 1
-        REQUESTS_UNDER_WAY.set(self._under_way)
         self._queue.leave(client, held_seconds)
         self._admit()
 

@@ -27,7 +27,7 @@ HOLD: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Answer of the server: a status, and steps of text, CUT or HOLD."""
+    """Answer of the server: a status, and steps of text, CUT, HOLD, or seconds of silence."""
 
     steps: Sequence[object] = ()
     status: int = 200
@@ -111,6 +111,9 @@ class ProviderServer:
                 if not await reader.read(1):
                     self.abandoned.set()
                     return False
+                continue
+            if isinstance(step, float):
+                await asyncio.sleep(step)
                 continue
             data = str(step).encode()
             writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")

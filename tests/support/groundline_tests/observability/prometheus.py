@@ -144,12 +144,13 @@ class Prometheus:
 async def running_prometheus(
     folder: Path,
     *,
-    targets: Mapping[str, Sequence[str]],
+    targets: Mapping[str, Sequence[str]] | Path,
     rules: Sequence[Path] = (),
     scrape_seconds: float = 1,
     evaluation_seconds: float = 1,
 ) -> AsyncIterator[Prometheus]:
-    """Start Prometheus, which scrapes /metrics of each `host:port` of a job of `targets`; stop it at the end.
+    """Start Prometheus, which scrapes /metrics of each `host:port` of a job of `targets`, or of what a file
+    of targets names; stop it at the end.
 
     The configuration, the series and the log are in `folder`; series of an earlier run are still there.
     """
@@ -186,7 +187,7 @@ async def running_prometheus(
 
 
 def _configuration(
-    targets: Mapping[str, Sequence[str]],
+    targets: Mapping[str, Sequence[str]] | Path,
     rules: Sequence[Path],
     scrape_seconds: float,
     evaluation_seconds: float,
@@ -203,10 +204,14 @@ def _configuration(
                 "scrape_protocols": ["OpenMetricsText1.0.0", "PrometheusText0.0.4"],
             },
             "rule_files": [str(path.absolute()) for path in rules],
-            "scrape_configs": [
-                {"job_name": job, "static_configs": [{"targets": list(addresses)}]}
-                for job, addresses in targets.items()
-            ],
+            "scrape_configs": (
+                [{"job_name": "groundline", "file_sd_configs": [{"files": [str(targets.absolute())]}]}]
+                if isinstance(targets, Path)
+                else [
+                    {"job_name": job, "static_configs": [{"targets": list(addresses)}]}
+                    for job, addresses in targets.items()
+                ]
+            ),
         }
     )
 

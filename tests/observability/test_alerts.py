@@ -1,0 +1,141 @@
+"""Alerts made to fire by their faults in a running suite, and gone after them.
+
+A minute of a rule is a second here. GroundlineSpendingJumped looks back a week, and neither the distributed
+index nor standbys are part of this suite: their rules are tried on series alone (test_rules).
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import asyncpg
+from groundline_tests.generator.providers import Reply
+from groundline_tests.observability.watched import WIRE, Watched
+
+LIMIT_SECONDS: Final = 180
+BY_MODEL: Final = {"rerank": {"strategy": "RERANK_STRATEGY_LLM"}}
+
+
+def ringing(name: str) -> str:
+    """Return the query of an alert; of an objective's two the one that pages, the other lasts for days."""
+    return f'ALERTS{{alertname="{name}", alertstate="firing", sloth_severity!="ticket"}}'
+
+
+async def firing(watched: Watched, *names: str) -> None:
+    for name in names:
+        await watched.prometheus.wait_for(ringing(name), seconds=LIMIT_SECONDS)
+
+
+async def silent(watched: Watched, *names: str) -> None:
+    for name in names:
+        await watched.prometheus.wait_for(ringing(name), lambda found: not found, seconds=LIMIT_SECONDS)
+
+
+@asynccontextmanager
+async def fires_and_resolves(watched: Watched, *names: str) -> AsyncIterator[None]:
+    """Expect the alerts to be silent before the block, which makes them fire, and after it."""
+    await silent(watched, *names)
+    yield
+    await silent(watched, *names)
+
+
+async def test_a_suite_that_works_has_no_alert(watched: Watched) -> None:
+    async with watched.going_on(watched.ask, watched.search):
+        await watched.prometheus.wait_for("count(up == 1) >= 8 and on () sum(groundline_answers_total) > 20")
+        ringing = {alert.name for alert in await watched.prometheus.alerts() if alert.state == "firing"}
+    # How fast it is beside other tests says nothing.
+    assert ringing <= {"GroundlineAnswersSlow", "GroundlineSearchesSlow"}
+
+
+async def test_a_service_that_hangs(watched: Watched) -> None:
+    names = ("GroundlineServiceDown", "GroundlineSearchesDegraded", "GroundlineAnswersDegraded")
+    works = [partial(work, options=BY_MODEL) for work in (watched.ask, watched.search)]
+    async with fires_and_resolves(watched, *names), watched.going_on(*works):
+        with watched.hanging("reranker"):
+            await firing(watched, *names)
+
+
+async def test_a_backend_that_the_gateway_finds_unhealthy(watched: Watched) -> None:
+    names = ("GroundlineNoHealthyBackend", "GroundlineRequestsFail")
+    # The gateway gives a chat up after some seconds, so few would be a small share.
+    async with fires_and_resolves(watched, *names), watched.going_on(watched.ask, side_by_side=20):
+        with watched.hanging("coordinator"):
+            await firing(watched, *names)
+
+
+async def test_a_model_that_fails(watched: Watched) -> None:
+    names = ("GroundlineModelFailing", "GroundlineModelPaused")
+    async with fires_and_resolves(watched, *names), watched.going_on(watched.ask, side_by_side=3):
+        watched.reply = WIRE.failure(500)
+        try:
+            await firing(watched, *names)
+        finally:
+            watched.reply = WIRE.answer("It works [1].")
+
+
+async def test_a_model_that_is_slow(watched: Watched) -> None:
+    async with fires_and_resolves(watched, "GroundlineAnswersSlow"):
+        answer = WIRE.answer("It works [1].")
+        watched.reply = Reply([6.0, *answer.steps])
+        try:
+            async with watched.going_on(watched.ask, side_by_side=30):
+                await firing(watched, "GroundlineAnswersSlow")
+        finally:
+            watched.reply = answer
+
+
+async def test_a_database_in_which_everything_waits(watched: Watched, tmp_path: Path) -> None:
+    names = (
+        "GroundlineOverloaded",
+        "GroundlineDatabaseOutOfReach",
+        "GroundlineSearchesSlow",
+        "GroundlineIngestionStuck",
+    )
+    for number in range(300):  # more than workers hold at a time
+        (tmp_path / f"{number}.md").write_text(f"# Note {number}\n\nNote {number} says {number}.\n")
+    async with fires_and_resolves(watched, *names):
+        connection = await asyncpg.connect(watched.stack.ready["database_url"])
+        try:
+            async with connection.transaction():
+                await connection.execute("LOCK TABLE chunks IN ACCESS EXCLUSIVE MODE")
+                storing = asyncio.create_task(
+                    watched.stack.command("ingest", str(tmp_path), "--collection", "notes")
+                )
+                async with watched.going_on(watched.search, side_by_side=150):
+                    await firing(watched, *names)
+        finally:
+            await connection.close()
+        assert (await storing).code == 0
+
+
+async def test_an_error_that_nobody_foresaw(watched: Watched) -> None:
+    async with fires_and_resolves(watched, "GroundlineUnexpectedErrors"):
+        connection = await asyncpg.connect(watched.stack.ready["database_url"])
+        try:
+            await connection.execute("ALTER TABLE threads RENAME COLUMN title TO heading")
+            async with watched.going_on(lambda: watched.client.get("/api/threads")):
+                await firing(watched, "GroundlineUnexpectedErrors")
+        finally:
+            await connection.execute("ALTER TABLE threads RENAME COLUMN heading TO title")
+            await connection.close()
+
+
+async def test_documents_that_cannot_be_read(watched: Watched, tmp_path: Path) -> None:
+    async with fires_and_resolves(watched, "GroundlineIngestionFailing"):
+        for number in range(10):
+            (tmp_path / f"{number}.pdf").write_bytes(f"%PDF-1.7\nbroken {number}".encode())
+        await watched.stack.command("ingest", str(tmp_path), "--collection", "notes")
+        await firing(watched, "GroundlineIngestionFailing")
+
+
+async def test_searches_that_find_nothing(watched: Watched) -> None:
+    created = await watched.client.post("/api/collections", json={"collectionId": "empty"})
+    created.raise_for_status()
+    async with fires_and_resolves(watched, "GroundlineSearchesEmpty"):
+        async with watched.going_on(lambda: watched.search("empty")):
+            await firing(watched, "GroundlineSearchesEmpty")
+        async with watched.going_on(watched.search):
+            await silent(watched, "GroundlineSearchesEmpty")
