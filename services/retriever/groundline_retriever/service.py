@@ -93,6 +93,7 @@ class SearchService:
                         request.query.strip(),
                         request.collection_ids,
                         response.passages,
+                        top_k=request.options.rerank.top_k,
                         with_texts=self._trace_texts,
                     )
                 )

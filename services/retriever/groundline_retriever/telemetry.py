@@ -32,9 +32,17 @@ STANDBY_LAG: Final = Gauge(
 
 
 def retrieval_attributes(
-    query: str, collection_ids: Sequence[str], passages: Sequence[passage_pb2.Passage], *, with_texts: bool
+    query: str,
+    collection_ids: Sequence[str],
+    passages: Sequence[passage_pb2.Passage],
+    *,
+    top_k: int = 0,
+    with_texts: bool,
 ) -> Mapping[str, AttributeValue]:
-    """Return ids and scores of passages, best first; the question and their texts only `with_texts`."""
+    """Return ids and scores of passages, best first; the question and their texts only `with_texts`.
+
+    `top_k`: the number of passages asked for, 0 if it was left to the collection.
+    """
     found = [{"id": each.chunk.chunk_id, "score": each.score} for each in passages]
     attributes: dict[str, AttributeValue] = {
         "openinference.span.kind": "RETRIEVER",
@@ -43,6 +51,8 @@ def retrieval_attributes(
         "gen_ai.data_source.id": ",".join(collection_ids),
         "gen_ai.retrieval.documents": json.dumps(found),
     }
+    if top_k:
+        attributes["gen_ai.retrieval.top_k"] = top_k
     for number, passage in enumerate(passages):
         document, chunk = f"retrieval.documents.{number}.document", passage.chunk
         places = {"collection_id": chunk.collection_id, "document_id": chunk.document_id}

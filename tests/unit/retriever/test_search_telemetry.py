@@ -34,6 +34,12 @@ def test_documents_are_told_best_first_with_ids_and_scores() -> None:
     ]
 
 
+def test_the_number_of_passages_is_told_if_it_was_asked_for() -> None:
+    asked = retrieval_attributes("q", [], PASSAGES, top_k=5, with_texts=False)
+    assert asked["gen_ai.retrieval.top_k"] == 5
+    assert "gen_ai.retrieval.top_k" not in retrieval_attributes("q", [], PASSAGES, with_texts=False)
+
+
 def test_with_the_setting_question_and_texts_are_told() -> None:
     told = retrieval_attributes("secret question", [], PASSAGES, with_texts=True)
     assert told["input.value"] == told["gen_ai.retrieval.query.text"] == "secret question"
