@@ -4,7 +4,7 @@ import asyncio
 import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -230,12 +230,14 @@ async def through_a_relay(target: str) -> AsyncIterator[Relay]:
 
     async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         relay.connected.put_nowait(None)
-        inner_reader, inner_writer = await asyncio.open_connection(host, int(port))
-        copies = [copy(reader, inner_writer), copy(inner_reader, writer)]
-        tasks = [asyncio.create_task(each) for each in copies]
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        inner_writer.close()
-        writer.close()
+        # Whatever ends it, the server that it leads to included, both connections are closed.
+        with ExitStack() as closing:
+            closing.callback(writer.close)
+            inner_reader, inner_writer = await asyncio.open_connection(host, int(port))
+            closing.callback(inner_writer.close)
+            copies = [copy(reader, inner_writer), copy(inner_reader, writer)]
+            tasks = [asyncio.create_task(each) for each in copies]
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async with await asyncio.start_server(connect, "127.0.0.1", 0) as server:
