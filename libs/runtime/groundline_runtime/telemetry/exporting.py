@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import structlog
@@ -40,7 +40,6 @@ SPAN_DELAY_MILLIS: Final = 1_000
 METRIC_INTERVAL_MILLIS: Final = 15_000
 
 _SEVERITIES: Final = {
-    0: SeverityNumber.TRACE,
     logging.DEBUG: SeverityNumber.DEBUG,
     logging.INFO: SeverityNumber.INFO,
     logging.WARNING: SeverityNumber.WARN,
@@ -86,24 +85,27 @@ def exporting(service: str, otlp_endpoint: str | None, metrics_at: tuple[str, in
         yield
 
 
-def _tracers(otlp_endpoint: str, resource: Resource) -> TracerProvider:
+def _collector(otlp_endpoint: str) -> dict[str, Any]:
+    """Return the arguments that every exporter takes."""
     insecure = urlsplit(otlp_endpoint).scheme != "https"
+    return {"endpoint": otlp_endpoint, "insecure": insecure, "timeout": EXPORT_TIMEOUT_SECONDS}
+
+
+def _tracers(otlp_endpoint: str, resource: Resource) -> TracerProvider:
     tracers = TracerProvider(
         resource=resource, sampler=ParentBased(root=_NoPolling()), shutdown_on_exit=False
     )
     tracers.add_span_processor(
         BatchSpanProcessor(
-            OTLPSpanExporter(otlp_endpoint, insecure=insecure, timeout=EXPORT_TIMEOUT_SECONDS),
-            schedule_delay_millis=SPAN_DELAY_MILLIS,
+            OTLPSpanExporter(**_collector(otlp_endpoint)), schedule_delay_millis=SPAN_DELAY_MILLIS
         )
     )
     return tracers
 
 
 def _metric_exporter(otlp_endpoint: str) -> MetricReader:
-    insecure = urlsplit(otlp_endpoint).scheme != "https"
     return PeriodicExportingMetricReader(
-        OTLPMetricExporter(otlp_endpoint, insecure=insecure, timeout=EXPORT_TIMEOUT_SECONDS),
+        OTLPMetricExporter(**_collector(otlp_endpoint)),
         export_interval_millis=METRIC_INTERVAL_MILLIS,
         export_timeout_millis=EXPORT_TIMEOUT_SECONDS * 1000,
     )
@@ -112,9 +114,8 @@ def _metric_exporter(otlp_endpoint: str) -> MetricReader:
 @contextmanager
 def _exported_logs(service: str, otlp_endpoint: str, resource: Resource) -> Iterator[None]:
     """Export what is logged, with the ids of its trace, beside the log on standard output."""
-    insecure = urlsplit(otlp_endpoint).scheme != "https"
     logs = LoggerProvider(resource=resource, shutdown_on_exit=False)
-    exporter = OTLPLogExporter(otlp_endpoint, insecure=insecure, timeout=EXPORT_TIMEOUT_SECONDS)
+    exporter = OTLPLogExporter(**_collector(otlp_endpoint))
     logs.add_log_record_processor(BatchLogRecordProcessor(exporter, schedule_delay_millis=SPAN_DELAY_MILLIS))
     handler = _Exported(logs, service)
     logging.getLogger().addHandler(handler)
@@ -140,7 +141,7 @@ class _Exported(logging.Handler):
             LogRecord(
                 timestamp=int(record.created * 1e9),
                 severity_text=record.levelname,
-                severity_number=_SEVERITIES[record.levelno // 10 * 10],
+                severity_number=_SEVERITIES.get(record.levelno, SeverityNumber.UNSPECIFIED),
                 body=fields.pop("event"),
                 attributes={name: value for name, value in fields.items() if name not in _SAID_ELSEWHERE},
             )

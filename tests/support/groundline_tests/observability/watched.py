@@ -26,6 +26,7 @@ SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 FASTER: Final = 60
 """Factor by which the rules' durations are shorter: a minute is a second."""
 
+PAUSE_SECONDS: Final = 0.2
 PATIENCE_SECONDS: Final = 20.0
 """Time after which a request of the load is given up, in seconds."""
 
@@ -67,7 +68,7 @@ class Watched:
                 with suppress(httpx.HTTPError, TimeoutError):
                     async with asyncio.timeout(PATIENCE_SECONDS):
                         await work()
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(PAUSE_SECONDS)
 
         tasks = [asyncio.create_task(repeat(work)) for work in works for _ in range(side_by_side)]
         try:
