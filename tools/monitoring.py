@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import yaml
 from generated import write_or_check
-from groundline_runtime.metrics.declaring import Metric
+from groundline_runtime.metrics.declaring import Metric, prometheus_label
 from monitoring_parts.alerts import ALERTS, as_rules
 from monitoring_parts.dashboards import DASHBOARDS
 from monitoring_parts.expressions import METRICS, problems
@@ -78,7 +78,7 @@ def _reference() -> str:
 
 
 def _row(metric: Metric) -> str:
-    labels = ", ".join(f"`{label.replace('.', '_')}`" for label in sorted(metric.labels))
+    labels = ", ".join(f"`{prometheus_label(label)}`" for label in sorted(metric.labels))
     return (
         f"| `{metric.prometheus_name}` | `{metric.name}` | {metric.kind} | {labels} | {metric.description} |"
     )

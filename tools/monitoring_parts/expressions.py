@@ -13,7 +13,7 @@ import groundline_indexing.feed.metrics
 import groundline_ingestor.metrics
 import groundline_retriever.telemetry
 import groundline_runtime.metrics.common
-from groundline_runtime.metrics.declaring import Histogram, Metric
+from groundline_runtime.metrics.declaring import Histogram, Metric, prometheus_label
 
 DECLARING: Final = {
     "every service": (groundline_runtime.metrics.common, groundline_database.pool),
@@ -43,7 +43,6 @@ ADDED: Final = {"service", "instance", "le"}
 ENVOY: Final = {
     "envoy_http_downstream_rq_xx": {"envoy_http_conn_manager_prefix", "envoy_response_code_class"},
     "envoy_http_downstream_rq_time_bucket": {"envoy_http_conn_manager_prefix"},
-    "envoy_http_downstream_rq_active": {"envoy_http_conn_manager_prefix"},
     "envoy_cluster_upstream_rq_xx": {"envoy_cluster_name", "envoy_response_code_class"},
     "envoy_cluster_membership_healthy": {"envoy_cluster_name"},
 }
@@ -53,7 +52,6 @@ PROCESS: Final = {
     "process_cpu_seconds_total",
     "process_resident_memory_bytes",
     "process_open_fds",
-    "python_gc_collections_total",
 }
 """Metrics of every process of Python."""
 
@@ -103,7 +101,7 @@ def problems(query: str) -> list[str]:
     for name in dict.fromkeys(_NAME.findall(re.sub(r'"[^"]*"', '""', _GROUPING.sub("", _inner(query))))):
         metric = declared.get(_SUFFIX.sub("", name))
         if metric is not None and isinstance(metric, Histogram) == bool(_SUFFIX.search(name)):
-            labels |= {label.replace(".", "_") for label in metric.labels}
+            labels |= set(map(prometheus_label, metric.labels))
         elif name in ENVOY:
             labels |= ENVOY[name]
         elif name not in PROCESS and name != "up":

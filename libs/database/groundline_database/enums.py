@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from groundline_runtime.reasons import enum_label
+
 if TYPE_CHECKING:
     from google.protobuf.internal.enum_type_wrapper import _EnumTypeWrapper
 
@@ -10,7 +12,7 @@ __all__ = ["enum_text", "read_enum"]
 
 def enum_text(kind: "_EnumTypeWrapper[Any]", value: int) -> str | None:
     """Return the text that is stored for a value, such as "done"; None for the unspecified one."""
-    return kind.Name(value).removeprefix(_prefix(kind)).lower() if value else None
+    return enum_label(kind, value) if value else None
 
 
 def read_enum(kind: "_EnumTypeWrapper[Any]", stored: str | None) -> Any:

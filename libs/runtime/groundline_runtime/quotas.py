@@ -3,6 +3,7 @@
 from groundline.v1 import quota_pb2
 
 from groundline_runtime.errors import ResourceExhaustedError
+from groundline_runtime.reasons import enum_label
 
 __all__ = ["require_within"]
 
@@ -17,7 +18,7 @@ def require_within(
 ) -> None:
     """Raise ResourceExhaustedError (QUOTA_EXHAUSTED), which names the quota, if `more` would exceed it."""
     if used + more > limit:
-        name = quota_pb2.Quota.Name(quota).removeprefix("QUOTA_").lower()
+        name = enum_label(quota_pb2.Quota, quota)
         raise ResourceExhaustedError(
             "QUOTA_EXHAUSTED",
             f"the quota of {name} is used up: {used} of {limit} are taken, and {more} more were asked for",

@@ -1,8 +1,18 @@
-"""Reasons of errors, as the contract numbers them."""
+"""Values of the contract's enums by their names, and their names as labels."""
+
+from typing import TYPE_CHECKING, Any
 
 from groundline.v1 import error_pb2
 
-__all__ = ["reason_value"]
+if TYPE_CHECKING:
+    from google.protobuf.internal.enum_type_wrapper import _EnumTypeWrapper
+
+__all__ = ["enum_label", "reason_value"]
+
+
+def enum_label(kind: "_EnumTypeWrapper[Any]", value: int) -> str:
+    """Return the name of a value without its enum's, such as `no_answer`."""
+    return kind.Name(value).removeprefix(kind.Name(0).removesuffix("UNSPECIFIED")).lower()
 
 
 def reason_value(reason: str) -> error_pb2.ErrorReason.ValueType:

@@ -13,7 +13,7 @@ from groundline_runtime.errors import (
     NotFoundError,
     UnavailableError,
 )
-from groundline_runtime.metrics.common import enum_label
+from groundline_runtime.reasons import enum_label
 from groundline_runtime.serving.admission import Admission
 from groundline_tests.coordinator.fakes import FakeCatalog, collection, found
 from groundline_tests.coordinator.workflow import (

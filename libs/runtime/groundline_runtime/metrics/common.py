@@ -1,14 +1,12 @@
 """Metrics of every server."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from groundline.v1 import error_pb2, passage_pb2
 
 from groundline_runtime.metrics.declaring import SECONDS, Counter, Histogram, ObservedGauge
-
-if TYPE_CHECKING:
-    from google.protobuf.internal.enum_type_wrapper import _EnumTypeWrapper
+from groundline_runtime.reasons import enum_label
 
 RPC_DURATION: Final = Histogram(
     "rpc.server.call.duration",
@@ -52,11 +50,6 @@ def count_degradations(degraded: Iterable[passage_pb2.Degradation]) -> None:
         component = enum_label(passage_pb2.Component, each.component)
         reason = error_pb2.ErrorReason.Name(each.reason)
         DEGRADATIONS.add(1, {"component": component, "reason": reason})
-
-
-def enum_label(kind: "_EnumTypeWrapper[Any]", value: int) -> str:
-    """Return a value of the contract's enums as a label, such as `no_answer`."""
-    return kind.Name(value).removeprefix(kind.Name(0).removesuffix("UNSPECIFIED")).lower()
 
 
 def count_lookups(cache: str, *, hits: int, misses: int) -> None:

@@ -21,6 +21,7 @@ __all__ = [
     "ObservedGauge",
     "count_from_zero",
     "is_measuring",
+    "prometheus_label",
     "prometheus_name",
 ]
 
@@ -159,6 +160,11 @@ def count_from_zero() -> None:
 def is_measuring() -> bool:
     """Tell whether somebody reads this process's metrics; if not, none need be worked out."""
     return hasattr(metrics.get_meter_provider(), "force_flush")  # of the SDK's provider alone
+
+
+def prometheus_label(label: str) -> str:
+    """Return a label's name in Prometheus."""
+    return label.replace(".", "_")
 
 
 def prometheus_name(name: str, unit: str, *, is_counter: bool) -> str:

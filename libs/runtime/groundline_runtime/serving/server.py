@@ -106,18 +106,26 @@ def _run[S: ServiceSettings](
     configure_logs(service, level=settings.log_level, log_format=settings.log_format)
     try:
         with telemetry(service, settings.otlp_endpoint, metrics_at=metrics_at):
-            uvloop.run(_awaited(command, settings))
+            exit_code = uvloop.run(_exit_code(command, settings))
+    except GroundlineError as error:  # where metrics are to be served
+        exit_code = _stopped(error)
+    sys.exit(exit_code)
+
+
+async def _exit_code[S](command: Callable[[S], Awaitable[None]], settings: S) -> int:
+    try:
+        await command(settings)
     except GroundlineError as error:
-        _log.error("stopped", code=error.code.name, reason=error.reason, error=error.message)
-        sys.exit(1)
+        return _stopped(error)
     except Exception:
         _log.exception("stopped")
-        sys.exit(1)
-    sys.exit(0)
+        return 1
+    return 0
 
 
-async def _awaited[S](command: Callable[[S], Awaitable[None]], settings: S) -> None:
-    await command(settings)
+def _stopped(error: GroundlineError) -> int:
+    _log.error("stopped", code=error.code.name, reason=error.reason, error=error.message)
+    return 1
 
 
 async def _serve_until_signal[S: ServiceSettings](

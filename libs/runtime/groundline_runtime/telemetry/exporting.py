@@ -6,6 +6,7 @@ Imported only in a process that has either: the SDK and its exporters take 4 MB 
 import json
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -63,6 +64,7 @@ def exporting(service: str, otlp_endpoint: str | None, metrics_at: tuple[str, in
     identity = _identity(service)
     resource = Resource.create(identity)
     readers: list[MetricReader] = []
+    stops: list[Callable[[], object]] = []
     with ExitStack() as stack:
         if metrics_at is not None:
             from groundline_runtime.telemetry.prometheus import serving_metrics
@@ -73,13 +75,14 @@ def exporting(service: str, otlp_endpoint: str | None, metrics_at: tuple[str, in
         if otlp_endpoint is not None:
             readers.append(_metric_exporter(otlp_endpoint))
         meters = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
-        stack.callback(_within_bounds, lambda: meters.shutdown(timeout_millis=FLUSH_SECONDS * 1000))
+        stops.append(lambda: meters.shutdown(timeout_millis=FLUSH_SECONDS * 1000))
+        stack.callback(_flush, stops)
         metrics.set_meter_provider(meters)
         count_from_zero()
         if otlp_endpoint is not None:
-            stack.enter_context(_exported_logs(service, otlp_endpoint, resource))
-            tracers = _tracers(otlp_endpoint, resource)
-            stack.callback(_within_bounds, tracers.shutdown)
+            logs, tracers = _logs(otlp_endpoint, resource), _tracers(otlp_endpoint, resource)
+            stops += [logs.shutdown, tracers.shutdown]
+            stack.enter_context(_exported(logs, service))
             trace.set_tracer_provider(tracers)
             _instrument_asyncpg()
         yield
@@ -111,19 +114,22 @@ def _metric_exporter(otlp_endpoint: str) -> MetricReader:
     )
 
 
-@contextmanager
-def _exported_logs(service: str, otlp_endpoint: str, resource: Resource) -> Iterator[None]:
-    """Export what is logged, with the ids of its trace, beside the log on standard output."""
+def _logs(otlp_endpoint: str, resource: Resource) -> LoggerProvider:
     logs = LoggerProvider(resource=resource, shutdown_on_exit=False)
     exporter = OTLPLogExporter(**_collector(otlp_endpoint))
     logs.add_log_record_processor(BatchLogRecordProcessor(exporter, schedule_delay_millis=SPAN_DELAY_MILLIS))
+    return logs
+
+
+@contextmanager
+def _exported(logs: LoggerProvider, service: str) -> Iterator[None]:
+    """Export what is logged, with the ids of its trace, beside the log on standard output."""
     handler = _Exported(logs, service)
     logging.getLogger().addHandler(handler)
     try:
         yield
     finally:
         logging.getLogger().removeHandler(handler)
-        _within_bounds(logs.shutdown)
 
 
 class _Exported(logging.Handler):
@@ -186,11 +192,14 @@ def _instrument_asyncpg() -> None:
     AsyncPGInstrumentor(capture_parameters=False).instrument()  # type: ignore[no-untyped-call]
 
 
-def _within_bounds(stop: Callable[[], object]) -> None:
-    # The SDK's own bounds do not cover an exporter that hangs, so the thread is left behind after ours.
-    worker = threading.Thread(target=stop, name="telemetry-flush", daemon=True)
-    worker.start()
-    worker.join(FLUSH_SECONDS / 3)
+def _flush(stops: Sequence[Callable[[], object]]) -> None:
+    # The SDK's own bounds do not cover an exporter that hangs, so the threads are left behind after ours.
+    workers = [threading.Thread(target=stop, name="telemetry-flush", daemon=True) for stop in stops]
+    until = time.monotonic() + FLUSH_SECONDS
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(max(0.0, until - time.monotonic()))
 
 
 class _WarnOnce(logging.Handler):

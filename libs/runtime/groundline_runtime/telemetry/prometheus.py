@@ -33,7 +33,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Exemplar
 
 from groundline_runtime.errors import FailedPreconditionError
-from groundline_runtime.metrics.declaring import prometheus_name
+from groundline_runtime.metrics.declaring import prometheus_label, prometheus_name
 
 __all__ = ["serving_metrics"]
 
@@ -90,7 +90,7 @@ class _Handler(WSGIRequestHandler):
 class _Collector(Collector):
     def __init__(self, reader: InMemoryMetricReader, identity: Mapping[str, str]) -> None:
         self._reader = reader
-        self._identity = {_label(key): value for key, value in identity.items()}
+        self._identity = {prometheus_label(key): value for key, value in identity.items()}
 
     def collect(self) -> Iterable[Any]:
         yield InfoMetricFamily("target", "What is measured.", self._identity)
@@ -106,7 +106,7 @@ def _family(metric: Metric) -> Family:
     help_text = metric.description or ""
     # Points of a metric may have different attributes; a label that one lacks is empty.
     labels = sorted({key for point in data.data_points for key in point.attributes or {}})
-    names = [_label(key) for key in labels]
+    names = [prometheus_label(key) for key in labels]
     family: Family
     match data:
         case Histogram():
@@ -125,10 +125,6 @@ def _family(metric: Metric) -> Family:
         case _:
             raise AssertionError(f"{metric.name}: no view makes {type(data).__name__}")
     return family
-
-
-def _label(key: str) -> str:
-    return key.replace(".", "_")
 
 
 def _values(attributes: Mapping[str, AttributeValue] | None, labels: Iterable[str]) -> list[str]:

@@ -8,8 +8,9 @@ from typing import Final
 
 from groundline.v1 import chat_pb2, error_pb2, passage_pb2
 from groundline_runtime.context import remaining_seconds, span
-from groundline_runtime.metrics.common import count_degradations, enum_label
+from groundline_runtime.metrics.common import count_degradations
 from groundline_runtime.metrics.declaring import BoundedNames
+from groundline_runtime.reasons import enum_label
 from opentelemetry import trace
 
 from groundline_coordinator.metrics import ANSWER_COST, ANSWER_TOKENS, ANSWERS, FIRST_DELTA

@@ -9,8 +9,8 @@ from groundline.v1 import chat_pb2, thread_pb2
 from groundline.v1 import coordinator_service_pb2 as pb
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import GroundlineError
-from groundline_runtime.metrics.common import enum_label
 from groundline_runtime.paging import PageTokens, page_size
+from groundline_runtime.reasons import enum_label
 
 from groundline_coordinator.domain.passages import resolved
 from groundline_coordinator.metrics import RATINGS

@@ -17,7 +17,7 @@ from groundline.v1 import (
 from groundline.v1 import coordinator_service_pb2 as pb
 from groundline_runtime.charges import total
 from groundline_runtime.context import Caller, begun, current_trace_id, deadline_within, give_place_back
-from groundline_runtime.metrics.common import enum_label
+from groundline_runtime.reasons import enum_label
 
 from groundline_coordinator.domain.claims import query_of, verified
 from groundline_coordinator.domain.passages import numbered_passages

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from groundline.v1 import chat_pb2
 from groundline_runtime.errors import GroundlineError
+from groundline_runtime.reasons import enum_label
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.util.types import AttributeValue
@@ -120,4 +121,4 @@ def _attributes(provider: str, call: ModelCall) -> dict[str, AttributeValue]:
 
 
 def _finish_reason(finished: ModelFinished) -> str:
-    return chat_pb2.FinishReason.Name(finished.finish_reason).removeprefix("FINISH_REASON_").lower()
+    return enum_label(chat_pb2.FinishReason, finished.finish_reason)
