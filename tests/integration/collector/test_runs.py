@@ -15,6 +15,7 @@ from groundline.v1.collector_service_pb2_grpc import CollectorServiceStub
 from groundline_runtime.errors import GroundlineError
 from groundline_runtime.status import from_rpc_error
 from groundline_tests.ingestor.replica import collector
+from groundline_tests.listening import listening
 from groundline_tests.runtime import refusal
 
 MAX_BYTES = 3 * 1024**2
@@ -105,8 +106,8 @@ async def endless() -> AsyncIterator[str]:
                 await asyncio.sleep(0.05)
         writer.close()
 
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    async with listening(answer) as port:
+        yield f"http://127.0.0.1:{port}/"
 
 
 def threads() -> int:

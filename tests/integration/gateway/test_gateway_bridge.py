@@ -10,6 +10,7 @@ import httpx2
 import openai
 import pytest
 from groundline.v1 import chat_pb2, coordinator_service_pb2
+from groundline_tests.listening import listening
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
@@ -141,8 +142,8 @@ async def hanging_bridge() -> AsyncIterator[tuple[int, asyncio.Event]]:
                     writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
         writer.close()
 
-    async with await asyncio.start_server(connect, "127.0.0.1", 0) as server:
-        yield server.sockets[0].getsockname()[1], hung
+    async with listening(connect) as port:
+        yield port, hung
 
 
 @pytest.mark.parametrize(("verb", "path"), [("GET", "/v1/models"), ("POST", "/v1/chat/completions")])

@@ -23,6 +23,7 @@ from groundline_runtime.context import (
 from groundline_runtime.errors import InvalidArgumentError, UnavailableError
 from groundline_runtime.settings import ServiceSettings
 from groundline_runtime.status import translated_rpc_errors
+from groundline_tests.listening import listening
 from groundline_tests.runtime import serve
 
 
@@ -240,8 +241,8 @@ async def through_a_relay(target: str) -> AsyncIterator[Relay]:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async with await asyncio.start_server(connect, "127.0.0.1", 0) as server:
-        relay.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with listening(connect) as own_port:
+        relay.address = f"127.0.0.1:{own_port}"
         yield relay
 
 
@@ -268,8 +269,6 @@ async def test_a_stream_of_a_process_that_stops_answering_ends_within_seconds(pr
             ended.set()
 
 
-# On a busy machine a connection of this or an earlier test is collected here before it is closed.
-@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 async def test_a_replica_that_hangs_is_tried_again_by_connecting_alone_until_it_answers(
     probe: SimpleNamespace,
 ) -> None:

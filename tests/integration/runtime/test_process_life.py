@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
+from groundline_tests.listening import listening
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 SECRET = "hunter2"
@@ -104,9 +105,7 @@ async def test_a_signal_while_wiring_ends_the_process_cleanly(start: Any) -> Non
         await reader.read()
         writer.close()
 
-    server = await asyncio.start_server(silent_database, "127.0.0.1", 0)
-    async with server:
-        port = server.sockets[0].getsockname()[1]
+    async with listening(silent_database) as port:
         process = await start(database_url=f"postgresql://user:{SECRET}@127.0.0.1:{port}/x?sslmode=disable")
         await connected.wait()
         process.process.terminate()

@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+from groundline_tests.listening import listening
+
 
 @asynccontextmanager
 async def over_tcp(database_url: str) -> AsyncIterator[str]:
@@ -28,9 +30,5 @@ async def over_tcp(database_url: str) -> AsyncIterator[str]:
         inner_reader, inner_writer = await asyncio.open_unix_connection(socket)
         await asyncio.gather(copy(reader, inner_writer), copy(inner_reader, writer))
 
-    server = await asyncio.start_server(connect, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    try:
+    async with listening(connect) as port:
         yield f"postgresql://{parts.netloc}127.0.0.1:{port}{parts.path}"
-    finally:
-        server.close()

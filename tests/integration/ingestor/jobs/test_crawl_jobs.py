@@ -15,6 +15,7 @@ from groundline_tests.ingestor.messages import EVERYONES_ACCESS, settings_of
 from groundline_tests.ingestor.replica import collector, replica
 from groundline_tests.ingestor.site import Site, serving
 from groundline_tests.ingestor.workers import WORKER_PROCESS
+from groundline_tests.listening import listening
 from groundline_tests.runtime import refusal
 
 
@@ -351,11 +352,11 @@ async def test_cancelled_runs_of_servers_that_never_end_hold_up_nobody(
 
     count = 8  # more than the default executor of a small machine has threads
     async with (
-        await asyncio.start_server(answer, "127.0.0.1", 0) as server,
+        listening(answer) as port,
         # One client runs in half of the places.
         replica(pool, database_url, crawls=2 * count) as stub,
     ):
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        url = f"http://127.0.0.1:{port}/"
         sources = []
         for number in range(count):
             source = {"name": f"feed-{number}", "feed": {"url": url}}

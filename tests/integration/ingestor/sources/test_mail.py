@@ -11,6 +11,7 @@ import pytest
 from google.protobuf import json_format
 from groundline_tests.ingestor.mail_server import DOVECOT, PASSWORD, USER, MailServer, mail_server
 from groundline_tests.ingestor.sources import create, documents, first_run, mail, run, text_of
+from groundline_tests.listening import listening
 from groundline_tests.programs import needs_program
 
 
@@ -143,8 +144,7 @@ async def test_a_mail_server_whose_answer_has_no_end_fails_the_run(
                 writer.write(b"* OK still there\r\n")
                 await writer.drain()
 
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
+    async with listening(answer) as port:
         account = {"host": "localhost", "port": port, "username": USER, "passwordSecret": "mail"}
         source_id = await create(stub, collection_id, {"imap": {**account, "starttls": True}})
         assert await first_run(stub, collection_id, source_id) == {"handbook": "SOURCE_REFUSED"}

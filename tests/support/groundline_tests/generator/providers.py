@@ -7,6 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from groundline_tests.listening import listening
+
 __all__ = [
     "CUT",
     "HOLD",
@@ -60,12 +62,12 @@ class ProviderServer:
         self._connections: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> "ProviderServer":
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        self._listening = listening(self._serve)
+        self.url = f"http://127.0.0.1:{await self._listening.__aenter__()}"
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._server.close()
+        await self._listening.__aexit__(None, None, None)
         for connection in self._connections:
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
