@@ -72,6 +72,7 @@ lint: setup docs ## Lint contracts, code, types and documentation
 	$(BIN)/python tools/reference.py check
 	$(BIN)/python tools/openapi.py check
 	$(BIN)/python tools/client.py check
+	$(BIN)/python tools/configuration_schema.py check
 	$(BIN)/python tools/console.py check
 	$(BIN)/python tools/settings_tables.py check
 	$(BIN)/python tools/monitoring.py check
@@ -204,6 +205,7 @@ generate: setup ## Write stubs, client, reference and OpenAPI document from prot
 	$(BIN)/python tools/reference.py write
 	$(BIN)/python tools/openapi.py write
 	$(BIN)/python tools/client.py write
+	$(BIN)/python tools/configuration_schema.py write
 
 .PHONY: console
 console: setup ## Build the console from console/ into what the gateway serves

@@ -24,8 +24,8 @@ Made from the command itself by `make command-reference`; do not edit.
 
 What `groundline COMMAND --help` says. Which gateway a command talks to, its exit codes, and which files it
 takes are in [groundline-cli](../../cli/README.md). `groundline bench` comes with the package groundline-
-benchmarks; `import` and `traces` with the extra `groundline-cli[database]`, `keys`, `models` and `up` with
-`groundline-cli[up]`, `mcp` with
+benchmarks; `apply` and `export` with the extra `groundline-cli[apply]`, `import` and `traces` with
+`groundline-cli[database]`, `keys`, `models` and `up` with `groundline-cli[up]`, `mcp` with
 `groundline-cli[mcp]`.
 """
 

@@ -27,7 +27,7 @@ BUILD: Final = "build"
 BUILD_REQUIREMENTS: Final = ("hatchling",)
 RUN: Final = "run"
 RUN_PACKAGE: Final = ROOT / "cli"
-RUN_EXTRAS: Final = ("up",)
+RUN_EXTRAS: Final = ("apply", "up")
 RUN_BUILD_REQUIREMENTS: Final = ("hatchling", "editables")
 
 # A requirement of a package of the workspace: its name, the extras that are asked for, its version.

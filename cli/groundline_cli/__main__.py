@@ -54,6 +54,8 @@ class _Commands(click.Group):
 
 
 _WITH_EXTRA: Final = {
+    "apply": ("Make collections, sources and keys what files say", "apply"),
+    "export": ("Write collections, sources and keys as a file for `apply`", "apply"),
     "import": ("Load files of records into a collection in bulk", "database"),
     "audit": ("Read, export and verify the audit log", "up"),
     "keys": ("Create, list and revoke API keys", "up"),

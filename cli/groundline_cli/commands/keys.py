@@ -1,7 +1,8 @@
 """groundline keys"""
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -19,7 +20,7 @@ from groundline_cli.commands.gateway import CommandFailedError, json_option, wit
 from groundline_cli.interrupts import run_interruptible
 from groundline_cli.terminal import print_columns, print_json, printable
 
-__all__ = ["keys", "moment_of", "with_pool"]
+__all__ = ["keys", "moment_of", "pool_of", "with_pool"]
 
 _SIGNING: Final = {"coordinator": 5}
 """Version of the tables that hold the keys for evidence."""
@@ -43,15 +44,22 @@ def _run[T](url: str, work: Callable[[KeyStore], Awaitable[T]]) -> T:
 
 def with_pool[T](url: str, schema: Mapping[str, int], work: Callable[[Pool], Awaitable[T]]) -> T:
     """Do work on the database of keys, whose tables are of these versions. Raises CommandFailedError."""
-    settings = KeyDatabaseSettings(database_url=SecretStr(url))
 
     async def session() -> T:
-        async with open_pool(settings) as pool:
-            await require_schema(pool, schema)
+        async with pool_of(url, schema) as pool:
             return await work(pool)
 
+    return run_interruptible(session())
+
+
+@asynccontextmanager
+async def pool_of(url: str, schema: Mapping[str, int]) -> AsyncIterator[Pool]:
+    """Provide the database of keys, whose tables are of these versions. Raises CommandFailedError, also for
+    what goes wrong in between."""
     try:
-        return run_interruptible(session())
+        async with open_pool(KeyDatabaseSettings(database_url=SecretStr(url))) as pool:
+            await require_schema(pool, schema)
+            yield pool
     except GroundlineError as error:
         raise CommandFailedError(error.message) from error
 

@@ -1891,6 +1891,8 @@ class Collection:
     """When its name or settings last changed."""
     has_previous_index: bool = False
     """Whether the index before is kept; see RevertIndex."""
+    etag: str = ""
+    """Entity tag: a text that differs whenever name or settings do; see UpdateCollectionRequest.etag."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -2660,6 +2662,9 @@ class DocumentSource:
     is_paused: bool = False
     """Whether it runs only when it is asked to, whatever its interval. What it knows of its documents
     stays."""
+    etag: str = ""
+    """Entity tag: a text that differs whenever what its creator sets does; set by the service. See
+    UpdateSourceRequest.etag."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

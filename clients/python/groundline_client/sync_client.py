@@ -310,14 +310,17 @@ class Client:
         name: str = "",
         settings: CollectionSettings | JsonObject | None = None,
         request_id: str = "",
+        dry_run: bool = False,
         timeout_seconds: float | None = None,
     ) -> Collection:
-        """Create a collection. Raises ApiError with HTTP status 409 if the id is taken."""
+        """Create a collection; with `dry_run` only return it as it would be. Raises ApiError with HTTP status
+        409 if the id is taken."""
         request = request_json(
             collection_id=collection_id,
             name=name,
             settings=settings,
             request_id=request_id or new_request_id(),
+            dry_run=dry_run or None,
         )
         return self._call(rpcs.CREATE_COLLECTION, request, timeout_seconds)
 
@@ -339,12 +342,20 @@ class Client:
         name: str = "",
         settings: CollectionSettings | JsonObject | None = None,
         update_mask: Sequence[str] = (),
+        etag: str = "",
+        dry_run: bool = False,
         timeout_seconds: float | None = None,
     ) -> Collection:
-        """Change a collection. Given values are changed; with a mask the paths that it names, such as
-        "settings.chunking", and those without a value return to their defaults."""
+        """Change a collection; with `dry_run` only return it as it would be. Given values are changed; with a
+        mask the paths that it names, such as "settings.chunking", and those without a value return to their
+        defaults. Raises ApiError with HTTP status 409 if it no longer has the `etag`."""
         request = request_json(
-            collection_id=collection_id, name=name, settings=settings, update_mask=",".join(update_mask)
+            collection_id=collection_id,
+            name=name,
+            settings=settings,
+            update_mask=",".join(update_mask),
+            etag=etag,
+            dry_run=dry_run or None,
         )
         return self._call(rpcs.UPDATE_COLLECTION, request, timeout_seconds)
 
@@ -706,10 +717,12 @@ class Client:
         collection_id: str,
         source: DocumentSource | JsonObject,
         *,
+        dry_run: bool = False,
         timeout_seconds: float | None = None,
     ) -> DocumentSource:
-        """Create a source of a collection, which runs at once and then at its interval."""
-        request = request_json(collection_id=collection_id, source=source)
+        """Create a source of a collection, which runs at once and then at its interval; with `dry_run` only
+        return it as it would be."""
+        request = request_json(collection_id=collection_id, source=source, dry_run=dry_run or None)
         return self._call(rpcs.CREATE_SOURCE, request, timeout_seconds)
 
     def get_source(
@@ -733,12 +746,19 @@ class Client:
         changes: JsonObject,
         *,
         update_mask: Sequence[str] = (),
+        etag: str = "",
+        dry_run: bool = False,
         timeout_seconds: float | None = None,
     ) -> DocumentSource:
-        """Change a source. Fields of `changes` are changed; with a mask those that it names, such as
-        "intervalSeconds", and those without a value are cleared."""
+        """Change a source; with `dry_run` only return it as it would be. Fields of `changes` are changed;
+        with a mask those that it names, such as "intervalSeconds", and those without a value are cleared.
+        Raises ApiError with HTTP status 409 if it no longer has the `etag`."""
         request = request_json(
-            collection_id=collection_id, source_id=source_id, update_mask=",".join(update_mask)
+            collection_id=collection_id,
+            source_id=source_id,
+            update_mask=",".join(update_mask),
+            etag=etag,
+            dry_run=dry_run or None,
         )
         return self._call(rpcs.UPDATE_SOURCE, {**changes, **request}, timeout_seconds)
 

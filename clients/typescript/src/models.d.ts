@@ -1806,6 +1806,8 @@ export interface CreateCollectionRequest {
    * most.
    */
   requestId: string;
+  /** Checks the request and returns the collection as it would be; nothing is created. */
+  dryRun: boolean;
 }
 
 /** A set of documents that are searched together, with one embedding model and one lexical language. */
@@ -1829,6 +1831,8 @@ export interface Collection {
   updateTime?: string;
   /** Whether the index before is kept; see RevertIndex. */
   hasPreviousIndex: boolean;
+  /** Entity tag: a text that differs whenever name or settings do; see UpdateCollectionRequest.etag. */
+  etag: string;
 }
 
 /** Response of CreateCollection. */
@@ -1881,6 +1885,13 @@ export interface UpdateCollectionRequest {
    * to single settings.
    */
   updateMask: string;
+  /** Checks the request and returns the collection as it would be; nothing is changed. */
+  dryRun: boolean;
+  /**
+   * Collection.etag of the collection that the change was made for: of any other the request is refused. Empty: it
+   * is changed whatever it is.
+   */
+  etag: string;
 }
 
 /** Response of UpdateCollection. */
@@ -3219,6 +3230,11 @@ export interface DocumentSource {
   documentCount: number;
   /** Whether it runs only when it is asked to, whatever its interval. What it knows of its documents stays. */
   isPaused: boolean;
+  /**
+   * Entity tag: a text that differs whenever what its creator sets does; set by the service. See
+   * UpdateSourceRequest.etag.
+   */
+  etag: string;
 }
 
 /** Request of CreateSource. */
@@ -3227,6 +3243,8 @@ export interface CreateSourceRequest {
   collectionId: string;
   /** The source; fields that the service sets are passed over. */
   source?: DocumentSource;
+  /** Checks the request and returns the source as it would be, without an id; nothing is created. */
+  dryRun: boolean;
 }
 
 /** Response of CreateSource. */
@@ -3315,6 +3333,13 @@ export interface UpdateSourceRequest {
    * runs only when it is asked to. Without a mask every field that is set is changed.
    */
   updateMask: string;
+  /** Checks the request and returns the source as it would be; nothing is changed. */
+  dryRun: boolean;
+  /**
+   * DocumentSource.etag of the source that the change was made for: of any other the request is refused. Empty: it
+   * is changed whatever it is.
+   */
+  etag: string;
 }
 
 /** Response of UpdateSource. */

@@ -31,7 +31,7 @@ LOST: Final = "LoseAuditEntries"
 
 _FIELDS: Final = (
     "time", "client", "credential", "principals", "action", "resource", "status", "grpc_status", "peer",
-    "request_id", "trace_id",
+    "request_id", "trace_id", "dry_run",
 )  # fmt: skip
 _OK: Final = 200
 _REFUSED_STATUSES: Final = (401, 403)
@@ -95,11 +95,13 @@ def entry_of_line(line: bytes) -> Mapping[str, Any] | None:
 
 
 def is_recorded(fields: Mapping[str, Any], *, with_reads: bool) -> bool:
-    """Tell whether a call belongs in the log: changes and refusals, and reads if they are wanted."""
+    """Tell whether a call belongs in the log: changes and refusals, and reads and dry runs if they are
+    wanted."""
     if fields.get("status") in _REFUSED_STATUSES or fields.get("grpc_status") in _REFUSED_CODES:
         return True
     action = fields.get("action")
-    return action in _CHANGES or (with_reads and action in _KNOWN)
+    is_change = action in _CHANGES and "dry_run" not in fields
+    return is_change or (with_reads and action in _KNOWN)
 
 
 class ChainError(Exception):

@@ -17,8 +17,8 @@ import pytest
 from groundline_tests.asking import ASK, fill
 from groundline_tests.images.base_image import CERTIFICATES
 from groundline_tests.images.built import Container, Images, installed, running, size_mib
+from groundline_tests.listening import over_tcp
 from groundline_tests.programs import needs_program
-from groundline_tests.relay import over_tcp
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from project import SERVICES
 from service_requirements import closure_of, directory, needs, normal

@@ -1,10 +1,12 @@
-"""A server of raw connections, in the test's own process."""
+"""Servers of raw connections, in the test's own process."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
-__all__ = ["listening"]
+__all__ = ["listening", "over_tcp"]
 
 
 @asynccontextmanager
@@ -25,3 +27,28 @@ async def listening(
             asyncio.get_running_loop().remove_reader(socket.fileno())
         await asyncio.sleep(0)
         server.close()
+
+
+@asynccontextmanager
+async def over_tcp(database_url: str) -> AsyncIterator[str]:
+    """Provide the URL of a database that listens on a unix socket, through a port of loopback."""
+    parts = urlsplit(database_url)
+    [folder] = parse_qs(parts.query)["host"]
+    [socket] = await asyncio.to_thread(lambda: [path for path in Path(folder).iterdir() if path.is_socket()])
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(65536):
+                writer.write(data)
+                await writer.drain()
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+    async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        inner_reader, inner_writer = await asyncio.open_unix_connection(socket)
+        await asyncio.gather(copy(reader, inner_writer), copy(inner_reader, writer))
+
+    async with listening(connect) as port:
+        yield f"postgresql://{parts.netloc}127.0.0.1:{port}{parts.path}"

@@ -84,7 +84,7 @@ def test_a_field_in_the_address_is_no_field_of_the_body(document: Mapping[str, A
     update = document["paths"]["/api/collections/{collectionId}"]["patch"]
     assert [each["name"] for each in update["parameters"] if each["in"] == "path"] == ["collectionId"]
     body = document["components"]["schemas"]["UpdateCollectionRequest"]
-    assert set(body["properties"]) == {"name", "settings", "updateMask"}
+    assert set(body["properties"]) == {"name", "settings", "updateMask", "dryRun", "etag"}
 
 
 @pytest.mark.parametrize(

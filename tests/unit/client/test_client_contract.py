@@ -115,11 +115,16 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     ),
     "GetEvidence": lambda c: c.get_evidence(UUID, UUID),
     "ListSigningKeys": lambda c: c.list_signing_keys(),
-    "CreateCollection": lambda c: c.create_collection("docs", name="Docs", settings=SETTINGS),
+    "CreateCollection": lambda c: c.create_collection("docs", name="Docs", settings=SETTINGS, dry_run=True),
     "GetCollection": lambda c: c.get_collection("docs"),
     "ListCollections": lambda c: c.list_collections(),
     "UpdateCollection": lambda c: c.update_collection(
-        "docs", name="Docs", settings=SETTINGS, update_mask=["settings.chunking.chunkSize", "name"]
+        "docs",
+        name="Docs",
+        settings=SETTINGS,
+        update_mask=["settings.chunking.chunkSize", "name"],
+        etag="e",
+        dry_run=True,
     ),
     "DeleteCollection": lambda c: c.delete_collection("docs"),
     "ReindexCollection": lambda c: c.reindex_collection(
@@ -161,10 +166,14 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "ListLegalHolds": lambda c: c.list_legal_holds("docs"),
     "ListErasures": lambda c: c.list_erasures("docs"),
     "GetErasureCertificate": lambda c: c.get_erasure_certificate(UUID),
-    "CreateSource": lambda c: c.create_source("docs", {"name": "a", "directory": {"path": "/srv/a"}}),
+    "CreateSource": lambda c: c.create_source(
+        "docs", {"name": "a", "directory": {"path": "/srv/a"}}, dry_run=True
+    ),
     "GetSource": lambda c: c.get_source("docs", UUID),
     "ListSources": lambda c: c.list_sources("docs"),
-    "UpdateSource": lambda c: c.update_source("docs", UUID, SOURCE_CHANGES, update_mask=["name", "isPaused"]),
+    "UpdateSource": lambda c: c.update_source(
+        "docs", UUID, SOURCE_CHANGES, update_mask=["name", "isPaused"], etag="e", dry_run=True
+    ),
     "RunSource": lambda c: c.run_source("docs", UUID, full=True, dry_run=True),
     "DeleteSource": lambda c: c.delete_source("docs", UUID, delete_documents=True),
     "GetJob": lambda c: c.list_job_items(UUID),

@@ -23,7 +23,7 @@ from groundline_cli.__main__ import cli
 from groundline_gateway.descriptors import exposed_services
 from groundline_runtime.settings import ServiceSettings
 from groundline_tests.shown import ROOT, Block, blocks, words
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from jsonschema import Draft202012Validator
 
 PAGES = [
     *(ROOT / path for path in documentation.INCLUDED),

@@ -638,6 +638,7 @@ class Collection(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     UPDATE_TIME_FIELD_NUMBER: _builtins.int
     HAS_PREVIOUS_INDEX_FIELD_NUMBER: _builtins.int
+    ETAG_FIELD_NUMBER: _builtins.int
     collection_id: _builtins.str
     """Identifier, chosen by its creator: lower-case letters, digits, "_" and "-", 1 to 63 characters, beginning with a
     letter or digit.
@@ -650,6 +651,8 @@ class Collection(_message.Message):
     """How many chunks of these documents are searchable."""
     has_previous_index: _builtins.bool
     """Whether the index before is kept; see RevertIndex."""
+    etag: _builtins.str
+    """Entity tag: a text that differs whenever name or settings do; see UpdateCollectionRequest.etag."""
     @_builtins.property
     def settings(self) -> Global___CollectionSettings:
         """Settings; those not set are shown with their defaults where the collection itself decides them."""
@@ -673,10 +676,11 @@ class Collection(_message.Message):
         create_time: _timestamp_pb2.Timestamp | None = ...,
         update_time: _timestamp_pb2.Timestamp | None = ...,
         has_previous_index: _builtins.bool = ...,
+        etag: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "settings", b"settings", "update_time", b"update_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_count", b"chunk_count", "collection_id", b"collection_id", "create_time", b"create_time", "document_count", b"document_count", "has_previous_index", b"has_previous_index", "name", b"name", "settings", b"settings", "update_time", b"update_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_count", b"chunk_count", "collection_id", b"collection_id", "create_time", b"create_time", "document_count", b"document_count", "etag", b"etag", "has_previous_index", b"has_previous_index", "name", b"name", "settings", b"settings", "update_time", b"update_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

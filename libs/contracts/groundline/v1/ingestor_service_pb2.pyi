@@ -110,12 +110,15 @@ class CreateCollectionRequest(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     SETTINGS_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
     collection_id: _builtins.str
     """Identifier; see Collection.collection_id. Empty: made from the name."""
     name: _builtins.str
     """Name for people. Empty: the id."""
     request_id: _builtins.str
     """Makes a retry safe: creating again with the same request_id returns the caller's collection. 64 characters at most."""
+    dry_run: _builtins.bool
+    """Checks the request and returns the collection as it would be; nothing is created."""
     @_builtins.property
     def settings(self) -> _collection_pb2.CollectionSettings:
         """Settings; those not set take their defaults."""
@@ -127,10 +130,11 @@ class CreateCollectionRequest(_message.Message):
         name: _builtins.str = ...,
         settings: _collection_pb2.CollectionSettings | None = ...,
         request_id: _builtins.str = ...,
+        dry_run: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["settings", b"settings"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "name", b"name", "request_id", b"request_id", "settings", b"settings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "dry_run", b"dry_run", "name", b"name", "request_id", b"request_id", "settings", b"settings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -272,10 +276,18 @@ class UpdateCollectionRequest(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     SETTINGS_FIELD_NUMBER: _builtins.int
     UPDATE_MASK_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    ETAG_FIELD_NUMBER: _builtins.int
     collection_id: _builtins.str
     """The collection."""
     name: _builtins.str
     """The new name. Empty and not in the mask: unchanged."""
+    dry_run: _builtins.bool
+    """Checks the request and returns the collection as it would be; nothing is changed."""
+    etag: _builtins.str
+    """Collection.etag of the collection that the change was made for: of any other the request is refused. Empty: it is
+    changed whatever it is.
+    """
     @_builtins.property
     def settings(self) -> _collection_pb2.CollectionSettings:
         """The new settings."""
@@ -293,10 +305,12 @@ class UpdateCollectionRequest(_message.Message):
         name: _builtins.str = ...,
         settings: _collection_pb2.CollectionSettings | None = ...,
         update_mask: _field_mask_pb2.FieldMask | None = ...,
+        dry_run: _builtins.bool = ...,
+        etag: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["settings", b"settings", "update_mask", b"update_mask"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "name", b"name", "settings", b"settings", "update_mask", b"update_mask"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "dry_run", b"dry_run", "etag", b"etag", "name", b"name", "settings", b"settings", "update_mask", b"update_mask"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2443,8 +2457,11 @@ class CreateSourceRequest(_message.Message):
 
     COLLECTION_ID_FIELD_NUMBER: _builtins.int
     SOURCE_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
     collection_id: _builtins.str
     """The collection."""
+    dry_run: _builtins.bool
+    """Checks the request and returns the source as it would be, without an id; nothing is created."""
     @_builtins.property
     def source(self) -> _source_pb2.DocumentSource:
         """The source; fields that the service sets are passed over."""
@@ -2454,10 +2471,11 @@ class CreateSourceRequest(_message.Message):
         *,
         collection_id: _builtins.str = ...,
         source: _source_pb2.DocumentSource | None = ...,
+        dry_run: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["source", b"source"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "dry_run", b"dry_run", "source", b"source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2623,6 +2641,8 @@ class UpdateSourceRequest(_message.Message):
     INTERVAL_SECONDS_FIELD_NUMBER: _builtins.int
     IS_PAUSED_FIELD_NUMBER: _builtins.int
     UPDATE_MASK_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    ETAG_FIELD_NUMBER: _builtins.int
     collection_id: _builtins.str
     """The collection."""
     source_id: _builtins.str
@@ -2635,6 +2655,12 @@ class UpdateSourceRequest(_message.Message):
     """The new interval, which begins now."""
     is_paused: _builtins.bool
     """Whether it is paused. A source with an interval that is no longer paused runs at once."""
+    dry_run: _builtins.bool
+    """Checks the request and returns the source as it would be; nothing is changed."""
+    etag: _builtins.str
+    """DocumentSource.etag of the source that the change was made for: of any other the request is refused. Empty: it is
+    changed whatever it is.
+    """
     @_builtins.property
     def directory(self) -> _source_pb2.DirectorySource:
         """A directory."""
@@ -2716,10 +2742,12 @@ class UpdateSourceRequest(_message.Message):
         interval_seconds: _builtins.int | None = ...,
         is_paused: _builtins.bool | None = ...,
         update_mask: _field_mask_pb2.FieldMask | None = ...,
+        dry_run: _builtins.bool = ...,
+        etag: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_interval_seconds", b"_interval_seconds", "_is_paused", b"_is_paused", "directory", b"directory", "feed", b"feed", "git", b"git", "imap", b"imap", "interval_seconds", b"interval_seconds", "is_paused", b"is_paused", "kind", b"kind", "mbox", b"mbox", "metadata", b"metadata", "plugin", b"plugin", "postgres", b"postgres", "s3", b"s3", "update_mask", b"update_mask", "web", b"web"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_interval_seconds", b"_interval_seconds", "_is_paused", b"_is_paused", "allowed_principals", b"allowed_principals", "collection_id", b"collection_id", "directory", b"directory", "exclude_paths", b"exclude_paths", "feed", b"feed", "git", b"git", "imap", b"imap", "include_paths", b"include_paths", "interval_seconds", b"interval_seconds", "is_paused", b"is_paused", "kind", b"kind", "mbox", b"mbox", "metadata", b"metadata", "name", b"name", "plugin", b"plugin", "postgres", b"postgres", "s3", b"s3", "source_id", b"source_id", "update_mask", b"update_mask", "uri_prefix", b"uri_prefix", "web", b"web"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_interval_seconds", b"_interval_seconds", "_is_paused", b"_is_paused", "allowed_principals", b"allowed_principals", "collection_id", b"collection_id", "directory", b"directory", "dry_run", b"dry_run", "etag", b"etag", "exclude_paths", b"exclude_paths", "feed", b"feed", "git", b"git", "imap", b"imap", "include_paths", b"include_paths", "interval_seconds", b"interval_seconds", "is_paused", b"is_paused", "kind", b"kind", "mbox", b"mbox", "metadata", b"metadata", "name", b"name", "plugin", b"plugin", "postgres", b"postgres", "s3", b"s3", "source_id", b"source_id", "update_mask", b"update_mask", "uri_prefix", b"uri_prefix", "web", b"web"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__interval_seconds: _TypeAlias = _typing.Literal["interval_seconds"]  # noqa: Y015
     _WhichOneofArgType__interval_seconds: _TypeAlias = _typing.Literal["_interval_seconds", b"_interval_seconds"]  # noqa: Y015

@@ -290,7 +290,7 @@ class IngestorServiceServicer:
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
         PERMISSION_DENIED: the caller may use it, but not administer it. FAILED_PRECONDITION: the change takes
-        ReindexCollection. ABORTED (COLLECTION_CHANGED): somebody else changed it meanwhile.
+        ReindexCollection. ABORTED (COLLECTION_CHANGED): somebody else changed it meanwhile, or it does not have the etag.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -700,7 +700,7 @@ class IngestorServiceServicer:
         INVALID_ARGUMENT: a field is wrong, alone or with what stays; every wrong field is named. NOT_FOUND: no such source.
         PERMISSION_DENIED: the caller may use the collection, but not administer it. ALREADY_EXISTS: the collection has a
         source of this name. FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): the collector has no directory, secret or plug-in that it names.
-        ABORTED (SOURCE_CHANGED): it was changed meanwhile.
+        ABORTED (SOURCE_CHANGED): it was changed meanwhile, or does not have the etag.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -62,7 +62,7 @@ class IngestorServiceStub:
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
     PERMISSION_DENIED: the caller may use it, but not administer it. FAILED_PRECONDITION: the change takes
-    ReindexCollection. ABORTED (COLLECTION_CHANGED): somebody else changed it meanwhile.
+    ReindexCollection. ABORTED (COLLECTION_CHANGED): somebody else changed it meanwhile, or it does not have the etag.
     """
     DeleteCollection: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.DeleteCollectionRequest, _ingestor_service_pb2.DeleteCollectionResponse]
     """Deletes a collection with all its documents, in one transaction.
@@ -332,7 +332,7 @@ class IngestorServiceStub:
     INVALID_ARGUMENT: a field is wrong, alone or with what stays; every wrong field is named. NOT_FOUND: no such source.
     PERMISSION_DENIED: the caller may use the collection, but not administer it. ALREADY_EXISTS: the collection has a
     source of this name. FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): the collector has no directory, secret or plug-in that it names.
-    ABORTED (SOURCE_CHANGED): it was changed meanwhile.
+    ABORTED (SOURCE_CHANGED): it was changed meanwhile, or does not have the etag.
     """
     RunSource: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.RunSourceRequest, _ingestor_service_pb2.RunSourceResponse]
     """Runs a source now; the job of a run that has not ended is returned instead of a second one. CancelJob ends a run.
@@ -381,7 +381,7 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
     PERMISSION_DENIED: the caller may use it, but not administer it. FAILED_PRECONDITION: the change takes
-    ReindexCollection. ABORTED (COLLECTION_CHANGED): somebody else changed it meanwhile.
+    ReindexCollection. ABORTED (COLLECTION_CHANGED): somebody else changed it meanwhile, or it does not have the etag.
     """
     DeleteCollection: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.DeleteCollectionRequest, _ingestor_service_pb2.DeleteCollectionResponse]  # type: ignore[assignment]
     """Deletes a collection with all its documents, in one transaction.
@@ -651,7 +651,7 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     INVALID_ARGUMENT: a field is wrong, alone or with what stays; every wrong field is named. NOT_FOUND: no such source.
     PERMISSION_DENIED: the caller may use the collection, but not administer it. ALREADY_EXISTS: the collection has a
     source of this name. FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): the collector has no directory, secret or plug-in that it names.
-    ABORTED (SOURCE_CHANGED): it was changed meanwhile.
+    ABORTED (SOURCE_CHANGED): it was changed meanwhile, or does not have the etag.
     """
     RunSource: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.RunSourceRequest, _ingestor_service_pb2.RunSourceResponse]  # type: ignore[assignment]
     """Runs a source now; the job of a run that has not ended is returned instead of a second one. CancelJob ends a run.
@@ -721,7 +721,7 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
         PERMISSION_DENIED: the caller may use it, but not administer it. FAILED_PRECONDITION: the change takes
-        ReindexCollection. ABORTED (COLLECTION_CHANGED): somebody else changed it meanwhile.
+        ReindexCollection. ABORTED (COLLECTION_CHANGED): somebody else changed it meanwhile, or it does not have the etag.
         """
 
     @_abc_1.abstractmethod
@@ -1201,7 +1201,7 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         INVALID_ARGUMENT: a field is wrong, alone or with what stays; every wrong field is named. NOT_FOUND: no such source.
         PERMISSION_DENIED: the caller may use the collection, but not administer it. ALREADY_EXISTS: the collection has a
         source of this name. FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): the collector has no directory, secret or plug-in that it names.
-        ABORTED (SOURCE_CHANGED): it was changed meanwhile.
+        ABORTED (SOURCE_CHANGED): it was changed meanwhile, or does not have the etag.
         """
 
     @_abc_1.abstractmethod

@@ -397,6 +397,7 @@ class DocumentSource(_message.Message):
     LAST_JOB_FIELD_NUMBER: _builtins.int
     DOCUMENT_COUNT_FIELD_NUMBER: _builtins.int
     IS_PAUSED_FIELD_NUMBER: _builtins.int
+    ETAG_FIELD_NUMBER: _builtins.int
     source_id: _builtins.str
     """Identifier, a UUID; set by the service."""
     collection_id: _builtins.str
@@ -417,6 +418,10 @@ class DocumentSource(_message.Message):
     """Documents that it has brought and that have not gone; set by the service."""
     is_paused: _builtins.bool
     """Whether it runs only when it is asked to, whatever its interval. What it knows of its documents stays."""
+    etag: _builtins.str
+    """Entity tag: a text that differs whenever what its creator sets does; set by the service. See
+    UpdateSourceRequest.etag.
+    """
     @_builtins.property
     def directory(self) -> Global___DirectorySource:
         """A directory."""
@@ -512,10 +517,11 @@ class DocumentSource(_message.Message):
         last_job: _job_pb2.IngestionJob | None = ...,
         document_count: _builtins.int = ...,
         is_paused: _builtins.bool = ...,
+        etag: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_interval_seconds", b"_interval_seconds", "create_time", b"create_time", "directory", b"directory", "feed", b"feed", "git", b"git", "imap", b"imap", "interval_seconds", b"interval_seconds", "kind", b"kind", "last_job", b"last_job", "mbox", b"mbox", "metadata", b"metadata", "next_run_time", b"next_run_time", "plugin", b"plugin", "postgres", b"postgres", "s3", b"s3", "web", b"web"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_interval_seconds", b"_interval_seconds", "allowed_principals", b"allowed_principals", "collection_id", b"collection_id", "create_time", b"create_time", "directory", b"directory", "document_count", b"document_count", "exclude_paths", b"exclude_paths", "feed", b"feed", "git", b"git", "imap", b"imap", "include_paths", b"include_paths", "interval_seconds", b"interval_seconds", "is_paused", b"is_paused", "kind", b"kind", "last_job", b"last_job", "mbox", b"mbox", "metadata", b"metadata", "name", b"name", "next_run_time", b"next_run_time", "plugin", b"plugin", "postgres", b"postgres", "s3", b"s3", "source_id", b"source_id", "uri_prefix", b"uri_prefix", "web", b"web"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_interval_seconds", b"_interval_seconds", "allowed_principals", b"allowed_principals", "collection_id", b"collection_id", "create_time", b"create_time", "directory", b"directory", "document_count", b"document_count", "etag", b"etag", "exclude_paths", b"exclude_paths", "feed", b"feed", "git", b"git", "imap", b"imap", "include_paths", b"include_paths", "interval_seconds", b"interval_seconds", "is_paused", b"is_paused", "kind", b"kind", "last_job", b"last_job", "mbox", b"mbox", "metadata", b"metadata", "name", b"name", "next_run_time", b"next_run_time", "plugin", b"plugin", "postgres", b"postgres", "s3", b"s3", "source_id", b"source_id", "uri_prefix", b"uri_prefix", "web", b"web"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__interval_seconds: _TypeAlias = _typing.Literal["interval_seconds"]  # noqa: Y015
     _WhichOneofArgType__interval_seconds: _TypeAlias = _typing.Literal["_interval_seconds", b"_interval_seconds"]  # noqa: Y015

@@ -57,6 +57,9 @@ _ACKNOWLEDGE_SECONDS: Final = 1.0
 """Time after which a slow request is acknowledged, in seconds; well below the time after which clients take
 an attempt for lost."""
 
+_DRY_RUN: Final = (("x-groundline-dry-run", "true"),)
+"""Trailing metadata of a dry run, by which the gateway's audit log tells it from a change."""
+
 _INFRASTRUCTURE: Final = ("/grpc.health.", "/grpc.reflection.")
 
 _log = structlog.get_logger(__name__)
@@ -289,6 +292,8 @@ def _as_answering_coroutine(
             await acknowledgement.settled()
 
     async def call(request: Any, context: Context) -> Any:
+        if getattr(request, "dry_run", False):
+            context.set_trailing_metadata(_DRY_RUN)
         return await (transcoded if request_context.is_transcoded() else acknowledged)(request, context)
 
     return call

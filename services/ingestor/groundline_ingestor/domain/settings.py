@@ -11,10 +11,13 @@ from groundline_contracts import default_of
 from groundline_indexing.collections import effective_chunking, effective_mode
 from groundline_lexical import SIMPLE, languages
 
+from groundline_ingestor.domain.etags import entity_tag
+
 __all__ = [
     "changed",
     "effective",
     "effective_language",
+    "etag_of",
     "wrong_paths",
 ]
 
@@ -37,6 +40,11 @@ def effective_language(settings: collection_pb2.CollectionSettings) -> str:
     shows its actual one."""
     language = settings.lexical.language or _LANGUAGE
     return language if language in languages() else SIMPLE
+
+
+def etag_of(collection: collection_pb2.Collection) -> str:
+    """Return the entity tag of a collection as it is stored."""
+    return entity_tag(collection_pb2.Collection(name=collection.name, settings=collection.settings))
 
 
 def wrong_paths(mask: FieldMask) -> Sequence[str]:

@@ -9,11 +9,15 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline.v1 import source_pb2
 
+from groundline_ingestor.domain.etags import entity_tag
+
 __all__ = [
     "OrderedRun",
     "StoredSource",
+    "as_planned",
     "changed",
     "definition_of",
+    "etag_of",
     "reads_the_same",
     "web_source_of",
     "wrong_paths",
@@ -26,12 +30,14 @@ _SET_BY_SERVICE: Final = (
     "next_run_time",
     "last_job",
     "document_count",
+    "etag",
 )
 _NOT_READ_BY: Final = ("interval_seconds", "is_paused")
 """Fields that do not affect a run."""
 _NAMED_BY: Final = ("postgres", "imap", "mbox", "plugin")
 """Kinds whose documents' uris begin with the source's name where they have no prefix."""
 _IDENTIFIERS: Final = ("collection_id", "source_id")
+_CONDITIONS: Final = ("update_mask", "dry_run", "etag")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +61,33 @@ class OrderedRun:
 
 def definition_of(source: source_pb2.DocumentSource) -> dict[str, Any]:
     """Return the definition of a source as it is stored."""
+    return json_format.MessageToDict(_given(source))
+
+
+def etag_of(source: source_pb2.DocumentSource) -> str:
+    """Return the entity tag of a source."""
+    return entity_tag(_given(source))
+
+
+def as_planned(source: source_pb2.DocumentSource) -> source_pb2.DocumentSource:
+    """Return a source that is not created as it would be, without what it would get then."""
+    planned = _given(source)
+    planned.collection_id, planned.etag = source.collection_id, etag_of(source)
+    return planned
+
+
+def _given(source: source_pb2.DocumentSource) -> source_pb2.DocumentSource:
+    """Return a source without what the service sets."""
     given = source_pb2.DocumentSource()
     given.CopyFrom(source)
     for name in _SET_BY_SERVICE:
         given.ClearField(name)
-    return json_format.MessageToDict(given)
+    return given
 
 
 def wrong_paths(mask: FieldMask) -> Sequence[str]:
     """Return paths of a mask that name no changeable field."""
-    known = set(pb.UpdateSourceRequest.DESCRIPTOR.fields_by_name) - {*_IDENTIFIERS, "update_mask"}
+    known = set(pb.UpdateSourceRequest.DESCRIPTOR.fields_by_name) - {*_IDENTIFIERS, *_CONDITIONS}
     return [path for path in mask.paths if path not in known]
 
 
@@ -73,7 +96,7 @@ def changed(current: source_pb2.DocumentSource, request: pb.UpdateSourceRequest)
     that is set."""
     given = source_pb2.DocumentSource()
     json_format.ParseDict(json_format.MessageToDict(request), given, ignore_unknown_fields=True)
-    for name in _IDENTIFIERS:
+    for name in (*_IDENTIFIERS, "etag"):
         given.ClearField(name)
     mask = request.update_mask
     if not mask.paths:

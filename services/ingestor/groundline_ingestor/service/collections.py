@@ -20,7 +20,7 @@ from groundline_validation import violations_of
 
 from groundline_ingestor.adapters.postgres.collections import PostgresCollections
 from groundline_ingestor.domain.collections import collection_id_from, complete_access, is_readable
-from groundline_ingestor.domain.settings import changed, effective, effective_language, wrong_paths
+from groundline_ingestor.domain.settings import changed, effective, effective_language, etag_of, wrong_paths
 from groundline_ingestor.service.access import (
     administrable_collection,
     collection_not_found,
@@ -53,12 +53,16 @@ class CollectionService:
         self._page_tokens = page_tokens
 
     async def create(self, caller: Caller, request: pb.CreateCollectionRequest) -> collection_pb2.Collection:
-        """Create a collection, or return the one that the caller's same `request_id` created.
+        """Create a collection, or return the one that the caller's same `request_id` created. A dry run
+        returns the collection as it would be.
 
         Raises InvalidArgumentError, AlreadyExistsError, FailedPreconditionError (EMBEDDING_MODEL_MISMATCH),
         ResourceExhaustedError (QUOTA_EXHAUSTED).
         """
         new = self._complete(caller, request)
+        if request.dry_run:
+            await self._collections.require_free(new.collection_id)
+            return shown(new)
         stored = await self._collections.create(
             new, caller.owner, request.request_id, maximum=self._quotas.max_collections
         )
@@ -86,10 +90,10 @@ class CollectionService:
         )
 
     async def update(self, caller: Caller, request: pb.UpdateCollectionRequest) -> collection_pb2.Collection:
-        """Change name, settings and access.
+        """Change name, settings and access. A dry run returns the collection as it would be.
 
-        Raises InvalidArgumentError, NotFoundError, PermissionDeniedError, AbortedError
-        (somebody else changed it in between), FailedPreconditionError (REINDEX_REQUIRED).
+        Raises InvalidArgumentError, NotFoundError, PermissionDeniedError, AbortedError (somebody else changed
+        it in between, or since it had the etag of the request), FailedPreconditionError (REINDEX_REQUIRED).
         """
         if wrong := wrong_paths(request.update_mask):
             raise InvalidArgumentError(
@@ -97,6 +101,8 @@ class CollectionService:
                 for path in wrong
             )
         collection = await administrable_collection(self._collections, caller, request.collection_id)
+        if request.etag and request.etag != etag_of(collection.message):
+            raise _changed_meanwhile()
         after = changed(collection.message, request)
         if after.settings.embedding.model != collection.settings.embedding.model:
             raise _reindex_required("settings.embedding.model", collection.settings.embedding.model)
@@ -106,12 +112,14 @@ class CollectionService:
         # The request is valid by itself; together with the stored settings it may not be.
         violations_of(after.settings, "settings").raise_if_any()
         _require_encrypted(after.settings)
+        if request.dry_run:
+            return shown(after)
         is_updated = await self._collections.update(after)
         found = await self._collections.find(request.collection_id, caller.principals)
         if found is None:
             raise collection_not_found(request.collection_id)
         if not is_updated:
-            raise AbortedError("COLLECTION_CHANGED", "the collection was changed meanwhile; try again")
+            raise _changed_meanwhile()
         return shown(found.message)
 
     async def delete(self, caller: Caller, collection_id: str) -> None:
@@ -177,11 +185,16 @@ def _access(caller: Caller, given: collection_pb2.AccessSettings) -> collection_
 
 
 def shown(collection: collection_pb2.Collection) -> collection_pb2.Collection:
-    """Return the collection as clients see it: with the defaults of its own settings."""
+    """Return the collection as clients see it: with the defaults of its own settings, and its etag."""
     copy = collection_pb2.Collection()
     copy.CopyFrom(collection)
+    copy.etag = etag_of(collection)
     copy.settings.CopyFrom(effective(collection.settings))
     return copy
+
+
+def _changed_meanwhile() -> AbortedError:
+    return AbortedError("COLLECTION_CHANGED", "the collection was changed meanwhile; try again")
 
 
 def _reindex_required(field: str, current: str) -> FailedPreconditionError:

@@ -8,6 +8,7 @@ from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_extraction.documents import GivenDocument
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import (
+    AbortedError,
     AlreadyExistsError,
     FailedPreconditionError,
     InvalidArgumentError,
@@ -215,3 +216,39 @@ async def test_an_update_changes_what_it_names(services: Services) -> None:
     assert (updated.name, updated.settings.rerank) == ("Docs", options_pb2.RerankOptions(top_k=5, rrf_k=10))
     assert updated.settings.access.readers == ["user:ann"]
     assert updated.settings.embedding == created.settings.embedding
+
+
+async def test_a_dry_run_tells_what_would_become_of_a_collection_and_leaves_it(services: Services) -> None:
+    asked = new(settings={"rerank": {"topK": 5}})
+    asked.dry_run = True
+    planned = await services.collections.create(ANN, asked)
+    assert planned.settings.embedding.model == services.embedder.model
+    with pytest.raises(NotFoundError):
+        await services.collections.get(ANN, "docs")
+
+    created = await services.collections.create(ANN, new(settings={"rerank": {"topK": 5}}))
+    with pytest.raises(AlreadyExistsError):
+        await services.collections.create(ANN, asked)
+    preview = change(rerank={"topK": 6})
+    preview.dry_run = True
+    assert (await services.collections.update(ANN, preview)).settings.rerank.top_k == 6
+    assert await services.collections.get(ANN, "docs") == created
+    wrong = change(lexical={"language": "german"})
+    wrong.dry_run = True
+    with pytest.raises(FailedPreconditionError):
+        await services.collections.update(ANN, wrong)
+
+
+async def test_a_change_made_for_another_state_of_a_collection_is_refused(services: Services) -> None:
+    before = await services.collections.create(ANN, new())
+    mine, theirs = change(rerank={"topK": 6}), change("Theirs")
+    mine.etag = theirs.etag = before.etag
+    after = await services.collections.update(ANN, theirs)
+    assert after.etag != before.etag
+    with pytest.raises(AbortedError) as raised:
+        await services.collections.update(ANN, mine)
+    assert raised.value.reason == "COLLECTION_CHANGED"
+    mine.etag = after.etag
+    found = await services.collections.update(ANN, mine)
+    assert (found.name, found.settings.rerank.top_k) == ("Theirs", 6)
+    assert found.etag == (await services.collections.get(ANN, "docs")).etag

@@ -27,7 +27,7 @@ from groundline_tests.ingestor.sources import (
     why_it_failed,
     without_end,
 )
-from groundline_tests.relay import over_tcp
+from groundline_tests.listening import over_tcp
 
 # --- git ---
 

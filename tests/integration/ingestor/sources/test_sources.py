@@ -362,3 +362,43 @@ async def test_a_dry_run_of_a_source_that_is_deleted_is_cancelled(
     await stub.DeleteSource(deleting, metadata=OWNER)
     await ended(stub, job.job_id)
     assert await documents(stub, collection_id) == {}
+
+
+async def test_a_dry_run_tells_what_would_become_of_a_source_and_leaves_it(
+    stub: Any, collection_id: str, shared: Path
+) -> None:
+    (shared / "planned").mkdir()
+    source = {"name": "planned", "directory": {"path": str(shared / "planned")}, "isPaused": True}
+
+    async def planned(**changed: Any) -> Any:
+        request = {"collectionId": collection_id, "source": {**source, **changed}, "dryRun": True}
+        made = json_format.ParseDict(request, pb.CreateSourceRequest())
+        return (await stub.CreateSource(made, metadata=OWNER)).source
+
+    found = await planned()
+    assert (found.name, found.source_id, found.etag != "") == ("planned", "", True)
+    assert (await refusal(planned(directory={"path": "/etc"}))).reason == "SOURCE_NOT_AVAILABLE"
+    source_id = await create(stub, collection_id, source)
+    before = await get(stub, collection_id, source_id)
+    assert before.etag == found.etag
+    assert (await refusal(planned())).reason == "SOURCE_NAME_TAKEN"
+    other = await create(stub, collection_id, {**source, "name": "other"})
+    changed = await update(stub, collection_id, source_id, includePaths=["**.md"], dryRun=True)
+    assert list(changed.include_paths) == ["**.md"]
+    assert await get(stub, collection_id, source_id) == before
+    renamed = update(stub, collection_id, other, name="planned", dryRun=True)
+    assert (await refusal(renamed)).reason == "SOURCE_NAME_TAKEN"
+
+
+async def test_a_change_made_for_another_state_of_a_source_is_refused(
+    stub: Any, collection_id: str, shared: Path
+) -> None:
+    (shared / "tagged").mkdir()
+    source = {"name": "tagged", "directory": {"path": str(shared / "tagged")}, "isPaused": True}
+    source_id = await create(stub, collection_id, source)
+    before = await get(stub, collection_id, source_id)
+    after = await update(stub, collection_id, source_id, intervalSeconds=600, etag=before.etag)
+    late = update(stub, collection_id, source_id, includePaths=["**.md"], etag=before.etag)
+    assert (await refusal(late)).reason == "SOURCE_CHANGED"
+    found = await update(stub, collection_id, source_id, includePaths=["**.md"], etag=after.etag)
+    assert (found.interval_seconds, list(found.include_paths)) == (600, ["**.md"])

@@ -100,13 +100,16 @@ class PostgresCollections:
         except asyncpg.UniqueViolationError:
             repeated = await self._find_by_request_id(creator, request_id) if request_id else None
             if repeated is None:
-                raise AlreadyExistsError(
-                    "COLLECTION_EXISTS", f"the collection id {collection.collection_id!r} is taken"
-                ) from None
+                raise _id_taken(collection.collection_id) from None
             return repeated
         created = await self.find(collection.collection_id)
         assert created is not None, "nobody but its creator knows it yet"
         return created
+
+    async def require_free(self, collection_id: str) -> None:
+        """Require that no collection has the id. Raises AlreadyExistsError."""
+        if await self.find(collection_id) is not None:
+            raise _id_taken(collection_id)
 
     async def find(
         self, collection_id: str, principals: Sequence[str] | None = None
@@ -203,6 +206,10 @@ class PostgresCollections:
                 f"{_SELECT} WHERE c.creator = $2 AND c.request_id = $3", None, creator, request_id
             )
         return _collection(row) if row else None
+
+
+def _id_taken(collection_id: str) -> AlreadyExistsError:
+    return AlreadyExistsError("COLLECTION_EXISTS", f"the collection id {collection_id!r} is taken")
 
 
 async def _require_room(connection: Connection, creator: str, request_id: str, maximum: int) -> None:

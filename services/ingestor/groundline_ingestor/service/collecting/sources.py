@@ -21,7 +21,14 @@ from groundline_validation import violations_of
 from groundline_ingestor.adapters.postgres.collecting.sources import PostgresSources
 from groundline_ingestor.adapters.postgres.collections import PostgresCollections
 from groundline_ingestor.adapters.postgres.jobs import PostgresJobs
-from groundline_ingestor.domain.sources import StoredSource, changed, reads_the_same, wrong_paths
+from groundline_ingestor.domain.sources import (
+    StoredSource,
+    as_planned,
+    changed,
+    etag_of,
+    reads_the_same,
+    wrong_paths,
+)
 from groundline_ingestor.ports import Collector
 from groundline_ingestor.service.access import administrable_collection
 from groundline_ingestor.service.quotas import Quotas
@@ -58,7 +65,7 @@ class SourceService:
         self._on_enqueued = on_enqueued
 
     async def create(self, caller: Caller, request: pb.CreateSourceRequest) -> source_pb2.DocumentSource:
-        """Store a source, which is due at once.
+        """Store a source, which is due at once. A dry run returns it as it would be.
 
         Raises AlreadyExistsError, FailedPreconditionError (SOURCE_NOT_AVAILABLE), ResourceExhaustedError
         (QUOTA_EXHAUSTED).
@@ -69,6 +76,9 @@ class SourceService:
         source.source_id, source.collection_id = str(uuid.uuid4()), request.collection_id
         await self._collector.require_available(source)
         await self._quotas.require_source(request.collection_id)
+        if request.dry_run:
+            await self._sources.require_free_name(source)
+            return as_planned(source)
         await self._sources.create(source, caller.principals)
         _log.info(
             "source_created",
@@ -99,10 +109,10 @@ class SourceService:
         )
 
     async def update(self, caller: Caller, request: pb.UpdateSourceRequest) -> source_pb2.DocumentSource:
-        """Change a source.
+        """Change a source. A dry run returns it as it would be.
 
         Raises InvalidArgumentError, AlreadyExistsError, FailedPreconditionError (SOURCE_NOT_AVAILABLE),
-        AbortedError (somebody else changed it in between).
+        AbortedError (somebody else changed it in between, or since it had the etag of the request).
         """
         if wrong := wrong_paths(request.update_mask):
             raise InvalidArgumentError(
@@ -110,6 +120,8 @@ class SourceService:
                 for path in wrong
             )
         _, before = await self._administrable(caller, request.collection_id, request.source_id)
+        if request.etag and request.etag != etag_of(before.message):
+            raise _changed_meanwhile()
         after = changed(before.message, request)
         # The request is valid by itself; together with the stored source it may not be.
         violations_of(after).raise_if_any()
@@ -120,10 +132,14 @@ class SourceService:
             raise InvalidArgumentError(
                 replace(one, field=one.field.removeprefix("source.")) for one in error.violations
             ) from None
+        if request.dry_run:
+            await self._sources.require_free_name(after)
+            after.etag = etag_of(after)
+            return after
         is_same = reads_the_same(before.message, after)
         if not await self._sources.update(before, after, None if is_same else caller.principals):
             await self._find(request.collection_id, request.source_id)
-            raise AbortedError("SOURCE_CHANGED", "the source was changed meanwhile; try again")
+            raise _changed_meanwhile()
         _log.info(
             "source_updated",
             source_id=request.source_id,
@@ -195,10 +211,15 @@ class SourceService:
         for source in sources:
             message = source_pb2.DocumentSource()
             message.CopyFrom(source.message)
+            message.etag = etag_of(source.message)
             if job := jobs.get(source.last_job_id):
                 message.last_job.CopyFrom(job)
             shown.append(message)
         return shown
+
+
+def _changed_meanwhile() -> AbortedError:
+    return AbortedError("SOURCE_CHANGED", "the source was changed meanwhile; try again")
 
 
 def _not_found(source_id: str) -> NotFoundError:

@@ -102,6 +102,20 @@ class PostgresSources:
         except asyncpg.ForeignKeyViolationError:
             raise NotFoundError("COLLECTION_NOT_FOUND", f"no collection {source.collection_id!r}") from None
 
+    async def require_free_name(self, source: source_pb2.DocumentSource) -> None:
+        """Require that no other source of the collection has the name. Raises AlreadyExistsError
+        (SOURCE_NAME_TAKEN)."""
+        async with acquire(self._pool) as connection:
+            is_taken = await connection.fetchval(
+                "SELECT EXISTS (SELECT FROM sources "
+                "WHERE collection_id = $1 AND name = $2 AND source_id <> $3::uuid)",
+                source.collection_id,
+                source.name,
+                source.source_id,
+            )
+        if is_taken:
+            raise _name_taken(source)
+
     async def find(self, collection_id: str, source_id: str) -> StoredSource | None:
         """Return a source by its id, or None."""
         async with acquire(self._pool) as connection:
