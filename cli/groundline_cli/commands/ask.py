@@ -154,6 +154,10 @@ def _print_notes(completed: ChatCompleted, thread_id: str) -> None:
             if issue.reason not in _SAID_BY_FINISH_REASON:
                 _note(issue.message or issue.reason)
     print_degraded(completed.degraded)
+    for quota in completed.nearly_used:
+        amounts = f"{quota.used:,.2f} of {quota.limit:,g}"
+        share = quota.used / quota.limit
+        _note(f"{share:.0%} of the quota of {shown_enum(quota.quota)} is used ({amounts})")
     if thread_id:
         click.echo(click.style(f"thread: {printable(thread_id)}", dim=True), err=True)
 

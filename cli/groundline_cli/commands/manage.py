@@ -20,6 +20,7 @@ from groundline_client.models import (
     IngestionItem,
     IngestionJob,
     JobState,
+    Quota,
     QuotaUsage,
 )
 
@@ -426,8 +427,7 @@ def stats(connection: Connection, collection: str, as_json: bool) -> None:
         rows += [(label, int(getattr(found, name))) for label, name in _STATS]
         rows.append(("vector index", shown_enum(found.vector_index)))
         rows += [
-            (f"quota of {shown_enum(each.quota)}", f"{int(each.used)} of {int(each.limit)}")
-            for each in (*found.quotas, *of_caller)
+            (f"quota of {shown_enum(each.quota)}", _shown_quota(each)) for each in (*found.quotas, *of_caller)
         ]
         print_columns(("", "NUMBER"), rows)
     if found.orphan_count:
@@ -474,3 +474,9 @@ def _item_row(item: IngestionItem) -> tuple[object, ...]:
         item.uri,
         item.failure.message if item.failure else "",
     )
+
+
+def _shown_quota(usage: QuotaUsage) -> str:
+    if usage.quota in (Quota.COST_DAY, Quota.COST_MONTH):
+        return f"{usage.used:.2f} of {usage.limit:.2f} US dollars"
+    return f"{int(usage.used)} of {int(usage.limit)}"

@@ -86,7 +86,8 @@ _ATTEMPTS: Final = 6
 _RESUMPTIONS: Final = 2
 _CONNECT_ATTEMPTS: Final = 3
 _FIRST_PAUSE_SECONDS: Final = 0.1
-_LONGEST_PAUSE_SECONDS: Final = 30.0
+# Who is asked to wait longer, such as for tomorrow's quota, is told so at once.
+_LONGEST_PAUSE_SECONDS: Final = 60.0
 _PAGE_SIZE: Final = 500
 
 
@@ -1079,8 +1080,8 @@ class AsyncClient:
                 if not repeatable:
                     raise
                 last = error
-            seconds = wait if asked_for is None else min(asked_for, _LONGEST_PAUSE_SECONDS)
-            if attempt == _ATTEMPTS or not deadline.allows(seconds):
+            seconds = wait if asked_for is None else asked_for
+            if attempt == _ATTEMPTS or seconds > _LONGEST_PAUSE_SECONDS or not deadline.allows(seconds):
                 raise last
             await pause(seconds)
             wait *= 2

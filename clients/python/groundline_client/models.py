@@ -577,6 +577,35 @@ class Component(OpenEnum):
     """Counting the values of facets."""
 
 
+class Quota(OpenEnum):
+    """Kind of quota."""
+
+    UNSPECIFIED = "QUOTA_UNSPECIFIED"
+    """Not known."""
+    COLLECTIONS = "QUOTA_COLLECTIONS"
+    """Collections that the caller created."""
+    JOBS = "QUOTA_JOBS"
+    """Jobs that the caller handed in and that have not ended."""
+    DOCUMENTS = "QUOTA_DOCUMENTS"
+    """Documents of the collection."""
+    BYTES = "QUOTA_BYTES"
+    """Bytes of the collection's documents as handed in, with those of contents that replaced revisions
+    keep."""
+    THREADS = "QUOTA_THREADS"
+    """Threads that the caller began."""
+    ANSWERS = "QUOTA_ANSWERS"
+    """Chat, Answer and Verify requests of the caller that are under way in one replica."""
+    TOKENS = "QUOTA_TOKENS"
+    """Tokens that the caller's answers and checked texts took, prompts included, since midnight UTC."""
+    SOURCES = "QUOTA_SOURCES"
+    """Sources of the collection."""
+    COST_DAY = "QUOTA_COST_DAY"
+    """US dollars that the caller's answers and checked texts cost since midnight UTC, where the price is
+    known."""
+    COST_MONTH = "QUOTA_COST_MONTH"
+    """The same, since the month began."""
+
+
 class Verdict(OpenEnum):
     """Answer of documents to whether a claim is so."""
 
@@ -620,30 +649,6 @@ class Problem(OpenEnum):
     """It refuses what the documents say."""
     OTHER = "PROBLEM_OTHER"
     """Something else; the comment may say what."""
-
-
-class Quota(OpenEnum):
-    """Kind of quota."""
-
-    UNSPECIFIED = "QUOTA_UNSPECIFIED"
-    """Not known."""
-    COLLECTIONS = "QUOTA_COLLECTIONS"
-    """Collections that the caller created."""
-    JOBS = "QUOTA_JOBS"
-    """Jobs that the caller handed in and that have not ended."""
-    DOCUMENTS = "QUOTA_DOCUMENTS"
-    """Documents of the collection."""
-    BYTES = "QUOTA_BYTES"
-    """Bytes of the collection's documents as handed in, with those of contents that replaced revisions
-    keep."""
-    THREADS = "QUOTA_THREADS"
-    """Threads that the caller began."""
-    ANSWERS = "QUOTA_ANSWERS"
-    """Chat, Answer and Verify requests of the caller that are under way in one replica."""
-    TOKENS = "QUOTA_TOKENS"
-    """Tokens that the caller's answers and checked texts took, prompts included, since midnight UTC."""
-    SOURCES = "QUOTA_SOURCES"
-    """Sources of the collection."""
 
 
 class ChunkingStrategy(OpenEnum):
@@ -1214,7 +1219,7 @@ class Usage:
     that were embedded before are not among them."""
     cost_usd: float | None = None
     """Price of the model calls in US dollars, by the list prices of their provider or the operator's own.
-    Unset where no model was called, and where the price of a call is not known. What documents cost is not
+    Unset where no model was called, and where the price of a call is not known. What embedding costs is not
     counted."""
 
 
@@ -1312,6 +1317,18 @@ class StageTiming:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class QuotaUsage:
+    """Usage of a quota; doubles, exact to 2^53."""
+
+    quota: Quota = Quota.UNSPECIFIED
+    """The quota."""
+    used: float = 0.0
+    """Amount in use, by documents that the caller may not read, too."""
+    limit: float = 0.0
+    """Maximum."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ChatCompleted:
     """Last event of a request that succeeded."""
 
@@ -1336,6 +1353,10 @@ class ChatCompleted:
     """The whole answer, if a correction changed it after it was sent: a client that only joins the text of
     its deltas shows this in place of it. Empty if the joined text is the answer, and in the response of
     Answer."""
+    nearly_used: Sequence[QuotaUsage] = ()
+    """Quotas of tokens and cost of which the caller has used 80 % or more with this answer, or what the
+    operator sets instead (QUOTA_WARNING_SHARE). When one is used up, requests are refused (QUOTA_EXHAUSTED).
+    Empty without any."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1658,18 +1679,6 @@ class ListSigningKeysResponse:
 
     keys: Sequence[SigningKey] = ()
     """The one in use, then those before it, the newest first."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class QuotaUsage:
-    """Usage of a quota; doubles, exact to 2^53."""
-
-    quota: Quota = Quota.UNSPECIFIED
-    """The quota."""
-    used: float = 0.0
-    """Amount in use, by documents that the caller may not read, too."""
-    limit: float = 0.0
-    """Maximum."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -2110,7 +2119,8 @@ class IngestionItem:
     chunks: ChunkCounts | None = None
     """Its chunks."""
     usage: Usage | None = None
-    """Tokens that its contextualization read and wrote, and that its embedding read, in all attempts."""
+    """Tokens that its contextualization read and wrote, with their price, and that its embedding read, in all
+    attempts."""
     is_crawl: bool = False
     """Whether it is the job's crawl, or the run of a source, whose documents are items of their own. It is
     EXTRACTING while it goes from one to the next."""

@@ -6,7 +6,8 @@ export { ApiError, GatewayError, ProtocolError, UnreachableError };
 
 const ATTEMPTS = 6;
 const FIRST_PAUSE_MS = 100;
-const LONGEST_PAUSE_MS = 30_000;
+// Who is asked to wait longer, such as for tomorrow's quota, is told so at once.
+const LONGEST_PAUSE_MS = 60_000;
 // Between two looks at a job whose stream of changes has ended too early.
 const LOOK_AGAIN_MS = 1_000;
 const PAGE_SIZE = 500;
@@ -195,8 +196,8 @@ export class GroundlineClient {
         if (error instanceof GatewayError || signal?.aborted) throw error;
         failure = new UnreachableError(`no connection to ${this.#gateway}`, { cause: error });
       }
-      if (!repeatable || attempt === ATTEMPTS) throw failure;
-      await pause(Math.min(wait, LONGEST_PAUSE_MS), signal);
+      if (!repeatable || attempt === ATTEMPTS || wait > LONGEST_PAUSE_MS) throw failure;
+      await pause(wait, signal);
     }
   }
 }

@@ -910,7 +910,7 @@ export interface Usage {
   embeddingTokens: number;
   /**
    * Price of the model calls in US dollars, by the list prices of their provider or the operator's own. Unset
-   * where no model was called, and where the price of a call is not known. What documents cost is not counted.
+   * where no model was called, and where the price of a call is not known. What embedding costs is not counted.
    */
   costUsd?: number;
 }
@@ -1021,6 +1021,41 @@ export interface StageTiming {
   durationMs: number;
 }
 
+/** Kind of quota. */
+export type Quota =
+  /** Not known. */
+  | "QUOTA_UNSPECIFIED"
+  /** Collections that the caller created. */
+  | "QUOTA_COLLECTIONS"
+  /** Jobs that the caller handed in and that have not ended. */
+  | "QUOTA_JOBS"
+  /** Documents of the collection. */
+  | "QUOTA_DOCUMENTS"
+  /** Bytes of the collection's documents as handed in, with those of contents that replaced revisions keep. */
+  | "QUOTA_BYTES"
+  /** Threads that the caller began. */
+  | "QUOTA_THREADS"
+  /** Chat, Answer and Verify requests of the caller that are under way in one replica. */
+  | "QUOTA_ANSWERS"
+  /** Tokens that the caller's answers and checked texts took, prompts included, since midnight UTC. */
+  | "QUOTA_TOKENS"
+  /** Sources of the collection. */
+  | "QUOTA_SOURCES"
+  /** US dollars that the caller's answers and checked texts cost since midnight UTC, where the price is known. */
+  | "QUOTA_COST_DAY"
+  /** The same, since the month began. */
+  | "QUOTA_COST_MONTH";
+
+/** Usage of a quota; doubles, exact to 2^53. */
+export interface QuotaUsage {
+  /** The quota. */
+  quota: Quota;
+  /** Amount in use, by documents that the caller may not read, too. */
+  used: number;
+  /** Maximum. */
+  limit: number;
+}
+
 /** Last event of a request that succeeded. */
 export interface ChatCompleted {
   /** Why the answer ended. */
@@ -1044,6 +1079,12 @@ export interface ChatCompleted {
    * deltas shows this in place of it. Empty if the joined text is the answer, and in the response of Answer.
    */
   correctedAnswer: string;
+  /**
+   * Quotas of tokens and cost of which the caller has used 80 % or more with this answer, or what the operator
+   * sets instead (QUOTA_WARNING_SHARE). When one is used up, requests are refused (QUOTA_EXHAUSTED). Empty without
+   * any.
+   */
+  nearlyUsed: QuotaUsage[];
 }
 
 /** A wrong field of a request. */
@@ -1525,37 +1566,6 @@ export interface ListSigningKeysResponse {
 
 /** Request of GetQuotas. */
 export interface GetQuotasRequest {
-}
-
-/** Kind of quota. */
-export type Quota =
-  /** Not known. */
-  | "QUOTA_UNSPECIFIED"
-  /** Collections that the caller created. */
-  | "QUOTA_COLLECTIONS"
-  /** Jobs that the caller handed in and that have not ended. */
-  | "QUOTA_JOBS"
-  /** Documents of the collection. */
-  | "QUOTA_DOCUMENTS"
-  /** Bytes of the collection's documents as handed in, with those of contents that replaced revisions keep. */
-  | "QUOTA_BYTES"
-  /** Threads that the caller began. */
-  | "QUOTA_THREADS"
-  /** Chat, Answer and Verify requests of the caller that are under way in one replica. */
-  | "QUOTA_ANSWERS"
-  /** Tokens that the caller's answers and checked texts took, prompts included, since midnight UTC. */
-  | "QUOTA_TOKENS"
-  /** Sources of the collection. */
-  | "QUOTA_SOURCES";
-
-/** Usage of a quota; doubles, exact to 2^53. */
-export interface QuotaUsage {
-  /** The quota. */
-  quota: Quota;
-  /** Amount in use, by documents that the caller may not read, too. */
-  used: number;
-  /** Maximum. */
-  limit: number;
 }
 
 /** Response of GetQuotas. */
@@ -2279,7 +2289,10 @@ export interface IngestionItem {
   attempts: number;
   /** Its chunks. */
   chunks?: ChunkCounts;
-  /** Tokens that its contextualization read and wrote, and that its embedding read, in all attempts. */
+  /**
+   * Tokens that its contextualization read and wrote, with their price, and that its embedding read, in all
+   * attempts.
+   */
   usage?: Usage;
   /**
    * Whether it is the job's crawl, or the run of a source, whose documents are items of their own. It is

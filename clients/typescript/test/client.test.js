@@ -120,6 +120,12 @@ test("a request that is too much is not tried again", async () => {
   assert.equal(requests.length, 1);
 });
 
+test("who is to come again tomorrow is told so at once", async () => {
+  replies = [{ ...LIMITED, json: status(8, "used up", "QUOTA_EXHAUSTED"), headers: { "retry-after": "40000" } }];
+  await assert.rejects(client.search({ query: "x" }), /used up/);
+  assert.equal(requests.length, 1);
+});
+
 test("a signal ends a call within its pause", async () => {
   replies = [{ ...LIMITED, json: status(8, "busy", "RATE_LIMITED"), headers: { "retry-after": "25" } }];
   await assert.rejects(client.search({ query: "x" }, { signal: AbortSignal.timeout(50) }), { name: "TimeoutError" });

@@ -27,7 +27,7 @@ function Note({ kind, children }: { kind: "warn" | ""; children: string }) {
 }
 
 function Completed({ exchange: { completed, sources } }: { exchange: Exchange }) {
-  const { finishReason, validation, degraded = [], model } = completed ?? {};
+  const { finishReason, validation, degraded = [], model, nearlyUsed = [] } = completed ?? {};
   const isRefusal = finishReason === "FINISH_REASON_NO_ANSWER";
   const confidence = validation?.confidence ?? 0;
   const isLow = Boolean(validation?.grounded) && confidence < LOW_CONFIDENCE;
@@ -54,6 +54,9 @@ function Completed({ exchange: { completed, sources } }: { exchange: Exchange })
       )}
       {degraded.map(({ component, message, reason }) => (
         <Note kind="warn">{texts.withoutComponent(texts.components[component] ?? component, message || reason)}</Note>
+      ))}
+      {nearlyUsed.map(({ quota, used, limit }) => (
+        <Note kind="warn">{texts.nearlyUsed(texts.quotas[quota] ?? quota, percent(Number(used) / Number(limit)))}</Note>
       ))}
       {about.length > 0 && <Note kind="">{about.join(" · ")}</Note>}
     </>

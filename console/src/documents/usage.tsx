@@ -1,5 +1,5 @@
 import type { GroundlineClient, Quota, QuotaUsage } from "groundline-client";
-import { bytes, count } from "../lib/format";
+import { bytes, count, number } from "../lib/format";
 import { useLoaded } from "../lib/use_loaded";
 import { Failure } from "../parts/failure";
 import { Folded } from "../parts/folded";
@@ -67,13 +67,18 @@ function Stats({ client, collectionId, round }: CollectionUsageProps) {
 }
 
 const OF_BYTES: ReadonlySet<Quota> = new Set<Quota>(["QUOTA_BYTES"]);
+const OF_DOLLARS: ReadonlySet<Quota> = new Set<Quota>(["QUOTA_COST_DAY", "QUOTA_COST_MONTH"]);
+
+function dollars(amount: number | string): string {
+  return number(Number(amount), 2);
+}
 
 function Quotas({ quotas }: { quotas: readonly QuotaUsage[] }) {
   if (!quotas.length) return <p class="hint">{texts.noQuotas}</p>;
   return (
     <dl class="facts">
       {quotas.map(({ quota, used, limit }) => {
-        const shown = OF_BYTES.has(quota) ? bytes : count;
+        const shown = OF_BYTES.has(quota) ? bytes : OF_DOLLARS.has(quota) ? dollars : count;
         const words = texts.quotas[quota] ?? quota;
         return (
           <>

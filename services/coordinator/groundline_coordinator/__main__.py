@@ -104,6 +104,9 @@ def _quota_limits(settings: CoordinatorSettings) -> QuotaLimits:
         threads=settings.max_threads_per_caller,
         answers=settings.max_answers_per_caller,
         tokens=settings.max_tokens_per_caller,
+        day_usd=settings.max_usd_per_caller_a_day,
+        month_usd=settings.max_usd_per_caller_a_month,
+        warning_share=settings.quota_warning_share,
     )
 
 

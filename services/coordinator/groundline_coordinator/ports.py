@@ -14,6 +14,7 @@ from groundline.v1 import (
 )
 from groundline.v1 import coordinator_service_pb2 as pb
 
+from groundline_coordinator.domain.quotas import QuotaUse
 from groundline_coordinator.domain.turns import ReadableCollection, RequestClaim
 
 __all__ = [
@@ -21,7 +22,6 @@ __all__ = [
     "CollectionCatalog",
     "Generator",
     "QuotaStore",
-    "QuotaUse",
     "Retriever",
     "Signer",
     "StoredAnswer",
@@ -88,14 +88,6 @@ class CollectionCatalog(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaUse:
-    """Threads that a caller began, and the tokens that its answers took since midnight UTC."""
-
-    threads: int
-    tokens: int
-
-
 class QuotaStore(Protocol):
     """Store of callers' usage, by their first principals."""
 
@@ -103,8 +95,8 @@ class QuotaStore(Protocol):
         """Return a caller's usage; the thread `besides` does not count."""
         ...
 
-    async def spend(self, owner: str, tokens: int) -> None:
-        """Count tokens as used today."""
+    async def spend(self, owner: str, tokens: int, usd: float) -> None:
+        """Count tokens, and their price, as used today."""
         ...
 
 

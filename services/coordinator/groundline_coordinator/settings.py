@@ -57,6 +57,17 @@ class CoordinatorSettings(CoordinatorMigrationSettings):
     """Maximum tokens, prompts included, that a caller's answers and checked texts take in a day (UTC); the
     answer that reaches it is finished. Unset: no limit."""
 
+    max_usd_per_caller_a_day: Annotated[float, Field(gt=0)] | None = None
+    """Maximum price in US dollars of a caller's answers and checked texts in a day (UTC); the answer that
+    reaches it is finished. Calls of models whose price is not known do not count, which the log says. Unset:
+    no limit."""
+
+    max_usd_per_caller_a_month: Annotated[float, Field(gt=0)] | None = None
+    """The same in a calendar month (UTC)."""
+
+    quota_warning_share: Annotated[float, Field(gt=0, le=1)] = 0.8
+    """Share of the quotas of tokens and price from which answers and the log say how much is used."""
+
     weak_similarity: Annotated[float, Field(ge=-1, le=1)] = 0.3
     """Cosine similarity below which a search found too little, and is repeated once with the question
     rewritten."""

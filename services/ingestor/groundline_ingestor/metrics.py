@@ -21,4 +21,10 @@ DOCUMENTS: Final = Counter(
     unit="{document}",
     labels=("outcome",),
 )
+COST: Final = Counter(
+    "groundline.ingestion.cost",
+    "Price of the model calls for documents, where it is known, by client and collection.",
+    unit="{USD}",
+    labels=("client", "collection"),
+)
 CHUNKS: Final = Counter("groundline.ingestion.chunks", "Chunks stored.", unit="{chunk}")

@@ -134,6 +134,16 @@ async def test_trying_again_has_an_end(gateway: FakeGateway, client: AsyncClient
     assert 1 < len(gateway.requests) < 10
 
 
+async def test_who_is_to_come_again_tomorrow_is_told_so_at_once(
+    gateway: FakeGateway, client: AsyncClient
+) -> None:
+    tomorrow = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "40000s"}
+    gateway.next_replies = [Reply(429, status(8, "used up", "QUOTA_EXHAUSTED", tomorrow))]
+    with pytest.raises(ApiError) as caught:
+        await client.search("leave")
+    assert (caught.value.retry_after_seconds, len(gateway.requests)) == (40_000, 1)
+
+
 async def test_a_pause_that_the_deadline_does_not_allow_is_not_begun(
     gateway: FakeGateway, client: AsyncClient
 ) -> None:

@@ -1,12 +1,13 @@
 """Answers of a caller at once, and what a caller reads of its quotas."""
 
 import pytest
-from groundline.v1 import quota_pb2
-from groundline_coordinator.ports import QuotaUse
+from groundline.v1 import chat_pb2, quota_pb2
+from groundline_coordinator.domain.quotas import QuotaUse
 from groundline_coordinator.service.quotas import CallerQuotas, QuotaLimits
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import ResourceExhaustedError
 from groundline_tests.coordinator.fakes import FakeQuotas, FakeThreads
+from structlog.testing import capture_logs
 
 ANN, BOB = Caller(("user:ann", "group:staff")), Caller(("user:bob", "group:staff"))
 
@@ -46,14 +47,16 @@ def test_answers_at_once_are_bounded_for_each_caller_and_free_when_they_end() ->
 
 async def test_quotas_are_shown_as_far_as_they_are_set() -> None:
     used = FakeQuotas(FakeThreads())
-    await used.spend(ANN.owner, 7)
-    unlimited, limited = CallerQuotas(used, QuotaLimits()), CallerQuotas(used, QuotaLimits(5, 6, 8))
+    await used.spend(ANN.owner, 7, 0.5)
+    unlimited, limited = CallerQuotas(used, QuotaLimits()), CallerQuotas(used, QuotaLimits(5, 6, 8, 2, 10))
     with limited.answering(ANN):
         shown = {each.quota: (each.used, each.limit) for each in await limited.usages(ANN)}
     assert shown == {
         quota_pb2.QUOTA_THREADS: (0, 5),
         quota_pb2.QUOTA_ANSWERS: (1, 6),
         quota_pb2.QUOTA_TOKENS: (7, 8),
+        quota_pb2.QUOTA_COST_DAY: (0.5, 2),
+        quota_pb2.QUOTA_COST_MONTH: (0.5, 10),
     }
     assert [each.quota for each in await unlimited.usages(ANN)] == [
         quota_pb2.QUOTA_THREADS,
@@ -96,3 +99,60 @@ async def test_tokens_are_counted_before_each_answer() -> None:
     for _ in range(2):
         await quotas.used(ANN.owner, "new")
     assert used.counts == 2
+
+
+def paid(usd: float | None, tokens: int = 100) -> chat_pb2.Usage:
+    return chat_pb2.Usage(prompt_tokens=tokens, cost_usd=usd)
+
+
+async def test_a_budget_that_is_spent_refuses_by_its_name_until_it_begins_anew() -> None:
+    for limits, quota, most_seconds in (
+        (QuotaLimits(day_usd=1), "cost_day", 86_400),
+        (QuotaLimits(month_usd=1), "cost_month", 31 * 86_400),
+    ):
+        quotas = CallerQuotas(FakeQuotas(FakeThreads()), limits)
+        for usd in (0.5, 0.6):
+            quotas.require_room(await quotas.used(ANN.owner, ""), "")
+            await quotas.spend(ANN.owner, paid(usd))
+        with pytest.raises(ResourceExhaustedError) as refused:
+            quotas.require_room(await quotas.used(ANN.owner, ""), "")
+        assert refused.value.message == f"the quota of {quota} is used up: 1.10 of 1.00 US dollars are spent"
+        assert refused.value.metadata["quota"] == quota
+        assert 0 < (refused.value.retry_after_seconds or 0) <= most_seconds
+        quotas.require_room(await quotas.used(BOB.owner, ""), "")
+
+
+async def test_what_an_answer_nearly_uses_up_is_told_with_it_and_once_in_the_log() -> None:
+    quotas = CallerQuotas(FakeQuotas(FakeThreads()), QuotaLimits(tokens=1000, day_usd=1, month_usd=10))
+    with capture_logs() as logged:
+        before = QuotaUse(tokens=600, day_usd=0.5, month_usd=3)
+        assert quotas.nearly_used(ANN.owner, before, paid(0.2)) == []
+        [told] = quotas.nearly_used(ANN.owner, before, paid(0.3))
+        assert (told.quota, told.used, told.limit) == (quota_pb2.QUOTA_COST_DAY, 0.8, 1)
+        for _ in range(2):
+            told_all = quotas.nearly_used(ANN.owner, QuotaUse(tokens=790, day_usd=1, month_usd=8), paid(0.1))
+    assert [one.quota for one in told_all] == [
+        quota_pb2.QUOTA_TOKENS,
+        quota_pb2.QUOTA_COST_DAY,
+        quota_pb2.QUOTA_COST_MONTH,
+    ]
+    assert [entry["quota"] for entry in logged] == ["cost_day", "tokens", "cost_month"]
+
+
+async def test_an_answer_without_a_price_is_no_free_one_and_the_log_says_that_it_does_not_count() -> None:
+    used = FakeQuotas(FakeThreads())
+    quotas = CallerQuotas(used, QuotaLimits(day_usd=1))
+    with capture_logs() as logged:
+        for _ in range(2):
+            await quotas.spend(ANN.owner, paid(None))
+        await quotas.spend(ANN.owner, paid(0.0))
+    assert [entry["event"] for entry in logged] == ["price_not_known"]
+    assert used.usd[ANN.owner] == 0
+
+
+async def test_cost_counts_before_a_budget_is_set() -> None:
+    used = FakeQuotas(FakeThreads())
+    await CallerQuotas(used, QuotaLimits()).spend(ANN.owner, paid(2.0))
+    limited = CallerQuotas(used, QuotaLimits(month_usd=1))
+    with pytest.raises(ResourceExhaustedError):
+        limited.require_room(await limited.used(ANN.owner, ""), "")

@@ -3,7 +3,7 @@ import uuid
 from collections.abc import Mapping
 
 import pytest
-from groundline.v1 import chat_pb2, error_pb2, passage_pb2
+from groundline.v1 import chat_pb2, error_pb2, passage_pb2, quota_pb2
 from groundline.v1 import coordinator_service_pb2 as pb
 from groundline_coordinator.service.quotas import QuotaLimits
 from groundline_runtime.context import Caller
@@ -256,3 +256,14 @@ async def test_answers_end_with_the_days_tokens() -> None:
     assert world.used.tokens == {"": 30}
     refused = await refused_quota(world, question(store=False))
     assert refused == {"quota": "tokens", "used": "30", "limit": "20"}
+
+
+async def test_an_answer_says_what_it_nearly_uses_up_and_a_stored_one_says_it_again() -> None:
+    world = World(quota_limits=QuotaLimits(tokens=18))
+    first = await world.chat(question(request_id="r"))
+    await world.service.settle()
+    for events in (first, await world.chat(question(request_id="r"))):
+        completed = events[-1]
+        assert isinstance(completed, Completed)
+        [told] = completed.nearly_used
+        assert (told.quota, told.used, told.limit) == (quota_pb2.QUOTA_TOKENS, 15, 18)

@@ -169,6 +169,8 @@ def test_counts_chunks_tokens_and_times_are_those_of_all_items() -> None:
     assert (job.item_count, job.done_count, job.unchanged_count, job.failed_count) == (3, 2, 2, 1)
     assert job.chunks == job_pb2.ChunkCounts(parsed=5, stored=4)
     assert job.usage == chat_pb2.Usage(prompt_tokens=11, output_tokens=2)
+    priced = [Tally(DONE, usage=chat_pb2.Usage(prompt_tokens=1, cost_usd=usd)) for usd in (0.25, 0.5)]
+    assert shown(*priced).usage.cost_usd == 0.75
     assert job.start_time.ToDatetime(tzinfo=UTC) == NOW
     assert job.end_time.ToDatetime(tzinfo=UTC) == NOW + 3 * hour
 

@@ -11,6 +11,7 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from groundline.v1 import error_pb2 as _error_pb2
 from groundline.v1 import passage_pb2 as _passage_pb2
+from groundline.v1 import quota_pb2 as _quota_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -310,7 +311,7 @@ class Usage(_message.Message):
     """
     cost_usd: _builtins.float
     """Price of the model calls in US dollars, by the list prices of their provider or the operator's own. Unset where no
-    model was called, and where the price of a call is not known. What documents cost is not counted.
+    model was called, and where the price of a call is not known. What embedding costs is not counted.
     """
     def __init__(
         self,
@@ -668,6 +669,7 @@ class ChatCompleted(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     PROMPT_VERSION_FIELD_NUMBER: _builtins.int
     CORRECTED_ANSWER_FIELD_NUMBER: _builtins.int
+    NEARLY_USED_FIELD_NUMBER: _builtins.int
     finish_reason: Global___FinishReason.ValueType
     """Why the answer ended."""
     model: _builtins.str
@@ -698,6 +700,12 @@ class ChatCompleted(_message.Message):
     def timings(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.StageTiming]:
         """How long each stage took, in order; a stage that ran twice is there twice."""
 
+    @_builtins.property
+    def nearly_used(self) -> _containers.RepeatedCompositeFieldContainer[_quota_pb2.QuotaUsage]:
+        """Quotas of tokens and cost of which the caller has used 80 % or more with this answer, or what the operator sets instead
+        (QUOTA_WARNING_SHARE). When one is used up, requests are refused (QUOTA_EXHAUSTED). Empty without any.
+        """
+
     def __init__(
         self,
         *,
@@ -710,10 +718,11 @@ class ChatCompleted(_message.Message):
         model: _builtins.str = ...,
         prompt_version: _builtins.str = ...,
         corrected_answer: _builtins.str = ...,
+        nearly_used: _abc.Iterable[_quota_pb2.QuotaUsage] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage", "validation", b"validation"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["citations", b"citations", "corrected_answer", b"corrected_answer", "degraded", b"degraded", "finish_reason", b"finish_reason", "model", b"model", "prompt_version", b"prompt_version", "timings", b"timings", "usage", b"usage", "validation", b"validation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["citations", b"citations", "corrected_answer", b"corrected_answer", "degraded", b"degraded", "finish_reason", b"finish_reason", "model", b"model", "nearly_used", b"nearly_used", "prompt_version", b"prompt_version", "timings", b"timings", "usage", b"usage", "validation", b"validation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -180,7 +180,7 @@ class IngestionItem(_message.Message):
 
     @_builtins.property
     def usage(self) -> _chat_pb2.Usage:
-        """Tokens that its contextualization read and wrote, and that its embedding read, in all attempts."""
+        """Tokens that its contextualization read and wrote, with their price, and that its embedding read, in all attempts."""
 
     def __init__(
         self,

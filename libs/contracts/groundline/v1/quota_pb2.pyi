@@ -41,6 +41,10 @@ class _QuotaEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Quota.ValueType
     """Tokens that the caller's answers and checked texts took, prompts included, since midnight UTC."""
     QUOTA_SOURCES: _Quota.ValueType  # 8
     """Sources of the collection."""
+    QUOTA_COST_DAY: _Quota.ValueType  # 9
+    """US dollars that the caller's answers and checked texts cost since midnight UTC, where the price is known."""
+    QUOTA_COST_MONTH: _Quota.ValueType  # 10
+    """The same, since the month began."""
 
 class Quota(_Quota, metaclass=_QuotaEnumTypeWrapper):
     """Kind of quota."""
@@ -63,6 +67,10 @@ QUOTA_TOKENS: Quota.ValueType  # 7
 """Tokens that the caller's answers and checked texts took, prompts included, since midnight UTC."""
 QUOTA_SOURCES: Quota.ValueType  # 8
 """Sources of the collection."""
+QUOTA_COST_DAY: Quota.ValueType  # 9
+"""US dollars that the caller's answers and checked texts cost since midnight UTC, where the price is known."""
+QUOTA_COST_MONTH: Quota.ValueType  # 10
+"""The same, since the month began."""
 Global___Quota: _TypeAlias = Quota  # noqa: Y015
 
 @_typing.final

@@ -8,6 +8,7 @@ from groundline.v1 import chat_pb2, collection_pb2, options_pb2
 from groundline.v1 import coordinator_service_pb2 as pb
 
 from groundline_coordinator.domain.positions import Position
+from groundline_coordinator.domain.quotas import QuotaUse
 
 __all__ = [
     "Inquiry",
@@ -94,6 +95,8 @@ class Turn:
     owner: str
     history: Sequence[chat_pb2.ChatMessage]
     started: chat_pb2.ChatStarted
+    used: QuotaUse
+    """Usage of the caller's quotas before it."""
     claim: RequestClaim | None = None
     replay: pb.AnswerResponse | None = field(default=None)
     resumed: Position | None = None

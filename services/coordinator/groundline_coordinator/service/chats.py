@@ -196,7 +196,7 @@ class ChatService:
                 self._history(caller, question),
                 self._quotas.used(owner, new_thread_id),
             )
-        turn = Turn(question, str(identity), inquiry, plan, owner, history, started)
+        turn = Turn(question, str(identity), inquiry, plan, owner, history, started, used)
         if not question.request_id:
             self._quotas.require_room(used, new_thread_id)
             return turn
@@ -310,6 +310,7 @@ class ChatService:
             model=generated.model,
             prompt_version=generated.prompt_version,
         )
+        completed.nearly_used.extend(self._quotas.nearly_used(turn.owner, turn.used, completed.usage))
         if self._quotas.are_spent_by(completed.usage):
             self._work.run(self._work.in_own_time(self._quotas.spend(turn.owner, completed.usage)))
         exchange.has_ended = True

@@ -1,23 +1,26 @@
-"""Quotas of callers: threads, answers and tokens.
+"""Quotas of callers: threads, answers, tokens and cost.
 
-Threads and tokens are counted in the database, for all replicas; concurrent requests may exceed them. The
-threads of a caller that has many left are not counted at each of its answers. Each replica counts its own
+Threads, tokens and cost are counted in the database, for all replicas; concurrent requests may exceed them.
+The threads of a caller that has many left are not counted at each of its answers. Each replica counts its own
 answers under way, so that none stays counted when a process is lost.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+import structlog
 from cachetools import TTLCache
 from groundline.v1 import chat_pb2, quota_pb2
 from groundline_runtime.context import Caller
-from groundline_runtime.quotas import require_within
+from groundline_runtime.quotas import require_unspent, require_within
+from groundline_runtime.reasons import enum_label
 
-from groundline_coordinator.ports import QuotaStore, QuotaUse
+from groundline_coordinator.domain.quotas import QuotaUse
+from groundline_coordinator.ports import QuotaStore
 
 __all__ = ["CallerQuotas", "QuotaLimits"]
 
@@ -32,14 +35,33 @@ threads left to it; with ten replicas it begins no more than allowed."""
 
 _REMEMBERED_CALLERS: Final = 10_000
 
+_WARNING_SECONDS: Final = 3600.0
+"""Time after which the log says again of a caller what it said, in seconds."""
+
+_log = structlog.get_logger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class QuotaLimits:
-    """Quotas of a caller; `tokens` are those of a day, None without a limit."""
+    """Quotas of a caller: `tokens` of a day, and US dollars of a day and of a month, None without a limit."""
 
     threads: int = 10_000
     answers: int = 100
     tokens: int | None = None
+    day_usd: float | None = None
+    month_usd: float | None = None
+    warning_share: float = 0.8
+    """Share of tokens and US dollars from which the caller is warned."""
+
+    @property
+    def are_spent(self) -> bool:
+        """Whether answers use up any."""
+        return any(limit is not None for limit in (self.tokens, self.day_usd, self.month_usd))
+
+    @property
+    def have_prices(self) -> bool:
+        """Whether any is of US dollars."""
+        return self.day_usd is not None or self.month_usd is not None
 
 
 @dataclass(slots=True)
@@ -57,6 +79,7 @@ class CallerQuotas:
         self._limits = limits
         self._answering: Counter[str] = Counter()
         self._uncounted: TTLCache[str, _Uncounted] = TTLCache(_REMEMBERED_CALLERS, _UNCOUNTED_SECONDS)
+        self._warned: TTLCache[tuple[str, ...], bool] = TTLCache(_REMEMBERED_CALLERS, _WARNING_SECONDS)
 
     @contextmanager
     def answering(self, caller: Caller) -> Iterator[None]:
@@ -80,8 +103,8 @@ class CallerQuotas:
     async def used(self, owner: str, new_thread_id: str) -> QuotaUse:
         """Return the usage before an answer, and before the thread that begins with it, if one does; a thread
         that an earlier attempt began does not count."""
-        if self._limits.tokens is None and (not new_thread_id or self._needs_no_count(owner)):
-            return QuotaUse(threads=0, tokens=0)
+        if not self._limits.are_spent and (not new_thread_id or self._needs_no_count(owner)):
+            return QuotaUse()
         used = await self._store.used(owner, besides=new_thread_id)
         left = int((self._limits.threads - used.threads) * _UNCOUNTED_SHARE)
         self._uncounted[owner] = _Uncounted(left)
@@ -103,15 +126,63 @@ class CallerQuotas:
         if limits.tokens is not None:
             wait = _seconds_to_midnight()
             require_within(quota_pb2.QUOTA_TOKENS, used.tokens, 1, limits.tokens, retry_after_seconds=wait)
+        for quota, spent, limit, wait in (
+            (quota_pb2.QUOTA_COST_DAY, used.day_usd, limits.day_usd, _seconds_to_midnight()),
+            (quota_pb2.QUOTA_COST_MONTH, used.month_usd, limits.month_usd, _seconds_to_next_month()),
+        ):
+            if limit is not None:
+                require_unspent(quota, spent, limit, retry_after_seconds=wait)
 
     def are_spent_by(self, usage: chat_pb2.Usage) -> bool:
         """Tell whether an answer's usage counts."""
-        return self._limits.tokens is not None and _tokens(usage) > 0
+        return usage.cost_usd > 0 or (self._limits.are_spent and _tokens(usage) > 0)
 
     async def spend(self, owner: str, usage: chat_pb2.Usage) -> None:
-        """Count an answer's usage."""
-        if self.are_spent_by(usage):
-            await self._store.spend(owner, _tokens(usage))
+        """Count an answer's usage. What it cost counts without a limit, too, for one that is set later."""
+        if not self.are_spent_by(usage):
+            return
+        if self._limits.have_prices and not usage.HasField("cost_usd") and self._is_first(owner, "price"):
+            _log.warning("price_not_known", client=owner, hint="its answers do not count for budgets")
+        await self._store.spend(owner, _tokens(usage), usage.cost_usd)
+
+    def nearly_used(
+        self, owner: str, before: QuotaUse, usage: chat_pb2.Usage
+    ) -> Sequence[quota_pb2.QuotaUsage]:
+        """Return the quotas of tokens and cost of which a caller has used the warning share with an
+        answer."""
+        after = replace(
+            before,
+            tokens=before.tokens + _tokens(usage),
+            day_usd=before.day_usd + usage.cost_usd,
+            month_usd=before.month_usd + usage.cost_usd,
+        )
+        share = self._limits.warning_share
+        found = [each for each in self._spent(after) if each.used >= share * each.limit]
+        for each in found:
+            name = enum_label(quota_pb2.Quota, each.quota)
+            if self._is_first(owner, name):
+                _log.warning("quota_nearly_used", client=owner, quota=name, used=each.used, limit=each.limit)
+        return found
+
+    def _is_first(self, *what: str) -> bool:
+        """Tell whether the log did not say this lately, and remember it."""
+        is_first = what not in self._warned
+        self._warned.setdefault(what, True)
+        return is_first
+
+    def _spent(self, used: QuotaUse) -> Sequence[quota_pb2.QuotaUsage]:
+        """Return the usage of the quotas that answers use up."""
+        limits = self._limits
+        counts = (
+            (quota_pb2.QUOTA_TOKENS, used.tokens, limits.tokens),
+            (quota_pb2.QUOTA_COST_DAY, used.day_usd, limits.day_usd),
+            (quota_pb2.QUOTA_COST_MONTH, used.month_usd, limits.month_usd),
+        )
+        return [
+            quota_pb2.QuotaUsage(quota=quota, used=count, limit=limit)
+            for quota, count, limit in counts
+            if limit is not None
+        ]
 
     async def usages(self, caller: Caller) -> Sequence[quota_pb2.QuotaUsage]:
         """Return the caller's usage."""
@@ -119,9 +190,9 @@ class CallerQuotas:
         counts = [
             (quota_pb2.QUOTA_THREADS, used.threads, limits.threads),
             (quota_pb2.QUOTA_ANSWERS, self._answering[caller.owner], limits.answers),
-            *([(quota_pb2.QUOTA_TOKENS, used.tokens, limits.tokens)] if limits.tokens is not None else []),
         ]
-        return [quota_pb2.QuotaUsage(quota=quota, used=count, limit=limit) for quota, count, limit in counts]
+        kept = [quota_pb2.QuotaUsage(quota=quota, used=count, limit=limit) for quota, count, limit in counts]
+        return [*kept, *self._spent(used)]
 
 
 def _tokens(usage: chat_pb2.Usage) -> int:
@@ -132,3 +203,11 @@ def _seconds_to_midnight() -> float:
     now = datetime.now(UTC)
     midnight = (now + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
     return (midnight - now).total_seconds()
+
+
+def _seconds_to_next_month() -> float:
+    now = datetime.now(UTC)
+    next_month = (now.replace(day=1) + timedelta(days=32)).replace(
+        day=1, hour=0, minute=0, second=0, microsecond=0
+    )
+    return (next_month - now).total_seconds()

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from groundline.v1 import chat_pb2, document_pb2, error_pb2, job_pb2
+from groundline_runtime.charges import total
 
 from groundline_ingestor.domain.times import timestamp
 
@@ -232,7 +233,7 @@ def summarize(job: StoredJob, tallies: Sequence[Tally]) -> job_pb2.IngestionJob:
         ends = [one.end_time for one in tallies if one.end_time]
         end_time = None if pending else max(ends, default=job.end_time)
     starts = [one.start_time for one in tallies if one.start_time]
-    usage = plus(chat_pb2.Usage, (one.usage for one in visible))
+    usage = total(one.usage for one in visible)
     return job_pb2.IngestionJob(
         job_id=job.job_id,
         collection_id=job.collection_id,
@@ -243,7 +244,7 @@ def summarize(job: StoredJob, tallies: Sequence[Tally]) -> job_pb2.IngestionJob:
         skipped_count=count(one for one in items if one.is_skipped),
         failed_count=count(one for one in items if one.state == document_pb2.INGESTION_STATE_FAILED),
         cancelled_count=count(one for one in items if one.state == document_pb2.INGESTION_STATE_CANCELLED),
-        chunks=plus(job_pb2.ChunkCounts, (one.chunks for one in visible)),
+        chunks=plus(one.chunks for one in visible),
         usage=usage if usage.ByteSize() else None,
         create_time=timestamp(job.create_time),
         start_time=timestamp(min(starts, default=None)),
@@ -286,15 +287,13 @@ def count(tallies: Iterable[Tally]) -> int:
     return sum(one.count for one in tallies)
 
 
-def plus[Counts: (job_pb2.ChunkCounts, chat_pb2.Usage)](
-    kind: type[Counts], parts: Iterable[Counts]
-) -> Counts:
+def plus(parts: Iterable[job_pb2.ChunkCounts]) -> job_pb2.ChunkCounts:
     """Add up number by number."""
-    total = kind()
+    sums = job_pb2.ChunkCounts()
     for part in parts:
         for number, value in part.ListFields():
-            setattr(total, number.name, getattr(total, number.name) + value)
-    return total
+            setattr(sums, number.name, getattr(sums, number.name) + value)
+    return sums
 
 
 # --- re-indexing ---

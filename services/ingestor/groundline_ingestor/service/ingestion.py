@@ -9,11 +9,12 @@ from datetime import UTC, datetime
 from typing import Final
 
 import structlog
-from groundline.v1 import chat_pb2, document_pb2, job_pb2
+from groundline.v1 import document_pb2, job_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_extraction.documents import FileContent, GivenDocument, IngestionError
 from groundline_indexing.collections import StoredCollection, running_model
 from groundline_indexing.preparation import identify
+from groundline_runtime.charges import total
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import (
     FailedPreconditionError,
@@ -253,8 +254,8 @@ class IngestionService:
             item_count=len(items),
             done_count=len(items) - failed,
             failed_count=failed,
-            chunks=plus(job_pb2.ChunkCounts, (item.chunks for item in items)),
-            usage=plus(chat_pb2.Usage, (item.usage for item in items)),
+            chunks=plus(item.chunks for item in items),
+            usage=total(item.usage for item in items),
         )
         return pb.IngestDocumentsResponse(job=job, items=items[:MAX_RETURNED_ITEMS])
 
@@ -291,7 +292,7 @@ class IngestionService:
             item.failure.CopyFrom(error.failure)
             return item
         item.state = document_pb2.INGESTION_STATE_QUEUED
-        item.usage.CopyFrom(plus(chat_pb2.Usage, usages))
+        item.usage.CopyFrom(total(usages))
         return item
 
     async def _response(self, caller: Caller, job: job_pb2.IngestionJob) -> pb.IngestDocumentsResponse:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from groundline.v1 import chat_pb2, document_pb2, error_pb2, job_pb2
-from groundline_database import Pool
+from groundline_database import Pool, acquire
 from groundline_indexing.documents import HandedIn
 from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_ingestor.domain.times import moment
@@ -99,6 +99,39 @@ async def test_tokens_add_up_on_the_items_that_are_held(stores: Stores) -> None:
     assert [item.usage for item in items] == [all_of_first, chat_pb2.Usage()]
     found = await job_of(stores, job.job_id)
     assert found.usage == all_of_first
+
+
+async def test_a_documents_price_adds_up_and_is_unknown_once_a_calls_is(stores: Stores, pool: Pool) -> None:
+    collection = await create(stores, "priced")
+    hand_ins = [a_hand_in(f"{name}.md") for name in "abc"]
+    job = await stores.jobs.enqueue(collection, hand_ins, (), "")
+    priced, unpriced, earlier = await lease(stores)
+
+    def calls(usd: float | None) -> chat_pb2.Usage:
+        return chat_pb2.Usage(prompt_tokens=1, cost_usd=usd)
+
+    for claim, usages in (
+        (priced.claim, (calls(0.25), chat_pb2.Usage(embedding_tokens=7), calls(0.5))),
+        (unpriced.claim, (calls(0.25), calls(None), calls(0.5))),
+        (earlier.claim, (calls(0.25),)),
+    ):
+        for usage in usages:
+            await stores.queue.spend([(claim, usage)])
+
+    async def prices() -> list[float | None]:
+        items = await stores.jobs.items(job.job_id, None, after=-1, limit=10)
+        usages = [*(item.usage for item in items), (await job_of(stores, job.job_id)).usage]
+        return [usage.cost_usd if usage.HasField("cost_usd") else None for usage in usages]
+
+    assert await prices() == [0.75, None, 0.25, None]
+    # A release that knew no prices counted tokens alone.
+    async with acquire(pool) as connection:
+        await connection.execute(
+            "UPDATE ingestion_items SET cost_usd = NULL WHERE job_id = $1::uuid AND item_index = 2",
+            job.job_id,
+        )
+    await stores.queue.spend([(earlier.claim, calls(0.5))])
+    assert await prices() == [0.75, None, None, None]
 
 
 async def test_a_lost_claim_changes_nothing(stores: Stores, pool: Pool) -> None:

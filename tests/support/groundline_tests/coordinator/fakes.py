@@ -1,7 +1,7 @@
 """Fakes of the coordinator's ports: they keep to the ports' contracts and hold everything in memory."""
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -18,8 +18,9 @@ from groundline.v1 import (
 from groundline.v1 import coordinator_service_pb2 as pb
 from groundline_coordinator.adapters.signing import json_of
 from groundline_coordinator.domain.passages import rests_on
+from groundline_coordinator.domain.quotas import QuotaUse
 from groundline_coordinator.domain.turns import ReadableCollection, RequestClaim
-from groundline_coordinator.ports import REPLAY_SECONDS, QuotaUse, StoredAnswer
+from groundline_coordinator.ports import REPLAY_SECONDS, StoredAnswer
 from groundline_evidence import KeyPair, sign
 from groundline_runtime.context import has_begun
 from groundline_runtime.errors import AbortedError, FieldViolation, InvalidArgumentError, NotFoundError
@@ -236,13 +237,16 @@ class FakeQuotas:
     def __init__(self, threads: "FakeThreads") -> None:
         self._threads = threads
         self.tokens: Counter[str] = Counter()
+        self.usd: defaultdict[str, float] = defaultdict(float)
 
     async def used(self, owner: str, *, besides: str = "") -> QuotaUse:
         threads = await self._threads.threads(owner, before=None, limit=1_000_000)
-        return QuotaUse(sum(one.thread_id != besides for one in threads), self.tokens[owner])
+        count, usd = sum(one.thread_id != besides for one in threads), self.usd[owner]
+        return QuotaUse(count, self.tokens[owner], day_usd=usd, month_usd=usd)
 
-    async def spend(self, owner: str, tokens: int) -> None:
+    async def spend(self, owner: str, tokens: int, usd: float) -> None:
         self.tokens[owner] += tokens
+        self.usd[owner] += usd
 
 
 class FakeSigner:

@@ -1,5 +1,6 @@
 """Ingestion jobs in PostgreSQL."""
 
+import math
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -337,11 +338,13 @@ def _collection_gone(collection: StoredCollection) -> NotFoundError:
 
 
 def _usage(row: asyncpg.Record | Mapping[str, Any]) -> chat_pb2.Usage:
+    cost = None if row["cost_usd"] is None else float(row["cost_usd"])
     return chat_pb2.Usage(
         prompt_tokens=row["prompt_tokens"],
         cached_tokens=row["cached_tokens"],
         output_tokens=row["output_tokens"],
         embedding_tokens=row["embedding_tokens"],
+        cost_usd=None if cost is None or math.isnan(cost) else cost,
     )
 
 

@@ -276,7 +276,8 @@ class PostgresQueue:
             )
 
     async def spend(self, usages: Sequence[tuple[ItemClaim, chat_pb2.Usage]]) -> None:
-        """Add tokens to the items' usage, over all their attempts. Does nothing for a lost claim."""
+        """Add tokens and their price to the items' usage, over all their attempts. Does nothing for a lost
+        claim."""
         # Sorted, so that two workers do not wait for each other both.
         spent = sorted(usages, key=lambda each: (each[0].job_id, each[0].item_index))
         async with acquire(self._pool) as connection:
@@ -289,6 +290,7 @@ class PostgresQueue:
                 [usage.cached_tokens for _, usage in spent],
                 [usage.output_tokens for _, usage in spent],
                 [usage.embedding_tokens for _, usage in spent],
+                [usage.cost_usd if usage.HasField("cost_usd") else None for _, usage in spent],
             )
 
     async def fail(

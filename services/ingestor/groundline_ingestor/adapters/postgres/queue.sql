@@ -101,10 +101,18 @@ UPDATE ingestion_items i SET
     cached_tokens = i.cached_tokens + s.cached_tokens,
     output_tokens = i.output_tokens + s.output_tokens,
     embedding_tokens = i.embedding_tokens + s.embedding_tokens,
+    cost_usd = CASE
+        WHEN s.prompt_tokens + s.output_tokens = 0 THEN i.cost_usd
+        -- Unknown once is unknown for good: an earlier release told no price.
+        ELSE coalesce(i.cost_usd, CASE WHEN i.prompt_tokens + i.output_tokens = 0 THEN 0 ELSE 'NaN'::float8 END)
+            + coalesce(s.cost_usd, 'NaN'::float8)
+    END,
     change_time = clock_timestamp()
-FROM unnest($1::uuid[], $2::int[], $3::uuid[], $4::int[], $5::int[], $6::int[], $7::int[])
-    AS s (job_id, item_index, lease_id, prompt_tokens, cached_tokens, output_tokens,
-          embedding_tokens)
+FROM unnest(
+    $1::uuid[], $2::int[], $3::uuid[], $4::int[], $5::int[], $6::int[], $7::int[], $8::double precision[]
+) AS s (
+    job_id, item_index, lease_id, prompt_tokens, cached_tokens, output_tokens, embedding_tokens, cost_usd
+)
 WHERE (i.job_id, i.item_index, i.lease_id) = (s.job_id, s.item_index, s.lease_id)
 
 -- name: fail_documents

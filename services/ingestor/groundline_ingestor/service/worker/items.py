@@ -21,6 +21,7 @@ from groundline_indexing.hashes import ingestion_hash
 from groundline_indexing.preparation import Prepared, members_of, version_of
 from groundline_indexing.texts import PreparedChunk, Series, Vectors
 from groundline_runtime.context import span
+from groundline_runtime.metrics.declaring import BoundedNames
 from groundline_runtime.turns import ClientTurns
 from opentelemetry import trace
 
@@ -28,7 +29,7 @@ from groundline_ingestor.adapters.postgres.collections import no_longer_writable
 from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_ingestor.domain.collections import is_writable
 from groundline_ingestor.domain.work import ItemClaim, LeasedItem, NewVersion, ReindexTarget
-from groundline_ingestor.metrics import CHUNKS
+from groundline_ingestor.metrics import CHUNKS, COST
 from groundline_ingestor.service.quotas import Quotas
 from groundline_ingestor.service.worker.embedding import GROUP_CHUNKS
 from groundline_ingestor.service.worker.finished import FinishedChunks
@@ -62,6 +63,7 @@ _OUTCOMES: Final = {
 _NO_VECTORS: Final = np.empty((0, 0), np.float16)
 
 _tracer = trace.get_tracer("groundline_ingestor")
+_clients, _collections = BoundedNames(), BoundedNames()
 
 
 @dataclass(slots=True)
@@ -315,6 +317,12 @@ class ItemWork:
         self._leases.at(item.claim, document_pb2.INGESTION_STATE_CONTEXTUALIZING, counts)
 
         async def on_usage(usage: chat_pb2.Usage) -> None:
+            if usage.HasField("cost_usd"):
+                charged = {
+                    "client": _clients(next(iter(item.principals), "")),
+                    "collection": _collections(item.collection_id),
+                }
+                COST.add(usage.cost_usd, charged)
             await self._queue.spend([(item.claim, usage)])
 
         return await self._contextualization.contextualize(prepared, work.collection, on_usage)
