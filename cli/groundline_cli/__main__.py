@@ -2,32 +2,11 @@
 
 from importlib import import_module
 from importlib.metadata import entry_points, version
-from keyword import iskeyword
 from typing import Final
 
 import click
 
-from groundline_cli.commands.ask import ask
-from groundline_cli.commands.calibrate import calibrate
-from groundline_cli.commands.collections import collections, create, update
-from groundline_cli.commands.completion import completion
-from groundline_cli.commands.crawl import crawl
-from groundline_cli.commands.doctor import doctor
-from groundline_cli.commands.env import env
-from groundline_cli.commands.erasures import erasures
-from groundline_cli.commands.eval import evaluate
-from groundline_cli.commands.evidence import evidence
-from groundline_cli.commands.gateway import CommandFailedError
-from groundline_cli.commands.holds import holds
-from groundline_cli.commands.ingest import ingest, sync
-from groundline_cli.commands.manage import delete, document, documents, jobs, stats
-from groundline_cli.commands.reindex import reindex
-from groundline_cli.commands.revisions import revisions, rollback
-from groundline_cli.commands.search import search
-from groundline_cli.commands.sources import sources
-from groundline_cli.commands.table import table
-from groundline_cli.commands.threads import threads
-from groundline_cli.commands.verify import verify
+from groundline_cli.errors import CommandFailedError
 
 __all__ = ["cli", "main"]
 
@@ -37,20 +16,55 @@ _PLUGINS: Final = "groundline.commands"
 
 
 class _Commands(click.Group):
-    """A group that also holds the commands of other installed packages. Those, and commands that need more
-    than the gateway's address, are imported only when they are called."""
+    """A group that also holds the commands of other installed packages. A command is imported when it is
+    called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), *_WITH_EXTRA, *entry_points(group=_PLUGINS).names])
+        return sorted([*_MODULES, *_WITH_EXTRA, *entry_points(group=_PLUGINS).names])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in _MODULES:
+            return _imported(_MODULES[cmd_name], cmd_name)
         if cmd_name in _WITH_EXTRA:
             return _with_extra(cmd_name)
         for plugin in entry_points(group=_PLUGINS, name=cmd_name):
             command = plugin.load()
             assert isinstance(command, click.Command)
             return command
-        return super().get_command(ctx, cmd_name)
+        return None
+
+
+_MODULES: Final = {
+    "ask": "ask",
+    "calibrate": "calibrate",
+    "collections": "collections",
+    "completion": "completion",
+    "crawl": "crawl",
+    "create": "collections",
+    "delete": "manage",
+    "doctor": "doctor",
+    "document": "manage",
+    "documents": "manage",
+    "env": "env",
+    "erasures": "erasures",
+    "eval": "eval",
+    "evidence": "evidence",
+    "holds": "holds",
+    "ingest": "ingest",
+    "jobs": "manage",
+    "reindex": "reindex",
+    "revisions": "revisions",
+    "rollback": "revisions",
+    "search": "search",
+    "sources": "sources",
+    "stats": "manage",
+    "sync": "ingest",
+    "table": "table",
+    "threads": "threads",
+    "update": "collections",
+    "verify": "verify",
+}
+"""Modules of the commands that need the gateway's address alone."""
 
 
 _WITH_EXTRA: Final = {
@@ -67,17 +81,23 @@ _WITH_EXTRA: Final = {
 """Commands that need an extra: their help and the extra's name."""
 
 
+def _imported(module: str, name: str) -> click.Command:
+    command = getattr(import_module(f"groundline_cli.commands.{module}"), _ATTRIBUTES.get(name, name))
+    assert isinstance(command, click.Command)
+    return command
+
+
+_ATTRIBUTES: Final = {"eval": "evaluate", "import": "import_"}
+
+
 def _with_extra(name: str) -> click.Command:
-    attribute = f"{name}_" if iskeyword(name) else name
     try:
-        command = getattr(import_module(f"groundline_cli.commands.{attribute}"), attribute)
+        return _imported(_ATTRIBUTES.get(name, name), name)
     except ModuleNotFoundError as error:
         missing = error.name or ""
         if missing.startswith("groundline_cli"):
             raise
         return _without_extra(name, missing)
-    assert isinstance(command, click.Command)
-    return command
 
 
 def _without_extra(name: str, missing: str) -> click.Command:
@@ -109,39 +129,6 @@ def cli() -> None:
       groundline ask "How many days of leave do I have?"
       groundline search "leave" --mode keyword --top-k 3
     """
-
-
-for _command in (
-    ask,
-    calibrate,
-    collections,
-    completion,
-    create,
-    crawl,
-    delete,
-    doctor,
-    document,
-    documents,
-    env,
-    erasures,
-    evaluate,
-    evidence,
-    holds,
-    ingest,
-    jobs,
-    reindex,
-    revisions,
-    rollback,
-    search,
-    sources,
-    stats,
-    sync,
-    table,
-    threads,
-    update,
-    verify,
-):
-    cli.add_command(_command)
 
 
 def main() -> None:

@@ -3,12 +3,14 @@
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from groundline_client import AsyncClient, is_loopback
-
 from groundline_cli.profiles import ProfileError, profile
+
+# Takes 20 MB, which `groundline up` would keep as long as it runs.
+if TYPE_CHECKING:
+    from groundline_client import AsyncClient
 
 __all__ = [
     "READY_FILE",
@@ -35,8 +37,10 @@ class Connection:
     gateway: str
     api_key: str = field(repr=False)
 
-    def client(self) -> AsyncClient:
+    def client(self) -> "AsyncClient":
         """Return a client of this gateway."""
+        from groundline_client import AsyncClient
+
         return AsyncClient(self.gateway, self.api_key)
 
 
@@ -124,14 +128,20 @@ def own_suite(ready_file: Path) -> OwnSuite | None:
         raise ConnectionSettingsError(f"{ready_file} cannot be read as a ready file: {error}") from error
     connection = _checked(gateway, api_key)
     # The file may have come with the directory, from anyone: it must not send documents elsewhere.
-    if not is_loopback(connection.gateway):
+    if not _is_loopback(connection.gateway):
         raise ConnectionSettingsError(f"{ready_file} names a gateway on another machine: set it explicitly")
     return OwnSuite(connection, database_url)
 
 
+def _is_loopback(gateway: str) -> bool:
+    from groundline_client import is_loopback
+
+    return is_loopback(gateway)
+
+
 def _same(gateway: str, own: str) -> bool:
     """Tell whether an address is the own suite's, which listens on this machine only."""
-    return is_loopback(gateway) and urlsplit(gateway).port == urlsplit(own).port
+    return _is_loopback(gateway) and urlsplit(gateway).port == urlsplit(own).port
 
 
 def _checked(gateway: str, api_key: str) -> Connection:

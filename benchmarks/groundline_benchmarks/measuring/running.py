@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import click
-from groundline_cli.commands.gateway import CommandFailedError
+from groundline_cli.errors import CommandFailedError
 from groundline_cli.evaluation.sets import DatasetError
 from groundline_client import GatewayError
 

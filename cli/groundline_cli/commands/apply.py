@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from groundline_client import AsyncClient, GatewayError
 
-from groundline_cli.commands.gateway import CommandFailedError, json_option, run, with_gateway
+from groundline_cli.commands.gateway import json_option, run, with_gateway
 from groundline_cli.configuration.planning import Action, ConfigurationPlan, Prune, Step, plan
 from groundline_cli.configuration.reading import (
     Configuration,
@@ -18,6 +18,7 @@ from groundline_cli.configuration.reading import (
     schema_text,
 )
 from groundline_cli.connection import Connection, ConnectionSettingsError, database_of
+from groundline_cli.errors import CommandFailedError
 from groundline_cli.profiles import CONFIG_FILE
 from groundline_cli.terminal import print_json, printable
 

@@ -8,8 +8,9 @@ import click
 from groundline_client import AsyncClient, JsonObject
 
 from groundline_cli.commands.evaluation_work import question_bar
-from groundline_cli.commands.gateway import CommandFailedError, all_of, run, with_gateway
+from groundline_cli.commands.gateway import all_of, run, with_gateway
 from groundline_cli.connection import Connection
+from groundline_cli.errors import CommandFailedError
 from groundline_cli.evaluation.answers import is_right
 from groundline_cli.evaluation.asking import Journal, ask_all
 from groundline_cli.evaluation.calibrating import LEAST_ANSWERS, cross_validated, fitted, mapped

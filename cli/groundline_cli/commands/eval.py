@@ -23,14 +23,9 @@ from groundline_cli.commands.evaluation_work import (
     run_key,
     search_modes,
 )
-from groundline_cli.commands.gateway import (
-    CommandFailedError,
-    json_object,
-    json_option,
-    run,
-    with_gateway,
-)
+from groundline_cli.commands.gateway import json_object, json_option, run, with_gateway
 from groundline_cli.connection import Connection
+from groundline_cli.errors import CommandFailedError
 from groundline_cli.evaluation.asking import Journal, ask_all
 from groundline_cli.evaluation.comparing import Baseline, BaselineComparison
 from groundline_cli.evaluation.loading import (

@@ -11,8 +11,9 @@ from groundline_client import AsyncClient
 from groundline_client.models import Document
 
 from groundline_cli.commands.evaluation_work import question_bar
-from groundline_cli.commands.gateway import CommandFailedError, all_of, run, with_gateway
+from groundline_cli.commands.gateway import all_of, run, with_gateway
 from groundline_cli.connection import Connection
+from groundline_cli.errors import CommandFailedError
 from groundline_cli.evaluation.making.drafting import Draft, drafts
 from groundline_cli.evaluation.making.folder import DraftedSet
 from groundline_cli.evaluation.making.rated import Rated, rated_questions

@@ -15,8 +15,9 @@ from groundline_cli.commands.evaluation_work import (
     question_bar,
     run_key,
 )
-from groundline_cli.commands.gateway import CommandFailedError, json_option, run, with_gateway
+from groundline_cli.commands.gateway import json_option, run, with_gateway
 from groundline_cli.connection import Connection
+from groundline_cli.errors import CommandFailedError
 from groundline_cli.evaluation.asking import Journal, ask_all, search_all
 from groundline_cli.evaluation.loading import collection_name, set_settings
 from groundline_cli.evaluation.part_file import PartFile, part_path

@@ -11,15 +11,9 @@ from groundline_client import ApiError, AsyncClient, to_json
 from groundline_evidence import EvidenceError, Verified
 from groundline_evidence import verify as verified
 
-from groundline_cli.commands.gateway import (
-    CommandFailedError,
-    json_option,
-    output_option,
-    run,
-    with_gateway,
-    with_gateway_unless,
-)
+from groundline_cli.commands.gateway import json_option, output_option, run, with_gateway, with_gateway_unless
 from groundline_cli.connection import Connection
+from groundline_cli.errors import CommandFailedError
 from groundline_cli.terminal import print_json, printable, summary
 
 __all__ = ["evidence"]

@@ -16,12 +16,11 @@ from groundline_cli.connection import (
     database_of,
     find_connection,
 )
+from groundline_cli.errors import CommandFailedError
 from groundline_cli.interrupts import run_interruptible
 from groundline_cli.profiles import CONFIG_FILE
-from groundline_cli.terminal import printable
 
 __all__ = [
-    "CommandFailedError",
     "all_of",
     "collections_option",
     "json_object",
@@ -34,14 +33,6 @@ __all__ = [
 ]
 
 _GATEWAY_OPTIONS: Final = ("gateway", "api_key", "profile")
-
-
-class CommandFailedError(click.ClickException):
-    """A failure that ends a command with `error: …` on stderr and exit code 1."""
-
-    def show(self, file: object = None) -> None:
-        """Print the message without control characters: it may hold text of others."""
-        click.echo(f"{click.style('error:', fg='red')} {printable(self.message)}", err=True)
 
 
 def with_gateway[**P, R](command: Callable[Concatenate[Connection, P], R]) -> Callable[P, R]:

@@ -24,16 +24,10 @@ from groundline_client.models import (
     QuotaUsage,
 )
 
-from groundline_cli.commands.gateway import (
-    CommandFailedError,
-    all_of,
-    json_object,
-    json_option,
-    run,
-    with_gateway,
-)
+from groundline_cli.commands.gateway import all_of, json_object, json_option, run, with_gateway
 from groundline_cli.commands.ingest import progress_bar
 from groundline_cli.connection import Connection
+from groundline_cli.errors import CommandFailedError
 from groundline_cli.ingestion import UploadProgress
 from groundline_cli.terminal import print_columns, print_json, printable, shown_enum, shown_time
 

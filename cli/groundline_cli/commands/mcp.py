@@ -10,8 +10,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 
-from groundline_cli.commands.gateway import CommandFailedError, with_gateway
+from groundline_cli.commands.gateway import with_gateway
 from groundline_cli.connection import Connection
+from groundline_cli.errors import CommandFailedError
 from groundline_cli.interrupts import run_interruptible
 
 __all__ = ["mcp"]

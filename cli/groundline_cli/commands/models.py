@@ -15,7 +15,8 @@ from groundline_embedding.local.catalog import (
 from groundline_embedding.local.download import HUB, fetch_model, read_checksums
 from groundline_embedding.local.models import WHEEL_MODELS
 
-from groundline_cli.commands.gateway import CommandFailedError, json_option
+from groundline_cli.commands.gateway import json_option
+from groundline_cli.errors import CommandFailedError
 from groundline_cli.terminal import print_columns, print_json
 
 __all__ = ["models"]

@@ -17,9 +17,10 @@ from groundline_cli.commands.evaluation_work import (
     question_bar,
     search_modes,
 )
-from groundline_cli.commands.gateway import CommandFailedError, all_of, json_option, run, with_gateway
+from groundline_cli.commands.gateway import all_of, json_option, run, with_gateway
 from groundline_cli.commands.manage import print_job, watch_job
 from groundline_cli.connection import Connection
+from groundline_cli.errors import CommandFailedError
 from groundline_cli.evaluation.asking import Journal, ask_all
 from groundline_cli.evaluation.comparing import Baseline, BaselineComparison, Difference
 from groundline_cli.evaluation.report import report

@@ -9,9 +9,10 @@ import click
 from groundline_client import AsyncClient, JsonObject, to_json
 from groundline_client.models import DocumentSource, IngestionItem, IngestionJob
 
-from groundline_cli.commands.gateway import CommandFailedError, all_of, json_option, run, with_gateway
+from groundline_cli.commands.gateway import all_of, json_option, run, with_gateway
 from groundline_cli.commands.manage import print_job, print_preview, watch_job
 from groundline_cli.connection import Connection
+from groundline_cli.errors import CommandFailedError
 from groundline_cli.terminal import print_columns, print_json, shown_enum, shown_time
 
 __all__ = ["sources"]

@@ -6,8 +6,9 @@ import click
 from groundline_client import AsyncClient, to_json
 from groundline_client.models import FinishReason, Problem, Rating, Role
 
-from groundline_cli.commands.gateway import CommandFailedError, all_of, json_option, run, with_gateway
+from groundline_cli.commands.gateway import all_of, json_option, run, with_gateway
 from groundline_cli.connection import Connection
+from groundline_cli.errors import CommandFailedError
 from groundline_cli.terminal import print_columns, print_json, printable, shown_time
 
 __all__ = ["threads"]

@@ -8,7 +8,8 @@ from groundline_database import DatabaseSettings, Pool, database_errors, open_po
 from groundline_runtime.errors import GroundlineError
 from pydantic import SecretStr
 
-from groundline_cli.commands.gateway import CommandFailedError, json_option, with_database
+from groundline_cli.commands.gateway import json_option, with_database
+from groundline_cli.errors import CommandFailedError
 from groundline_cli.interrupts import run_interruptible
 from groundline_cli.terminal import print_columns, print_json
 

@@ -10,13 +10,10 @@ from pathlib import Path
 from typing import Final
 
 import click
-from groundline_client import AsyncClient, GatewayError
 from pydantic import SecretStr
 
-from groundline_cli import ingestion
-from groundline_cli.commands.gateway import CommandFailedError
-from groundline_cli.commands.ingest import progress_bar
 from groundline_cli.connection import READY_FILE
+from groundline_cli.errors import CommandFailedError
 from groundline_cli.stack.errors import StackError
 from groundline_cli.stack.stack import ReadyInfo, Report, StackOptions, run_until_stopped
 
@@ -124,6 +121,11 @@ def _embedding_model() -> str:
 
 
 def _ingest_examples(path: Path, report: Report) -> Callable[[ReadyInfo], Awaitable[None]]:
+    from groundline_client import AsyncClient, GatewayError
+
+    from groundline_cli import ingestion
+    from groundline_cli.commands.ingest import progress_bar
+
     async def ingest(info: ReadyInfo) -> None:
         try:
             async with AsyncClient(info.gateway, info.api_key) as client:

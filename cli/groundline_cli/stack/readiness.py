@@ -1,10 +1,11 @@
 """Waits for the services and the gateway to answer."""
 
 import asyncio
+import urllib.error
+import urllib.request
 from typing import Final
 
 import grpc
-import httpx
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from groundline_cli.stack.errors import NotReadyError
@@ -47,18 +48,24 @@ async def wait_until_serving(target: str, service: str, *, timeout_seconds: floa
 async def wait_until_healthy(url: str, *, timeout_seconds: float) -> None:
     """Wait until GET `url` gives 200. Raises NotReadyError."""
     last = "no answer"
-    async with httpx.AsyncClient(timeout=_ATTEMPT_SECONDS, trust_env=False) as client:
-        try:
-            async with asyncio.timeout(timeout_seconds):
-                while True:
-                    try:
-                        response = await client.get(url)
-                    except httpx.TransportError as error:
-                        last = type(error).__name__
-                    else:
-                        if response.status_code == httpx.codes.OK:
-                            return
-                        last = f"HTTP {response.status_code}"
-                    await asyncio.sleep(_POLL_SECONDS)
-        except TimeoutError as error:
-            raise NotReadyError(f"{url} is not ready after {timeout_seconds:g} s: {last}") from error
+    # Not by httpx, whose 15 MB would stay; and past any proxy.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    def answers() -> None:
+        with opener.open(url, timeout=_ATTEMPT_SECONDS):
+            pass
+
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            while True:
+                try:
+                    await asyncio.to_thread(answers)
+                except urllib.error.HTTPError as error:
+                    last = f"HTTP {error.code}"
+                except OSError as error:
+                    last = type(error).__name__
+                else:
+                    return
+                await asyncio.sleep(_POLL_SECONDS)
+    except TimeoutError as error:
+        raise NotReadyError(f"{url} is not ready after {timeout_seconds:g} s: {last}") from error

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from groundline_embedding.embedders import Embedders
 from groundline_embedding.errors import ModelError
+from groundline_embedding.local.catalog import KnownModel, find_model
 from groundline_embedding.ports import Embedder
 from groundline_embedding.settings import EmbeddingSettings
 
@@ -41,26 +42,38 @@ async def create_embedders(
 ) -> AsyncIterator[Embedders]:
     """Load the model of new collections and the other one; close them on exit.
 
-    Beside a local model there are those of the catalog that came with the suite, loaded when they are first
-    used, or now if they are `needed`. Raises ModelError.
+    Models that came with the suite are loaded when a text comes, or now if they are `needed`; beside a local
+    model there are all of them. Raises ModelError.
     """
     async with AsyncExitStack() as stack:
-        embedders = [
-            await stack.enter_async_context(create_embedder(one)) for one in (settings, other) if one
-        ]
-        if settings.provider == "local":
+
+        async def lazy(known: KnownModel, chosen: EmbeddingSettings) -> Embedder:
             from groundline_embedding.local.lazy import LazyEmbedder
+
+            embedder = LazyEmbedder(known, chosen)
+            stack.push_async_callback(embedder.close)
+            if known.name in needed:
+                await embedder.load()
+            return embedder
+
+        embedders: list[Embedder] = []
+        for one in (settings, other):
+            if one is None:
+                continue
+            known = find_model(one.model) if one.provider == "local" and one.model_dir is None else None
+            if known is None or known.files:
+                embedders.append(await stack.enter_async_context(create_embedder(one)))
+            else:
+                await asyncio.to_thread(prepare_model, one)
+                embedders.append(await lazy(known, one))
+        if settings.provider == "local":
             from groundline_embedding.local.models import at_hand
 
             running = {embedder.model for embedder in embedders}
             for known in at_hand(settings.cache_dir):
                 if known.name not in running:
                     chosen = settings.model_copy(update={"model": known.name, "model_dir": None})
-                    lazy = LazyEmbedder(known, chosen)
-                    stack.push_async_callback(lazy.close)
-                    if known.name in needed:
-                        await lazy.load()
-                    embedders.append(lazy)
+                    embedders.append(await lazy(known, chosen))
         yield Embedders(embedders)
 
 

@@ -1,10 +1,12 @@
 """The port to an embedding model."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
+# Takes 12 MB, also where nothing but settings is wanted.
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["Embedder", "Vectors"]
 

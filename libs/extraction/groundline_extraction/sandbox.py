@@ -39,6 +39,9 @@ __all__ = ["Drawer", "Sandbox"]
 FILES_PER_PROCESS: Final = 200
 """Files after which a process is replaced: libraries keep some memory of every file."""
 
+IDLE_SECONDS: Final = 300.0
+"""Time without a file after which a process is ended, in seconds. Another is started within some .3 s."""
+
 _WORKER: Final = "groundline_extraction.readers.worker"
 
 _log = structlog.get_logger(__name__)
@@ -53,14 +56,22 @@ class Sandbox:
     these; used from threads. Close it when done."""
 
     def __init__(
-        self, limits: ReaderLimits, *, processes: int = 3, spool_directory: Path | None = None
+        self,
+        limits: ReaderLimits,
+        *,
+        processes: int = 3,
+        spool_directory: Path | None = None,
+        idle_seconds: float = IDLE_SECONDS,
     ) -> None:
-        """Take the limits. `spool_directory`: directory of the files for the processes."""
+        """Take the limits. `spool_directory`: directory of the files for the processes. `idle_seconds`: time
+        without a file after which a process is ended."""
         self._limits = limits
         self._spool_directory = spool_directory
         self._turns = ClientTurns(processes)
         self._processes = processes
+        self._idle_seconds = idle_seconds
         self._idle: list[_Process] = []
+        self._ending: threading.Timer | None = None
         self._reading = 0
         """Number of processes that read, or are being started."""
         self._lock = threading.Lock()
@@ -94,6 +105,8 @@ class Sandbox:
         """End the processes; a second call does nothing."""
         with self._lock:
             self._closed = True
+            if self._ending is not None:
+                self._ending.cancel()
             idle, self._idle = self._idle, []
         for process in idle:
             process.end()
@@ -131,9 +144,30 @@ class Sandbox:
         with self._lock:
             self._reading -= 1
             if not self._closed and process.is_usable:
+                process.idle_since = time.monotonic()
                 self._idle.append(process)
+                self._end_later()
                 return
         process.end()
+
+    def _end_later(self) -> None:
+        """Have idle processes ended when the time of the first is over; the lock is held."""
+        if self._ending is None:
+            left = self._idle[0].idle_since + self._idle_seconds - time.monotonic()
+            self._ending = threading.Timer(max(0.0, left), self._end_idle)
+            self._ending.daemon = True
+            self._ending.start()
+
+    def _end_idle(self) -> None:
+        with self._lock:
+            self._ending = None
+            before = time.monotonic() - self._idle_seconds
+            over = [process for process in self._idle if process.idle_since <= before]
+            self._idle = [process for process in self._idle if process not in over]
+            if self._idle and not self._closed:
+                self._end_later()
+        for process in over:
+            process.end()
 
 
 class _Process:
@@ -147,6 +181,8 @@ class _Process:
         self.client = client
         self._limits = limits
         self._on_confined = on_confined
+        self.idle_since = 0.0
+        """Time of the monotonic clock since when it waits for a file."""
         self._reads = 0
         self._is_reading = False
         self._file = open_spool_file(spool_directory)

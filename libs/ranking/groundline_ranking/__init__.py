@@ -3,7 +3,6 @@ cut and explained."""
 
 from groundline_ranking.candidates import ArmHits, Candidates, Hit, is_weak
 from groundline_ranking.duplicates import MAX_WINDOW, MIN_WINDOW
-from groundline_ranking.options import options_of
 from groundline_ranking.ranking import (
     INLINE_CANDIDATES,
     MODELS,
@@ -31,6 +30,5 @@ __all__ = [
     "Read",
     "Score",
     "is_weak",
-    "options_of",
     "rank",
 ]

@@ -6,11 +6,11 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
+from http import HTTPStatus
 from itertools import batched
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import grpc
-import httpx
 from groundline_embedding.ports import Vectors
 from groundline_runtime.channels import open_channel
 from groundline_runtime.errors import FailedPreconditionError, GroundlineError, UnavailableError
@@ -21,6 +21,10 @@ from groundline_weaviate.chunks import Entry, IndexedChunk, Space, key_of, objec
 from groundline_weaviate.classes import class_definition, object_of
 from groundline_weaviate.conditions import contains_any
 from groundline_weaviate.settings import WeaviateSettings
+
+# Takes 8 MB, in processes that use no Weaviate, too.
+if TYPE_CHECKING:
+    import httpx
 
 __all__ = ["MAX_PROPOSALS", "Proposal", "Weaviate", "WriteFailure", "open_weaviate"]
 
@@ -85,6 +89,8 @@ async def open_weaviate(settings: WeaviateSettings) -> AsyncIterator["Weaviate"]
     headers = {}
     if settings.api_key is not None:
         headers["authorization"] = f"Bearer {settings.api_key.get_secret_value()}"
+    import httpx
+
     async with AsyncExitStack() as stack:
         http = await stack.enter_async_context(
             httpx.AsyncClient(
@@ -110,7 +116,7 @@ class Weaviate:
     def __init__(
         self,
         settings: WeaviateSettings,
-        http: httpx.AsyncClient,
+        http: "httpx.AsyncClient",
         channel: grpc.aio.Channel,
         metadata: Sequence[tuple[str, str]],
     ) -> None:
@@ -134,12 +140,12 @@ class Weaviate:
         name = self._class(space)
         with _http_errors():
             found = await self._http.get(f"/v1/schema/{name}")
-            if found.status_code == httpx.codes.NOT_FOUND:
+            if found.status_code == HTTPStatus.NOT_FOUND:
                 copies = self._settings.replication_factor
                 definition = class_definition(name, await self._shards(), copies)
                 created = await self._http.post("/v1/schema", json=definition)
                 if (
-                    created.status_code == httpx.codes.UNPROCESSABLE_ENTITY
+                    created.status_code == HTTPStatus.UNPROCESSABLE_ENTITY
                     and "already exists" in created.text
                 ):
                     return
@@ -306,6 +312,8 @@ class Weaviate:
 
     async def _waiting_vectors(self, name: str) -> Sequence[int]:
         """Return how many vectors of a class wait for each node's index, for the nodes that answer."""
+        import httpx
+
         try:
             reply = await self._http.get(f"/v1/nodes/{name}", params={"output": "verbose"})
             reply.raise_for_status()
@@ -411,6 +419,8 @@ def _error_of(error: grpc.aio.AioRpcError) -> GroundlineError:
 
 @contextmanager
 def _http_errors() -> Iterator[None]:
+    import httpx
+
     try:
         yield
     except httpx.HTTPStatusError as error:

@@ -9,7 +9,7 @@ from cachetools import LRUCache
 from groundline.v1 import error_pb2, options_pb2, passage_pb2
 from groundline.v1 import retriever_service_pb2 as pb
 from groundline_filters import parse, plain
-from groundline_ranking import ArmHits, Candidates, is_weak, options_of, rank
+from groundline_ranking import ArmHits, Candidates, is_weak, rank
 from groundline_runtime.context import Caller, current_trace_id, deadline_within, span
 from groundline_runtime.errors import (
     FailedPreconditionError,
@@ -18,6 +18,7 @@ from groundline_runtime.errors import (
     NotFoundError,
 )
 from groundline_runtime.metrics.common import count_degradations
+from groundline_validation import options_of
 from opentelemetry import trace
 
 from groundline_retriever.arms import Arms, Groups, Stopwatch

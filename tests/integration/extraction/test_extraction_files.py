@@ -288,6 +288,20 @@ def test_a_reader_that_dies_is_replaced() -> None:
         assert sandbox.read("web.html", b"<p>two</p>").text == "two"
 
 
+def test_a_reader_without_a_file_for_long_is_ended_and_another_started_for_the_next() -> None:
+    with Sandbox(LIMITS, idle_seconds=0.5) as sandbox:
+        before = set(psutil.Process().children())
+        for client in ("ann", "bob"):
+            sandbox.read("web.html", b"<p>one</p>", client=client)
+        readers = set(psutil.Process().children()) - before
+        assert len(readers) == 2
+        for reader in readers:
+            reader.wait(timeout=30)
+        assert sandbox.read("web.html", b"<p>two</p>", client="ann").text == "two"
+        [another] = set(psutil.Process().children()) - before
+        assert another not in readers
+
+
 def test_no_process_reads_files_of_two_clients() -> None:
     with Sandbox(LIMITS, processes=2) as sandbox:
         before = set(psutil.Process().children())

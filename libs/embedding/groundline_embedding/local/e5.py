@@ -7,12 +7,13 @@ takes for the same weights (429 ms against 92 for a paragraph of 213 tokens, on 
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
-
-from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
+from typing import TYPE_CHECKING, Final
 
 from groundline_embedding.local.built import WheelModel
 from groundline_embedding.local.catalog import PROMPTS_FILE
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 __all__ = ["E5"]
 
@@ -39,12 +40,14 @@ def _write(source: Path, directory: Path) -> None:
         (directory / name).write_text(json.dumps(content, indent=2), encoding="utf-8")
 
 
-def _tokenizer(pieces: Sequence[tuple[str, float]]) -> Tokenizer:
+def _tokenizer(pieces: Sequence[tuple[str, float]]) -> "Tokenizer":
     """Return XLM-RoBERTa's tokenizer over a vocabulary in order of token ids.
 
     SentencePiece's table of characters (nmt_nfkc) is Unicode's NFKC after control characters have been
     removed and kinds of white space made one; it keeps the full-width tilde.
     """
+    from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
+
     ids = {text: number for number, (text, _) in enumerate(pieces)}
     tokenizer = Tokenizer(models.Unigram(list(pieces), unk_id=ids["<unk>"], byte_fallback=False))
     kept, tilde = "\uf8ff", "\uff5e"

@@ -1,55 +1,130 @@
-"""A local model that is loaded when it is first used."""
+"""A local model that is loaded when it is used, and given up when it is not."""
 
 import asyncio
+import ctypes
+import gc
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import TYPE_CHECKING, Final
 
 from groundline_embedding.local.catalog import KnownModel
-from groundline_embedding.local.embedder import LocalEmbedder
 from groundline_embedding.ports import Vectors
 from groundline_embedding.settings import EmbeddingSettings
 
+if TYPE_CHECKING:
+    from groundline_embedding.local.embedder import LocalEmbedder
+
 __all__ = ["LazyEmbedder"]
+
+IDLE_SECONDS: Final = 600.0
+"""Time without a text after which a model is given up, in seconds. It is loaded again within some 0.1 s."""
+
+_LOOKS: Final = 10
+"""Number of times that it is looked for while that passes."""
 
 
 class LazyEmbedder:
-    """An Embedder that takes neither memory nor time before a text comes. Its methods raise ModelError where
+    """An Embedder that takes neither memory nor time while no text comes. Its methods raise ModelError where
     the model cannot be loaded."""
 
-    def __init__(self, known: KnownModel, settings: EmbeddingSettings) -> None:
+    def __init__(
+        self, known: KnownModel, settings: EmbeddingSettings, *, idle_seconds: float = IDLE_SECONDS
+    ) -> None:
         """Take a model of the catalog, and the settings to load it with."""
         self.model = known.name
         self.dimensions = known.dimensions
         self.max_tokens: int | None = known.max_tokens
         self._settings = settings
-        self._loading = threading.Lock()
+        self._idle_seconds = idle_seconds
+        self._lock = threading.Lock()
         self._loaded: LocalEmbedder | None = None
+        self._uses = 0
+        self._used_at = 0.0
+        self._watch: asyncio.Task[None] | None = None
         self._is_closed = False
 
-    async def load(self) -> LocalEmbedder:
-        """Load the model unless it is there, and return it."""
-        if self._loaded is not None:
-            return self._loaded
-        return await asyncio.to_thread(self._load)
+    @property
+    def is_loaded(self) -> bool:
+        """Whether it takes memory now."""
+        return self._loaded is not None
+
+    async def load(self) -> None:
+        """Load the model unless it is there."""
+        async with self._using():
+            pass
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        return self._load().count_tokens(texts)
+        with self._used() as loaded:
+            return loaded.count_tokens(texts)
 
     async def embed_query(self, text: str) -> Vectors:
-        return await (await self.load()).embed_query(text)
+        async with self._using() as loaded:
+            return await loaded.embed_query(text)
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        return await (await self.load()).embed_documents(texts)
+        async with self._using() as loaded:
+            return await loaded.embed_documents(texts)
 
     async def close(self) -> None:
         self._is_closed = True
+        if self._watch is not None:
+            self._watch.cancel()
         if self._loaded is not None:
             await self._loaded.close()
 
-    def _load(self) -> LocalEmbedder:
-        with self._loading:
+    @asynccontextmanager
+    async def _using(self) -> AsyncIterator["LocalEmbedder"]:
+        using = self._used()
+        # Loading takes longer than the event loop may wait.
+        loaded = using.__enter__() if self._loaded is not None else await asyncio.to_thread(using.__enter__)
+        if self._watch is None or self._watch.done():
+            self._watch = asyncio.create_task(self._give_up_when_idle())
+        try:
+            yield loaded
+        finally:
+            using.__exit__(None, None, None)
+
+    @contextmanager
+    def _used(self) -> Iterator["LocalEmbedder"]:
+        with self._lock:
             if self._is_closed:
                 raise RuntimeError(f"{self.model} was closed")
             if self._loaded is None:
+                # Its libraries take 22 MB.
+                from groundline_embedding.local.embedder import LocalEmbedder
+
                 self._loaded = LocalEmbedder.load(self._settings)
-            return self._loaded
+            self._uses += 1
+            loaded = self._loaded
+        try:
+            yield loaded
+        finally:
+            with self._lock:
+                self._uses -= 1
+                self._used_at = time.monotonic()
+
+    async def _give_up_when_idle(self) -> None:
+        while self._loaded is not None:
+            await asyncio.sleep(self._idle_seconds / _LOOKS)
+            idle = self._taken_if_idle()
+            if idle is not None:
+                await idle.close()
+                del idle
+                await asyncio.to_thread(_return_memory)
+
+    def _taken_if_idle(self) -> "LocalEmbedder | None":
+        """Return the model if it was not used for long, and give it up; None otherwise."""
+        with self._lock:
+            if self._uses or time.monotonic() - self._used_at < self._idle_seconds:
+                return None
+            idle, self._loaded = self._loaded, None
+            return idle
+
+
+def _return_memory() -> None:
+    """Return to the system what the process has freed, where the C library can."""
+    gc.collect()
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)

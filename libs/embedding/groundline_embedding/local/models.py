@@ -6,9 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Protocol
-
-from tokenizers import Tokenizer
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from groundline_embedding.errors import ModelError
 from groundline_embedding.local.built import WheelModel
@@ -24,9 +22,13 @@ from groundline_embedding.local.catalog import (
 from groundline_embedding.local.download import require_unchanged
 from groundline_embedding.local.e5 import E5
 from groundline_embedding.local.minilm import MINILM
-from groundline_embedding.local.onnx_model import OnnxModel, TokenIds
 from groundline_embedding.ports import Vectors
 from groundline_embedding.settings import DEFAULT_MODEL, EmbeddingSettings
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+    from groundline_embedding.local.onnx_model import TokenIds
 
 __all__ = ["WHEEL_MODELS", "Model", "Prompts", "at_hand", "load", "prepare", "prompts"]
 
@@ -39,7 +41,7 @@ WHEEL_MODELS: Final[Mapping[str, WheelModel]] = MappingProxyType(
 class Model(Protocol):
     """A loaded model. Its vectors, (texts, dimensions), may have any length."""
 
-    tokenizer: Tokenizer
+    tokenizer: "Tokenizer"
     """Truncates to what the model reads."""
     session: Any
     """The onnxruntime session that runs it."""
@@ -51,7 +53,7 @@ class Model(Protocol):
     def embed_query(self, text: str) -> Vectors:
         """Embed one query, with its prompt."""
 
-    def embed_windows(self, windows: Sequence[TokenIds]) -> Vectors:
+    def embed_windows(self, windows: Sequence["TokenIds"]) -> Vectors:
         """Embed windows of texts in one run."""
 
 
@@ -90,6 +92,8 @@ def load(settings: EmbeddingSettings, threads: int) -> Model:
 
     Uses the network only for a fastembed model that is not in the cache. Raises ModelError.
     """
+    from groundline_embedding.local.onnx_model import OnnxModel
+
     directory = _directory(settings)
     with _clear_errors(settings.model):
         if settings.model_dir is None and directory is not None:

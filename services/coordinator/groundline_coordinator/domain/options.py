@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from groundline.v1 import collection_pb2, options_pb2
-from groundline_ranking import options_of
 from groundline_runtime.errors import FieldViolation, InvalidArgumentError
+from groundline_validation import options_of
 
 from groundline_coordinator.domain.turns import Inquiry, Plan, ReadableCollection
 

@@ -1,7 +1,7 @@
 """Options of a search over the defaults and within the limits of its collections."""
 
 from groundline.v1 import collection_pb2, options_pb2
-from groundline_ranking import options_of
+from groundline_validation import options_of
 
 Options = options_pb2.RerankOptions
 

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from groundline.v1 import collection_pb2, options_pb2
 from groundline_runtime.errors import FieldViolation
-from groundline_validation import violations_of
+
+from groundline_validation.walker import violations_of
 
 __all__ = ["options_of"]
 
