@@ -107,9 +107,9 @@ async def test_what_is_not_named_stays_and_null_returns_to_the_default(
     applying: Applying, collection_id: str
 ) -> None:
     settings: dict[str, Any] = {"chunking": {"chunkSize": 1200}, "rerank": {"topK": 7}}
-    await applying.steps(
-        described(collection_id, settings=settings, sources=[source("wiki"), source("blog")])
-    )
+    settings["originalReaders"] = ["user:editor"]
+    wiki = source("wiki", allowedPrincipals=["user:editor"], intervalSeconds=600)
+    await applying.steps(described(collection_id, settings=settings, sources=[wiki, source("blog")]))
     changed = {"chunking": {"chunkSize": None}, "rerank": {"rrfK": 10}}
     wanted = described(collection_id, settings=changed, sources=[source("wiki", isPaused=None)])
     wanted["collections"][0]["sources"][0]["includePaths"] = ["/docs/**"]
@@ -128,11 +128,17 @@ async def test_what_is_not_named_stays_and_null_returns_to_the_default(
     pruned = await applying.steps(wanted, "--dry-run", "--prune", "settings", "--prune", "sources")
     assert pruned == {
         f"collection {collection_id}": "change",
+        f"source wiki of {collection_id}": "change",
         f"source blog of {collection_id}": "delete",
     }
     await applying.steps(wanted, "--prune", "settings", "--prune", "sources", "--yes")
     assert await applying.steps(wanted, "--check", "--prune", "settings", "--prune", "sources") == {}
-    kept = described(collection_id, settings={"rerank": {"topK": None, "rrfK": 10}})
+    # Who may read widens by no omission.
+    kept = described(
+        collection_id,
+        settings={"rerank": {"topK": None, "rrfK": 10}, "originalReaders": ["user:editor"]},
+        sources=[source("wiki", isPaused=None, allowedPrincipals=["user:editor"], intervalSeconds=None)],
+    )
     assert await applying.steps(kept, "--check") == {}
 
 

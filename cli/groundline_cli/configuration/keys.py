@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from groundline_gateway.keys import Key, KeyStore
 from groundline_gateway.scopes import Scope
+from groundline_runtime.errors import AlreadyExistsError
 
 from groundline_cli.configuration.planning import Action, ConfigurationPlan, Difference, Prune, Step
 from groundline_cli.configuration.reading import DeclaredKey
@@ -67,7 +68,7 @@ def _creation(store: KeyStore, declared: DeclaredKey) -> Step:
 
     async def take() -> None:
         if any(_is(one, declared) for one in await valid_keys(store)):
-            return  # somebody else has made it since
+            raise AlreadyExistsError("KEY_EXISTS", f"key {declared.name}: somebody else has made it since")
         # Opened first: a key that cannot be written would be lost.
         path.parent.mkdir(parents=True, exist_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Any, Final
 
 from groundline_client import ApiError, AsyncClient, JsonObject, to_json
@@ -27,9 +28,9 @@ __all__ = [
     "plan",
 ]
 
-_NOT_PRUNED: Final = ("access", "calibration", "embedding", "lexical")
-"""Settings that stay although no file names them: without them nobody could use the collection, its answers
-would lose what was measured, and its index what it was built by."""
+_NOT_PRUNED: Final = ("access", "allowedPrincipals", "calibration", "embedding", "lexical", "originalReaders")
+"""Settings that stay although no file names them: without them others could read what they may not, answers
+would lose what was measured, and the index what it was built by."""
 
 
 class Action(StrEnum):
@@ -200,23 +201,15 @@ class _Planning:
         if not mask:
             return
 
-        async def update(*, dry_run: bool = False) -> Collection:
-            return await self._client.update_collection(
-                current.collection_id,
-                name=declared.get("name", ""),
-                settings=_without_nulls(settings),
-                update_mask=mask,
-                etag=current.etag,
-                dry_run=dry_run,
-            )
-
-        async def take() -> None:
-            await update()
-
-        planned = await update(dry_run=True)
-        differences = _differences(described_collection(current), described_collection(planned))
-        if differences:
-            self.steps.append(Step(Action.CHANGE, what, take, differences))
+        update = partial(
+            self._client.update_collection,
+            current.collection_id,
+            name=declared.get("name", ""),
+            settings=_without_nulls(settings),
+            update_mask=mask,
+            etag=current.etag,
+        )
+        await self._add_change(what, current, update, described_collection)
 
     async def _sources(self, collection_id: str, declared: Sequence[JsonObject], *, exists: bool) -> None:
         existing = [one async for one in self._client.list_sources(collection_id)] if exists else []
@@ -246,25 +239,34 @@ class _Planning:
     async def _change_source(self, current: DocumentSource, given: JsonObject, what: str) -> None:
         if Prune.SETTINGS in self._prune:
             kind = next(kind for kind in KINDS if given.get(kind) is not None)
-            mask = [name for name in properties_of("DocumentSource") if name not in KINDS or name == kind]
+            others = {*KINDS, *_NOT_PRUNED} - {kind, *given}
+            mask = [name for name in properties_of("DocumentSource") if name not in others]
         else:
             mask = [name for name in given if name not in KINDS or given[name] is not None]
 
-        async def update(*, dry_run: bool = False) -> DocumentSource:
-            return await self._client.update_source(
-                current.collection_id,
-                current.source_id,
-                _without_nulls(given),
-                update_mask=mask,
-                etag=current.etag,
-                dry_run=dry_run,
-            )
+        update = partial(
+            self._client.update_source,
+            current.collection_id,
+            current.source_id,
+            _without_nulls(given),
+            update_mask=mask,
+            etag=current.etag,
+        )
+        await self._add_change(what, current, update, described_source)
+
+    async def _add_change[T](
+        self,
+        what: str,
+        current: T,
+        update: Callable[..., Awaitable[T]],
+        described: Callable[[T], JsonObject],
+    ) -> None:
+        """Plan an update, unless a dry run of it changes nothing."""
 
         async def take() -> None:
             await update()
 
-        planned = await update(dry_run=True)
-        differences = _differences(described_source(current), described_source(planned))
+        differences = _differences(described(current), described(await update(dry_run=True)))
         if differences:
             self.steps.append(Step(Action.CHANGE, what, take, differences))
 

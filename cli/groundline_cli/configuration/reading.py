@@ -48,7 +48,7 @@ class DeclaredKey:
     principals: frozenset[str]
     scopes: frozenset[str]
     expire_time: datetime | None
-    secret_file: Path | None
+    secret_file: Path | None = field(compare=False)
     """Path that it is written to when it is made."""
 
 
@@ -97,7 +97,7 @@ class _Reading:
     collections: list[JsonObject] = field(default_factory=list)
     keys: list[DeclaredKey] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    _seen: dict[object, Path] = field(default_factory=dict)
+    _named_in: dict[str, Path] = field(default_factory=dict)
 
     def take(self, file: Path, text: str) -> None:
         """Add what a file says."""
@@ -137,12 +137,10 @@ class _Reading:
             self.keys.append(key)
 
     def _once(self, file: Path, what: str) -> None:
-        before = self._seen.setdefault(what, file)
-        if before is not file or what in self._named:
-            self.problems.append(f"{file}: {what} is named in {before} already")
-        self._named.add(what)
-
-    _named: set[str] = field(default_factory=set)
+        if what in self._named_in:
+            self.problems.append(f"{file}: {what} is named in {self._named_in[what]} already")
+        else:
+            self._named_in[what] = file
 
 
 def _files(path: Path, problems: list[str]) -> Iterator[Path]:
