@@ -27,4 +27,15 @@ COST: Final = Counter(
     unit="{USD}",
     labels=("client", "collection"),
 )
+WEBHOOK_LAG: Final = Gauge(
+    "groundline.webhooks.lag",
+    "Time since a job ended of which a webhook was not told yet, the longest; every replica tells the same.",
+    unit="s",
+)
+WEBHOOK_CALLS: Final = Counter(
+    "groundline.webhooks.calls",
+    "Calls of webhooks, by outcome: delivered, failed (it is called again) or given_up.",
+    unit="{call}",
+    labels=("outcome",),
+)
 CHUNKS: Final = Counter("groundline.ingestion.chunks", "Chunks stored.", unit="{chunk}")

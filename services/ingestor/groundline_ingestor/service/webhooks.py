@@ -8,6 +8,7 @@ import structlog
 
 from groundline_ingestor.adapters.postgres.webhooks import PostgresWebhooks
 from groundline_ingestor.domain.webhooks import Delivery, pause_after
+from groundline_ingestor.metrics import WEBHOOK_CALLS
 from groundline_ingestor.ports import Collector, NotDeliveredError
 
 __all__ = ["Webhooks"]
@@ -42,10 +43,12 @@ class Webhooks:
         except Exception as error:  # an unexpected error counts as one of the attempts
             await self._note_failure(delivery, type(error).__qualname__)
         else:
+            WEBHOOK_CALLS.add(1, {"outcome": "delivered"})
             await self._outbox.remove(delivery)
 
     async def _note_failure(self, delivery: Delivery, failure: str) -> None:
         pause = pause_after(delivery.attempts)
+        WEBHOOK_CALLS.add(1, {"outcome": "given_up" if pause is None else "failed"})
         if pause is None:
             await self._outbox.remove(delivery)
         else:

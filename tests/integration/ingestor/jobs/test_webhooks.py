@@ -18,10 +18,12 @@ from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_database import Pool, acquire
 from groundline_ingestor.__main__ import open_collector, working
 from groundline_ingestor.adapters.postgres.webhooks import PostgresWebhooks
+from groundline_ingestor.metrics import WEBHOOK_CALLS
 from groundline_ingestor.service.webhooks import LEASE_SECONDS, Webhooks
 from groundline_ingestor.settings import IngestorSettings
 from groundline_runtime.errors import InvalidArgumentError
 from groundline_tests.ingestor.replica import collector, idle_replica
+from groundline_tests.metrics import Metrics
 from groundline_tests.runtime import refusal
 from pydantic import SecretStr
 from structlog.testing import capture_logs
@@ -191,14 +193,20 @@ async def test_a_notice_that_was_not_taken_is_sent_again_as_it_was(
 async def test_a_notice_is_given_up_after_eight_attempts_and_the_log_says_so(
     stub: Any, pool: Pool, collection_id: str, receiver: Receiver, webhooks: Webhooks
 ) -> None:
+    metrics, outbox = Metrics(WEBHOOK_CALLS), PostgresWebhooks(pool)
     job_id = await ended_job(stub, collection_id)
+    assert await outbox.lag() == 0
     receiver.statuses = [500] * 20
     with capture_logs() as logs:
         for _ in range(10):
             await webhooks.tell()
+            assert (await outbox.lag() > 0) == (await deliveries(pool, collection_id) != [])
             await pass_time(pool, collection_id, 86400)
     assert len(receiver.notices) == 8
     assert await deliveries(pool, collection_id) == []
+    calls = metrics.points()["groundline.webhooks.calls"]
+    counts = {point.attributes["outcome"]: point.value for point in calls}
+    assert counts == {"failed": 7, "given_up": 1}
     [given_up] = [one for one in logs if one["event"] == "webhook_given_up"]
     assert (given_up["job_id"], given_up["attempts"]) == (job_id, 8)
     assert given_up["failure"] == "the answer was HTTP 500"

@@ -89,6 +89,19 @@ class PostgresWebhooks:
             )
         return [delivery for delivery in found.values() if delivery]
 
+    async def lag(self) -> float:
+        """Return the seconds since a job ended of which a webhook was not told yet, the longest."""
+        async with acquire(self._pool) as connection:
+            seconds = await connection.fetchval(
+                """
+                SELECT extract(epoch FROM max(clock_timestamp() - coalesce(
+                    j.end_time, (SELECT max(i.end_time) FROM ingestion_items i WHERE i.job_id = j.job_id)
+                )))::float8
+                FROM webhook_deliveries d JOIN ingestion_jobs j USING (job_id)
+                """
+            )
+        return seconds or 0.0
+
     async def remove(self, delivery: Delivery) -> None:
         """Delete a notice that was delivered, or is given up."""
         async with acquire(self._pool) as connection:

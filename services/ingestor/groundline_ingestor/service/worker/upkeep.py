@@ -12,7 +12,7 @@ from groundline_runtime.errors import UnavailableError
 from groundline_runtime.metrics.declaring import is_measuring
 
 from groundline_ingestor.adapters.postgres.stores import Stores
-from groundline_ingestor.metrics import ITEMS, OLDEST_ITEM
+from groundline_ingestor.metrics import ITEMS, OLDEST_ITEM, WEBHOOK_LAG
 from groundline_ingestor.service.worker.leases import Leases
 from groundline_ingestor.settings import IngestorSettings
 
@@ -97,12 +97,14 @@ class Upkeep:
             _log.info("reindex_ended", job_id=job_id)
 
     async def _measure(self) -> None:
-        """Report the items that wait or are worked on; a state that has none left is reported once more."""
+        """Report the items that wait or are worked on, and what webhooks were not told yet; a state that has
+        no items left is reported once more."""
         waiting, oldest = await self._stores.queue.waiting()
         OLDEST_ITEM.set(oldest)
         for state in self._measured | waiting.keys():
             ITEMS.set(waiting.get(state, 0), {"state": state})
         self._measured = set(waiting)
+        WEBHOOK_LAG.set(await self._stores.webhooks.lag())
 
     async def _clean(self) -> None:
         await self._stores.queue.discard(self._settings.payload_days * 86400)
