@@ -275,6 +275,12 @@ ANSWERS: Final = Dashboard(
                     ((increase(answers.ANSWER_COST, by=["collection"], window=HOUR), "{{collection}}"),),
                     "currencyUSD",
                 ),
+                Panel(
+                    "Cost of documents an hour, by collection",
+                    ((increase(ingestion.COST, by=["collection"], window=HOUR), "{{collection}}"),),
+                    "currencyUSD",
+                    needs="contexts by a model",
+                ),
             ),
         ),
         (
@@ -315,6 +321,17 @@ INGESTION: Final = Dashboard(
                     "Age of the oldest item that waits",
                     ((f"max({series(ingestion.OLDEST_ITEM)})", "oldest"),),
                     "s",
+                ),
+                Panel(
+                    "Time since a job ended of which a webhook was not told",
+                    ((f"max({series(ingestion.WEBHOOK_LAG)})", "longest"),),
+                    "s",
+                ),
+                Panel(
+                    "Calls of webhooks by outcome",
+                    ((rate(ingestion.WEBHOOK_CALLS, by=["outcome"]), "{{outcome}}"),),
+                    "reqps",
+                    needs="webhooks",
                 ),
             ),
         ),
