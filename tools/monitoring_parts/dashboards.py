@@ -11,7 +11,7 @@ from groundline_indexing.feed import metrics as index
 from groundline_ingestor import metrics as ingestion
 from groundline_retriever import telemetry as searches
 from groundline_runtime.metrics import common
-from groundline_runtime.metrics.declaring import Histogram
+from groundline_runtime.metrics.declaring import Counter, Histogram
 
 from monitoring_parts.expressions import WINDOW, increase, quantile, rate, series
 from monitoring_parts.panels import Dashboard, Panel
@@ -44,6 +44,11 @@ def _share(part: str, whole: str) -> str:
 
 def _by_class(name: str, matchers: str, label: str) -> tuple[str, str]:
     return f"sum by ({label}) (rate({name}{{{matchers}}}[{WINDOW}]))", f"{{{{{label}}}}}xx"
+
+
+def _cost(what: str, metric: Counter, label: str, *, needs: str = "") -> Panel:
+    queries = ((increase(metric, by=[label], window=HOUR), f"{{{{{label}}}}}"),)
+    return Panel(f"Cost of {what} an hour, by {label}", queries, "currencyUSD", needs=needs)
 
 
 FIRST_TEXT: Final = Panel(
@@ -265,22 +270,9 @@ ANSWERS: Final = Dashboard(
             "Cost",
             (
                 COST,
-                Panel(
-                    "Cost of answers an hour, by client",
-                    ((increase(answers.ANSWER_COST, by=["client"], window=HOUR), "{{client}}"),),
-                    "currencyUSD",
-                ),
-                Panel(
-                    "Cost of answers an hour, by collection",
-                    ((increase(answers.ANSWER_COST, by=["collection"], window=HOUR), "{{collection}}"),),
-                    "currencyUSD",
-                ),
-                Panel(
-                    "Cost of documents an hour, by collection",
-                    ((increase(ingestion.COST, by=["collection"], window=HOUR), "{{collection}}"),),
-                    "currencyUSD",
-                    needs="contexts by a model",
-                ),
+                _cost("answers", answers.ANSWER_COST, "client"),
+                _cost("answers", answers.ANSWER_COST, "collection"),
+                _cost("documents", ingestion.COST, "collection", needs="contexts by a model"),
             ),
         ),
         (
