@@ -67,6 +67,18 @@ async def test_a_model_at_work_is_kept_and_many_at_once_load_it_once(
     await lazy.close()
 
 
+async def test_a_model_whose_first_caller_was_cancelled_while_it_was_loaded_is_given_up_all_the_same(
+    lazy: LazyEmbedder,
+) -> None:
+    left = asyncio.create_task(lazy.embed_query("How many days?"))
+    await asyncio.sleep(0.01)
+    left.cancel()
+    await asyncio.gather(left, return_exceptions=True)
+    assert (await lazy.embed_query("How many?")).shape == (lazy.dimensions,)
+    await until_given_up(lazy)
+    await lazy.close()
+
+
 async def test_a_process_that_embeds_nothing_loads_no_engine() -> None:
     program = (
         "import asyncio, sys\n"

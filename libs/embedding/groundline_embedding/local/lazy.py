@@ -76,34 +76,41 @@ class LazyEmbedder:
 
     @asynccontextmanager
     async def _using(self) -> AsyncIterator["LocalEmbedder"]:
-        using = self._used()
-        # Loading takes longer than the event loop may wait.
-        loaded = using.__enter__() if self._loaded is not None else await asyncio.to_thread(using.__enter__)
-        if self._watch is None or self._watch.done():
-            self._watch = asyncio.create_task(self._give_up_when_idle())
-        try:
+        if self._loaded is None:
+            # Takes longer than the event loop may wait. Not counted as a use: a cancelled one would not end.
+            await asyncio.to_thread(self._load)
+        with self._used() as loaded:
+            if self._watch is None or self._watch.done():
+                self._watch = asyncio.create_task(self._give_up_when_idle())
             yield loaded
-        finally:
-            using.__exit__(None, None, None)
 
     @contextmanager
     def _used(self) -> Iterator["LocalEmbedder"]:
         with self._lock:
-            if self._is_closed:
-                raise RuntimeError(f"{self.model} was closed")
-            if self._loaded is None:
-                # Its libraries take 22 MB.
-                from groundline_embedding.local.embedder import LocalEmbedder
-
-                self._loaded = LocalEmbedder.load(self._settings)
+            loaded = self._loaded_now()
             self._uses += 1
-            loaded = self._loaded
         try:
             yield loaded
         finally:
             with self._lock:
                 self._uses -= 1
                 self._used_at = time.monotonic()
+
+    def _load(self) -> None:
+        with self._lock:
+            self._loaded_now()
+            self._used_at = time.monotonic()
+
+    def _loaded_now(self) -> "LocalEmbedder":
+        """Return the model, which is loaded unless it is there; the lock is held."""
+        if self._is_closed:
+            raise RuntimeError(f"{self.model} was closed")
+        if self._loaded is None:
+            # Its libraries take 22 MB.
+            from groundline_embedding.local.embedder import LocalEmbedder
+
+            self._loaded = LocalEmbedder.load(self._settings)
+        return self._loaded
 
     async def _give_up_when_idle(self) -> None:
         while self._loaded is not None:
