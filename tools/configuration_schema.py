@@ -128,7 +128,7 @@ def _take(name: str, components: Json, definitions: dict[str, Json]) -> None:
     definitions[name] = json.loads(text)
     for given in SET_BY_SERVICE.get(name, ()):
         del definitions[name]["properties"][given]
-    # Of which one is set: the command says it in fewer words.
+    # The rule that a source has one kind: the command tells it in fewer words than a validator does.
     definitions[name].pop("oneOf", None)
     for below in re.findall(r'#/\$defs/(\w+)"', json.dumps(definitions[name])):
         _take(below, components, definitions)

@@ -3,13 +3,14 @@
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from groundline_client import AsyncClient, GatewayError
 
-from groundline_cli.commands.gateway import json_option, run, with_gateway
+from groundline_cli.commands.gateway import database_url_option, json_option, run, with_gateway
 from groundline_cli.configuration.planning import Action, ConfigurationPlan, Prune, Step, plan
 from groundline_cli.configuration.reading import (
     Configuration,
@@ -30,11 +31,7 @@ __all__ = ["apply", "database_option", "key_store"]
 _SIGNS = {Action.CREATE: ("+", "green"), Action.CHANGE: ("~", "yellow"), Action.DELETE: ("-", "red")}
 _DONE = {Action.CREATE: "created", Action.CHANGE: "changed", Action.DELETE: "deleted"}
 
-database_option = click.option(
-    "--database-url",
-    envvar=["GROUNDLINE_GATEWAY_DATABASE_URL", "GROUNDLINE_DATABASE_URL"],
-    show_envvar=True,
-    metavar="URL",
+database_option = database_url_option(
     help="PostgreSQL of the gateway, which holds its keys; needed for keys alone. Default: of the suite that "
     "runs from this directory.",
 )
@@ -204,10 +201,7 @@ def _print_json(made: ConfigurationPlan) -> None:
                 {
                     "action": step.action.value,
                     "what": step.what,
-                    "differences": [
-                        {"path": one.path, "before": one.before, "after": one.after}
-                        for one in step.differences
-                    ],
+                    "differences": [asdict(one) for one in step.differences],
                 }
                 for step in made.steps
             ]

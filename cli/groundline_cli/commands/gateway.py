@@ -23,6 +23,7 @@ from groundline_cli.profiles import CONFIG_FILE
 __all__ = [
     "all_of",
     "collections_option",
+    "database_url_option",
     "json_object",
     "json_option",
     "output_option",
@@ -162,16 +163,21 @@ collections_option = click.option(
 )
 
 
+database_url_option = functools.partial(
+    click.option,
+    "--database-url",
+    envvar=["GROUNDLINE_GATEWAY_DATABASE_URL", "GROUNDLINE_DATABASE_URL"],
+    show_envvar=True,
+    metavar="URL",
+)
+
+
 def with_database[**P, R](command: Callable[Concatenate[str, P], R]) -> Callable[P, R]:
     """Add --database-url, --gateway and --profile to a command, and pass the database's URL as its first
     argument: the one that is set, or the one behind the gateway which other commands would call."""
 
-    @click.option(
-        "--database-url",
-        envvar=["GROUNDLINE_GATEWAY_DATABASE_URL", "GROUNDLINE_DATABASE_URL"],
-        show_envvar=True,
-        metavar="URL",
-        help="PostgreSQL. The environment hides its password from other users of this machine.",
+    @database_url_option(
+        help="PostgreSQL. The environment hides its password from other users of this machine."
     )
     @click.option(
         "--gateway",

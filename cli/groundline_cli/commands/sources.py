@@ -11,6 +11,7 @@ from groundline_client.models import DocumentSource, IngestionItem, IngestionJob
 
 from groundline_cli.commands.gateway import all_of, json_option, run, with_gateway
 from groundline_cli.commands.manage import print_job, print_preview, watch_job
+from groundline_cli.configuration import SOURCE_KINDS
 from groundline_cli.connection import Connection
 from groundline_cli.errors import CommandFailedError
 from groundline_cli.terminal import print_columns, print_json, shown_enum, shown_time
@@ -226,12 +227,11 @@ def _print_source(source: DocumentSource, as_json: bool) -> None:
 
 
 def _row(source: DocumentSource) -> tuple[object, ...]:
-    kinds = ("directory", "s3", "git", "postgres", "web", "feed", "imap", "mbox", "plugin")
     job = source.last_job
     return (
         source.source_id,
         source.name,
-        next((kind for kind in kinds if getattr(source, kind) is not None), ""),
+        next((kind for kind in SOURCE_KINDS if getattr(source, kind) is not None), ""),
         source.document_count,
         shown_enum(job.state) if job else "",
         shown_time(job.create_time) if job else "",

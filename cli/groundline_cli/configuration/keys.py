@@ -20,8 +20,9 @@ async def plan_keys(
     """Plan the keys that are to exist. Raises UnavailableError when the database cannot be reached."""
     plan = ConfigurationPlan()
     valid = await valid_keys(store)
+    existing = set(map(_as_declared, valid))
     for key in declared:
-        if any(_is(one, key) for one in valid):
+        if key in existing:
             continue
         if key.secret_file is None:
             plan.problems.append(f"key {key.name}: secretFile must name the file that it is to be written to")
@@ -30,8 +31,7 @@ async def plan_keys(
         else:
             plan.steps.append(_creation(store, key))
     if Prune.KEYS in prune:
-        unnamed = [one for one in valid if not any(_is(one, key) for key in declared)]
-        plan.steps += [_revocation(store, key) for key in unnamed]
+        plan.steps += [_revocation(store, key) for key in valid if _as_declared(key) not in declared]
     return plan
 
 
@@ -53,13 +53,8 @@ async def valid_keys(store: KeyStore) -> Sequence[Key]:
     return [key for key in await store.list_keys() if key.state(now) == "active"]
 
 
-def _is(key: Key, declared: DeclaredKey) -> bool:
-    return (
-        key.name == declared.name
-        and frozenset(key.principals) == declared.principals
-        and frozenset(key.scopes) == declared.scopes
-        and key.expire_time == declared.expire_time
-    )
+def _as_declared(key: Key) -> DeclaredKey:
+    return DeclaredKey(key.name, frozenset(key.principals), frozenset(key.scopes), key.expire_time)
 
 
 def _creation(store: KeyStore, declared: DeclaredKey) -> Step:
@@ -67,7 +62,7 @@ def _creation(store: KeyStore, declared: DeclaredKey) -> Step:
     assert path is not None, "planned only with one"
 
     async def take() -> None:
-        if any(_is(one, declared) for one in await valid_keys(store)):
+        if declared in map(_as_declared, await valid_keys(store)):
             raise AlreadyExistsError("KEY_EXISTS", f"key {declared.name}: somebody else has made it since")
         # Opened first: a key that cannot be written would be lost.
         path.parent.mkdir(parents=True, exist_ok=True)

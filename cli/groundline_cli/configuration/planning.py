@@ -15,7 +15,8 @@ from typing import Any, Final
 from groundline_client import ApiError, AsyncClient, JsonObject, to_json
 from groundline_client.models import Collection, DocumentSource
 
-from groundline_cli.configuration.reading import KINDS, Configuration, properties_of
+from groundline_cli.configuration import SOURCE_KINDS
+from groundline_cli.configuration.reading import Configuration, properties_of
 
 __all__ = [
     "Action",
@@ -97,26 +98,25 @@ async def plan(
     planning = _Planning(client, prune)
     for declared in configuration.collections:
         await planning.collection(declared)
-    deletions = planning.deletions
     if Prune.COLLECTIONS in prune:
         named = {declared["collectionId"] for declared in configuration.collections}
         await planning.rest_of_collections(named)
-    return ConfigurationPlan([*planning.steps, *deletions], planning.problems)
+    return ConfigurationPlan([*planning.steps, *planning.deletions], planning.problems)
 
 
 def described_collection(collection: Collection) -> JsonObject:
     """Return a collection as a file has it, without its sources."""
-    found: JsonObject = {"collectionId": collection.collection_id, "name": collection.name}
     settings = to_json(collection.settings, omit_defaults=True) if collection.settings else {}
-    known = {name: value for name, value in settings.items() if name in properties_of("CollectionSettings")}
-    known.get("embedding", {}).pop("dimensions", None)
-    return {**found, "settings": known}
+    return {
+        "collectionId": collection.collection_id,
+        "name": collection.name,
+        "settings": _given(settings, "CollectionSettings"),
+    }
 
 
 def described_source(source: DocumentSource) -> JsonObject:
     """Return a source as a file has it."""
-    found = to_json(source, omit_defaults=True)
-    return {name: found[name] for name in properties_of("DocumentSource") if name in found}
+    return _given(to_json(source, omit_defaults=True), "DocumentSource")
 
 
 class _Planning:
@@ -238,11 +238,11 @@ class _Planning:
 
     async def _change_source(self, current: DocumentSource, given: JsonObject, what: str) -> None:
         if Prune.SETTINGS in self._prune:
-            kind = next(kind for kind in KINDS if given.get(kind) is not None)
-            others = {*KINDS, *_NOT_PRUNED} - {kind, *given}
+            kind = next(kind for kind in SOURCE_KINDS if given.get(kind) is not None)
+            others = {*SOURCE_KINDS, *_NOT_PRUNED} - {kind, *given}
             mask = [name for name in properties_of("DocumentSource") if name not in others]
         else:
-            mask = [name for name in given if name not in KINDS or given[name] is not None]
+            mask = [name for name in given if name not in SOURCE_KINDS or given[name] is not None]
 
         update = partial(
             self._client.update_source,
@@ -285,6 +285,16 @@ class _Planning:
         except ApiError as error:
             wrong = [f"{one.field} {one.description}" for one in error.violations]
             self.problems.append(f"{what}: {'; '.join(wrong) or error.message}")
+
+
+def _given(value: Mapping[str, Any], definition: str) -> JsonObject:
+    """Return what a file gives of a message, without what the service sets."""
+    given = {}
+    for name, schema in properties_of(definition).items():
+        if name in value:
+            below = _message_of(schema)
+            given[name] = _given(value[name], below) if below else value[name]
+    return given
 
 
 def _paths(value: Mapping[str, Any], definition: str) -> Iterator[str]:

@@ -15,8 +15,9 @@ from groundline_client import JsonObject
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
+from groundline_cli.configuration import SOURCE_KINDS
+
 __all__ = [
-    "KINDS",
     "Configuration",
     "ConfigurationError",
     "DeclaredKey",
@@ -24,9 +25,6 @@ __all__ = [
     "read_configuration",
     "schema_text",
 ]
-
-KINDS: Final = ("directory", "s3", "git", "postgres", "web", "feed", "imap", "mbox", "plugin")
-"""Fields of a source of which one is set."""
 
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _STANDARD_INPUT: Final = Path("-")
@@ -48,7 +46,7 @@ class DeclaredKey:
     principals: frozenset[str]
     scopes: frozenset[str]
     expire_time: datetime | None
-    secret_file: Path | None = field(compare=False)
+    secret_file: Path | None = field(default=None, compare=False)
     """Path that it is written to when it is made."""
 
 
@@ -162,11 +160,11 @@ def _wrong(document: object) -> Iterator[str]:
         return
     for collection in _objects(document, "collections"):
         for source in _objects(collection, "sources"):
-            given = [kind for kind in KINDS if source.get(kind) is not None]
+            given = [kind for kind in SOURCE_KINDS if source.get(kind) is not None]
             if len(given) != 1:
                 yield (
                     f"source {source.get('name')} of {collection.get('collectionId')}: must have one of "
-                    f"{', '.join(KINDS)}" + (f", and has {' and '.join(given)}" if given else "")
+                    f"{', '.join(SOURCE_KINDS)}" + (f", and has {' and '.join(given)}" if given else "")
                 )
     for key in _objects(document, "keys"):
         if isinstance(time := key.get("expireTime"), str) and _moment(time) is None:

@@ -164,7 +164,7 @@ class Sandbox:
             before = time.monotonic() - self._idle_seconds
             over = [process for process in self._idle if process.idle_since <= before]
             self._idle = [process for process in self._idle if process not in over]
-            if self._idle and not self._closed:
+            if self._idle:
                 self._end_later()
         for process in over:
             process.end()

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from groundline_cli.configuration import SOURCE_KINDS
 from groundline_cli.configuration.reading import (
-    KINDS,
     Configuration,
     ConfigurationError,
     properties_of,
@@ -54,8 +54,8 @@ def test_every_wrong_place_is_named(tmp_path: Path) -> None:
         "0.yaml: collections[1].settings.chunking.chunkSize: 12 is less than the minimum of 50",
         "0.yaml: collections[1].settings.access.readers: 'all' is not of type 'array'",
         "0.yaml: collections[1].sources[0].git: 'url' is a required property",
-        f"0.yaml: source b of x: must have one of {', '.join(KINDS)}",
-        f"0.yaml: source c of x: must have one of {', '.join(KINDS)}, and has git and web",
+        f"0.yaml: source b of x: must have one of {', '.join(SOURCE_KINDS)}",
+        f"0.yaml: source c of x: must have one of {', '.join(SOURCE_KINDS)}, and has git and web",
         "1.yaml: keys[0].principals[0]: '*' does not match",
         "1.yaml: keys[0].scopes[0]: 'everything' is not one of",
         "1.yaml: key p: expireTime must be a time",
@@ -127,6 +127,6 @@ def test_words_and_times_stay_texts_and_a_key_is_beside_its_file(tmp_path: Path)
 
 def test_the_schema_has_what_a_user_sets_and_nothing_that_the_service_sets() -> None:
     source: dict[str, Any] = properties_of("DocumentSource")
-    assert {"name", "intervalSeconds", "includePaths", *KINDS} <= set(source)
+    assert {"name", "intervalSeconds", "includePaths", *SOURCE_KINDS} <= set(source)
     assert not {"sourceId", "etag", "lastJob", "nextRunTime", "documentCount", "createTime"} & set(source)
     assert set(properties_of("EmbeddingSettings")) == {"model"}

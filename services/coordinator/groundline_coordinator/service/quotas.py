@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
 
 import structlog
@@ -124,14 +124,16 @@ class CallerQuotas:
         if new_thread_id:
             require_within(quota_pb2.QUOTA_THREADS, used.threads, 1, limits.threads)
         if limits.tokens is not None:
-            wait = _seconds_to_midnight()
+            wait = _seconds_to(_tomorrow())
             require_within(quota_pb2.QUOTA_TOKENS, used.tokens, 1, limits.tokens, retry_after_seconds=wait)
-        for quota, spent, limit, wait in (
-            (quota_pb2.QUOTA_COST_DAY, used.day_usd, limits.day_usd, _seconds_to_midnight()),
-            (quota_pb2.QUOTA_COST_MONTH, used.month_usd, limits.month_usd, _seconds_to_next_month()),
-        ):
-            if limit is not None:
-                require_unspent(quota, spent, limit, retry_after_seconds=wait)
+        if limits.day_usd is not None:
+            wait = _seconds_to(_tomorrow())
+            require_unspent(quota_pb2.QUOTA_COST_DAY, used.day_usd, limits.day_usd, retry_after_seconds=wait)
+        if limits.month_usd is not None:
+            wait = _seconds_to(_next_month())
+            require_unspent(
+                quota_pb2.QUOTA_COST_MONTH, used.month_usd, limits.month_usd, retry_after_seconds=wait
+            )
 
     def are_spent_by(self, usage: chat_pb2.Usage) -> bool:
         """Tell whether an answer's usage counts."""
@@ -199,15 +201,14 @@ def _tokens(usage: chat_pb2.Usage) -> int:
     return usage.prompt_tokens + usage.output_tokens
 
 
-def _seconds_to_midnight() -> float:
-    now = datetime.now(UTC)
-    midnight = (now + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
-    return (midnight - now).total_seconds()
+def _seconds_to(day: date) -> float:
+    """Return the seconds until a day begins in UTC."""
+    return (datetime.combine(day, time(), UTC) - datetime.now(UTC)).total_seconds()
 
 
-def _seconds_to_next_month() -> float:
-    now = datetime.now(UTC)
-    next_month = (now.replace(day=1) + timedelta(days=32)).replace(
-        day=1, hour=0, minute=0, second=0, microsecond=0
-    )
-    return (next_month - now).total_seconds()
+def _tomorrow() -> date:
+    return datetime.now(UTC).date() + timedelta(days=1)
+
+
+def _next_month() -> date:
+    return (datetime.now(UTC).date().replace(day=1) + timedelta(days=32)).replace(day=1)
