@@ -51,6 +51,9 @@ class GivenVectors:
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         return [text.count(" ") + 1 for text in texts]
 
+    def cost(self, tokens: int) -> float | None:
+        return 0.0
+
     async def embed_query(self, text: str) -> Vectors:
         return self.of(text)
 

@@ -600,9 +600,13 @@ class Quota(OpenEnum):
     SOURCES = "QUOTA_SOURCES"
     """Sources of the collection."""
     COST_DAY = "QUOTA_COST_DAY"
-    """US dollars that the caller's answers and checked texts cost since midnight UTC, where the price is
-    known."""
+    """US dollars that the caller's answers, checked texts and documents cost since midnight UTC, where the
+    price is known."""
     COST_MONTH = "QUOTA_COST_MONTH"
+    """The same, since the month began."""
+    TOTAL_COST_DAY = "QUOTA_TOTAL_COST_DAY"
+    """The same since midnight UTC of all callers together; in errors alone, without amounts."""
+    TOTAL_COST_MONTH = "QUOTA_TOTAL_COST_MONTH"
     """The same, since the month began."""
 
 
@@ -1218,9 +1222,9 @@ class Usage:
     """Tokens that the embedding model read of chunks, an estimate where its tokenizer is out of reach. Texts
     that were embedded before are not among them."""
     cost_usd: float | None = None
-    """Price of the model calls in US dollars, by the list prices of their provider or the operator's own.
-    Unset where no model was called, and where the price of a call is not known. What embedding costs is not
-    counted."""
+    """Price of the model calls in US dollars, by the list prices of their provider or the operator's own; a
+    document's has the vectors of a hosted embedding model in it. Unset where no model was called, and where
+    the price of a call is not known. The embedding of questions is not counted."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

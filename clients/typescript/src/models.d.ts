@@ -909,8 +909,9 @@ export interface Usage {
    */
   embeddingTokens: number;
   /**
-   * Price of the model calls in US dollars, by the list prices of their provider or the operator's own. Unset
-   * where no model was called, and where the price of a call is not known. What embedding costs is not counted.
+   * Price of the model calls in US dollars, by the list prices of their provider or the operator's own; a
+   * document's has the vectors of a hosted embedding model in it. Unset where no model was called, and where the
+   * price of a call is not known. The embedding of questions is not counted.
    */
   costUsd?: number;
 }
@@ -1041,10 +1042,17 @@ export type Quota =
   | "QUOTA_TOKENS"
   /** Sources of the collection. */
   | "QUOTA_SOURCES"
-  /** US dollars that the caller's answers and checked texts cost since midnight UTC, where the price is known. */
+  /**
+   * US dollars that the caller's answers, checked texts and documents cost since midnight UTC, where the price is
+   * known.
+   */
   | "QUOTA_COST_DAY"
   /** The same, since the month began. */
-  | "QUOTA_COST_MONTH";
+  | "QUOTA_COST_MONTH"
+  /** The same since midnight UTC of all callers together; in errors alone, without amounts. */
+  | "QUOTA_TOTAL_COST_DAY"
+  /** The same, since the month began. */
+  | "QUOTA_TOTAL_COST_MONTH";
 
 /** Usage of a quota; doubles, exact to 2^53. */
 export interface QuotaUsage {

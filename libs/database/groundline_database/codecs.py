@@ -1,12 +1,16 @@
-"""Codecs of connections for jsonb, uuid and halfvec."""
+"""Stored forms of values: codecs of connections, and texts of the contract's enums."""
 
 import json
 import uuid
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
+from groundline_runtime.reasons import enum_label
 
-__all__ = ["register_codecs", "register_vectors"]
+if TYPE_CHECKING:
+    from google.protobuf.internal.enum_type_wrapper import _EnumTypeWrapper
+
+__all__ = ["enum_text", "read_enum", "register_codecs", "register_vectors"]
 
 # The binary form of jsonb is a version byte, always 1 so far, and the text. All codecs are binary: COPY takes
 # no text codecs.
@@ -37,6 +41,20 @@ async def register_vectors(connection: "asyncpg.Connection[Any]") -> None:
     )
     if schema is not None:
         await register_vector(connection, schema=schema)
+
+
+def enum_text(kind: "_EnumTypeWrapper[Any]", value: int) -> str | None:
+    """Return the text that is stored for a value, such as "done"; None for the unspecified one."""
+    return enum_label(kind, value) if value else None
+
+
+def read_enum(kind: "_EnumTypeWrapper[Any]", stored: str | None) -> Any:
+    """Return the value that a stored text stands for."""
+    return kind.Value(_prefix(kind) + stored.upper()) if stored else 0
+
+
+def _prefix(kind: "_EnumTypeWrapper[Any]") -> str:
+    return kind.Name(0).removesuffix("UNSPECIFIED")
 
 
 def _encode_jsonb(value: Any) -> bytes:

@@ -38,6 +38,10 @@ class Embedder(Protocol):
         An estimate if the model's tokenizer is out of reach. CPU work, safe in any thread.
         """
 
+    def cost(self, tokens: int) -> float | None:
+        """Return the price of embedding as many tokens, in US dollars: 0 of a local model, None if it is not
+        known. Reads a list of prices at first, so not for the event loop."""
+
     async def embed_query(self, text: str) -> Vectors:
         """Embed a search query: float32 of shape (dimensions,), unit length."""
 

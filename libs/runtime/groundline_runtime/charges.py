@@ -1,4 +1,4 @@
-"""Charges of failed calls: tokens are paid for whether or not the reply is of use."""
+"""Charges of calls: their price, their sum, and those of failed calls, which are paid for, too."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,7 +8,7 @@ from groundline.v1 import chat_pb2
 
 from groundline_runtime.errors import GroundlineError
 
-__all__ = ["charged", "total", "usage_of"]
+__all__ = ["charged", "published_cost", "total", "usage_of"]
 
 
 @contextmanager
@@ -40,9 +40,39 @@ def total(usages: Iterable[chat_pb2.Usage]) -> chat_pb2.Usage:
         used.cached_tokens += usage.cached_tokens
         used.output_tokens += usage.output_tokens
         used.embedding_tokens += usage.embedding_tokens
-        if usage.prompt_tokens or usage.output_tokens:
+        if usage.prompt_tokens or usage.output_tokens or usage.HasField("cost_usd"):
             costs.append(usage.cost_usd if usage.HasField("cost_usd") else None)
     known = [cost for cost in costs if cost is not None]
     if known and len(known) == len(costs):
         used.cost_usd = math.fsum(known)
     return used
+
+
+def published_cost(
+    model: str,
+    *,
+    provider: str,
+    base_url: str | None = None,
+    prompt_tokens: int,
+    cached_tokens: int = 0,
+    output_tokens: int = 0,
+) -> float | None:
+    """Return the price of a call in US dollars by the installed version of genai-prices; None if the model is
+    not known. Nothing is fetched.
+
+    `provider`: its id in genai-prices; with `base_url` it is the provider at that address, if one is known
+    there: a model of the same name elsewhere has another price. Needs the extra `prices`.
+    """
+    # Takes 40 MB, which only those pay that call a model.
+    from genai_prices import Usage, calc_price
+
+    used = Usage(input_tokens=prompt_tokens, cache_read_tokens=cached_tokens, output_tokens=output_tokens)
+    try:
+        priced = (
+            calc_price(used, model, provider_id=provider)
+            if base_url is None
+            else calc_price(used, model, provider_api_url=base_url)
+        )
+    except (LookupError, ValueError):
+        return None
+    return float(priced.total_price)

@@ -16,8 +16,10 @@ from groundline_database import (
     require_schema,
 )
 from groundline_database.commands import serve_or_migrate
+from groundline_database.spending import SpendingLedger
 from groundline_runtime.channels import open_channel
 from groundline_runtime.paging import PageTokens
+from groundline_runtime.quotas import Budgets
 from groundline_runtime.serving.server import Application
 
 from groundline_coordinator.adapters import generator, retriever
@@ -34,7 +36,7 @@ from groundline_coordinator.settings import CoordinatorMigrationSettings, Coordi
 
 __all__ = ["main", "wire"]
 
-SCHEMA: Final = {"ingestor": 5, "coordinator": len(migrations_of("coordinator"))}
+SCHEMA: Final = {"ingestor": 13, "coordinator": len(migrations_of("coordinator"))}
 """Minimum versions of the tables that it reads."""
 
 
@@ -62,7 +64,9 @@ async def wire(settings: CoordinatorSettings) -> AsyncIterator[Application]:
         if settings.thread_days:
             expiry = asyncio.create_task(threads.expire(settings.thread_days * 86_400))
             stack.callback(expiry.cancel)
-        quotas = CallerQuotas(PostgresCallerQuotas(pool), _quota_limits(settings))
+        limits = _quota_limits(settings)
+        ledger = SpendingLedger(pool, limits.budgets)
+        quotas = CallerQuotas(PostgresCallerQuotas(pool, ledger), limits)
         writer = generator.GrpcGenerator(await channel(settings.generator_target, generator.SERVICE))
         catalog = PostgresCatalog(pool)
         chats = ChatService(
@@ -104,8 +108,7 @@ def _quota_limits(settings: CoordinatorSettings) -> QuotaLimits:
         threads=settings.max_threads_per_caller,
         answers=settings.max_answers_per_caller,
         tokens=settings.max_tokens_per_caller,
-        day_usd=settings.max_usd_per_caller_a_day,
-        month_usd=settings.max_usd_per_caller_a_month,
+        budgets=Budgets.of(settings),
         warning_share=settings.quota_warning_share,
     )
 
@@ -128,7 +131,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 async def _migrate(settings: CoordinatorMigrationSettings) -> None:
     async with open_pool(settings) as pool:
-        # A trigger on the ingestor's table deletes answers with the documents that they rest on.
+        # A trigger on the ingestor's table deletes answers with the documents that they rest on; the ledger
+        # of what callers spent is the ingestor's, too.
         await require_schema(pool, {"ingestor": SCHEMA["ingestor"]})
     await migrate(settings, "coordinator")
 

@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from groundline_database import DatabaseSettings
+from groundline_runtime.quotas import BudgetSettings
 from groundline_runtime.settings import Seconds, ServiceSettings
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
@@ -18,7 +19,7 @@ class CoordinatorMigrationSettings(ServiceSettings, DatabaseSettings):
     model_config = SettingsConfigDict(env_prefix="GROUNDLINE_COORDINATOR_")
 
 
-class CoordinatorSettings(CoordinatorMigrationSettings):
+class CoordinatorSettings(BudgetSettings, CoordinatorMigrationSettings):
     """Settings of the coordinator, read from GROUNDLINE_COORDINATOR_* and GROUNDLINE_*."""
 
     retriever_target: Target
@@ -56,17 +57,6 @@ class CoordinatorSettings(CoordinatorMigrationSettings):
     max_tokens_per_caller: Annotated[int, Field(ge=1)] | None = None
     """Maximum tokens, prompts included, that a caller's answers and checked texts take in a day (UTC); the
     answer that reaches it is finished. Unset: no limit."""
-
-    max_usd_per_caller_a_day: Annotated[float, Field(gt=0)] | None = None
-    """Maximum price in US dollars of a caller's answers and checked texts in a day (UTC); the answer that
-    reaches it is finished. Calls of models whose price is not known do not count, which the log says. Unset:
-    no limit."""
-
-    max_usd_per_caller_a_month: Annotated[float, Field(gt=0)] | None = None
-    """The same in a calendar month (UTC)."""
-
-    quota_warning_share: Annotated[float, Field(gt=0, le=1)] = 0.8
-    """Share of the quotas of tokens and price from which answers and the log say how much is used."""
 
     weak_similarity: Annotated[float, Field(ge=-1, le=1)] = 0.3
     """Cosine similarity below which a search found too little, and is repeated once with the question

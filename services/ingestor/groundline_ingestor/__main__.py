@@ -27,6 +27,7 @@ from groundline_lexical import LexicalIndexError, detect_lexical_index
 from groundline_runtime.channels import open_channel
 from groundline_runtime.errors import FailedPreconditionError
 from groundline_runtime.paging import PageTokens
+from groundline_runtime.quotas import Budgets, QuotaWarnings
 from groundline_runtime.serving.server import Application
 from groundline_weaviate import open_weaviate
 
@@ -87,6 +88,7 @@ async def wire(settings: IngestorSettings) -> AsyncIterator[Application]:
                 lexical,
                 spool_directory=settings.spool_directory,
                 vector_index_memory_bytes=settings.vector_index_memory_bytes,
+                budgets=Budgets.of(settings),
             )
             page_tokens = PageTokens(await page_token_key(pool, "ingestor"))
             servicer, worker = wire_on(
@@ -171,6 +173,7 @@ def _quotas(settings: IngestorSettings, stores: Stores) -> Quotas:
             bytes=settings.max_bytes_per_collection,
             sources=settings.max_sources_per_collection,
         ),
+        QuotaWarnings(settings.quota_warning_share),
     )
 
 

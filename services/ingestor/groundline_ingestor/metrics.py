@@ -23,7 +23,7 @@ DOCUMENTS: Final = Counter(
 )
 COST: Final = Counter(
     "groundline.ingestion.cost",
-    "Price of the model calls for documents, where it is known, by client and collection.",
+    "Price of the model calls and vectors for documents, where it is known, by client and collection.",
     unit="{USD}",
     labels=("client", "collection"),
 )

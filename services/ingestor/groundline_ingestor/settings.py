@@ -4,6 +4,7 @@ from typing import Annotated
 
 from groundline_database import DatabaseSettings
 from groundline_indexing.settings import IndexingSettings
+from groundline_runtime.quotas import BudgetSettings
 from groundline_runtime.settings import Seconds, ServiceSettings
 from groundline_weaviate import WeaviateSettings
 from pydantic import Field
@@ -30,7 +31,7 @@ class IndexSettings(ServiceSettings, DatabaseSettings):
     """Settings of the distributed index, the same as the ingestors'."""
 
 
-class IngestorSettings(IndexingSettings):
+class IngestorSettings(BudgetSettings, IndexingSettings):
     """Settings of the service."""
 
     pool_max_size: Annotated[int, Field(ge=2, le=1000)] = 10

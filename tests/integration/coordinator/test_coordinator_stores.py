@@ -13,7 +13,9 @@ from groundline_coordinator.adapters.postgres_quotas import PostgresCallerQuotas
 from groundline_coordinator.domain.quotas import QuotaUse
 from groundline_coordinator.ports import CollectionCatalog, QuotaStore, ThreadStore
 from groundline_database import DatabaseSettings, Pool, open_pool
+from groundline_database.spending import SpendingLedger
 from groundline_runtime.errors import NotFoundError, UnavailableError
+from groundline_runtime.quotas import Budgets
 from groundline_tests.coordinator.fakes import FakeCatalog, FakeQuotas, FakeThreads, collection
 from groundline_tests.coordinator.threads import (
     ASSISTANT,
@@ -32,7 +34,11 @@ LIMITS = collection_pb2.GenerationLimits(models=["m"], max_temperature=0.5, max_
 
 @pytest.fixture
 def quotas(threads: ThreadStore, database: Pool) -> QuotaStore:
-    return FakeQuotas(threads) if isinstance(threads, FakeThreads) else PostgresCallerQuotas(database)
+    return FakeQuotas(threads) if isinstance(threads, FakeThreads) else quotas_in(database)
+
+
+def quotas_in(database: Pool) -> PostgresCallerQuotas:
+    return PostgresCallerQuotas(database, SpendingLedger(database, Budgets(day_usd=1)))
 
 
 async def test_what_a_caller_has_used_is_counted(threads: ThreadStore, quotas: QuotaStore) -> None:
@@ -41,43 +47,24 @@ async def test_what_a_caller_has_used_is_counted(threads: ThreadStore, quotas: Q
         await threads.ask(owner, thread_id, "title", asked("Why?"), create=True)
     for tokens, usd in ((10, 0.25), (5, 0.5), (0, 0.0)):
         await quotas.spend(owner, tokens, usd)
-    assert await quotas.used(owner) == QuotaUse(threads=2, tokens=15, day_usd=0.75, month_usd=0.75)
-    assert await quotas.used(owner, besides=first) == QuotaUse(1, tokens=15, day_usd=0.75, month_usd=0.75)
-    assert await quotas.used(f"user:{new_id()}") == QuotaUse()
+    spent = (await quotas.used(owner)).spent
+    assert (spent.day_usd, spent.month_usd) == (0.75, 0.75)
+    assert await quotas.used(owner) == QuotaUse(threads=2, tokens=15, spent=spent)
+    assert await quotas.used(owner, besides=first) == QuotaUse(1, 15, spent)
+    nobody = await quotas.used(f"user:{new_id()}")
+    assert (nobody.threads, nobody.tokens, nobody.spent.day_usd) == (0, 0, 0.0)
 
 
 async def test_tokens_of_yesterday_are_not_todays(database: Pool) -> None:
-    owner, quotas = f"user:{new_id()}", PostgresCallerQuotas(database)
+    owner, quotas = (
+        f"user:{new_id()}",
+        quotas_in(database),
+    )
     await quotas.spend(owner, 10, 0.0)
     await database.execute("UPDATE token_usage SET day = day - 1 WHERE owner = $1", owner)
     assert (await quotas.used(owner)).tokens == 0
     await quotas.spend(owner, 3, 0.0)
     assert (await quotas.used(owner)).tokens == 3
-
-
-async def test_cost_is_counted_by_day_and_month_and_kept_for_two_months(database: Pool) -> None:
-    owner, quotas = f"user:{new_id()}", PostgresCallerQuotas(database)
-
-    async def spent(days: str) -> None:
-        await quotas.spend(owner, 1, 1.0)
-        await database.execute(
-            f"UPDATE costs SET day = {days} WHERE owner = $1 AND day = (now() AT TIME ZONE 'UTC')::date",
-            owner,
-        )
-
-    month = "date_trunc('month', now() AT TIME ZONE 'UTC')::date"
-    for days in (f"{month} - 100", f"{month} - 1"):
-        await spent(days)
-    assert await quotas.used(owner) == QuotaUse(tokens=2)
-    await quotas.spend(owner, 1, 0.5)
-    await quotas.spend(owner, 1, 0.25)
-    used = await quotas.used(owner)
-    assert (used.day_usd, used.month_usd) == (0.75, 0.75)
-    assert await database.fetchval("SELECT count(*) FROM costs WHERE owner = $1", owner) == 2
-    if await database.fetchval(f"SELECT {month} < (now() AT TIME ZONE 'UTC')::date"):
-        await database.execute(f"UPDATE costs SET day = {month} WHERE owner = $1 AND usd = 0.75", owner)
-        used = await quotas.used(owner)
-        assert (used.day_usd, used.month_usd) == (0.0, 0.75)
 
 
 @pytest.fixture(params=["fake", "postgres"])

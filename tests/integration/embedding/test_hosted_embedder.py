@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from groundline_embedding import Embedder, EmbeddingSettings, ModelError, create_embedder
+from groundline_embedding.hosted.embedder import HostedEmbedder
 from groundline_runtime.errors import (
     GroundlineError,
     InternalError,
@@ -252,3 +253,16 @@ async def test_long_texts_share_no_request_that_is_too_large(openai: Provider) -
         sizes = [[len(text) for text in request["input"]] for request in openai.requests]
         assert max(map(sum, sizes)) <= 400_000
         assert {size for request in sizes for size in request} == {24_000}
+
+
+async def test_tokens_cost_what_the_settings_say_else_what_the_provider_publishes(openai: Provider) -> None:
+    async with embedding(openai, usd_per_million_tokens=2.0) as embedder:
+        assert embedder.cost(500_000) == 1.0
+    # Nothing is published of a server of one's own, whatever its model's name is.
+    async with embedding(openai, model="text-embedding-3-small") as embedder:
+        assert embedder.cost(500_000) is None
+    published = EmbeddingSettings(provider="openai", api_key=SecretStr(KEY))
+    for provider, expected in (("openai", 0.02), ("cohere", 0.12), ("gemini", 0.15), ("voyage", 0.06)):
+        embedder = HostedEmbedder(published.model_copy(update={"provider": provider}))
+        assert embedder.cost(1_000_000) == pytest.approx(expected)
+        await embedder.close()

@@ -6,6 +6,7 @@ from groundline_coordinator.domain.quotas import QuotaUse
 from groundline_coordinator.service.quotas import CallerQuotas, QuotaLimits
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import ResourceExhaustedError
+from groundline_runtime.quotas import Budgets, Spent
 from groundline_tests.coordinator.fakes import FakeQuotas, FakeThreads
 from structlog.testing import capture_logs
 
@@ -48,7 +49,10 @@ def test_answers_at_once_are_bounded_for_each_caller_and_free_when_they_end() ->
 async def test_quotas_are_shown_as_far_as_they_are_set() -> None:
     used = FakeQuotas(FakeThreads())
     await used.spend(ANN.owner, 7, 0.5)
-    unlimited, limited = CallerQuotas(used, QuotaLimits()), CallerQuotas(used, QuotaLimits(5, 6, 8, 2, 10))
+    unlimited, limited = (
+        CallerQuotas(used, QuotaLimits()),
+        CallerQuotas(used, QuotaLimits(5, 6, 8, Budgets(2, 10))),
+    )
     with limited.answering(ANN):
         shown = {each.quota: (each.used, each.limit) for each in await limited.usages(ANN)}
     assert shown == {
@@ -106,11 +110,11 @@ def paid(usd: float | None, tokens: int = 100) -> chat_pb2.Usage:
 
 
 async def test_a_budget_that_is_spent_refuses_by_its_name_until_it_begins_anew() -> None:
-    for limits, quota, most_seconds in (
-        (QuotaLimits(day_usd=1), "cost_day", 86_400),
-        (QuotaLimits(month_usd=1), "cost_month", 31 * 86_400),
+    for budgets, quota, most_seconds in (
+        (Budgets(day_usd=1), "cost_day", 86_400),
+        (Budgets(month_usd=1), "cost_month", 31 * 86_400),
     ):
-        quotas = CallerQuotas(FakeQuotas(FakeThreads()), limits)
+        quotas = CallerQuotas(FakeQuotas(FakeThreads()), QuotaLimits(budgets=budgets))
         for usd in (0.5, 0.6):
             quotas.require_room(await quotas.used(ANN.owner, ""), "")
             await quotas.spend(ANN.owner, paid(usd))
@@ -123,14 +127,14 @@ async def test_a_budget_that_is_spent_refuses_by_its_name_until_it_begins_anew()
 
 
 async def test_what_an_answer_nearly_uses_up_is_told_with_it_and_once_in_the_log() -> None:
-    quotas = CallerQuotas(FakeQuotas(FakeThreads()), QuotaLimits(tokens=1000, day_usd=1, month_usd=10))
+    quotas = CallerQuotas(FakeQuotas(FakeThreads()), QuotaLimits(tokens=1000, budgets=Budgets(1, 10)))
     with capture_logs() as logged:
-        before = QuotaUse(tokens=600, day_usd=0.5, month_usd=3)
+        before = QuotaUse(tokens=600, spent=Spent(0.5, 3))
         assert quotas.nearly_used(ANN.owner, before, paid(0.2)) == []
         [told] = quotas.nearly_used(ANN.owner, before, paid(0.3))
         assert (told.quota, told.used, told.limit) == (quota_pb2.QUOTA_COST_DAY, 0.8, 1)
         for _ in range(2):
-            told_all = quotas.nearly_used(ANN.owner, QuotaUse(tokens=790, day_usd=1, month_usd=8), paid(0.1))
+            told_all = quotas.nearly_used(ANN.owner, QuotaUse(tokens=790, spent=Spent(1, 8)), paid(0.1))
     assert [one.quota for one in told_all] == [
         quota_pb2.QUOTA_TOKENS,
         quota_pb2.QUOTA_COST_DAY,
@@ -141,7 +145,7 @@ async def test_what_an_answer_nearly_uses_up_is_told_with_it_and_once_in_the_log
 
 async def test_an_answer_without_a_price_is_no_free_one_and_the_log_says_that_it_does_not_count() -> None:
     used = FakeQuotas(FakeThreads())
-    quotas = CallerQuotas(used, QuotaLimits(day_usd=1))
+    quotas = CallerQuotas(used, QuotaLimits(budgets=Budgets(day_usd=1)))
     with capture_logs() as logged:
         for _ in range(2):
             await quotas.spend(ANN.owner, paid(None))
@@ -153,6 +157,30 @@ async def test_an_answer_without_a_price_is_no_free_one_and_the_log_says_that_it
 async def test_cost_counts_before_a_budget_is_set() -> None:
     used = FakeQuotas(FakeThreads())
     await CallerQuotas(used, QuotaLimits()).spend(ANN.owner, paid(2.0))
-    limited = CallerQuotas(used, QuotaLimits(month_usd=1))
+    limited = CallerQuotas(used, QuotaLimits(budgets=Budgets(month_usd=1)))
     with pytest.raises(ResourceExhaustedError):
         limited.require_room(await limited.used(ANN.owner, ""), "")
+
+
+async def test_a_budget_of_all_callers_refuses_everybody_and_tells_nobody_what_others_spent() -> None:
+    for budgets, quota in (
+        (Budgets(all_day_usd=1), "total_cost_day"),
+        (Budgets(all_month_usd=1), "total_cost_month"),
+    ):
+        quotas = CallerQuotas(FakeQuotas(FakeThreads()), QuotaLimits(budgets=budgets))
+        await quotas.spend(ANN.owner, paid(1.5))
+        with pytest.raises(ResourceExhaustedError) as refused:
+            quotas.require_room(await quotas.used(BOB.owner, ""), "")
+        assert refused.value.message == f"the quota of {quota} is used up by all callers together"
+        assert refused.value.metadata == {"quota": quota}
+        assert await quotas.usages(BOB) == await CallerQuotas(
+            FakeQuotas(FakeThreads()), QuotaLimits()
+        ).usages(BOB)
+
+
+async def test_little_left_of_a_budget_of_all_callers_is_told_by_the_log_alone() -> None:
+    limits = QuotaLimits(budgets=Budgets(all_day_usd=1))
+    quotas = CallerQuotas(FakeQuotas(FakeThreads()), limits)
+    with capture_logs() as logged:
+        assert quotas.nearly_used(ANN.owner, QuotaUse(spent=Spent(0, 0, 0.7, 0.7)), paid(0.2)) == []
+    assert [(entry["quota"], entry["client"]) for entry in logged] == [("total_cost_day", "")]

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from groundline.v1 import chat_pb2, error_pb2, passage_pb2
+from groundline.v1 import chat_pb2, document_pb2, error_pb2, passage_pb2
 from groundline_extraction.documents import IngestionError
 from groundline_extraction.texts import ExtractedText
 from groundline_indexing.collections import StoredCollection
@@ -97,12 +97,19 @@ class Setup:
     cache: Cache = field(default_factory=Cache)
     pauses: list[float] = field(default_factory=list)
     usages: list[chat_pb2.Usage] = field(default_factory=list)
+    budget: int = -1
+    """Calls that may be paid; negative without a limit."""
 
     async def sleep(self, seconds: float) -> None:
         self.pauses.append(seconds)
         await asyncio.sleep(0)
 
-    async def note(self, usage: chat_pb2.Usage) -> None:
+    async def require_budget(self) -> None:
+        if self.budget == 0:
+            raise IngestionError(document_pb2.INGESTION_STATE_CONTEXTUALIZING, "QUOTA_EXHAUSTED", "spent")
+        self.budget -= 1
+
+    async def spend(self, usage: chat_pb2.Usage) -> None:
         self.usages.append(usage)
 
     def contextualization(self, calls: int = 4) -> Contextualization:
@@ -116,18 +123,30 @@ async def test_without_a_generator_the_llm_mode_is_refused_and_the_others_work()
         alone.require(collection(**LLM))
     assert raised.value.reason == "GENERATOR_NOT_CONFIGURED"
     with pytest.raises(FailedPreconditionError):
-        await alone.contextualize(prepared(1), collection(**LLM), Setup().note)
+        await alone.contextualize(prepared(1), collection(**LLM), Setup())
     for mode in ("CONTEXTUALIZATION_MODE_NONE", "CONTEXTUALIZATION_MODE_STRUCTURAL"):
         alone.require(collection(mode=mode))
         given = prepared(2)
-        assert await alone.contextualize(given, collection(mode=mode), Setup().note) == given.chunks
+        assert await alone.contextualize(given, collection(mode=mode), Setup()) == given.chunks
+
+
+async def test_a_spent_budget_ends_a_document_and_what_was_paid_for_stays() -> None:
+    setup = Setup(budget=1)
+    given = prepared(CHUNKS_PER_CALL + 1)
+    with pytest.raises(IngestionError) as refused:
+        await setup.contextualization().contextualize(given, collection(**LLM), setup)
+    assert refused.value.failure.reason == error_pb2.QUOTA_EXHAUSTED
+    assert len(setup.cache) == CHUNKS_PER_CALL
+    setup.budget = 1
+    await setup.contextualization().contextualize(given, collection(**LLM), setup)
+    assert [len(call["chunk_texts"]) for call in setup.writer.calls] == [CHUNKS_PER_CALL, 1]
 
 
 async def test_chunks_of_a_document_share_calls_that_carry_it_whole() -> None:
     setup = Setup()
     given = prepared(CHUNKS_PER_CALL + 1)
     done = await setup.contextualization().contextualize(
-        given, collection(**LLM, prompt="p", model="m"), setup.note
+        given, collection(**LLM, prompt="p", model="m"), setup
     )
     assert [len(call["chunk_texts"]) for call in setup.writer.calls] == [CHUNKS_PER_CALL, 1]
     for call in setup.writer.calls:
@@ -143,7 +162,7 @@ async def test_chunks_of_a_document_share_calls_that_carry_it_whole() -> None:
 async def test_a_chunk_within_a_table_keeps_the_first_row_of_the_table() -> None:
     setup = Setup()
     given = prepared(2, text="| Part | Price |\n|---|---|\n| Chunk0. | 1 |\n| Chunk1. | 2 |\n")
-    done = await setup.contextualization().contextualize(given, collection(**LLM), setup.note)
+    done = await setup.contextualization().contextualize(given, collection(**LLM), setup)
     assert [chunk.context for chunk in done] == [
         f"Where Chunk{number}. is.\n| Part | Price |" for number in (0, 1)
     ]
@@ -159,7 +178,7 @@ async def test_tokens_of_failed_calls_are_told_too() -> None:
         InternalError("MODEL_REPLY_UNUSABLE", "no contexts", metadata={"prompt_tokens": "30"}),
     ]
     with pytest.raises(InternalError):
-        await setup.contextualization().contextualize(prepared(1), collection(**LLM), setup.note)
+        await setup.contextualization().contextualize(prepared(1), collection(**LLM), setup)
     assert setup.usages == [
         chat_pb2.Usage(prompt_tokens=40, cached_tokens=7, output_tokens=2),
         chat_pb2.Usage(prompt_tokens=30),
@@ -169,12 +188,12 @@ async def test_tokens_of_failed_calls_are_told_too() -> None:
 async def test_what_was_written_before_is_not_paid_for_again() -> None:
     setup = Setup()
     service = setup.contextualization()
-    first = await service.contextualize(prepared(3), collection(**LLM), setup.note)
-    again = await service.contextualize(prepared(3), collection(**LLM), setup.note)
+    first = await service.contextualize(prepared(3), collection(**LLM), setup)
+    again = await service.contextualize(prepared(3), collection(**LLM), setup)
     assert again == first
     assert len(setup.writer.calls) == len(setup.usages) == 1
     setup.writer.default = "a newer model"
-    await service.contextualize(prepared(3), collection(**LLM), setup.note)
+    await service.contextualize(prepared(3), collection(**LLM), setup)
     assert len(setup.writer.calls) == 2
 
 
@@ -200,9 +219,9 @@ async def test_a_changed_word_rewrites_what_it_touches_where_contexts_are_kept_a
     setup = Setup()
     service = setup.contextualization()
     into = stored_collection(contextualization={**LLM, "keepUnchanged": keeps})
-    before = await service.contextualize(prepared(10), into, setup.note)
+    before = await service.contextualize(prepared(10), into, setup)
     setup.writer.calls.clear()
-    after = await service.contextualize(changed(prepared(10), 5, "Changed."), into, setup.note)
+    after = await service.contextualize(changed(prepared(10), 5, "Changed."), into, setup)
     assert [text for call in setup.writer.calls for text in call["chunk_texts"]] == rewritten
     assert after[5].context == "Where Changed. is."
     assert after[0] == before[0]
@@ -212,9 +231,9 @@ async def test_documents_of_one_text_do_not_keep_contexts_for_each_other() -> No
     setup = Setup()
     service = setup.contextualization()
     into = stored_collection(contextualization={**LLM, "keepUnchanged": True})
-    await service.contextualize(prepared(3), into, setup.note)
+    await service.contextualize(prepared(3), into, setup)
     copy = replace(prepared(3), version=replace(prepared(3).version, uri="copy.md"))
-    await service.contextualize(copy, into, setup.note)
+    await service.contextualize(copy, into, setup)
     assert len(setup.writer.calls) == 2
 
 
@@ -232,8 +251,8 @@ async def test_another_document_prompt_or_model_is_written_anew(
 ) -> None:
     setup = Setup()
     service = setup.contextualization()
-    await service.contextualize(prepared(3), collection(**LLM), setup.note)
-    await service.contextualize(given, collection(**LLM, **settings), setup.note)
+    await service.contextualize(prepared(3), collection(**LLM), setup)
+    await service.contextualize(given, collection(**LLM, **settings), setup)
     assert len(setup.writer.calls) == 2
 
 
@@ -246,20 +265,16 @@ async def test_contexts_of_calls_that_succeeded_outlive_a_failure() -> None:
 
     setup = Setup(writer=Failing())
     with pytest.raises(InvalidArgumentError):
-        await setup.contextualization().contextualize(
-            prepared(CHUNKS_PER_CALL + 2), collection(**LLM), setup.note
-        )
+        await setup.contextualization().contextualize(prepared(CHUNKS_PER_CALL + 2), collection(**LLM), setup)
     setup.writer = Writer()
-    await setup.contextualization().contextualize(
-        prepared(CHUNKS_PER_CALL + 2), collection(**LLM), setup.note
-    )
+    await setup.contextualization().contextualize(prepared(CHUNKS_PER_CALL + 2), collection(**LLM), setup)
     assert [len(call["chunk_texts"]) for call in setup.writer.calls] == [2]
 
 
 async def test_a_quota_slows_the_work_down_and_does_not_end_it() -> None:
     quota = ResourceExhaustedError("QUOTA", "slow down", retry_after_seconds=17.0)
     setup = Setup(writer=Writer(errors=[quota, UnavailableError("DOWN", "down")]))
-    done = await setup.contextualization().contextualize(prepared(2), collection(**LLM), setup.note)
+    done = await setup.contextualization().contextualize(prepared(2), collection(**LLM), setup)
     assert [chunk.context for chunk in done] == ["Where Chunk0. is.", "Where Chunk1. is."]
     assert len(setup.writer.calls) == 3
     assert setup.pauses[0] >= 17
@@ -269,9 +284,9 @@ async def test_when_one_call_is_told_to_wait_all_wait() -> None:
     quota = ResourceExhaustedError("QUOTA", "slow down", retry_after_seconds=40.0)
     setup = Setup(writer=Writer(errors=[quota]))
     service = setup.contextualization(calls=1)
-    await service.contextualize(prepared(1), collection(**LLM), setup.note)
+    await service.contextualize(prepared(1), collection(**LLM), setup)
     before = len(setup.pauses)
-    await service.contextualize(prepared(1, title="Other"), collection(**LLM), setup.note)
+    await service.contextualize(prepared(1, title="Other"), collection(**LLM), setup)
     assert setup.pauses[before:][0] > 30
 
 
@@ -279,7 +294,7 @@ async def test_no_more_calls_run_at_a_time_than_may() -> None:
     setup = Setup()
     service = setup.contextualization(calls=2)
     await asyncio.gather(
-        *(service.contextualize(prepared(1, title=str(n)), collection(**LLM), setup.note) for n in range(8))
+        *(service.contextualize(prepared(1, title=str(n)), collection(**LLM), setup) for n in range(8))
     )
     assert setup.writer.most_running == 2
     assert len(setup.writer.calls) == 8
@@ -288,14 +303,14 @@ async def test_no_more_calls_run_at_a_time_than_may() -> None:
 async def test_an_error_that_waiting_does_not_cure_is_passed_on() -> None:
     setup = Setup(writer=Writer(errors=[FailedPreconditionError("MODEL_UNKNOWN", "no such model")]))
     with pytest.raises(FailedPreconditionError):
-        await setup.contextualization().contextualize(prepared(1), collection(**LLM), setup.note)
+        await setup.contextualization().contextualize(prepared(1), collection(**LLM), setup)
     assert setup.pauses == []
 
 
 async def test_contexts_that_do_not_match_their_chunks_are_refused() -> None:
     setup = Setup(writer=Writer(short=1))
     with pytest.raises(IngestionError) as raised:
-        await setup.contextualization().contextualize(prepared(3), collection(**LLM), setup.note)
+        await setup.contextualization().contextualize(prepared(3), collection(**LLM), setup)
     assert raised.value.failure.reason == error_pb2.CONTEXTS_INCOMPLETE
     assert not setup.cache
 
@@ -304,7 +319,7 @@ async def test_of_a_long_document_the_segment_around_the_chunks_goes_along() -> 
     half = contextualization.DOCUMENT_CHARACTERS // 2
     text = "Chunk0. Chunk1.".ljust(2 * half + 10) + "Chunk2. ".ljust(half) + "Chunk3."
     setup = Setup()
-    await setup.contextualization().contextualize(prepared(4, text=text), collection(**LLM), setup.note)
+    await setup.contextualization().contextualize(prepared(4, text=text), collection(**LLM), setup)
     assert [call["chunk_texts"] for call in setup.writer.calls] == [
         ["Chunk0.", "Chunk1."],
         ["Chunk2."],
@@ -327,6 +342,6 @@ async def test_an_estimate_calls_nobody_and_counts_what_is_not_cached() -> None:
         output_tokens=100 * words,
     )
     assert setup.writer.calls == []
-    await service.contextualize(given, collection(**LLM), setup.note)
+    await service.contextualize(given, collection(**LLM), setup)
     assert await service.estimate(given, collection(**LLM)) == chat_pb2.Usage()
     assert await service.estimate(given, collection()) == chat_pb2.Usage()

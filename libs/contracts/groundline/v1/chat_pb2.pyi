@@ -310,8 +310,9 @@ class Usage(_message.Message):
     embedded before are not among them.
     """
     cost_usd: _builtins.float
-    """Price of the model calls in US dollars, by the list prices of their provider or the operator's own. Unset where no
-    model was called, and where the price of a call is not known. What embedding costs is not counted.
+    """Price of the model calls in US dollars, by the list prices of their provider or the operator's own; a document's has the
+    vectors of a hosted embedding model in it. Unset where no model was called, and where the price of a call is not
+    known. The embedding of questions is not counted.
     """
     def __init__(
         self,

@@ -42,8 +42,12 @@ class _QuotaEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Quota.ValueType
     QUOTA_SOURCES: _Quota.ValueType  # 8
     """Sources of the collection."""
     QUOTA_COST_DAY: _Quota.ValueType  # 9
-    """US dollars that the caller's answers and checked texts cost since midnight UTC, where the price is known."""
+    """US dollars that the caller's answers, checked texts and documents cost since midnight UTC, where the price is known."""
     QUOTA_COST_MONTH: _Quota.ValueType  # 10
+    """The same, since the month began."""
+    QUOTA_TOTAL_COST_DAY: _Quota.ValueType  # 11
+    """The same since midnight UTC of all callers together; in errors alone, without amounts."""
+    QUOTA_TOTAL_COST_MONTH: _Quota.ValueType  # 12
     """The same, since the month began."""
 
 class Quota(_Quota, metaclass=_QuotaEnumTypeWrapper):
@@ -68,8 +72,12 @@ QUOTA_TOKENS: Quota.ValueType  # 7
 QUOTA_SOURCES: Quota.ValueType  # 8
 """Sources of the collection."""
 QUOTA_COST_DAY: Quota.ValueType  # 9
-"""US dollars that the caller's answers and checked texts cost since midnight UTC, where the price is known."""
+"""US dollars that the caller's answers, checked texts and documents cost since midnight UTC, where the price is known."""
 QUOTA_COST_MONTH: Quota.ValueType  # 10
+"""The same, since the month began."""
+QUOTA_TOTAL_COST_DAY: Quota.ValueType  # 11
+"""The same since midnight UTC of all callers together; in errors alone, without amounts."""
+QUOTA_TOTAL_COST_MONTH: Quota.ValueType  # 12
 """The same, since the month began."""
 Global___Quota: _TypeAlias = Quota  # noqa: Y015
 

@@ -4,9 +4,11 @@ import asyncio
 import math
 import re
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any, Final, Self
 
 import numpy as np
+from groundline_runtime.charges import published_cost
 from groundline_runtime.errors import GroundlineError, InternalError
 from groundline_runtime.provider_api import ProviderApi, Reasons
 
@@ -53,6 +55,8 @@ class HostedEmbedder:
         base_url = str(settings.base_url or "") or self._format.base_url
         if not self._name or not base_url:
             raise ModelError(f"the provider {settings.provider} needs base_url and model")
+        self._base_url = base_url
+        self._usd_per_million = settings.usd_per_million_tokens
         self._asked_dimensions = settings.dimensions
         self._batch = self._format.max_texts
         if "batch_size" in settings.model_fields_set:  # its default is the local model's
@@ -106,6 +110,22 @@ class HostedEmbedder:
             sum(math.ceil(len(word) / _CHARACTERS_OF_A_TOKEN) for word in _WORDS.findall(text))
             for text in texts
         ]
+
+    def cost(self, tokens: int) -> float | None:
+        """Return the price of tokens by the settings, else by what the provider publishes."""
+        return None if self._usd_per_token is None else tokens * self._usd_per_token
+
+    @cached_property
+    def _usd_per_token(self) -> float | None:
+        if self._usd_per_million is not None:
+            return self._usd_per_million / 1_000_000
+        if self._format.prices_id is None:
+            return None
+        address = None if self._base_url == self._format.base_url else self._base_url
+        cost = published_cost(
+            self._name, provider=self._format.prices_id, base_url=address, prompt_tokens=1_000_000
+        )
+        return None if cost is None else cost / 1_000_000
 
     async def embed_query(self, text: str) -> Vectors:
         row: Vectors = (await self._embed([text], "query"))[0]

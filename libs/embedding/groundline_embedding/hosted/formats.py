@@ -33,6 +33,8 @@ class EmbeddingFormat(ABC):
     """Default address; "" if it has to be set."""
     model: str = ""
     """Default model; "" if it has to be set."""
+    prices_id: str | None = None
+    """Provider in genai-prices; None if its models' prices are not there."""
     max_texts: int = 96
     """Maximum texts in one request."""
     max_characters: int = 24_000
@@ -56,6 +58,7 @@ class OpenAiFormat(EmbeddingFormat):
 
     base_url = "https://api.openai.com/v1"
     model = "text-embedding-3-small"
+    prices_id: str | None = "openai"
     max_texts = 256
 
     def request(self, model: str, texts: Sequence[str], purpose: Purpose, dimensions: int | None) -> Request:
@@ -76,6 +79,7 @@ class VoyageFormat(OpenAiFormat):
 
     base_url = "https://api.voyageai.com/v1"
     model = "voyage-3.5"
+    prices_id = "voyage"
     max_texts = 128
 
     def request(self, model: str, texts: Sequence[str], purpose: Purpose, dimensions: int | None) -> Request:
@@ -95,6 +99,7 @@ class JinaFormat(OpenAiFormat):
 
     base_url = "https://api.jina.ai/v1"
     model = "jina-embeddings-v3"
+    prices_id = None
     max_texts = 128
 
     def request(self, model: str, texts: Sequence[str], purpose: Purpose, dimensions: int | None) -> Request:
@@ -108,6 +113,7 @@ class CohereFormat(EmbeddingFormat):
 
     base_url = "https://api.cohere.com/v2"
     model = "embed-v4.0"
+    prices_id = "cohere"
     max_texts = 96
 
     def request(self, model: str, texts: Sequence[str], purpose: Purpose, dimensions: int | None) -> Request:
@@ -130,6 +136,7 @@ class GeminiFormat(EmbeddingFormat):
 
     base_url = "https://generativelanguage.googleapis.com/v1beta"
     model = "gemini-embedding-001"
+    prices_id = "google"
     max_texts = 100
     max_characters = 8_000
 

@@ -104,6 +104,9 @@ class LocalEmbedder:
         encodings = self._counting.encode_batch_fast(list(texts), add_special_tokens=False)
         return [len(encoding.ids) for encoding in encodings]
 
+    def cost(self, tokens: int) -> float:
+        return 0.0
+
     async def embed_query(self, text: str) -> Vectors:
         return await _run(self._queries, self._embed_one, text)
 

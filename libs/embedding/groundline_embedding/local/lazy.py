@@ -59,6 +59,9 @@ class LazyEmbedder:
         with self._used() as loaded:
             return loaded.count_tokens(texts)
 
+    def cost(self, tokens: int) -> float:
+        return 0.0
+
     async def embed_query(self, text: str) -> Vectors:
         async with self._using() as loaded:
             return await loaded.embed_query(text)

@@ -8,7 +8,7 @@ from typing import Any, Final
 import asyncpg
 from groundline.v1 import table_pb2
 from groundline_database import Connection
-from groundline_database.enums import enum_text
+from groundline_database.codecs import enum_text
 from groundline_extraction.tables import TableRows
 from groundline_extraction.texts import TextSegment
 from groundline_language import guess_language

@@ -1,6 +1,7 @@
 """Use of callers' quotas, in PostgreSQL."""
 
 from groundline_database import Pool, database_errors
+from groundline_database.spending import SpendingLedger
 
 from groundline_coordinator.domain.quotas import QuotaUse
 
@@ -10,8 +11,9 @@ __all__ = ["PostgresCallerQuotas"]
 class PostgresCallerQuotas:
     """A QuotaStore."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, ledger: SpendingLedger) -> None:
         self._pool = pool
+        self._ledger = ledger
 
     async def used(self, owner: str, *, besides: str = "") -> QuotaUse:
         with database_errors():
@@ -20,34 +22,17 @@ class PostgresCallerQuotas:
                 SELECT (SELECT count(*) FROM threads
                         WHERE owner = $1 AND thread_id IS DISTINCT FROM nullif($2, '')::uuid) AS threads,
                        coalesce((SELECT tokens FROM token_usage
-                        WHERE owner = $1 AND day = (now() AT TIME ZONE 'UTC')::date), 0) AS tokens,
-                       coalesce(sum(usd) FILTER (WHERE day = (now() AT TIME ZONE 'UTC')::date), 0) AS day_usd,
-                       coalesce(sum(usd), 0) AS month_usd
-                FROM costs
-                WHERE owner = $1 AND day >= date_trunc('month', now() AT TIME ZONE 'UTC')::date
+                        WHERE owner = $1 AND day = (now() AT TIME ZONE 'UTC')::date), 0) AS tokens
                 """,
                 owner,
                 besides,
             )
         assert row is not None, "counts have a row"
-        return QuotaUse(**row)
+        return QuotaUse(**row, spent=await self._ledger.spent(owner))
 
     async def spend(self, owner: str, tokens: int, usd: float) -> None:
+        await self._ledger.spend(owner, usd)
         with database_errors():
-            if usd:
-                # The rows of the months before the last are not needed any more.
-                await self._pool.execute(
-                    """
-                    WITH forgotten AS (
-                        DELETE FROM costs WHERE owner = $1 AND day < (now() AT TIME ZONE 'UTC')::date - 62
-                    )
-                    INSERT INTO costs AS known (owner, day, usd)
-                    VALUES ($1, (now() AT TIME ZONE 'UTC')::date, $2)
-                    ON CONFLICT (owner, day) DO UPDATE SET usd = known.usd + excluded.usd
-                    """,
-                    owner,
-                    usd,
-                )
             # One row for each caller: yesterday's count is not needed any more.
             await self._pool.execute(
                 """

@@ -8,16 +8,14 @@ answers under way, so that none stays counted when a process is lost.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, time, timedelta
+from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
 from cachetools import TTLCache
 from groundline.v1 import chat_pb2, quota_pb2
 from groundline_runtime.context import Caller
-from groundline_runtime.quotas import require_unspent, require_within
-from groundline_runtime.reasons import enum_label
+from groundline_runtime.quotas import Budgets, QuotaWarnings, require_within, seconds_to_renewal
 
 from groundline_coordinator.domain.quotas import QuotaUse
 from groundline_coordinator.ports import QuotaStore
@@ -35,33 +33,24 @@ threads left to it; with ten replicas it begins no more than allowed."""
 
 _REMEMBERED_CALLERS: Final = 10_000
 
-_WARNING_SECONDS: Final = 3600.0
-"""Time after which the log says again of a caller what it said, in seconds."""
-
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaLimits:
-    """Quotas of a caller: `tokens` of a day, and US dollars of a day and of a month, None without a limit."""
+    """Quotas of a caller: `tokens` of a day, None without a limit."""
 
     threads: int = 10_000
     answers: int = 100
     tokens: int | None = None
-    day_usd: float | None = None
-    month_usd: float | None = None
+    budgets: Budgets = field(default_factory=Budgets)
     warning_share: float = 0.8
     """Share of tokens and US dollars from which the caller is warned."""
 
     @property
     def are_spent(self) -> bool:
         """Whether answers use up any."""
-        return any(limit is not None for limit in (self.tokens, self.day_usd, self.month_usd))
-
-    @property
-    def have_prices(self) -> bool:
-        """Whether any is of US dollars."""
-        return self.day_usd is not None or self.month_usd is not None
+        return self.tokens is not None or self.budgets.are_set
 
 
 @dataclass(slots=True)
@@ -79,7 +68,7 @@ class CallerQuotas:
         self._limits = limits
         self._answering: Counter[str] = Counter()
         self._uncounted: TTLCache[str, _Uncounted] = TTLCache(_REMEMBERED_CALLERS, _UNCOUNTED_SECONDS)
-        self._warned: TTLCache[tuple[str, ...], bool] = TTLCache(_REMEMBERED_CALLERS, _WARNING_SECONDS)
+        self._warnings = QuotaWarnings(limits.warning_share)
 
     @contextmanager
     def answering(self, caller: Caller) -> Iterator[None]:
@@ -124,16 +113,9 @@ class CallerQuotas:
         if new_thread_id:
             require_within(quota_pb2.QUOTA_THREADS, used.threads, 1, limits.threads)
         if limits.tokens is not None:
-            wait = _seconds_to(_tomorrow())
+            wait = seconds_to_renewal(quota_pb2.QUOTA_TOKENS)
             require_within(quota_pb2.QUOTA_TOKENS, used.tokens, 1, limits.tokens, retry_after_seconds=wait)
-        if limits.day_usd is not None:
-            wait = _seconds_to(_tomorrow())
-            require_unspent(quota_pb2.QUOTA_COST_DAY, used.day_usd, limits.day_usd, retry_after_seconds=wait)
-        if limits.month_usd is not None:
-            wait = _seconds_to(_next_month())
-            require_unspent(
-                quota_pb2.QUOTA_COST_MONTH, used.month_usd, limits.month_usd, retry_after_seconds=wait
-            )
+        limits.budgets.require(used.spent)
 
     def are_spent_by(self, usage: chat_pb2.Usage) -> bool:
         """Tell whether an answer's usage counts."""
@@ -143,7 +125,8 @@ class CallerQuotas:
         """Count an answer's usage. What it cost counts without a limit, too, for one that is set later."""
         if not self.are_spent_by(usage):
             return
-        if self._limits.have_prices and not usage.HasField("cost_usd") and self._is_first(owner, "price"):
+        is_unknown = self._limits.budgets.are_set and not usage.HasField("cost_usd")
+        if is_unknown and self._warnings.is_first(owner, "price"):
             _log.warning("price_not_known", client=owner, hint="its answers do not count for budgets")
         await self._store.spend(owner, _tokens(usage), usage.cost_usd)
 
@@ -152,39 +135,19 @@ class CallerQuotas:
     ) -> Sequence[quota_pb2.QuotaUsage]:
         """Return the quotas of tokens and cost of which a caller has used the warning share with an
         answer."""
-        after = replace(
-            before,
-            tokens=before.tokens + _tokens(usage),
-            day_usd=before.day_usd + usage.cost_usd,
-            month_usd=before.month_usd + usage.cost_usd,
-        )
-        share = self._limits.warning_share
-        found = [each for each in self._spent(after) if each.used >= share * each.limit]
-        for each in found:
-            name = enum_label(quota_pb2.Quota, each.quota)
-            if self._is_first(owner, name):
-                _log.warning("quota_nearly_used", client=owner, quota=name, used=each.used, limit=each.limit)
-        return found
-
-    def _is_first(self, *what: str) -> bool:
-        """Tell whether the log did not say this lately, and remember it."""
-        is_first = what not in self._warned
-        self._warned.setdefault(what, True)
-        return is_first
+        spent = before.spent.plus(usage.cost_usd)
+        self._warnings.nearly_used("", self._limits.budgets.usages_of_all(spent))
+        after = QuotaUse(before.threads, before.tokens + _tokens(usage), spent)
+        return self._warnings.nearly_used(owner, self._spent(after))
 
     def _spent(self, used: QuotaUse) -> Sequence[quota_pb2.QuotaUsage]:
         """Return the usage of the quotas that answers use up."""
         limits = self._limits
-        counts = (
-            (quota_pb2.QUOTA_TOKENS, used.tokens, limits.tokens),
-            (quota_pb2.QUOTA_COST_DAY, used.day_usd, limits.day_usd),
-            (quota_pb2.QUOTA_COST_MONTH, used.month_usd, limits.month_usd),
-        )
-        return [
-            quota_pb2.QuotaUsage(quota=quota, used=count, limit=limit)
-            for quota, count, limit in counts
-            if limit is not None
-        ]
+        usages = [*limits.budgets.usages_of_caller(used.spent)]
+        if limits.tokens is not None:
+            tokens = quota_pb2.QuotaUsage(quota=quota_pb2.QUOTA_TOKENS, used=used.tokens, limit=limits.tokens)
+            usages.insert(0, tokens)
+        return usages
 
     async def usages(self, caller: Caller) -> Sequence[quota_pb2.QuotaUsage]:
         """Return the caller's usage."""
@@ -199,16 +162,3 @@ class CallerQuotas:
 
 def _tokens(usage: chat_pb2.Usage) -> int:
     return usage.prompt_tokens + usage.output_tokens
-
-
-def _seconds_to(day: date) -> float:
-    """Return the seconds until a day begins in UTC."""
-    return (datetime.combine(day, time(), UTC) - datetime.now(UTC)).total_seconds()
-
-
-def _tomorrow() -> date:
-    return datetime.now(UTC).date() + timedelta(days=1)
-
-
-def _next_month() -> date:
-    return (datetime.now(UTC).date().replace(day=1) + timedelta(days=32)).replace(day=1)

@@ -260,10 +260,15 @@ class IngestionService:
         return pb.IngestDocumentsResponse(job=job, items=items[:MAX_RETURNED_ITEMS])
 
     async def _require_ready(self, caller: Caller, collection: StoredCollection) -> None:
-        """Raise unless the models that the collection needs are running and the caller may begin a job."""
-        running_model(collection, self._embedders)
+        """Raise unless the models that the collection needs are running, the caller may begin a job, and its
+        budgets are not spent if documents cost money."""
+        embedder = running_model(collection, self._embedders)
         self._contextualization.require(collection)
         await self._quotas.require_job(caller)
+        if not self._quotas.have_budgets:
+            return
+        if self._contextualization.is_asked_for(collection) or await asyncio.to_thread(embedder.cost, 1) != 0:
+            await self._quotas.require_budget(caller.owner)
 
     def _require_count(self, inputs: Sequence[GivenDocument]) -> None:
         if len(inputs) > self._max_documents:

@@ -10,17 +10,20 @@ from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_extraction.documents import GivenDocument
 from groundline_indexing import preparation
 from groundline_runtime.errors import ResourceExhaustedError, UnavailableError
+from groundline_runtime.quotas import Budgets, Spent
 from groundline_tests.ingestor.services import (
     ANN,
     ANYBODY,
     BOB,
     STAFF,
     FakeCollector,
+    FaultyEmbedder,
     Services,
     Start,
     new,
     page,
 )
+from structlog.testing import capture_logs
 
 # --- faults of our own ---
 
@@ -76,6 +79,55 @@ async def exhausted(call: Awaitable[Any]) -> Mapping[str, str]:
     frees_itself = raised.value.metadata["quota"] == "jobs"
     assert (raised.value.wait_seconds is not None) == frees_itself
     return raised.value.metadata
+
+
+class PricedEmbedder(FaultyEmbedder):
+    """A model of which a token costs a cent."""
+
+    def cost(self, tokens: int) -> float:
+        return tokens / 100
+
+
+async def test_documents_whose_client_has_spent_its_budget_are_refused_until_it_begins_anew(
+    start: Start,
+) -> None:
+    services = start(embedder=PricedEmbedder())
+    services.stores.quotas.spending.budgets = Budgets(day_usd=0.05)
+    await services.collections.create(ANYBODY, new())
+    [item] = await services.ingest(GivenDocument("one two three four five six", uri="a"), caller=ANN)
+    assert item.usage.cost_usd == pytest.approx(0.07)
+    assert await services.stores.quotas.spending.spent(ANN.owner) == Spent(0.07, 0.07)
+    with pytest.raises(ResourceExhaustedError) as refused:
+        await services.ingestion.ingest(ANN, "docs", [GivenDocument("more", uri="b")], "")
+    assert refused.value.metadata == {"quota": "cost_day", "used": "0.07", "limit": "0.05"}
+    assert refused.value.retry_after_seconds
+    [other] = await services.ingest(GivenDocument("another text", uri="c"), caller=BOB)
+    assert other.outcome == job_pb2.INGESTION_OUTCOME_CREATED
+
+
+async def test_a_spent_budget_stops_no_documents_that_cost_nothing(services: Services) -> None:
+    services.stores.quotas.spending.budgets = Budgets(day_usd=0.05, all_day_usd=0.05)
+    await services.stores.quotas.spending.spend(ANN.owner, 1.0)
+    await services.collections.create(ANYBODY, new())
+    [item] = await services.ingest(GivenDocument("text", uri="a"), caller=ANN)
+    assert item.outcome == job_pb2.INGESTION_OUTCOME_CREATED
+    assert not item.usage.HasField("cost_usd")
+
+
+async def test_documents_without_a_known_price_do_not_count_and_the_log_says_so(start: Start) -> None:
+    class Unpriced(FaultyEmbedder):
+        def cost(self, tokens: int) -> None:
+            return None
+
+    services = start(embedder=Unpriced())
+    services.stores.quotas.spending.budgets = Budgets(day_usd=0.05)
+    await services.collections.create(ANYBODY, new())
+    with capture_logs() as logged:
+        items = await services.ingest(
+            GivenDocument("text", uri="a"), GivenDocument("other", uri="b"), caller=ANN
+        )
+    assert not any(item.usage.HasField("cost_usd") for item in items)
+    assert [entry["client"] for entry in logged if entry["event"] == "price_not_known"] == [ANN.owner]
 
 
 async def test_what_is_within_a_document_counts(start: Start) -> None:

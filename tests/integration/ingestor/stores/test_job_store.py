@@ -111,7 +111,7 @@ async def test_a_documents_price_adds_up_and_is_unknown_once_a_calls_is(stores: 
         return chat_pb2.Usage(prompt_tokens=1, cost_usd=usd)
 
     for claim, usages in (
-        (priced.claim, (calls(0.25), chat_pb2.Usage(embedding_tokens=7), calls(0.5))),
+        (priced.claim, (calls(0.25), chat_pb2.Usage(embedding_tokens=7, cost_usd=0), calls(0.5))),
         (unpriced.claim, (calls(0.25), calls(None), calls(0.5))),
         (earlier.claim, (calls(0.25),)),
     ):

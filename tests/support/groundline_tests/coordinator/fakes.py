@@ -24,6 +24,7 @@ from groundline_coordinator.ports import REPLAY_SECONDS, StoredAnswer
 from groundline_evidence import KeyPair, sign
 from groundline_runtime.context import has_begun
 from groundline_runtime.errors import AbortedError, FieldViolation, InvalidArgumentError, NotFoundError
+from groundline_runtime.quotas import Spent
 from groundline_tests.coordinator.generating import FakeGenerator, Step, judged, rewrite
 
 __all__ = [
@@ -242,7 +243,7 @@ class FakeQuotas:
     async def used(self, owner: str, *, besides: str = "") -> QuotaUse:
         threads = await self._threads.threads(owner, before=None, limit=1_000_000)
         count, usd = sum(one.thread_id != besides for one in threads), self.usd[owner]
-        return QuotaUse(count, self.tokens[owner], day_usd=usd, month_usd=usd)
+        return QuotaUse(count, self.tokens[owner], Spent(usd, usd, *[sum(self.usd.values())] * 2))
 
     async def spend(self, owner: str, tokens: int, usd: float) -> None:
         self.tokens[owner] += tokens

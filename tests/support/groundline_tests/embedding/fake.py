@@ -28,6 +28,9 @@ class FakeEmbedder:
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         return [len(_words(text)) for text in texts]
 
+    def cost(self, tokens: int) -> float | None:
+        return 0.0
+
     async def embed_query(self, text: str) -> Vectors:
         return self._embed(text)
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import asyncpg
 from groundline.v1 import document_pb2, job_pb2
 from groundline_database import Connection, current_revision, read_statements
-from groundline_database.enums import enum_text, read_enum
+from groundline_database.codecs import enum_text, read_enum
 from groundline_indexing.partitions import PENDING
 
 from groundline_ingestor.adapters.postgres.records import failure_json, read_failure

@@ -22,7 +22,7 @@ from groundline_database import (
     read_statements,
     transaction,
 )
-from groundline_database.enums import enum_text, read_enum
+from groundline_database.codecs import enum_text, read_enum
 from groundline_extraction.documents import FileContent
 from groundline_indexing.collections import StoredCollection
 from groundline_indexing.documents import DocumentVersion, HandedIn

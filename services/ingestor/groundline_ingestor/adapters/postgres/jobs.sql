@@ -37,7 +37,7 @@ SELECT j.job_id, j.collection_id, j.kind, j.state, j.create_time, j.end_time,
                       sum(i.prompt_tokens) AS prompt_tokens, sum(i.cached_tokens) AS cached_tokens,
                       sum(i.output_tokens) AS output_tokens,
                       sum(i.embedding_tokens) AS embedding_tokens,
-                      sum(coalesce(i.cost_usd, 'NaN')) FILTER (WHERE i.prompt_tokens + i.output_tokens > 0)
+                      sum(coalesce(i.cost_usd, 'NaN')) FILTER (WHERE i.prompt_tokens + i.output_tokens > 0 OR i.cost_usd IS NOT NULL)
                           AS cost_usd
                FROM ingestion_items i
                WHERE i.job_id = j.job_id GROUP BY 1, 2, 3, 4, 5, 6

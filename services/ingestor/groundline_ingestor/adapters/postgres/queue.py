@@ -19,7 +19,7 @@ from groundline_database import (
     read_statements,
     transaction,
 )
-from groundline_database.enums import enum_text
+from groundline_database.codecs import enum_text
 from groundline_extraction.documents import GivenDocument
 from groundline_extraction.spooling import open_spool_file
 from groundline_indexing.partitions import PENDING, read_settings

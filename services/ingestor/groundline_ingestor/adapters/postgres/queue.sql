@@ -102,7 +102,8 @@ UPDATE ingestion_items i SET
     output_tokens = i.output_tokens + s.output_tokens,
     embedding_tokens = i.embedding_tokens + s.embedding_tokens,
     cost_usd = CASE
-        WHEN s.prompt_tokens + s.output_tokens = 0 THEN i.cost_usd
+        -- A local model's work is free: it makes no price known.
+        WHEN s.prompt_tokens + s.output_tokens = 0 AND s.cost_usd = 0 THEN i.cost_usd
         -- Unknown once is unknown for good: an earlier release told no price.
         ELSE coalesce(i.cost_usd, CASE WHEN i.prompt_tokens + i.output_tokens = 0 THEN 0 ELSE 'NaN'::float8 END)
             + coalesce(s.cost_usd, 'NaN'::float8)

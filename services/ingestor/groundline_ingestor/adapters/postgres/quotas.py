@@ -5,6 +5,7 @@
 from collections.abc import Sequence
 
 from groundline_database import Pool, acquire
+from groundline_database.spending import SpendingLedger
 from groundline_indexing.partitions import PENDING
 
 from groundline_ingestor.domain.quotas import CallerUse, CollectionUse
@@ -13,10 +14,12 @@ __all__ = ["PostgresQuotas"]
 
 
 class PostgresQuotas:
-    """Counter of usage. Any method raises UnavailableError while the store is down."""
+    """Counter of usage, with the ledger of its cost. Any method raises UnavailableError while the store is
+    down."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, spending: SpendingLedger) -> None:
         self._pool = pool
+        self.spending = spending
 
     async def used_by(self, owner: str) -> CallerUse:
         """Return a caller's usage."""

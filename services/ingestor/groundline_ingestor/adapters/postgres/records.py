@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 import asyncpg
 from google.protobuf import json_format
 from groundline.v1 import document_pb2, error_pb2, passage_pb2, source_pb2
-from groundline_database.enums import enum_text, read_enum
+from groundline_database.codecs import enum_text, read_enum
 from groundline_extraction.documents import FileContent, GivenDocument, is_text
 from groundline_runtime.reasons import reason_value
 

@@ -6,9 +6,11 @@ from functools import partial
 from pathlib import Path
 
 from groundline_database import Pool
+from groundline_database.spending import SpendingLedger
 from groundline_indexing.lexical_indexes import LexicalIndexes
 from groundline_indexing.vector_indexes import VectorIndexes
 from groundline_lexical import LexicalIndex
+from groundline_runtime.quotas import Budgets
 
 from groundline_ingestor.adapters.contextualizing import PostgresContextCache
 from groundline_ingestor.adapters.postgres.collecting.crawls import PostgresCrawls
@@ -66,6 +68,7 @@ def stores_on(
     *,
     spool_directory: Path | None = None,
     vector_index_memory_bytes: int = 0,
+    budgets: Budgets | None = None,
 ) -> Stores:
     """Return the stores over a pool; data that is too large for memory is put into a directory."""
     return Stores(
@@ -87,6 +90,6 @@ def stores_on(
         VectorIndexes(pool, maximum_bytes=vector_index_memory_bytes),
         PostgresEmbeddingCache(pool),
         PostgresContextCache(pool),
-        PostgresQuotas(pool),
+        PostgresQuotas(pool, SpendingLedger(pool, budgets or Budgets())),
         PostgresWebhooks(pool),
     )

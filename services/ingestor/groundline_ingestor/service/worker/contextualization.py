@@ -21,7 +21,7 @@ from groundline_runtime.errors import Code, FailedPreconditionError, GroundlineE
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_delay
 from tenacity.wait import wait_exponential_jitter
 
-__all__ = ["ContextCache", "ContextWriter", "Contextualization", "OnUsage", "WrittenContexts"]
+__all__ = ["ContextCache", "ContextWriter", "Contextualization", "Payer", "WrittenContexts"]
 
 CHUNKS_PER_CALL: Final = 20
 MODEL_CALL_CHUNKS: Final = 10
@@ -39,9 +39,6 @@ PATIENCE_SECONDS: Final = 900.0
 """Time for which a call is retried while the generator is over its quota or out of reach, in seconds."""
 
 _TRANSIENT: Final = (Code.RESOURCE_EXHAUSTED, Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED)
-
-type OnUsage = Callable[[chat_pb2.Usage], Awaitable[None]]
-"""Told of the tokens of each call: as soon as its contexts are kept, or as it has failed."""
 
 _log = structlog.get_logger(__name__)
 
@@ -85,6 +82,16 @@ class ContextCache(Protocol):
         """Forget at most `limit` of those older than that, and return their number."""
 
 
+class Payer(Protocol):
+    """Payer of the calls for a document."""
+
+    async def require_budget(self) -> None:
+        """Raise IngestionError (QUOTA_EXHAUSTED) if there is no money for a further call."""
+
+    async def spend(self, usage: chat_pb2.Usage) -> None:
+        """Take note of a call: as soon as its contexts are kept, or as it has failed."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Call:
     document_text: str
@@ -118,15 +125,19 @@ class Contextualization:
     def require(self, collection: StoredCollection) -> None:
         """Raise FailedPreconditionError when the collection's mode needs a generator and none is
         configured."""
-        if self._writer is None and llm_contextualization(collection.settings) is not None:
+        if self._writer is None and self.is_asked_for(collection):
             raise FailedPreconditionError(
                 "GENERATOR_NOT_CONFIGURED",
                 f"collection {collection.collection_id} has its contexts written by a language model, but "
                 "this ingestor has no generator_target",
             )
 
+    def is_asked_for(self, collection: StoredCollection) -> bool:
+        """Tell whether a language model writes the collection's contexts."""
+        return llm_contextualization(collection.settings) is not None
+
     async def contextualize(
-        self, prepared: Prepared, collection: StoredCollection, on_usage: OnUsage
+        self, prepared: Prepared, collection: StoredCollection, payer: Payer
     ) -> Sequence[PreparedChunk]:
         """Return the chunks with contexts from the cache, else from the generator; written ones stay in the
         cache should a later call fail. Raises GroundlineError, IngestionError."""
@@ -139,13 +150,14 @@ class Contextualization:
         missing = [position for position, key in enumerate(keys) if key not in known]
         # One after the other: the first call fills the provider's cache with the document for the others.
         for call in _calls(prepared, missing):
-            written = await self._write(prepared, call, chosen, on_usage)
+            await payer.require_budget()
+            written = await self._write(prepared, call, chosen, payer)
             found = {
                 keys[position]: context
                 for position, context in zip(call.positions, written.contexts, strict=True)
             }
             await self._cache.put(found)
-            await on_usage(written.usage)
+            await payer.spend(written.usage)
             known |= found
         starts = [chunk.section.own_start - prepared.start.offset for chunk in prepared.chunks]
         heads = table_heads_at(prepared.extraction.text, starts, prepared.start.table_head)
@@ -215,7 +227,7 @@ class Contextualization:
         prepared: Prepared,
         call: _Call,
         chosen: collection_pb2.ContextualizationSettings,
-        on_usage: OnUsage,
+        payer: Payer,
     ) -> WrittenContexts:
         writer = self._writer
         assert writer is not None, "require() was called"
@@ -231,12 +243,12 @@ class Contextualization:
                 )
             except GroundlineError as error:
                 if (paid := usage_of(error)) != chat_pb2.Usage():
-                    await on_usage(paid)
+                    await payer.spend(paid)
                 raise
 
         written = await self._patiently(attempt)
         if len(written.contexts) != len(call.positions):
-            await on_usage(written.usage)
+            await payer.spend(written.usage)
             raise IngestionError(
                 document_pb2.INGESTION_STATE_CONTEXTUALIZING,
                 "CONTEXTS_INCOMPLETE",

@@ -21,16 +21,16 @@ from groundline_indexing.hashes import ingestion_hash
 from groundline_indexing.preparation import Prepared, members_of, version_of
 from groundline_indexing.texts import PreparedChunk, Series, Vectors
 from groundline_runtime.context import span
-from groundline_runtime.metrics.declaring import BoundedNames
 from groundline_runtime.turns import ClientTurns
 from opentelemetry import trace
 
 from groundline_ingestor.adapters.postgres.collections import no_longer_writable
 from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_ingestor.domain.collections import is_writable
-from groundline_ingestor.domain.work import ItemClaim, LeasedItem, NewVersion, ReindexTarget
-from groundline_ingestor.metrics import CHUNKS, COST
+from groundline_ingestor.domain.work import LeasedItem, NewVersion, ReindexTarget
+from groundline_ingestor.metrics import CHUNKS
 from groundline_ingestor.service.quotas import Quotas
+from groundline_ingestor.service.worker.accounts import Accounts
 from groundline_ingestor.service.worker.embedding import GROUP_CHUNKS
 from groundline_ingestor.service.worker.finished import FinishedChunks
 from groundline_ingestor.service.worker.leases import Leases
@@ -63,7 +63,6 @@ _OUTCOMES: Final = {
 _NO_VECTORS: Final = np.empty((0, 0), np.float16)
 
 _tracer = trace.get_tracer("groundline_ingestor")
-_clients, _collections = BoundedNames(), BoundedNames()
 
 
 @dataclass(slots=True)
@@ -108,7 +107,7 @@ class Work:
 class Unembedded(NamedTuple):
     """Chunks of an item that have no vectors yet."""
 
-    claim: ItemClaim
+    item: LeasedItem
     collection: StoredCollection
     chunks: Series[PreparedChunk]
 
@@ -134,6 +133,7 @@ class ItemWork:
         self._contextualization = stages.contextualization
         self._embedder = stages.embedder
         self._quotas = quotas
+        self._accounts = Accounts(stores.queue, quotas)
         self._leases = leases
         self._outcomes = outcomes
         self._settings = settings
@@ -298,9 +298,7 @@ class ItemWork:
                 self._leases.at(
                     item.claim, document_pb2.INGESTION_STATE_EMBEDDING, _counts(count, count, before)
                 )
-                [(vectors, count_of_tokens)] = await self.embed(
-                    [Unembedded(item.claim, work.collection, chunks)]
-                )
+                [(vectors, count_of_tokens)] = await self.embed([Unembedded(item, work.collection, chunks)])
                 token_count += count_of_tokens
                 await self._in_thread(finished.append, chunks, vectors)
             work.new = replace(
@@ -315,17 +313,7 @@ class ItemWork:
         item = work.item
         counts = _counts(before + len(prepared.chunks), before, before)
         self._leases.at(item.claim, document_pb2.INGESTION_STATE_CONTEXTUALIZING, counts)
-
-        async def on_usage(usage: chat_pb2.Usage) -> None:
-            if usage.HasField("cost_usd"):
-                charged = {
-                    "client": _clients(next(iter(item.principals), "")),
-                    "collection": _collections(item.collection_id),
-                }
-                COST.add(usage.cost_usd, charged)
-            await self._queue.spend([(item.claim, usage)])
-
-        return await self._contextualization.contextualize(prepared, work.collection, on_usage)
+        return await self._contextualization.contextualize(prepared, work.collection, self._accounts.of(item))
 
     async def _computed[**P, T](
         self, client: str, work: Callable[P, T], *arguments: P.args, **named: P.kwargs
@@ -363,13 +351,13 @@ class ItemWork:
         tokens = np.array(await asyncio.to_thread(embedder.count_tokens, texts), np.int64)
         read = tokens * [is_read for _, are_read in parts for is_read in are_read]
         ends = np.cumsum([len(item.chunks) for item in items])[:-1]
-        spent = [
-            (item.claim, chat_pb2.Usage(embedding_tokens=int(count)))
-            for item, count in zip(items, map(np.sum, np.split(read, ends)), strict=True)
-            if count
-        ]
+        spent = []
+        for one, part in zip(items, np.split(read, ends), strict=True):
+            if count := int(part.sum()):
+                cost = await asyncio.to_thread(embedder.cost, count)
+                spent.append((one.item, chat_pb2.Usage(embedding_tokens=count, cost_usd=cost)))
         if spent:
-            await self._queue.spend(spent)
+            await self._accounts.spend(spent)
         counts = [int(part.sum()) for part in np.split(tokens, ends)]
         return list(zip(np.split(vectors, ends), counts, strict=True))
 

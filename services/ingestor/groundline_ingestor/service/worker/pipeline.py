@@ -147,7 +147,7 @@ class Pipeline:
         try:
             with _work_on(group, "embed_items"):
                 embedded = await self._items.embed(
-                    [Unembedded(work.item.claim, work.collection, work.next_chunks) for work in group]
+                    [Unembedded(work.item, work.collection, work.next_chunks) for work in group]
                 )
         except Exception as error:
             if len(group) == 1:

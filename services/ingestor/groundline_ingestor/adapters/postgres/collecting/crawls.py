@@ -10,7 +10,7 @@ from google.protobuf import json_format
 from groundline.v1 import document_pb2, job_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_database import Connection, Pool, acquire, is_replaceable_document, transaction
-from groundline_database.enums import enum_text
+from groundline_database.codecs import enum_text
 from groundline_indexing.collections import StoredCollection
 from groundline_indexing.documents import DocumentVersion, HandedIn
 from groundline_runtime.errors import NotFoundError

@@ -19,7 +19,7 @@ from groundline_database import (
     read_statements,
     transaction,
 )
-from groundline_database.enums import read_enum
+from groundline_database.codecs import read_enum
 from groundline_filters import Columns, Filter, compile_sql
 from groundline_indexing.collections import StoredCollection
 from groundline_indexing.partitions import (

@@ -17,7 +17,7 @@ from groundline_database import (
     read_statements,
     transaction,
 )
-from groundline_database.enums import read_enum
+from groundline_database.codecs import read_enum
 from groundline_indexing.collections import StoredCollection
 
 from groundline_ingestor.adapters.postgres.collections import hold_collection

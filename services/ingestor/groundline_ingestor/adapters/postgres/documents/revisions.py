@@ -17,7 +17,7 @@ from groundline_database import (
     read_statements,
     transaction,
 )
-from groundline_database.enums import read_enum
+from groundline_database.codecs import read_enum
 from groundline_extraction.documents import GivenDocument
 from groundline_indexing.documents import HandedIn
 from groundline_indexing.revisions.keeping import prune_revisions

@@ -7,7 +7,7 @@ from typing import Any
 import asyncpg
 from groundline.v1 import passage_pb2
 from groundline_database import Connection
-from groundline_database.enums import read_enum
+from groundline_database.codecs import read_enum
 from groundline_extraction.formats import is_markdown
 from groundline_extraction.segments import HeadedCutter, kept_segments, known_headings
 from groundline_extraction.spooling import Spool

@@ -7,7 +7,7 @@ from typing import Any, Final
 import asyncpg
 from groundline.v1 import table_pb2
 from groundline_database import current_revision, is_readable_collection, is_readable_document
-from groundline_database.enums import read_enum
+from groundline_database.codecs import read_enum
 
 from groundline_retriever.adapters.postgres.reads import Reads
 from groundline_retriever.adapters.postgres.tables.plans import statement_of
