@@ -80,6 +80,7 @@ lint: setup docs ## Lint contracts, code, types and documentation
 	$(BIN)/python tools/plots.py check
 	$(BIN)/python tools/service_requirements.py check
 	$(BIN)/python tools/manifests.py
+	$(BIN)/python tools/helm_chart.py check
 	$(BIN)/python tools/prose.py
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -254,6 +255,10 @@ check-generate: setup ## Fail when the committed stubs are stale
 .PHONY: proto-breaking
 proto-breaking: setup ## Fail when protos/ break the wire or JSON form of the last release
 	$(BIN)/python tools/protos.py breaking
+
+.PHONY: chart
+chart: setup ## Write the Helm chart from the Kubernetes manifests
+	$(BIN)/python tools/helm_chart.py write
 
 .PHONY: manifests
 manifests: setup ## Render and check the Kubernetes manifests and the compose file

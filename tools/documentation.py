@@ -34,6 +34,7 @@ INCLUDED: Final = (
             "console",
             "benchmarks",
             "deploy",
+            "deploy/helm/*",
             "requirements",
         )
         for path in sorted(ROOT.glob(f"{folder}/README.md"))

@@ -26,6 +26,7 @@ VERSIONED: Final = {
     "pyproject.toml": (r'(?m)^(version = ")',),
     "*/Dockerfile": (r"(?m)^(ARG VERSION=)",),
     "deploy/compose.yaml": (r"(image: groundline/[a-z]+:\$\{GROUNDLINE_[A-Z]+_VERSION:-)",),
+    "deploy/helm/groundline/Chart.yaml": (r"(?m)^(version: )", r"(?m)^(appVersion: )"),
     "deploy/k8s/images/kustomization.yaml": (r"(groundline/[a-z]+, newTag: )",),
 }
 

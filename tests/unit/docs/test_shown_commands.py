@@ -47,6 +47,7 @@ OTHERS = frozenset(
         "git",
         "grep",
         "grpcurl",
+        "helm",
         "kubectl",
         "mkdir",
         "npm",
