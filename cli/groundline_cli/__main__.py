@@ -55,6 +55,7 @@ _MODULES: Final = {
     "reindex": "reindex",
     "revisions": "revisions",
     "rollback": "revisions",
+    "rollout-check": "rollout_check",
     "search": "search",
     "sources": "sources",
     "stats": "manage",
@@ -87,7 +88,7 @@ def _imported(module: str, name: str) -> click.Command:
     return command
 
 
-_ATTRIBUTES: Final = {"eval": "evaluate", "import": "import_"}
+_ATTRIBUTES: Final = {"eval": "evaluate", "import": "import_", "rollout-check": "rollout_check"}
 
 
 def _with_extra(name: str) -> click.Command:

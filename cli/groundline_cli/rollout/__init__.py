@@ -1,0 +1,1 @@
+"""Checks of a release beside the one before it."""
