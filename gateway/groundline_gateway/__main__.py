@@ -17,7 +17,7 @@ from groundline_runtime.telemetry.logs import configure_logs
 
 from groundline_gateway.envoy.bootstrap import arguments, render
 from groundline_gateway.envoy.files import write
-from groundline_gateway.following import KeyDatabaseSettings, configured, key_set_files
+from groundline_gateway.following import KeyDatabaseSettings, configured, follows
 from groundline_gateway.settings import GatewaySettings
 
 
@@ -64,7 +64,7 @@ def _run(settings: GatewaySettings, output: Path | None, envoy: str | None) -> N
         json.dump(render(settings), sys.stdout, indent=1)
     elif envoy is None:
         write(settings, output)
-    elif settings.database_url is None and not key_set_files(settings) and settings.grpc_port is None:
+    elif not follows(settings):
         write(settings, output)
         os.execvp(envoy, [envoy, *arguments(settings, output)])  # noqa: S606
     else:

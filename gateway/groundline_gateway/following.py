@@ -1,5 +1,5 @@
-"""Following of keys in the database and key sets in files: a withdrawn key stops working without a
-restart."""
+"""Following of keys in the database, and of key sets and candidates' shares in files: a withdrawn key stops
+working, and a candidate gets no more requests, without a restart."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -14,13 +14,14 @@ from pydantic_settings import SettingsConfigDict
 
 from groundline_gateway.auditing.recording import AuditLog, recording
 from groundline_gateway.envoy.bootstrap import reflection_socket
-from groundline_gateway.envoy.files import write, write_routes, write_tokens
+from groundline_gateway.envoy.canary import share_percent
+from groundline_gateway.envoy.files import write, write_routes, write_shares, write_tokens
 from groundline_gateway.envoy.tokens import key_set
 from groundline_gateway.keys import SCHEMA, Holder, KeyStore
 from groundline_gateway.reflection import reflecting
 from groundline_gateway.settings import GatewaySettings
 
-__all__ = ["KeyDatabaseSettings", "configured", "key_set_files"]
+__all__ = ["KeyDatabaseSettings", "configured", "follows", "key_set_files"]
 
 _log = structlog.get_logger(__name__)
 
@@ -62,6 +63,8 @@ async def configured(settings: GatewaySettings, path: Path) -> AsyncIterator[Non
         following.append(asyncio.create_task(_follow(settings, database, path, holders)))
     if files := key_set_files(settings):
         following.append(asyncio.create_task(_follow_files(settings, files, path)))
+    if settings.canary_addresses:
+        following.append(asyncio.create_task(_follow_shares(settings, path)))
     try:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(audited)
@@ -72,6 +75,16 @@ async def configured(settings: GatewaySettings, path: Path) -> AsyncIterator[Non
         for task in following:
             task.cancel()
         await asyncio.gather(*following, return_exceptions=True)
+
+
+def follows(settings: GatewaySettings) -> bool:
+    """Tell whether there is something to do while Envoy runs."""
+    return bool(
+        settings.database_url is not None
+        or key_set_files(settings)
+        or settings.canary_addresses
+        or settings.grpc_port is not None
+    )
 
 
 def key_set_files(settings: GatewaySettings) -> Sequence[Path]:
@@ -97,6 +110,20 @@ async def _follow_files(settings: GatewaySettings, files: Sequence[Path], path: 
             if not is_unreadable:
                 is_unreadable = True
                 _log.warning("key_sets_not_read", error=str(error))
+
+
+async def _follow_shares(settings: GatewaySettings, path: Path) -> None:
+    known = None
+    while True:
+        found = await asyncio.to_thread(share_percent, settings)
+        if found != known:
+            try:
+                await asyncio.to_thread(write_shares, settings, path)
+                known = found
+                _log.info("canary_share", percent=found, services=sorted(settings.canary_addresses))
+            except OSError as error:  # such as a full disk; the share stays as it is, and is tried again
+                _log.warning("canary_share_not_written", error=str(error))
+        await asyncio.sleep(settings.key_refresh_seconds)
 
 
 async def _first(database: DatabaseSettings, seconds: float) -> Mapping[str, Holder]:

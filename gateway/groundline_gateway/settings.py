@@ -3,7 +3,7 @@
 import re
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Final, Self
+from typing import Annotated, Final, Literal, Self
 
 from groundline_runtime.settings import Settings
 from pydantic import (
@@ -33,6 +33,8 @@ Address = Annotated[str, StringConstraints(pattern=rf"^{_ADDRESS}$")]
 
 Addresses = Annotated[str, StringConstraints(pattern=rf"^{_ADDRESS}(,{_ADDRESS})*$")]
 """Replicas of a service: one host:port, or several separated by commas."""
+
+type Canaried = Literal["coordinator", "retriever", "ingestor", "bridge"]
 
 Origin = Annotated[str, StringConstraints(pattern=r"^(\*|https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?)$")]
 """Scheme, host and port as browsers send them, or "*" for every origin."""
@@ -141,6 +143,12 @@ class GatewaySettings(Settings):
     """The ingestor."""
     bridge_address: Addresses = "127.0.0.1:50056"
     """The bridge, which speaks the OpenAI API and MCP."""
+    canary_addresses: dict[Canaried, Addresses] = Field(default={})
+    """A JSON object of candidates: addresses of new versions of coordinator, retriever, ingestor or bridge,
+    by service. They get the share of the requests that canary_weight_file says."""
+    canary_weight_file: Path | None = None
+    """File that holds the candidates' share of the requests, in percent: a whole number. It is read again
+    every key_refresh_seconds; anything else, or no file, is 0."""
     api_keys: tuple[ApiKey, ...] = ()
     """A JSON list of {"key", "client", "principals", "scopes"}: keys that change only with a restart."""
     database_url: SecretStr | None = None
@@ -213,6 +221,8 @@ class GatewaySettings(Settings):
             raise ValueError("no caller could be identified: set api_keys, database_url or jwt_issuers")
         if len({issuer.issuer for issuer in self.jwt_issuers}) < len(self.jwt_issuers):
             raise ValueError("jwt_issuers holds the same issuer twice")
+        if bool(self.canary_addresses) != (self.canary_weight_file is not None):
+            raise ValueError("set canary_addresses and canary_weight_file, or neither")
         if self.grpc_port == self.port:
             raise ValueError("grpc_port is the same as port")
         if self.metrics_port is not None and self.admin_address is None:

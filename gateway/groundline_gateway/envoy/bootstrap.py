@@ -11,6 +11,7 @@ import yaml
 from groundline_gateway.bridged import BRIDGED
 from groundline_gateway.endpoints import Endpoint, endpoints
 from groundline_gateway.envoy import tokens
+from groundline_gateway.envoy.canary import canary_clusters, retried
 from groundline_gateway.envoy.clusters import (
     COLLECTOR,
     SERVICES,
@@ -91,12 +92,7 @@ def render(
     http["local_reply_config"]["mappers"] = local_replies(retry_after_seconds(settings))
     http["access_log"] = with_audit_logs(http["access_log"], settings, audit_log)
     site = http["route_config"]["virtual_hosts"][0]
-    override(
-        site, "identity", {"@type": _LUA_PER_ROUTE, "filter_context": holders_by_hash(settings, holders)}
-    )
-    if settings.cors_origins:
-        override(site, "cors", cors(settings.cors_origins))
-        site["routes"].insert(0, copy.deepcopy(_PREFLIGHT))
+    _fill_site(site, settings, holders)
     # Before the last route, which matches everything.
     site["routes"][-1:-1] = console_routes()
     fill_own_routes(named(site["routes"]))
@@ -109,6 +105,7 @@ def render(
     resources["clusters"] = [
         *(service_cluster(name, settings) for name in SERVICES),
         bridge_cluster(settings),
+        *canary_clusters(settings),
     ]
     if settings.jwt_issuers:
         http["http_filters"].insert(
@@ -125,6 +122,17 @@ def render(
     if settings.admin_address is not None:
         _add_admin(config, settings, settings.admin_address)
     return config
+
+
+def _fill_site(site: Node, settings: GatewaySettings, holders: Mapping[str, Holder]) -> None:
+    """Fill what all routes of a site share."""
+    override(
+        site, "identity", {"@type": _LUA_PER_ROUTE, "filter_context": holders_by_hash(settings, holders)}
+    )
+    site["retry_policy"] = retried(site["retry_policy"], settings)
+    if settings.cors_origins:
+        override(site, "cors", cors(settings.cors_origins))
+        site["routes"].insert(0, copy.deepcopy(_PREFLIGHT))
 
 
 def _add_admin(config: Node, settings: GatewaySettings, address: str) -> None:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from groundline_gateway.envoy import tokens
 from groundline_gateway.envoy.bootstrap import render
+from groundline_gateway.envoy.canary import LAYER, runtime
 from groundline_gateway.envoy.nodes import Node, http_of
 from groundline_gateway.keys import Holder
 from groundline_gateway.settings import GatewaySettings
@@ -20,14 +21,18 @@ def write(
     holders: Mapping[str, Holder] = MappingProxyType({}),
     audit_log: Path | None = None,
 ) -> None:
-    """Write the configuration to `path`, and beside it the routes and token checks, whose changes Envoy
-    follows. Raises SettingsError.
+    """Write the configuration to `path`, and beside it the routes, token checks and shares of candidates,
+    whose changes Envoy follows. Raises SettingsError.
 
     Only their owner may read them, since they name the holders of keys.
     """
     config = render(settings, holders, path, audit_log)
     if settings.jwt_issuers:
         write_tokens(settings, path)
+    if settings.canary_addresses:
+        write_shares(settings, path)
+        layer = {"name": LAYER, "rtds_config": _source(_shares_path(path))}
+        config["layered_runtime"]["layers"].append({"name": LAYER, "rtds_layer": layer})
     for listener in config["static_resources"]["listeners"]:
         http = http_of(listener)
         for entry in http["http_filters"]:
@@ -57,6 +62,16 @@ def write_tokens(settings: GatewaySettings, path: Path) -> None:
         "typed_config": tokens.authentication(settings.jwt_issuers),
     }
     _write_private(_tokens_path(path), {"resources": [extension]})
+
+
+def write_shares(settings: GatewaySettings, path: Path) -> None:
+    """Rewrite the candidates' shares, which depend on the file of the settings, beside the configuration in
+    `path`."""
+    _write_private(_shares_path(path), {"resources": [runtime(settings)]})
+
+
+def _shares_path(path: Path) -> Path:
+    return path.with_suffix(".canary.json")
 
 
 def _tokens_path(path: Path) -> Path:

@@ -7,6 +7,7 @@ from groundline_runtime.context import TRANSCODED_KEY
 
 from groundline_gateway.bridged import Bridged
 from groundline_gateway.endpoints import Endpoint
+from groundline_gateway.envoy.canary import retried, target
 from groundline_gateway.envoy.clusters import BRIDGE, REFLECTION
 from groundline_gateway.envoy.nodes import (
     EXTENSIONS,
@@ -96,14 +97,14 @@ def call_route(endpoint: Endpoint, match: Node, settings: GatewaySettings) -> No
     route: Node = {
         "name": endpoint.name,
         "match": match,
-        "route": {"cluster": endpoint.service},
+        "route": target(endpoint.service, settings),
         "decorator": {"operation": endpoint.name, "propagate": False},
     }
     seconds = _deadline_seconds(endpoint, settings)
     _deadline(route, seconds, is_stream=endpoint.is_stream, is_upload=endpoint.is_upload)
     # An answer of which nothing has been sent may be started again; at worst its question is stored twice.
     if (endpoint.is_idempotent or endpoint.name in _ANSWERS) and not endpoint.is_upload:
-        route["route"]["retry_policy"] = _RETRY_LOST | (
+        route["route"]["retry_policy"] = retried(_RETRY_LOST, settings) | (
             # RPCs that take little time are retried before the whole deadline has passed.
             {"per_try_timeout": duration(seconds / 3)}
             if endpoint.has_no_side_effects
@@ -127,13 +128,14 @@ def bridged_route(bridged: Bridged, settings: GatewaySettings) -> Node:
     route: Node = {
         "name": bridged.name,
         "match": {**path, "headers": verbs},
-        "route": {"cluster": BRIDGE},
+        "route": target(BRIDGE, settings),
         "decorator": {"operation": bridged.name, "propagate": False},
     }
     seconds = settings.answer_timeout_seconds if bridged.answers else settings.request_timeout_seconds
     _deadline(route, seconds, is_stream=bridged.answers, is_upload=False)
     # It stores nothing, so what it has not begun to answer may be begun again, at another replica beside it.
-    route["route"]["retry_policy"] = _RETRY_LOST | {"per_try_timeout": duration(_BRIDGE_PATIENCE_SECONDS)}
+    retry_policy = retried(_RETRY_LOST, settings)
+    route["route"]["retry_policy"] = retry_policy | {"per_try_timeout": duration(_BRIDGE_PATIENCE_SECONDS)}
     route["route"]["hedge_policy"] = {"hedge_on_per_try_timeout": True}
     # The bridge checks the bodies that no contract describes.
     for filter_name in ("bodies", "grpc_json_transcoder"):

@@ -19,6 +19,7 @@ IN_SQL = re.compile(r"'([A-Z][A-Z0-9_]+)'")
 # Upper-case strings of others: of Envoy's configuration, gRPC's health, libraries, programs, the prompt.
 NOT_REASONS = frozenset(
     {
+        "CLUSTER_PROVIDED",
         "GRPC_EXPERIMENTS",
         "LC_ALL",
         "LEAST_REQUEST",
