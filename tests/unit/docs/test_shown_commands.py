@@ -150,6 +150,9 @@ def check(arguments: Sequence[str], api: Mapping[str, Any]) -> None:
     elif program == "eval":
         (text,) = rest
         check(words(text.removeprefix("$(").removesuffix(")")), api)
+    elif program == "roll-out":
+        assert (ROOT / arguments[0]).is_file()
+        check(rest[1:], api)
     elif program == "kubectl" and "-k" in rest:
         assert (ROOT / rest[rest.index("-k") + 1]).is_dir()
     elif program == "docker":
