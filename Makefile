@@ -269,7 +269,7 @@ images: ## Build the images, or one of them with SERVICE=retriever
 	@test -n "$(IMAGE_BUILDER)" || { echo "images: install docker, podman or buildah, or set IMAGE_BUILDER" >&2; exit 1; }
 	for service in $(SERVICE); do
 	  file=services/Dockerfile
-	  test "$$service" != gateway || file=gateway/Dockerfile
+	  case "$$service" in gateway | cli) file="$$service/Dockerfile" ;; esac
 	  $(IMAGE_BUILDER) build --file "$$file" --build-arg "SERVICE=$$service" --build-arg "VERSION=$(VERSION)" \
 	    --build-arg "REVISION=$$(git rev-parse HEAD)" $(if $(PYTHON_IMAGE),--build-arg "PYTHON_IMAGE=$(PYTHON_IMAGE)") \
 	    --tag "$(IMAGE_PREFIX)$$service:$(VERSION)" .

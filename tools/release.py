@@ -25,9 +25,13 @@ VERSIONED: Final = {
     "clients/typescript/package.json": (r'(?m)^(  "version": ")',),
     "pyproject.toml": (r'(?m)^(version = ")',),
     "*/Dockerfile": (r"(?m)^(ARG VERSION=)",),
+    "deploy/compose.canary.yaml": (r"(image: groundline/[a-z]+:\$\{GROUNDLINE_[A-Z]+_VERSION:-)",),
     "deploy/compose.yaml": (r"(image: groundline/[a-z]+:\$\{GROUNDLINE_[A-Z]+_VERSION:-)",),
     "deploy/helm/groundline/Chart.yaml": (r"(?m)^(version: )", r"(?m)^(appVersion: )"),
     "deploy/k8s/images/kustomization.yaml": (r"(groundline/[a-z]+, newTag: )",),
+    "deploy/k8s/rollout/argo-rollouts.yaml": (r"(image: groundline/cli:)",),
+    "deploy/k8s/rollout/check.yaml": (r"(image: groundline/cli:)",),
+    "deploy/k8s/rollout/candidate/kustomization.yaml": (r"(groundline/[a-z]+, newTag: )",),
 }
 
 

@@ -25,6 +25,7 @@ CLOSURES: Final = ROOT / "requirements/closures.toml"
 HEADER: Final = "# What each image and `make run` install of constraints.txt. Made by `make lock-closures`.\n"
 BUILD: Final = "build"
 BUILD_REQUIREMENTS: Final = ("hatchling",)
+COMMAND: Final = "cli"
 RUN: Final = "run"
 RUN_PACKAGE: Final = ROOT / "cli"
 RUN_EXTRAS: Final = ("apply", "up")
@@ -141,6 +142,7 @@ def fresh() -> str:
     from project import SERVICES  # the build of an image has only this file
 
     closures = {program: closure(needs(directory(program))[1]) for program in SERVICES}
+    closures[COMMAND] = closure(needs(RUN_PACKAGE)[1])
     closures[RUN] = closure([*needs(RUN_PACKAGE, RUN_EXTRAS)[1], *RUN_BUILD_REQUIREMENTS])
     closures[BUILD] = closure(BUILD_REQUIREMENTS)
     tables = []

@@ -1,5 +1,6 @@
 """Compose and build files, and every list of the services, agree with the code and with each other."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ from groundline_gateway.envoy.clusters import BRIDGE
 from groundline_gateway.envoy.clusters import SERVICES as CALLED
 from groundline_lexical.detection import BACKENDS
 from groundline_tests.weaviate.nodes import ENGINE, VERSION, engine_environment
-from manifest_rules import GRPC_PORT, KEYS, PROCESSES, WORKERS, addresses, read, weaviate
+from manifest_rules import GRPC_PORT, KEYS, PROCESSES, addresses, read, weaviate
 from project import ROOT, SERVICES
 
 type Node = dict[str, Any]
@@ -21,8 +22,10 @@ type Node = dict[str, Any]
 DEPLOY = ROOT / "deploy"
 COMPOSE = DEPLOY / "compose.yaml"
 WITH_WEAVIATE = DEPLOY / "compose.weaviate.yaml"
+WITH_CANARY = DEPLOY / "compose.canary.yaml"
+CANDIDATE = "-candidate"
 POSTGRES = DEPLOY / "images/postgres/Dockerfile"
-BUILD_FILES = [ROOT / "services/Dockerfile", ROOT / "gateway/Dockerfile", POSTGRES]
+BUILD_FILES = [*(ROOT / name / "Dockerfile" for name in ("services", "gateway", "cli")), POSTGRES]
 DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
 NOT_BY_DIGEST = ("tensorchord/vchord_bm25-scratch", "cr.weaviate.io/semitechnologies/weaviate:")
 """Files for the variant vchord_bm25 of the database's image; a server whose registry was out of reach."""
@@ -49,20 +52,25 @@ def sample(value: str) -> str:
 
 
 def problems(services: Mapping[str, Node]) -> Iterator[str]:
-    for name in sorted(PROCESSES.keys() - {WORKERS}):
+    programs = {name: re.sub("-(candidate|current)$", "", name) for name in services}
+    for name, program in sorted(programs.items()):
+        if program not in PROCESSES:
+            continue
         values = {key: sample(str(value)) for key, value in services[name]["environment"].items()}
-        settings, wrong = read(PROCESSES[name], values)
+        settings, wrong = read(PROCESSES[program], values)
         yield from wrong
         called = [
-            (one, given.removeprefix("dns:///")) for _, one, given in addresses(PROCESSES[name], values)
+            (one, given.removeprefix("dns:///")) for _, one, given in addresses(PROCESSES[program], values)
         ]
         called += [("weaviate", f"{host}:{port}") for host, port in weaviate(settings)]
         for service, given in called:
-            if given not in (f"{service}:{GRPC_PORT}", "weaviate:8080") or service not in services:
+            host = given.partition(":")[0]
+            known = (f"{service}:{GRPC_PORT}", f"{service}{CANDIDATE}:{GRPC_PORT}", "weaviate:8080")
+            if given not in known or host not in services:
                 yield f"{name} is sent to {given}"
 
 
-@pytest.mark.parametrize("paths", [(COMPOSE,), (COMPOSE, WITH_WEAVIATE)])
+@pytest.mark.parametrize("paths", [(COMPOSE,), (COMPOSE, WITH_WEAVIATE), (COMPOSE, WITH_CANARY)])
 def test_compose_gives_every_process_its_settings_and_the_address_of_others(paths: tuple[Path, ...]) -> None:
     assert list(problems(composed(*paths))) == []
 
@@ -84,15 +92,27 @@ def test_what_is_wrong_with_an_environment_is_reported(
     assert any(expected in problem for problem in problems(services))
 
 
-@pytest.mark.parametrize(("name", "service"), list(composed(COMPOSE, WITH_WEAVIATE).items()))
+@pytest.mark.parametrize(("name", "service"), list(composed(COMPOSE, WITH_WEAVIATE, WITH_CANARY).items()))
 def test_a_composed_service_is_confined_and_known_by_release_and_digest(name: str, service: Node) -> None:
     assert service["cap_drop"] == ["ALL"]
     assert "no-new-privileges:true" in service["security_opt"]
     assert all(service[limit] for limit in ("mem_limit", "cpus", "pids_limit"))
     if "build" not in service:
-        assert re.search(r":[\w.-]*\d[\w.-]*(@|$)", service["image"]), name
+        assert re.search(r":[\w.-]*\d[\w.-]*(@|$)", sample(service["image"])), name
         own = service["image"].startswith(("groundline/", *NOT_BY_DIGEST))
         assert own or DIGEST.search(service["image"]), name
+
+
+def test_a_composed_candidate_is_what_the_public_gateway_shares_with() -> None:
+    services = composed(COMPOSE, WITH_CANARY)
+    shared = json.loads(services["gateway"]["environment"]["GROUNDLINE_GATEWAY_CANARY_ADDRESSES"])
+    alone = services["gateway-candidate"]["environment"]
+    current = services["gateway-current"]["environment"]
+    for name, address in shared.items():
+        assert address == alone[f"GROUNDLINE_GATEWAY_{name.upper()}_ADDRESS"] == f"{name}{CANDIDATE}:50051"
+    assert not any(CANDIDATE in value for value in current.values())
+    for gateway in ("gateway-candidate", "gateway-current"):
+        assert all(port.startswith("127.0.0.1:") for port in services[gateway]["ports"])
 
 
 def test_the_composed_node_of_weaviate_is_the_one_that_is_tested() -> None:
@@ -168,4 +188,8 @@ def test_every_service_has_an_image_manifests_and_a_place_in_compose() -> None:
 def test_the_release_of_an_image_stands_in_one_place() -> None:
     named = re.compile(r"(?:newTag|image: \S*groundline/(?!postgres)[a-z]+:)")
     manifests = (DEPLOY / "k8s").rglob("*.yaml")
-    assert [path.parent.name for path in manifests if named.search(path.read_text())] == ["images"]
+    # The command is not a service, and a candidate is of another release than the service in use.
+    others = ("rollout/check.yaml", "rollout/argo-rollouts.yaml", "rollout/candidate/kustomization.yaml")
+    places = [path for path in manifests if named.search(path.read_text())]
+    services = [path for path in places if not path.as_posix().endswith(others)]
+    assert [path.parent.name for path in services] == ["images"]

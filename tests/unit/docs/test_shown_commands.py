@@ -69,6 +69,7 @@ OTHERS = frozenset(
 VARIABLES = frozenset(
     {
         "GROUNDLINE_DATABASE_PASSWORD",  # of deploy/compose.yaml
+        "GROUNDLINE_CANDIDATE_VERSION",  # of deploy/compose.canary.yaml
         "GROUNDLINE_WEAVIATE_API_KEY",  # of deploy/compose.weaviate.yaml
         "GROUNDLINE_CLUSTER_CACHE",  # of tests
         "GROUNDLINE_TEST_IMAGES",

@@ -17,6 +17,9 @@ MODULES: Final = ROOT / "tools/cluster"
 DEFINITIONS: Final = {
     "github.com/cloudnative-pg/cloudnative-pg": "config/crd/bases",
     "github.com/cert-manager/cert-manager": "deploy/crds",
+    "github.com/argoproj/argo-rollouts": "manifests/crds",
+    "github.com/fluxcd/flagger": "charts/flagger/crds",
+    "sigs.k8s.io/gateway-api": "config/crd/standard",
 }
 """Folders of the definitions of operators' kinds, by their modules."""
 
