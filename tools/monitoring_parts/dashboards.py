@@ -471,6 +471,7 @@ SERVICE: Final = Dashboard(
                     (
                         (f"sum({series(common.REQUESTS_UNDER_WAY, _CHOSEN)})", "under way"),
                         (f"sum({series(common.REQUESTS_WAITING, _CHOSEN)}) or vector(0)", "waiting"),
+                        (f"sum({series(common.STREAMS_UNDER_WAY, _CHOSEN)})", "streams"),
                     ),
                 ),
                 Panel("Requests refused", ((rate(common.REQUESTS_REFUSED, _CHOSEN), "refused"),), "reqps"),

@@ -72,6 +72,30 @@ async def test_without_a_collector_metrics_are_served_and_no_spans_are_made(
     assert (await process.finish())[0] == 0
 
 
+async def test_a_stream_is_under_way_from_its_beginning_until_its_client_leaves(
+    start: Any, probe: SimpleNamespace
+) -> None:
+    async def under_way() -> float:
+        found = samples((await read(metrics, OPEN_METRICS)).text)
+        [gauge] = [each for each in found if each.name == "groundline_streams_under_way"]
+        return float(gauge.value)
+
+    process = await start(metrics_port=0, drain_seconds=0)
+    metrics = (await process.event("metrics_served"))["port"]
+    port = (await process.event("service_started"))["port"]
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel, asyncio.timeout(30):
+        stub = probe.Stub(channel)
+        await stub.Look(probe.Ask(text="no stream"))
+        assert await under_way() == 0
+        calls = [stub.Follow(probe.Ask(text="hold")) for _ in range(2)]
+        for call in calls:
+            await call.read()
+        assert await under_way() == 2
+        calls[0].cancel()
+        while await under_way() != 1:  # noqa: ASYNC110 (asks a server)
+            await asyncio.sleep(0.05)
+
+
 async def test_a_client_that_says_nothing_keeps_the_metrics_from_nobody_for_long(start: Any) -> None:
     process = await start(metrics_port=0, drain_seconds=0)
     port = (await process.event("metrics_served"))["port"]

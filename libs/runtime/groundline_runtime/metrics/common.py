@@ -21,6 +21,11 @@ REQUESTS_UNDER_WAY: Final = ObservedGauge(
 REQUESTS_WAITING: Final = ObservedGauge(
     "groundline.admission.waiting", "Requests that wait for a place.", unit="{request}"
 )
+STREAMS_UNDER_WAY: Final = ObservedGauge(
+    "groundline.streams.under_way",
+    "Streamed responses that have not ended, those that wait for a place among them.",
+    unit="{stream}",
+)
 REQUESTS_REFUSED: Final = Counter(
     "groundline.admission.refused", "Requests refused under overload.", unit="{request}"
 )

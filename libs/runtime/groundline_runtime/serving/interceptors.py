@@ -34,7 +34,7 @@ from groundline_runtime.errors import (
     InvalidArgumentError,
     UnimplementedError,
 )
-from groundline_runtime.metrics.common import RPC_DURATION
+from groundline_runtime.metrics.common import RPC_DURATION, STREAMS_UNDER_WAY
 from groundline_runtime.serving.admission import Admission
 from groundline_runtime.serving.json_names import as_sent
 from groundline_runtime.status import abort
@@ -63,6 +63,9 @@ _DRY_RUN: Final = (("x-groundline-dry-run", "true"),)
 _INFRASTRUCTURE: Final = ("/grpc.health.", "/grpc.reflection.")
 
 _log = structlog.get_logger(__name__)
+
+_streams: Final[set[object]] = set()
+STREAMS_UNDER_WAY.observe(lambda: [(len(_streams), {})])
 
 
 def server_interceptors(
@@ -137,11 +140,15 @@ class _Requests(grpc.aio.ServerInterceptor):
         def place() -> AbstractAsyncContextManager[None]:
             return nullcontext() if admission is None else admission.place(method)
 
-        if found is None or not handler.response_streaming:
+        if not handler.response_streaming:
             return _as_answering_coroutine(handler, place)
+        if found is None:
+            return _counted(_as_answering_coroutine(handler, place))
         nothing = GetMessageClass(found.output_type)()
-        return _as_answering_coroutine(
-            handler, place, lambda context: _beating(context, nothing, self._heartbeat_seconds)
+        return _counted(
+            _as_answering_coroutine(
+                handler, place, lambda context: _beating(context, nothing, self._heartbeat_seconds)
+            )
         )
 
     async def _answer(
@@ -205,6 +212,20 @@ class _Requests(grpc.aio.ServerInterceptor):
             duration_ms=round(seconds * 1000, 2),
             principals=len(caller.principals),
         )
+
+
+def _counted(stream: Behavior) -> Behavior:
+    """Wrap a stream so that it is among STREAMS_UNDER_WAY until it has ended."""
+
+    async def counted(request: Any, context: Context) -> None:
+        key = object()
+        _streams.add(key)
+        try:
+            await stream(request, context)
+        finally:
+            _streams.discard(key)
+
+    return counted
 
 
 async def _translated(method: str, work: Behavior, request: Any, context: Context) -> Any:
