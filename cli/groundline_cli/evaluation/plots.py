@@ -1,12 +1,12 @@
 """Plots of a report, as SVG within the page."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement
 
 from groundline_cli.evaluation.results import Estimate
 
-__all__ = ["interval_plot", "reliability_plot", "risk_coverage_plot"]
+__all__ = ["curves_plot", "interval_plot", "reliability_plot", "risk_coverage_plot"]
 
 _SIDE: Final = 260
 _MARGIN: Final = 46
@@ -35,6 +35,22 @@ def risk_coverage_plot(points: Sequence[tuple[float, float]]) -> Element:
     return svg
 
 
+def curves_plot(
+    title: str, below: str, beside: str, curves: Mapping[str, Sequence[tuple[float, float]]]
+) -> Element:
+    """Draw figures of at least 0 over others, a curve for each name, which stands at its end."""
+    widest = max((x for points in curves.values() for x, _ in points), default=1.0) or 1.0
+    highest = max((y for points in curves.values() for _, y in points), default=1.0) or 1.0
+    svg = _square(title, below, beside, widest, highest)
+    for name, points in curves.items():
+        placed = [(x / widest, y / highest) for x, y in points]
+        _line(svg, placed, "curve")
+        if placed:
+            across, down = _place(*placed[-1])
+            _text(svg, name, across, down - 6, "end")
+    return svg
+
+
 def interval_plot(rows: Iterable[tuple[str, Estimate]]) -> Element:
     """Draw figures from 0 to 1 with their intervals, one below the other."""
     named = list(rows)
@@ -58,8 +74,8 @@ def interval_plot(rows: Iterable[tuple[str, Estimate]]) -> Element:
     return svg
 
 
-def _square(title: str, below: str, beside: str) -> Element:
-    """Begin a plot of 0 to 1 over 0 to 1."""
+def _square(title: str, below: str, beside: str, widest: float = 1.0, highest: float = 1.0) -> Element:
+    """Begin a plot of 0 to 1 over 0 to 1, whose axes are named for 0 to `widest` and to `highest`."""
     size = _SIDE + 2 * _MARGIN
     svg = _svg(title, size, size)
     for tick in range(6):
@@ -67,8 +83,8 @@ def _square(title: str, below: str, beside: str) -> Element:
         _line(svg, [(share, 0), (share, 1)], "grid")
         _line(svg, [(0, share), (1, share)], "grid")
         x, y = _place(share, share)
-        _text(svg, f"{share:.1f}", x, _MARGIN + _SIDE + 16, "middle")
-        _text(svg, f"{share:.1f}", _MARGIN - 6, y + 4, "end")
+        _text(svg, f"{share * widest:.1f}", x, _MARGIN + _SIDE + 16, "middle")
+        _text(svg, f"{share * highest:.1f}", _MARGIN - 6, y + 4, "end")
     _text(svg, below, _MARGIN + _SIDE / 2, _MARGIN + _SIDE + 34, "middle")
     middle = _MARGIN + _SIDE / 2
     turned = _text(svg, beside, 14, middle, "middle")

@@ -1,55 +1,21 @@
-"""Report of a measurement: one page that needs nothing from elsewhere.
+"""Report of an evaluation."""
 
-It is built as a tree of elements, which escapes every text when it is written.
-"""
-
-import re
-from collections.abc import Iterable, Sequence
-from typing import Final
-from xml.etree.ElementTree import Element, SubElement, tostring
+from xml.etree.ElementTree import Element, SubElement
 
 from groundline_cli.evaluation.comparing import BaselineComparison
 from groundline_cli.evaluation.figures import ANSWERS, calibration_bins, measures_of, risk_coverage
 from groundline_cli.evaluation.plots import interval_plot, reliability_plot, risk_coverage_plot
 from groundline_cli.evaluation.results import Estimate, Evaluation
+from groundline_cli.pages import ReportPage, add, add_table
 
 __all__ = ["report"]
-
-_STYLE: Final = """
-:root { color-scheme: light dark; --ink: #1b1f24; --paper: #fff; --faint: #d5d9de; --mark: #0b61a4; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e3e6ea; --paper: #15181c; --faint: #3a4048; --mark: #6db3f2; }
-}
-body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 70rem;
-  margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; margin: 1rem 0; }
-th, td { text-align: left; vertical-align: top; padding: .3rem .7rem; border-bottom: 1px solid var(--faint);
-  overflow-wrap: anywhere; }
-figure { display: inline-block; margin: 0 2rem 1rem 0; }
-svg { max-width: 100%; height: auto; }
-svg text { font-size: 12px; fill: var(--ink); }
-.grid { stroke: var(--faint); fill: none; }
-.guide { stroke: var(--ink); stroke-dasharray: 4 4; fill: none; }
-.curve { stroke: var(--mark); stroke-width: 2; fill: none; }
-.interval { stroke: var(--mark); stroke-width: 3; stroke-linecap: round; opacity: .55; }
-.mark { fill: var(--mark); }
-"""
-_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
-_CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def report(evaluation: Evaluation, comparison: BaselineComparison | None = None) -> str:
     """Return the page."""
-    page = Element("html", {"lang": "en"})
-    head = SubElement(page, "head")
-    SubElement(head, "meta", {"charset": "utf-8"})
-    SubElement(head, "meta", {"http-equiv": "Content-Security-Policy", "content": _POLICY})
-    SubElement(head, "meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"})
-    _add(head, "title", f"Evaluation of {evaluation.name}")
-    _add(head, "style", _STYLE)
-    body = SubElement(page, "body")
-    _add(body, "h1", f"Evaluation of {evaluation.name}")
-    _add(body, "p", f"{evaluation.documents} documents, {len(evaluation.questions)} questions")
+    page = ReportPage(f"Evaluation of {evaluation.name}")
+    body = page.body
+    add(body, "p", f"{evaluation.documents} documents, {len(evaluation.questions)} questions")
     _add_notes(body, evaluation)
     estimates = evaluation.estimates()
     if answers := estimates.pop(ANSWERS, None):
@@ -58,13 +24,13 @@ def report(evaluation: Evaluation, comparison: BaselineComparison | None = None)
     for mode, figures in estimates.items():
         _add_figures(body, f"Retrieval: {mode}", mode, figures)
     if kinds := evaluation.kinds():
-        _add(body, "h2", "By kind of question")
+        add(body, "h2", "By kind of question")
         rows = [(kind, f"{one.value:.3f}", _interval(one), str(one.questions)) for kind, one in kinds.items()]
-        _add_table(body, ("kind", "went well", "95 % interval", "questions"), rows)
+        add_table(body, ("kind", "went well", "95 % interval", "questions"), rows)
     if comparison is not None:
         _add_comparison(body, comparison)
     _add_wrong(body, evaluation)
-    return f"<!DOCTYPE html>\n{tostring(page, encoding='unicode', method='html')}\n"
+    return page.as_html()
 
 
 def _interval(one: Estimate) -> str:
@@ -81,15 +47,15 @@ def _add_notes(body: Element, evaluation: Evaluation) -> None:
     if evaluation.failed:
         notes.append(f"without an answer: {evaluation.failed}")
     for note in notes:
-        _add(body, "p", note)
+        add(body, "p", note)
 
 
 def _add_figures(body: Element, title: str, group: str, estimates: dict[str, Estimate]) -> None:
-    _add(body, "h2", title)
+    add(body, "h2", title)
     titles = {measure.name: measure.title for measure in measures_of(group)}
     rows = [(titles[name], estimate) for name, estimate in estimates.items()]
     SubElement(body, "figure").append(interval_plot(rows))
-    _add_table(
+    add_table(
         body,
         ("figure", "value", "95 % interval", "questions"),
         [(name, f"{one.value:.3f}", _interval(one), str(one.questions)) for name, one in rows],
@@ -104,13 +70,13 @@ def _add_calibration(body: Element, evaluation: Evaluation) -> None:
     if lines := evaluation.lines():
         rows = [(f"{one.confidence:.2f}", f"{one.share:.3f}", f"{one.right:.2f}") for one in lines]
         headings = ("confidence, at least", "share of the given answers", "of them right, at least")
-        _add_table(body, headings, rows)
+        add_table(body, headings, rows)
 
 
 def _add_comparison(body: Element, comparison: BaselineComparison) -> None:
-    _add(body, "h2", "Against the baseline")
-    _add(body, "p", f"{comparison.common} questions in common; {comparison.missing} in the baseline alone")
-    _add_table(
+    add(body, "h2", "Against the baseline")
+    add(body, "p", f"{comparison.common} questions in common; {comparison.missing} in the baseline alone")
+    add_table(
         body,
         ("figure", "before", "now", "difference", "p", "questions"),
         [
@@ -143,25 +109,6 @@ def _add_wrong(body: Element, evaluation: Evaluation) -> None:
                     f"{outcome.confidence:.2f}" if outcome and not outcome.error else "",
                 )
             )
-    _add(body, "h2", f"Questions that went wrong ({len(rows)})")
+    add(body, "h2", f"Questions that went wrong ({len(rows)})")
     headings = ("id", "question", "what went wrong", "expected", "answer", "cited", "confidence")
-    _add_table(body, headings, rows)
-
-
-def _add_table(body: Element, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    table = SubElement(body, "table")
-    line = SubElement(SubElement(table, "thead"), "tr")
-    for heading in headings:
-        _add(line, "th", heading).set("scope", "col")
-    lines = SubElement(table, "tbody")
-    for row in rows:
-        line = SubElement(lines, "tr")
-        for cell in row:
-            # Another language's text may run from right to left; it must not turn what stands beside it.
-            _add(line, "td", cell).set("dir", "auto")
-
-
-def _add(parent: Element, tag: str, text: str) -> Element:
-    element = SubElement(parent, tag)
-    element.text = _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
-    return element
+    add_table(body, headings, rows)
