@@ -8,6 +8,7 @@ import click
 __all__ = ["bench"]
 
 _BENCHMARKS: Final = (
+    "capacity",
     "chaos",
     "chat",
     "extract",
@@ -15,6 +16,7 @@ _BENCHMARKS: Final = (
     "idle",
     "ingest",
     "lexical",
+    "load",
     "retrieval",
     "soak",
     "tables",

@@ -12,6 +12,7 @@ import httpx
 
 from groundline_benchmarks.chaos.faults import Bounds, Fault, Rig
 from groundline_benchmarks.chaos.load import COLLECTION, Asked, Kind, Load, Outcome, http_client, searching
+from groundline_benchmarks.load.arrivals import paced
 from groundline_benchmarks.measuring.goals import Goal
 from groundline_benchmarks.measuring.running import Report
 from groundline_benchmarks.measuring.statistics import percentile
@@ -26,7 +27,6 @@ _EJECTED_SECONDS: Final = 3.0
 _SETTLE_SECONDS: Final = 120.0
 _HEALTH_SECONDS: Final = 0.25
 _BEST_CLIENTS: Final = 24
-_TICK_SECONDS: Final = 0.01
 
 
 @dataclass(slots=True)
@@ -193,15 +193,11 @@ async def measure_fault(
             ):
                 for _ in range(fault.burst):
                     searches.create_task(load.search())
-                end, sent = figures.begin + seconds, 0
-                while fault.overload and (moment := time.monotonic()) < end:
-                    # By the clock, however busy this process is.
-                    due = int((moment - figures.begin) * fault.overload * max(1.0, figures.best_rate or 0.0))
-                    for _ in range(due - sent):
-                        searches.create_task(load.search())
-                    sent = max(due, sent)
-                    await asyncio.sleep(_TICK_SECONDS)
-                await asyncio.sleep(end - time.monotonic())
+                rate = fault.overload * max(1.0, figures.best_rate or 0.0)
+                due = ((number / rate, None) for number in range(int(rate * seconds)))
+                async for _ in paced(due, time.perf_counter()):
+                    searches.create_task(load.search())
+                await asyncio.sleep(figures.begin + seconds - time.monotonic())
                 figures.end = time.monotonic()
             figures.refused_calls = rig.provider.refused_calls - refused
             await asyncio.sleep(_AFTER_SECONDS)

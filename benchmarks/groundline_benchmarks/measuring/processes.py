@@ -3,11 +3,23 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
-__all__ = ["memory_mib", "peak_rss_mib", "processor_time"]
+__all__ = ["Held", "all_held", "memory_mib", "peak_rss_mib", "processor_time"]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Resources that a process and its children hold."""
+
+    processes: int
+    memory_mib: float
+    descriptors: int
+    connections: int
+    threads: int
 
 
 def peak_rss_mib(process: psutil.Process) -> float:
@@ -59,3 +71,35 @@ def _all_seconds(pids: Mapping[str, int]) -> dict[str, float]:
         return own.get(pid, 0.0) + sum(seconds(child) for child in children[pid] if child not in named)
 
     return {name: seconds(pid) for name, pid in pids.items()}
+
+
+def all_held(pids: Mapping[str, int]) -> dict[str, Held]:
+    """Return what each process holds, with its descendants that are not named themselves."""
+    named = frozenset(pids.values())
+    return {name: _held(psutil.Process(pid), named) for name, pid in pids.items()}
+
+
+def _held(process: psutil.Process, named: frozenset[int]) -> Held:
+    family = [process, *(child for child in _children(process, named))]
+    processes, memory, descriptors, connections, threads = 0, 0.0, 0, 0, 0
+    for one in family:
+        try:
+            with one.oneshot():
+                # Shared pages count once for all processes that share them.
+                memory += one.memory_full_info().pss / 2**20
+                descriptors += one.num_fds()
+                connections += len(one.net_connections("all"))
+                threads += one.num_threads()
+                processes += 1
+        except psutil.NoSuchProcess:
+            continue
+    return Held(processes, memory, descriptors, connections, threads)
+
+
+def _children(process: psutil.Process, named: frozenset[int]) -> list[psutil.Process]:
+    """Return the descendants that are not named themselves."""
+    found: list[psutil.Process] = []
+    for child in process.children():
+        if child.pid not in named:
+            found += [child, *_children(child, named)]
+    return found

@@ -6,29 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-import psutil
-
 from groundline_benchmarks.chaos.load import Load, Outcome
 from groundline_benchmarks.measuring.goals import Goal
+from groundline_benchmarks.measuring.processes import Held, all_held
 from groundline_benchmarks.measuring.running import Report
 from groundline_benchmarks.measuring.suite import Suite
 
-__all__ = ["Held", "SoakFigures", "measure_soak"]
+__all__ = ["SoakFigures", "measure_soak"]
 
 _WARM_SECONDS: Final = 30.0
 """Time after which caches, pools and threads are filled, in seconds."""
 _REPORT_SECONDS: Final = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """Resources that a process and its children hold."""
-
-    processes: int
-    memory_mib: float
-    descriptors: int
-    connections: int
-    threads: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +51,7 @@ async def measure_soak(suite: Suite, load: Load, minutes: float, report: Report)
     async with load.running(searches=2, chats=2, hand_ins=1):
         report(f"{_WARM_SECONDS:g} s to warm up")
         await asyncio.sleep(_WARM_SECONDS)
-        before = _all_held(suite)
+        before = all_held(suite.pids)
         load.asked.clear()
         end = time.monotonic() + minutes * 60
         while (left := end - time.monotonic()) > 0:
@@ -72,35 +60,4 @@ async def measure_soak(suite: Suite, load: Load, minutes: float, report: Report)
     # No request is under way, so resources that are still held are leaks.
     await asyncio.sleep(2)
     failed = sum(one.outcome not in (Outcome.OK, Outcome.DEGRADED) for one in load.asked)
-    return SoakFigures(minutes, len(load.asked), failed, before, _all_held(suite))
-
-
-def _all_held(suite: Suite) -> dict[str, Held]:
-    named = frozenset(suite.pids.values())
-    return {name: _held(psutil.Process(pid), named) for name, pid in suite.pids.items()}
-
-
-def _held(process: psutil.Process, named: frozenset[int]) -> Held:
-    family = [process, *(child for child in _children(process, named))]
-    processes, memory, descriptors, connections, threads = 0, 0.0, 0, 0, 0
-    for one in family:
-        try:
-            with one.oneshot():
-                # Shared pages count once for all processes that share them.
-                memory += one.memory_full_info().pss / 2**20
-                descriptors += one.num_fds()
-                connections += len(one.net_connections("all"))
-                threads += one.num_threads()
-                processes += 1
-        except psutil.NoSuchProcess:
-            continue
-    return Held(processes, memory, descriptors, connections, threads)
-
-
-def _children(process: psutil.Process, named: frozenset[int]) -> list[psutil.Process]:
-    """Return the descendants that are not named themselves."""
-    found: list[psutil.Process] = []
-    for child in process.children():
-        if child.pid not in named:
-            found += [child, *_children(child, named)]
-    return found
+    return SoakFigures(minutes, len(load.asked), failed, before, all_held(suite.pids))

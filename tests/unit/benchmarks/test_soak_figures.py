@@ -1,7 +1,8 @@
 """Goals of `groundline bench soak`, on invented figures."""
 
 import pytest
-from groundline_benchmarks.soak.benchmark import Held, SoakFigures
+from groundline_benchmarks.measuring.processes import Held
+from groundline_benchmarks.soak.benchmark import SoakFigures
 
 WARM = Held(processes=20, memory_mib=100, descriptors=1_000, connections=20, threads=20)
 
