@@ -13,6 +13,7 @@ from groundline_cli.stack import suite
 from groundline_gateway.envoy.clusters import BRIDGE
 from groundline_gateway.envoy.clusters import SERVICES as CALLED
 from groundline_lexical.detection import BACKENDS
+from groundline_runtime.metrics.common import STREAMS_UNDER_WAY
 from groundline_tests.weaviate.nodes import ENGINE, VERSION, engine_environment
 from manifest_rules import GRPC_PORT, KEYS, PROCESSES, addresses, read, weaviate
 from project import ROOT, SERVICES
@@ -193,3 +194,9 @@ def test_the_release_of_an_image_stands_in_one_place() -> None:
     places = [path for path in manifests if named.search(path.read_text())]
     services = [path for path in places if not path.as_posix().endswith(others)]
     assert [path.parent.name for path in services] == ["images"]
+
+
+def test_autoscalers_count_only_metrics_that_there_are() -> None:
+    [patch] = yaml.safe_load((DEPLOY / "k8s/components/stream-autoscaling/streams.yaml").read_text())
+    metric = patch["value"]["pods"]["metric"]
+    assert metric == {"name": STREAMS_UNDER_WAY.prometheus_name}
