@@ -17,6 +17,8 @@ from typing import Any, Final
 from project import ROOT
 
 LISTS: Final = ("constraints.txt", "docs.txt", "frameworks.txt", "models.txt", "training.txt", "audit.txt")
+VIEWER: Final = ROOT / "cli/groundline_cli/stack/viewer-requirements.txt"
+"""List that is part of the command's package."""
 ENVIRONMENT: Final = Path(sys.prefix) / "audit"
 INSTALLED: Final = ENVIRONMENT / "bin/pip-audit"
 
@@ -71,7 +73,9 @@ def conclude(reports: Sequence[Report]) -> tuple[list[str], int]:
 def main() -> int:
     if not INSTALLED.exists():
         install()
-    lines, code = conclude([look(ROOT / "requirements" / name) for name in LISTS])
+    lines, code = conclude(
+        [look(file) for file in (*(ROOT / "requirements" / name for name in LISTS), VIEWER)]
+    )
     print("\n".join(lines))
     return code
 

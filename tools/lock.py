@@ -3,8 +3,9 @@
 Reads the pyproject.toml of each package and requirements/dev.in, drops the workspace's own packages, and lets
 uv resolve once for all supported Python versions, into constraints.txt. Lists of their own, which keep to its
 versions, hold what only the documentation site needs (docs.in), the client's adapters of frameworks (its
-extras), what looks into images and lists (audit.in), and what trains the reader (training.in). No list names
-an index or a host.
+extras), what looks into images and lists (audit.in), and what trains the reader (training.in). The viewer of
+traces (viewer.in) has an environment of its own, and keeps to none of our versions; its list is part of the
+command's package. No list names an index or a host.
 """
 
 import re
@@ -20,6 +21,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 PINS: Final = ROOT / "requirements/constraints.txt"
 # The package whose extras are frameworks: heavy, and needed only by its adapters.
 CLIENT: Final = ROOT / "clients/python/pyproject.toml"
+VIEWER: Final = ROOT / "cli/groundline_cli/stack/viewer-requirements.txt"
 
 
 def third_party_requirements() -> list[str]:
@@ -57,6 +59,8 @@ def compile_pins(requirements: Iterable[str], pins: Path, *options: str) -> None
 def main() -> int:
     options = sys.argv[1:]
     compile_pins(third_party_requirements(), PINS, *options)
+    left_out = ("--override", str(PINS.with_name("viewer-overrides.in")))
+    compile_pins(PINS.with_name("viewer.in").read_text().splitlines(), VIEWER, *options, *left_out)
     options += ["--constraint", str(PINS)]
     for name in ("docs", "audit", "training"):
         wanted = PINS.with_name(f"{name}.in").read_text().splitlines()

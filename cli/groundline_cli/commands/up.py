@@ -60,6 +60,19 @@ _QUESTIONS: Final = ("questions.json",)
     "Prometheus where.",
 )
 @click.option(
+    "--observe",
+    is_flag=True,
+    help="Show traces of chats, searches and ingestion in a local viewer, MLflow. It is installed at first, "
+    "apart from the suite (some 70 MB to download), and calls nobody.",
+)
+@click.option(
+    "--observe-port",
+    type=click.IntRange(0, 65_535),
+    default=0,
+    metavar="PORT",
+    help="Port of the viewer on 127.0.0.1, instead of a free one; implies --observe.",
+)
+@click.option(
     "--examples",
     type=click.Path(exists=True, path_type=Path),
     metavar="PATH",
@@ -71,6 +84,8 @@ def up(
     ready_file: Path | None,
     replicas: int,
     with_metrics: bool,
+    observe: bool,
+    observe_port: int,
     examples: Path | None,
 ) -> None:
     """Run PostgreSQL, the services and the gateway until Ctrl-C.
@@ -84,6 +99,7 @@ def up(
         environ=dict(os.environ),
         replicas=replicas,
         with_metrics=with_metrics,
+        viewer_port=observe_port if observe or observe_port else None,
         ready_files=(data_dir / READY_FILE.name, *([ready_file] if ready_file else [])),
     )
     started = time.monotonic()
@@ -152,7 +168,9 @@ def announce(info: ReadyInfo, *, ready_file: Path) -> None:
     if sys.stdout.isatty():
         curl = f"""curl -N -H 'x-api-key: {info.api_key}' {info.gateway}/api/chat -d '{{"query": "…"}}'"""
         click.secho(f"\nGroundline is ready: {info.gateway}", fg="green", bold=True)
-        click.echo(f"  API key  {info.api_key}\n  try      {curl}\n  stop     Ctrl-C\n")
+        traces = f"  traces   {info.viewer}\n" if info.viewer else ""
+        click.echo(f"  API key  {info.api_key}\n  try      {curl}\n{traces}  stop     Ctrl-C\n")
     else:
-        click.echo(f'ready: {info.gateway} api-key: in {ready_file} try: groundline ask "…"')
+        traces = f" traces: {info.viewer}" if info.viewer else ""
+        click.echo(f'ready: {info.gateway} api-key: in {ready_file} try: groundline ask "…"{traces}')
     sys.stdout.flush()

@@ -1,8 +1,9 @@
-"""Waits for the services and the gateway to answer."""
+"""Waits for the services and the gateway to answer, and requests to what runs beside them."""
 
 import asyncio
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from typing import Final
 
 import grpc
@@ -10,7 +11,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from groundline_cli.stack.errors import NotReadyError
 
-__all__ = ["wait_until_healthy", "wait_until_serving"]
+__all__ = ["post", "wait_until_healthy", "wait_until_serving"]
 
 _POLL_SECONDS: Final = 0.05
 _ATTEMPT_SECONDS: Final = 2.0
@@ -48,8 +49,7 @@ async def wait_until_serving(target: str, service: str, *, timeout_seconds: floa
 async def wait_until_healthy(url: str, *, timeout_seconds: float) -> None:
     """Wait until GET `url` gives 200. Raises NotReadyError."""
     last = "no answer"
-    # Not by httpx, whose 15 MB would stay; and past any proxy.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    opener = _opener()
 
     def answers() -> None:
         with opener.open(url, timeout=_ATTEMPT_SECONDS):
@@ -69,3 +69,15 @@ async def wait_until_healthy(url: str, *, timeout_seconds: float) -> None:
                 await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError as error:
         raise NotReadyError(f"{url} is not ready after {timeout_seconds:g} s: {last}") from error
+
+
+def post(url: str, body: bytes, headers: Mapping[str, str], *, timeout_seconds: float) -> None:
+    """Send `body` to a server of this machine. Raises OSError, also for what is not success."""
+    request = urllib.request.Request(url, body, dict(headers))  # noqa: S310 - an address of our own
+    with _opener().open(request, timeout=timeout_seconds):
+        pass
+
+
+def _opener() -> urllib.request.OpenerDirector:
+    # Not by httpx, whose 15 MB would stay; and past any proxy.
+    return urllib.request.build_opener(urllib.request.ProxyHandler({}))

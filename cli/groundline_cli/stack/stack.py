@@ -5,10 +5,16 @@ import json
 import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from groundline_cli.stack.errors import NotReadyError, StackError
 from groundline_cli.stack.files import (
@@ -31,6 +37,10 @@ from groundline_cli.stack.suite import (
     services_environment,
 )
 from groundline_cli.stack.supervisor import Supervisor
+
+# Imported only for `--observe`: without it, the command takes no memory for it.
+if TYPE_CHECKING:
+    from groundline_cli.stack.viewer import Viewer
 
 __all__ = ["Parts", "ReadyInfo", "RunningStack", "StackOptions", "run_until_stopped", "running_stack"]
 
@@ -57,6 +67,8 @@ class StackOptions:
     """Files that hold `ReadyInfo` as JSON while the suite is ready."""
     with_metrics: bool = False
     """Whether each process serves its metrics to Prometheus."""
+    viewer_port: int | None = None
+    """Port of the viewer of traces; 0 takes a free one, None runs no viewer."""
 
     @property
     def targets_file(self) -> Path:
@@ -78,6 +90,8 @@ class ReadyInfo:
     metrics: Mapping[str, str] = field(default_factory=dict)
     """host:port by name of service, and of the gateway, at which Prometheus reads /metrics; replicas are
     separated by commas. Empty if they serve none."""
+    viewer: str | None = None
+    """Address of the viewer of traces, if it runs."""
 
     def as_json(self) -> str:
         """Return the text of the ready file."""
@@ -110,6 +124,13 @@ class RunningStack:
 
     info: ReadyInfo
     supervisor: Supervisor
+    viewer: "Viewer | None" = None
+    """The viewer of traces, if it runs."""
+
+    def present(self) -> ReadyInfo:
+        """Return `info` with the present process ids."""
+        viewer = self.viewer.supervisor.pids if self.viewer else {}
+        return replace(self.info, pids={**viewer, **self.supervisor.pids})
 
 
 @asynccontextmanager
@@ -131,6 +152,7 @@ async def running_stack(
         metrics, of_gateway = _metrics(options, names, resources)
         # A wrong key is told before anything has been started.
         gateway_settings(options.environ, port, api_key, addresses, database_url=None)
+        options, viewer = await _viewer(options, resources, report)
         logs = data_dir / "logs"
         database_url = options.environ.get("GROUNDLINE_DATABASE_URL")
         postgres = None
@@ -143,10 +165,7 @@ async def running_stack(
             supervisor.adopt(postgres.process, postgres.start_again)
         environment = services_environment(options.environ, database_url)
 
-        with _step(report, "schema migrated"):
-            for argv in parts.migrations:
-                migrate = Command(name="migrate", argv=argv, env=environment)
-                await supervisor.run(migrate, timeout_seconds=_MIGRATE_TIMEOUT_SECONDS)
+        await _migrate(parts.migrations, environment, supervisor, report)
         for service in parts.services:
             for command in service.commands(environment, addresses, metrics):
                 await supervisor.start(command)
@@ -168,8 +187,10 @@ async def running_stack(
                 pids=supervisor.pids,
                 database_url=database_url,
                 metrics=metrics,
+                viewer=viewer.url if viewer else None,
             ),
             supervisor=supervisor,
+            viewer=viewer,
         )
 
 
@@ -192,12 +213,41 @@ def _metrics(
     return found, GatewayMetrics(port=port, admin_address=f"{LOOPBACK}:{admin_port}")
 
 
+async def _viewer(
+    options: StackOptions, resources: AsyncExitStack, report: Report
+) -> tuple[StackOptions, "Viewer | None"]:
+    """Return the viewer of traces, if it is asked for and starts, and options that send traces to it."""
+    if options.viewer_port is None:
+        return options, None
+    from groundline_cli.stack.viewer import refuse_other_collectors, running_viewer
+
+    refuse_other_collectors(options.environ)
+    running = running_viewer(options.data_dir.resolve(), options.viewer_port, options.environ, report)
+    viewer = await resources.enter_async_context(running)
+    if viewer is None:
+        return options, None
+    report(f"traces: {viewer.url}")
+    return replace(options, environ={**options.environ, "GROUNDLINE_OTLP_ENDPOINT": viewer.endpoint}), viewer
+
+
 async def _start_postgres(postgres: EmbeddedPostgres, resources: AsyncExitStack, report: Report) -> None:
     with _step(report, "PostgreSQL ready"):
         await resources.enter_async_context(postgres)
     if postgres.rebuilt_indexes:
         count = len(postgres.rebuilt_indexes)
         report(f"PostgreSQL had not been stopped cleanly: {count} BM25 indexes rebuilt")
+
+
+async def _migrate(
+    migrations: Sequence[tuple[str, ...]],
+    environment: Mapping[str, str],
+    supervisor: Supervisor,
+    report: Report,
+) -> None:
+    with _step(report, "schema migrated"):
+        for argv in migrations:
+            migrate = Command(name="migrate", argv=argv, env=environment)
+            await supervisor.run(migrate, timeout_seconds=_MIGRATE_TIMEOUT_SECONDS)
 
 
 async def run_until_stopped(
@@ -221,12 +271,15 @@ async def run_until_stopped(
                 await stack.supervisor.until(after_ready(stack.info))
 
             def write_again() -> None:
-                _write_ready_files(options, replace(stack.info, pids=stack.supervisor.pids))
+                _write_ready_files(options, stack.present())
 
             # A child that is just being started again must not bring back files that have been removed.
             with (
-                _ready_files(options, stack.info),
+                _ready_files(options, stack.present()),
                 stack.supervisor.restart_crashed(report, write_again),
+                stack.viewer.supervisor.restart_crashed(report, write_again)
+                if stack.viewer
+                else nullcontext(),
             ):
                 announce(stack.info)
                 await stack.supervisor.until(asyncio.Event().wait())

@@ -172,6 +172,8 @@ def gateway_settings(
 
     own_key = {"key": api_key, "client": "local", "principals": [LOCAL_PRINCIPAL]}
     values: dict[str, Any] = {f"{name}_address": address for name, address in addresses.items()}
+    if endpoint := environ.get("GROUNDLINE_GATEWAY_OTLP_ENDPOINT") or environ.get("GROUNDLINE_OTLP_ENDPOINT"):
+        values["otlp_endpoint"] = endpoint
     values["metrics_port"] = None if metrics is None else metrics.port
     if metrics is not None:
         values["admin_address"] = metrics.admin_address

@@ -47,7 +47,7 @@ class Supervisor:
 
     async def start(self, command: Command) -> ChildProcess:
         """Start a child that must keep running."""
-        log_path = self._log_path(command)
+        log_path = self.log_path(command.name)
         child = await ChildProcess.start(command, log_path)
         self.adopt(child, lambda: ChildProcess.start(command, log_path))
         return child
@@ -72,7 +72,7 @@ class Supervisor:
 
     async def run(self, command: Command, *, timeout_seconds: float) -> None:
         """Run a command to its end. Raises StepFailedError when it fails or takes longer."""
-        child = await ChildProcess.start(command, self._log_path(command))
+        child = await ChildProcess.start(command, self.log_path(command.name))
         try:
             async with asyncio.timeout(timeout_seconds):
                 returncode = await self.until(child.wait())
@@ -144,5 +144,6 @@ class Supervisor:
         if not self._first_death.done():
             self._first_death.set_result(child)
 
-    def _log_path(self, command: Command) -> Path:
-        return self._log_dir / f"{command.name}.log"
+    def log_path(self, name: str) -> Path:
+        """Return the log of the child of this name."""
+        return self._log_dir / f"{name}.log"

@@ -11,6 +11,9 @@ from opentelemetry.util.types import AttributeValue
 
 __all__ = ["PASSAGES", "READS", "STANDBY_LAG", "retrieval_attributes"]
 
+NUMBERED: Final = 25
+"""Maximum passages with attributes of their own: of more than 128 attributes, a span drops the first."""
+
 PASSAGES: Final = Histogram(
     "groundline.search.passages",
     "Passages that a search found; searches without any are in the first bucket.",
@@ -39,11 +42,14 @@ def retrieval_attributes(
     top_k: int = 0,
     with_texts: bool,
 ) -> Mapping[str, AttributeValue]:
-    """Return ids and scores of passages, best first; the question and their texts only `with_texts`.
+    """Return ids, ranks from 1 and scores of passages; the question and their texts only `with_texts`.
 
     `top_k`: the number of passages asked for, 0 if it was left to the collection.
     """
-    found = [{"id": each.chunk.chunk_id, "score": each.score} for each in passages]
+    found = [
+        {"rank": rank, "id": each.chunk.chunk_id, "score": each.score}
+        for rank, each in enumerate(passages, start=1)
+    ]
     attributes: dict[str, AttributeValue] = {
         "openinference.span.kind": "RETRIEVER",
         "gen_ai.operation.name": "retrieval",
@@ -53,7 +59,7 @@ def retrieval_attributes(
     }
     if top_k:
         attributes["gen_ai.retrieval.top_k"] = top_k
-    for number, passage in enumerate(passages):
+    for number, passage in enumerate(passages[:NUMBERED]):
         document, chunk = f"retrieval.documents.{number}.document", passage.chunk
         places = {"collection_id": chunk.collection_id, "document_id": chunk.document_id}
         attributes |= {

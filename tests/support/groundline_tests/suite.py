@@ -18,7 +18,8 @@ from groundline_tests.postgres import wait_for_no_disk
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 EXAMPLES: Final = ROOT / "examples"
-START_SECONDS: Final = 180.0
+START_SECONDS: Final = 600.0
+"""Patience with a start, which may install the viewer of traces."""
 STOP_SECONDS: Final = 60.0
 
 

@@ -4,6 +4,7 @@ import json
 
 from groundline.v1 import passage_pb2
 from groundline_retriever.telemetry import retrieval_attributes
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 
 PASSAGES = [
     passage_pb2.Passage(
@@ -21,7 +22,7 @@ def test_texts_and_question_are_not_told_unless_a_setting_says_so() -> None:
     assert "secret" not in json.dumps(dict(told))
 
 
-def test_documents_are_told_best_first_with_ids_and_scores() -> None:
+def test_documents_are_told_best_first_with_ids_ranks_and_scores() -> None:
     told = retrieval_attributes("q", ["handbook", "faq"], PASSAGES, with_texts=False)
     assert told["openinference.span.kind"] == "RETRIEVER"
     assert told["gen_ai.operation.name"] == "retrieval"
@@ -29,9 +30,17 @@ def test_documents_are_told_best_first_with_ids_and_scores() -> None:
     assert [told[f"retrieval.documents.{n}.document.id"] for n in (0, 1)] == ["7", "9"]
     assert [told[f"retrieval.documents.{n}.document.score"] for n in (0, 1)] == [0.5, 0.25]
     assert json.loads(str(told["gen_ai.retrieval.documents"])) == [
-        {"id": "7", "score": 0.5},
-        {"id": "9", "score": 0.25},
+        {"rank": 1, "id": "7", "score": 0.5},
+        {"rank": 2, "id": "9", "score": 0.25},
     ]
+
+
+def test_a_span_keeps_everything_of_a_search_with_as_many_passages_as_there_may_be() -> None:
+    told = retrieval_attributes("q", ["handbook"], PASSAGES * 50, top_k=100, with_texts=True)
+    span = TracerProvider().get_tracer("test").start_span("retrieval", attributes=told)
+    assert isinstance(span, ReadableSpan)
+    assert dict(span.attributes or {}) == dict(told)
+    assert len(json.loads(str(told["gen_ai.retrieval.documents"]))) == 100
 
 
 def test_the_number_of_passages_is_told_if_it_was_asked_for() -> None:

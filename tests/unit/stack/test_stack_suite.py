@@ -93,6 +93,13 @@ def written(directory: Path) -> list[str]:
     return [file.read_text() for file in directory.iterdir()]
 
 
+async def test_the_gateway_sends_spans_where_the_services_do(tmp_path: Path) -> None:
+    path = tmp_path / "envoy.json"
+    environ = {"GROUNDLINE_OTLP_ENDPOINT": "http://127.0.0.1:4317"}
+    async with gateway_command(environ, path, 8080, KEY, ADDRESSES, None):
+        assert "envoy.tracers.opentelemetry" in "".join(written(tmp_path))
+
+
 async def test_the_gateways_configuration_is_private_and_knows_every_key_by_its_hash(tmp_path: Path) -> None:
     more = [{"key": "another-key-of-someone", "client": "alice", "principals": ["user:alice"]}]
     path = tmp_path / "envoy.json"

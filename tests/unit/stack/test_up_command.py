@@ -2,6 +2,7 @@
 
 import socket
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,3 +45,17 @@ def test_the_key_is_shown_to_a_terminal_alone(
     if not is_terminal:
         (line,) = shown.splitlines()
         assert line == 'ready: http://127.0.0.1:8080 api-key: in data/ready.json try: groundline ask "…"'
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_the_address_of_the_viewer_of_traces_is_shown_if_it_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_terminal: bool
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    info = ReadyInfo(
+        gateway="http://127.0.0.1:8080", api_key="k", services={}, pids={}, database_url="", viewer="http://v"
+    )
+    announce(info, ready_file=Path("data/ready.json"))
+    assert "http://v" in capsys.readouterr().out
+    announce(replace(info, viewer=None), ready_file=Path("data/ready.json"))
+    assert "traces" not in capsys.readouterr().out
