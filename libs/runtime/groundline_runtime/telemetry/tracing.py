@@ -4,7 +4,7 @@ Imported only in a process that records spans: the instrumentation takes 4 MB of
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import grpc
@@ -27,7 +27,7 @@ def client_interceptors() -> list[grpc.aio.ClientInterceptor]:
         _TracedUnaryUnary(tracer),  # type: ignore[no-untyped-call]
         _TracedUnaryStream(tracer),  # type: ignore[no-untyped-call]
         _TracedStreamUnary(tracer),  # type: ignore[no-untyped-call]
-        StreamStreamAioClientInterceptor(tracer),  # type: ignore[no-untyped-call]
+        _TracedStreamStream(tracer),  # type: ignore[no-untyped-call]
     ]
 
 
@@ -100,7 +100,37 @@ class _TracedUnaryStream(UnaryStreamAioClientInterceptor):
         return call
 
 
-async def _end_with(call: grpc.aio.Call, span: trace.Span) -> None:
+class _TracedStreamStream(StreamStreamAioClientInterceptor):
+    """Ends the span of a stream with its call, as above, and the task that reads its requests.
+
+    With an interceptor, gRPC reads what the caller writes in a task of its own, and leaves it waiting for
+    more when the peer ends the call.
+    """
+
+    async def intercept_stream_stream(
+        self, continuation: Any, client_call_details: Any, request_iterator: Any
+    ) -> Any:
+        if self.tracing_skipped(client_call_details):  # type: ignore[no-untyped-call]
+            return await continuation(client_call_details, request_iterator)
+        readers: list[asyncio.Task[Any] | None] = []
+
+        async def remembered() -> AsyncIterator[Any]:
+            readers.append(asyncio.current_task())
+            async for request in request_iterator:
+                yield request
+
+        with self._start_interceptor_span(client_call_details.method) as span:  # type: ignore[no-untyped-call]
+            details = self.propagate_trace_in_details(client_call_details)
+            call = await continuation(details, remembered())
+        ending = asyncio.create_task(_end_with(call, span, readers))
+        # A task that nobody holds may be collected before it has run.
+        call.add_done_callback(lambda _: ending)
+        return call
+
+
+async def _end_with(
+    call: grpc.aio.Call, span: trace.Span, tasks: Sequence[asyncio.Task[Any] | None] = ()
+) -> None:
     try:
         code = await call.code()
         span.set_attribute("rpc.grpc.status_code", code.value[0])
@@ -108,3 +138,6 @@ async def _end_with(call: grpc.aio.Call, span: trace.Span) -> None:
             span.set_status(trace.StatusCode.ERROR, await call.details())
     finally:
         span.end()
+        for task in tasks:
+            if task is not None:
+                task.cancel()
