@@ -154,7 +154,7 @@ test-distributed: setup ## Test the distributed index on real nodes of Weaviate,
 	$(BIN)/python -m pytest tests/weaviate
 
 .PHONY: test-observability
-test-observability: setup ## Test with a real Prometheus, built with promtool and sloth from Go modules at first (some 6 minutes)
+test-observability: setup ## Test with real Prometheus, Collector and viewer of traces, which are built and installed at first (some 10 minutes)
 	@command -v go > /dev/null || { echo "test-observability: install Go 1.26.7 or newer" >&2; exit 1; }
 	$(BIN)/python -m pytest tests/observability
 

@@ -62,14 +62,16 @@ class StageReport:
 
 
 def count(completed: chat_pb2.ChatCompleted, client: str, collection_ids: Sequence[str]) -> None:
-    """Count an answer, and what it cost, for a client that asked collections."""
-    ANSWERS.add(
-        1,
-        {
-            "finish_reason": enum_label(chat_pb2.FinishReason, completed.finish_reason),
-            "grounded": completed.validation.grounded,
-            "degraded": bool(completed.degraded),
-        },
+    """Count an answer, and what it cost, for a client that asked collections; its trace tells what it was."""
+    labels: dict[str, str | bool] = {
+        "finish_reason": enum_label(chat_pb2.FinishReason, completed.finish_reason),
+        "grounded": completed.validation.grounded,
+        "degraded": bool(completed.degraded),
+    }
+    ANSWERS.add(1, labels)
+    # By these a collector decides which traces it keeps.
+    trace.get_current_span().set_attributes(
+        {f"groundline.answer.{name}": value for name, value in labels.items()}
     )
     count_degradations(completed.degraded)
     usage = completed.usage
