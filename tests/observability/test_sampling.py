@@ -2,11 +2,14 @@
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
+from uuid import uuid4
 
+import grpc
 import pytest
 from groundline_tests.generator.providers import Reply
 from groundline_tests.observability.sampled import WIRE, Sampled, sampled_suite, spans_of
 from groundline_tests.runtime import Span
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 
 ORDINARY: Final = 40
 """Chats of which half are kept: all or none would be by chance once in 10¹²."""
@@ -57,6 +60,23 @@ async def test_a_refused_chat_is_kept_whole(sampled: Sampled) -> None:
 async def test_a_slow_chat_is_kept_whole(sampled: Sampled) -> None:
     spans = await arrived(sampled, await sampled.asked(Reply([SLOW_SECONDS, *sampled.reply.steps])))
     assert {span.status for span in spans} == {"UNSET"}
+
+
+async def test_an_answer_that_left_something_out_is_kept(sampled: Sampled) -> None:
+    # As the coordinator tells it; to break a part of the suite would make the chat slow as well.
+    degraded = [uuid4().hex for _ in range(ORDINARY)]
+    request = trace_service_pb2.ExportTraceServiceRequest()
+    scope = request.resource_spans.add().scope_spans.add()
+    for trace_id in degraded:
+        span = scope.spans.add(name="Chat", trace_id=bytes.fromhex(trace_id), span_id=b"spanspan")
+        span.attributes.add(key="groundline.answer.degraded").value.bool_value = True
+    async with grpc.aio.insecure_channel(sampled.address) as channel:
+        await trace_service_pb2_grpc.TraceServiceStub(channel).Export(request)  # type: ignore[no-untyped-call]
+
+    def are_kept(spans: Sequence[Span]) -> bool:
+        return {span.trace_id for span in spans} >= set(degraded)
+
+    await sampled.kept.wait_for(are_kept, timeout_seconds=DECISION_SECONDS)
 
 
 async def test_a_share_of_the_others_is_kept_and_nothing_of_the_rest(sampled: Sampled) -> None:

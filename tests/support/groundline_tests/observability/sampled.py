@@ -38,6 +38,8 @@ class Sampled:
     sent: OtlpCollector
     kept: OtlpCollector
     reply: Reply
+    address: str
+    """host:port of the Collector."""
 
     async def asked(self, reply: Reply | None = None) -> str:
         """Ask a question that the model replies to, and return the id of its trace."""
@@ -80,9 +82,8 @@ async def sampled_suite(folder: Path) -> AsyncIterator[Sampled]:
         ingested = await suite.command("ingest", str(EXAMPLES), "--collection", "examples")
         assert ingested.code == 0, ingested.err
         client = await stack.enter_async_context(suite.client())
-        yield Sampled(
-            client, model, sent, kept, WIRE.answer("Close the four screws crosswise with 1.8 Nm. [1]")
-        )
+        reply = WIRE.answer("Close the four screws crosswise with 1.8 Nm. [1]")
+        yield Sampled(client, model, sent, kept, reply, f"127.0.0.1:{port}")
 
 
 def collector() -> Path:
