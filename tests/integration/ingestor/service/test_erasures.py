@@ -83,6 +83,8 @@ async def test_an_erasure_counts_what_was_deleted_and_certifies_it(
     hashes = {sha256("The pump takes 3 litres."), sha256("The pump takes 9 litres.")}
     assert set(values["erasure"]["contentHashes"]) == hashes
     assert "pump" not in json.dumps(values)
+    async with acquire(pool) as connection:
+        assert await connection.fetchval("SELECT document_ids FROM erasures") == [document_id]
 
 
 async def test_a_collection_that_is_deleted_whole_is_one_erasure(
