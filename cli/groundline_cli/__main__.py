@@ -72,10 +72,12 @@ _WITH_EXTRA: Final = {
     "apply": ("Make collections, sources and keys what files say", "apply"),
     "export": ("Write collections, sources and keys as a file for `apply`", "apply"),
     "import": ("Load files of records into a collection in bulk", "database"),
+    "backup": ("Write a backup of the whole suite", "up"),
     "audit": ("Read, export and verify the audit log", "up"),
     "keys": ("Create, list and revoke API keys", "up"),
     "mcp": ("Give agents on this machine the documents, over MCP", "mcp"),
     "models": ("List and fetch local embedding models", "up"),
+    "restore": ("Bring back a backup, or one collection of it", "up"),
     "traces": ("Look through the database for a text that should be gone", "database"),
     "up": ("Run the suite here", "up"),
 }

@@ -11,12 +11,21 @@ from typing import Any
 
 import asyncpg
 import pytest
+from groundline_cli.backups.restoring import restore
+from groundline_cli.backups.writing import back_up
+from groundline_cli.errors import CommandFailedError
 from groundline_cli.stack.postgres import EmbeddedPostgres
-from groundline_database import DatabaseSettings, migrate, open_pool, register_vectors
-from groundline_indexing.lexical_indexes import LexicalIndexes
+from groundline_database import DatabaseSettings, migrate, register_vectors
 from groundline_lexical import LexicalIndex, detect_lexical_index
 from groundline_lexical.detection import BACKENDS
-from groundline_tests.lexical import PREPARATION, ROLE, create_role, lexical_server_settings, offered_index
+from groundline_tests.lexical import (
+    PREPARATION,
+    ROLE,
+    allow_lossy,
+    create_role,
+    lexical_server_settings,
+    offered_index,
+)
 from groundline_tests.postgres import PostgresServer, server_binaries
 from pydantic import SecretStr
 from service_requirements import ROOT
@@ -286,11 +295,15 @@ async def test_a_copy_of_the_files_and_the_log_bring_a_moment_back(
 
 
 async def test_the_embedded_database_is_taken_to_productions_engine(
-    postgres: EmbeddedPostgres, server: PostgresServer, corpus_on: Any, tmp_path: Path
+    postgres: EmbeddedPostgres,
+    server: PostgresServer,
+    corpus_on: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     embedded = await postgres.create_database("to_production")
-    await migrate(DatabaseSettings(database_url=SecretStr(embedded)), "ingestor")
-    await migrate(DatabaseSettings(database_url=SecretStr(embedded)), "coordinator")
+    for service in ("ingestor", "coordinator", "gateway"):
+        await migrate(DatabaseSettings(database_url=SecretStr(embedded)), service)
     connection = await asyncpg.connect(embedded)
     await register_vectors(connection)
     corpus = corpus_on(connection, await detect_lexical_index(connection))
@@ -303,14 +316,66 @@ async def test_the_embedded_database_is_taken_to_productions_engine(
     superuser = await asyncpg.connect(server.dsn)
     await superuser.execute("DROP DATABASE groundline WITH (FORCE)")
     await superuser.close()
-    await shell(commands("move").replace("$embedded", embedded), tmp_path, server)
+    prepare, _, moves = commands("move").partition("groundline backup")
+    assert "groundline restore" in moves
+    await shell(prepare, tmp_path, server)
+    # In this process, for the commands refuse the wheel's version of the engine.
+    allow_lossy(monkeypatch)
+    manifest = await back_up(embedded, tmp_path / "backup", quiet)
+    restored = await restore(there.url, tmp_path / "backup", manifest, [], quiet)
     await postgres.drop_database("to_production")
 
-    async with open_pool(DatabaseSettings(database_url=SecretStr(there.url))) as pool:
-        assert len(await LexicalIndexes(pool, there.index).rebuild_due()) == 2
+    assert (restored.engine, restored.missing_indexes) == ("pg_textsearch", 0)
     assert await there.found("small", "siren") == [LATER]
     await there.drop("small")
     await there.is_as_dumped()
+
+
+async def test_a_database_is_restored_beside_itself_with_the_rights_of_others(
+    server: PostgresServer, corpus_on: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Site(server, await offered_index(server.dsn, "pg_textsearch"), corpus_on)
+    allow_lossy(monkeypatch)
+    await site.create()
+    await migrate(DatabaseSettings(database_url=SecretStr(site.url)), "gateway")
+    await site.store("manuals", TEXTS)
+    superuser = await asyncpg.connect(server.dsn)
+    await superuser.execute("DROP ROLE IF EXISTS keeper; CREATE ROLE keeper LOGIN")
+    owner = await asyncpg.connect(site.url)
+    await owner.execute("GRANT SELECT ON api_keys, schema_migrations TO keeper")
+    await owner.close()
+    manifest = await back_up(site.url, tmp_path / "backup", quiet)
+    assert manifest.roles == ["keeper"]
+    await site.store("later", [LATER])
+    await superuser.execute(f"CREATE DATABASE groundline_restored OWNER {ROLE}")
+    beside = await asyncpg.connect(server.dsn_of("groundline_restored"))
+    for statement in ("CREATE EXTENSION vector", *PREPARATION[site.index.name]):
+        await beside.execute(statement)
+    await beside.close()
+    url = site.url.replace("/groundline?", "/groundline_restored?")
+
+    await superuser.execute("ALTER ROLE keeper RENAME TO another")
+    with pytest.raises(CommandFailedError, match="roles that this server does not have: keeper"):
+        await restore(url, tmp_path / "backup", manifest, [], quiet)
+    await superuser.execute("ALTER ROLE another RENAME TO keeper")
+    await restore(url, tmp_path / "backup", manifest, [], quiet)
+
+    await superuser.execute("ALTER DATABASE groundline RENAME TO groundline_before")
+    await superuser.execute("ALTER DATABASE groundline_restored RENAME TO groundline")
+    await site.is_as_dumped()
+    rights = await asyncpg.connect(server.dsn_of("groundline"))
+    may = "SELECT has_table_privilege('keeper', $1, 'SELECT')"
+    assert await rights.fetchval(may, "api_keys")
+    assert not await rights.fetchval(may, "documents")
+    await rights.close()
+    for name in ("groundline", "groundline_before"):
+        await superuser.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    await superuser.execute("DROP ROLE keeper")
+    await superuser.close()
+
+
+def quiet(_: str) -> None:
+    pass
 
 
 async def archived(connection: Any, file: str) -> None:

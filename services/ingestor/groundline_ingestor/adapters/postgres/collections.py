@@ -44,6 +44,7 @@ from groundline_ingestor.domain.times import moment, timestamp
 __all__ = [
     "PostgresCollections",
     "collection_changed",
+    "delete_collection",
     "hold_collection",
     "no_longer_writable",
     "read_access",
@@ -176,7 +177,7 @@ class PostgresCollections:
                     stop=stop_after_attempt(DELETION_ATTEMPTS),
                     reraise=True,
                 )
-                return await deletion(_delete, connection, collection_id)
+                return await deletion(delete_collection, connection, collection_id)
 
     async def _insert(
         self, connection: Connection, collection: collection_pb2.Collection, creator: str, request_id: str
@@ -224,8 +225,9 @@ async def _require_room(connection: Connection, creator: str, request_id: str, m
     require_within(quota_pb2.QUOTA_COLLECTIONS, used, 1, maximum)
 
 
-async def _delete(connection: Connection, collection_id: str) -> bool:
-    """Delete a collection with its partitions; whether there was one."""
+async def delete_collection(connection: Connection, collection_id: str) -> bool:
+    """Delete a collection with its partitions, of which no index is being built; return whether there was
+    one."""
     async with connection.transaction():
         # Waits for documents being stored, which hold a share lock on the row.
         found = await connection.fetchval(
