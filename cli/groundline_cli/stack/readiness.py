@@ -74,8 +74,12 @@ async def wait_until_healthy(url: str, *, timeout_seconds: float) -> None:
 def post(url: str, body: bytes, headers: Mapping[str, str], *, timeout_seconds: float) -> None:
     """Send `body` to a server of this machine. Raises OSError, also for what is not success."""
     request = urllib.request.Request(url, body, dict(headers))  # noqa: S310 - an address of our own
-    with _opener().open(request, timeout=timeout_seconds):
-        pass
+    try:
+        with _opener().open(request, timeout=timeout_seconds):
+            pass
+    except urllib.error.HTTPError as error:
+        error.close()  # it holds the connection
+        raise
 
 
 def _opener() -> urllib.request.OpenerDirector:

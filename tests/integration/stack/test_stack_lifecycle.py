@@ -275,8 +275,8 @@ def test_the_ready_file_tells_where_everything_is(start: Start, data_dir: Path) 
         pass
     stack = start(data_dir, port=port)
     ready = stack.wait_until_ready()
-    assert set(ready) == {"gateway", "api_key", "services", "pids", "database_url", "metrics"}
-    assert ready["metrics"] == {}
+    assert set(ready) == {"gateway", "api_key", "services", "pids", "database_url", "metrics", "viewer"}
+    assert (ready["metrics"], ready["viewer"]) == ({}, None)
     assert not (data_dir / "prometheus.json").exists()
     assert ready["gateway"] == f"http://127.0.0.1:{port}"
     assert ready["api_key"] == (data_dir / "api_key").read_text().strip()
