@@ -43,8 +43,8 @@ class OnnxModel:
         self._pooling, self.dimensions = _pooling(directory / "1_Pooling" / "config.json")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = threads
-        # Threads that wait for work by spinning take more than a query's own processor time.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        # Threads that go on spinning for work after a query take four times as much processor time as the query.
+        options.add_session_config_entry("session.force_spinning_stop", "1")
         self.session = onnxruntime.InferenceSession(
             str(directory / graph), options, providers=["CPUExecutionProvider"]
         )
