@@ -32,8 +32,10 @@ def release_before() -> str:
     """Return the commit of the release before."""
     if tags := git("tag", "--list", "v*", "--sort=-v:refname", "--merged", "HEAD").decode().split():
         return tags[0]
-    newest = git("log", "-1", "--format=%H", "--diff-filter=A", "--", "services/*/migrations/*.sql")
-    return f"{newest.decode().strip()}~1"
+    newest = git("log", "-1", "--format=%P", "--diff-filter=A", "--", "services/*/migrations/*.sql").decode()
+    if not newest.strip():
+        pytest.skip("a clone without history has no release before")
+    return newest.split()[0]
 
 
 @pytest.fixture(scope="session")
