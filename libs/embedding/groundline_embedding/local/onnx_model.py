@@ -43,7 +43,7 @@ class OnnxModel:
         self._pooling, self.dimensions = _pooling(directory / "1_Pooling" / "config.json")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = threads
-        # Threads that go on spinning for work after a query take four times as much processor time as the query.
+        # Threads that spin for more work after a query take four times its processor time.
         options.add_session_config_entry("session.force_spinning_stop", "1")
         self.session = onnxruntime.InferenceSession(
             str(directory / graph), options, providers=["CPUExecutionProvider"]
