@@ -1,45 +1,19 @@
 """Alerts made to fire by their faults in a running suite, and gone after them.
 
-A minute of a rule is a second here. GroundlineSpendingJumped looks back a week, and neither the distributed
-index nor standbys are part of this suite: their rules are tried on series alone (test_rules).
+A minute of a rule is a second here. GroundlineSpendingJumped looks back a week: it is tried on series alone
+(test_rules).
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 import asyncpg
 from groundline_tests.generator.providers import Reply
-from groundline_tests.observability.watched import WIRE, Watched
+from groundline_tests.observability.watched import WIRE, Watched, fires_and_resolves, firing, silent
 
-LIMIT_SECONDS: Final = 180
 BY_MODEL: Final = {"rerank": {"strategy": "RERANK_STRATEGY_LLM"}}
-
-
-def ringing(name: str) -> str:
-    """Return the query of an alert; of an objective's two the one that pages, the other lasts for days."""
-    return f'ALERTS{{alertname="{name}", alertstate="firing", sloth_severity!="ticket"}}'
-
-
-async def firing(watched: Watched, *names: str) -> None:
-    for name in names:
-        await watched.prometheus.wait_for(ringing(name), seconds=LIMIT_SECONDS)
-
-
-async def silent(watched: Watched, *names: str) -> None:
-    for name in names:
-        await watched.prometheus.wait_for(ringing(name), lambda found: not found, seconds=LIMIT_SECONDS)
-
-
-@asynccontextmanager
-async def fires_and_resolves(watched: Watched, *names: str) -> AsyncIterator[None]:
-    """Expect the alerts to be silent before the block, which makes them fire, and after it."""
-    await silent(watched, *names)
-    yield
-    await silent(watched, *names)
 
 
 async def test_a_suite_that_works_has_no_alert(watched: Watched) -> None:

@@ -18,7 +18,7 @@ from groundline_tests.observability.prometheus import Prometheus, running_promet
 from groundline_tests.runtime import OtlpCollector
 from groundline_tests.suite import EXAMPLES, ROOT, Stack, running_stack
 
-__all__ = ["WIRE", "Watched", "quick_rules", "watched_suite"]
+__all__ = ["WIRE", "Watched", "fires_and_resolves", "firing", "quick_rules", "silent", "watched_suite"]
 
 RULES: Final = ROOT / "deploy/observability/rules"
 WIRE: Final = OpenAIWire()
@@ -29,6 +29,9 @@ FASTER: Final = 60
 PAUSE_SECONDS: Final = 0.2
 PATIENCE_SECONDS: Final = 20.0
 """Time after which a request of the load is given up, in seconds."""
+
+ALERT_SECONDS: Final = 180
+"""Maximum time until an alert fires, or is gone, in seconds."""
 
 AGES: Final = ("groundline_ingestion_oldest_seconds", "groundline_search_index_lag_seconds")
 """Metrics whose limits are durations too."""
@@ -92,6 +95,31 @@ class Watched:
         return self.reply
 
 
+def _ringing(name: str) -> str:
+    """Return the query of an alert; of an objective's two the one that pages, the other lasts for days."""
+    return f'ALERTS{{alertname="{name}", alertstate="firing", sloth_severity!="ticket"}}'
+
+
+async def firing(watched: Watched, *names: str) -> None:
+    """Wait until all of the alerts fire."""
+    for name in names:
+        await watched.prometheus.wait_for(_ringing(name), seconds=ALERT_SECONDS)
+
+
+async def silent(watched: Watched, *names: str) -> None:
+    """Wait until none of the alerts fires."""
+    for name in names:
+        await watched.prometheus.wait_for(_ringing(name), lambda found: not found, seconds=ALERT_SECONDS)
+
+
+@asynccontextmanager
+async def fires_and_resolves(watched: Watched, *names: str) -> AsyncIterator[None]:
+    """Expect the alerts to be silent before the block, which makes them fire, and after it."""
+    await silent(watched, *names)
+    yield
+    await silent(watched, *names)
+
+
 def quick_rules(path: Path, folder: Path) -> Path:
     """Write a file of rules with every duration shorter, and return its path."""
     document = yaml.safe_load(path.read_text())
@@ -112,7 +140,8 @@ def _quicker(duration: re.Match[str]) -> str:
 
 
 @asynccontextmanager
-async def watched_suite(folder: Path) -> AsyncIterator[Watched]:
+async def watched_suite(folder: Path, **more: str) -> AsyncIterator[Watched]:
+    """Run a suite, with more variables of its environment, and Prometheus."""
     async with AsyncExitStack() as stack:
         collector = await stack.enter_async_context(OtlpCollector())
         model = await stack.enter_async_context(ProviderServer())
@@ -126,6 +155,7 @@ async def watched_suite(folder: Path) -> AsyncIterator[Watched]:
             "GROUNDLINE_GATEWAY_RATE_LIMIT_PER_MINUTE": "1000000",
             "GROUNDLINE_GATEWAY_RATE_LIMIT_BURST": "1000000",
             "GROUNDLINE_GATEWAY_MAX_CONCURRENT_REQUESTS": "10000",
+            **more,
         }
         suite = await stack.enter_async_context(running_stack(folder / "data", "--metrics", **environment))
         ingested = await suite.command(
