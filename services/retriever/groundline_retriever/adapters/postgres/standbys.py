@@ -9,7 +9,7 @@ import itertools
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -31,6 +31,9 @@ SHARE: Final = 0.4
 
 PROBE_SECONDS: Final = 1.0
 """Time between two attempts at a standby that was lost, and maximum time of one, in seconds."""
+
+LOOK_SECONDS: Final = 10.0
+"""Time between two looks at how far a standby is behind, in seconds, for when there are no reads."""
 
 SAMPLES: Final = 8
 """Number of times that the primary's position is asked for within the allowed lag."""
@@ -81,7 +84,7 @@ class Standbys:
             standby.lost.set()
         tasks = [
             asyncio.create_task(work)
-            for work in (followed._follow(), *map(followed._find_again, followed._standbys))
+            for work in (followed._follow(), *map(followed._watch, followed._standbys))
         ]
         try:
             yield followed
@@ -127,12 +130,18 @@ class Standbys:
     ) -> T:
         async with standby.pool.acquire() as connection:
             # On the connection that reads: one name may stand for several servers.
-            replayed = await _replayed(connection)
-            if self._written:
-                STANDBY_LAG.set(max(self._written[-1][1] - replayed, 0), {"standby": standby.name})
-            if replayed < required:
+            if await self._replayed(standby, connection) < required:
                 raise _BehindError
             return await work(connection)
+
+    async def _replayed(self, standby: _Standby, connection: Connection) -> int:
+        """Return the position that a standby has reached, and measure by it how far it is behind."""
+        replayed: int | None = await connection.fetchval(_REPLAYED)
+        if replayed is None:
+            raise _NoStandbyError
+        if self._written:
+            STANDBY_LAG.set(max(self._written[-1][1] - replayed, 0), {"standby": standby.name})
+        return replayed
 
     def _required(self, min_position: int) -> int | None:
         """Return the position that a standby must have reached; None if the primary has not been heard of
@@ -158,17 +167,24 @@ class Standbys:
             written: int = await connection.fetchval(_WRITTEN)
             return written
 
-    async def _find_again(self, standby: _Standby) -> None:
-        """Try a lost standby until it answers as one."""
+    async def _watch(self, standby: _Standby) -> None:
+        """Look how far a standby is behind, and try a lost one until it answers as one."""
         while True:
-            await standby.lost.wait()
-            try:
-                await self._within(PROBE_SECONDS, _probe(standby))
-            except Exception:
+            # Whether it is lost, reads tell.
+            with suppress(Exception):
+                await self._within(PROBE_SECONDS, self._probe(standby))
+                if standby.lost.is_set():
+                    standby.lost.clear()
+                    _log.info("standby_found", standby=standby.name)
+            if standby.lost.is_set():
                 await asyncio.sleep(PROBE_SECONDS)
             else:
-                standby.lost.clear()
-                _log.info("standby_found", standby=standby.name)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(standby.lost.wait(), LOOK_SECONDS)
+
+    async def _probe(self, standby: _Standby) -> None:
+        async with standby.pool.acquire() as connection:
+            await self._replayed(standby, connection)
 
     def _lose(self, standby: _Standby, why: str) -> None:
         if not standby.lost.is_set():
@@ -185,18 +201,6 @@ class Standbys:
             return task.result()
         finally:
             self._late.leave([task])
-
-
-async def _probe(standby: _Standby) -> None:
-    async with standby.pool.acquire() as connection:
-        await _replayed(connection)
-
-
-async def _replayed(connection: Connection) -> int:
-    replayed: int | None = await connection.fetchval(_REPLAYED)
-    if replayed is None:
-        raise _NoStandbyError
-    return replayed
 
 
 def urls_of_hosts(url: str, database_url: str) -> Mapping[str, str]:
