@@ -225,6 +225,7 @@ async def test_an_administrator_without_a_key_makes_one_in_the_database(stack: S
         client.headers.update(headers)
         status = 401
         while status == 401:
+            await asyncio.sleep(0.2)
             status = (await client.get("/api/collections")).status_code
     assert status == 200
 
