@@ -43,7 +43,7 @@ async def folder(stack: Stack, staff: str, tmp_path: Path) -> Path:
     (files / "travel.md").write_text("# Travel\n\nTrains go in the first class.\n")
     (files / "pay.csv").write_text("name,euros\nAnn,12\nBob,30\n")
     await done(stack, "ingest", str(files), "--collection", staff)
-    (files / "leave.md").write_text("# Leave\n\nEveryone has 27 days of leave.\n")
+    (files / "leave.md").write_text("# Leave\n\nEveryone has 27 days of leave: ask Wilhelmina Kranz.\n")
     await done(stack, "ingest", str(files), "--collection", staff)
     return files
 
@@ -91,7 +91,8 @@ async def test_a_backup_becomes_a_new_suite_that_answers_without_what_was_erased
         assert ANSWER in (await done(new, "threads", "show", thread)).out
         assert await passages(new, "staff", "class of trains") != []
         assert [text for text in await passages(new, "staff", "leave") if "leave" in text] == []
-        traces = await on_database(new, "traces", "days of leave")
+        # Of the suite's conversations, none has that.
+        traces = await on_database(new, "traces", "Wilhelmina Kranz")
         assert traces.code == 0, traces.out
         again = await on_database(new, "restore", str(tmp_path / "backup"))
         assert again.code == 1
