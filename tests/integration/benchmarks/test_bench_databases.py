@@ -20,7 +20,7 @@ from pydantic import SecretStr
 # A backend that is skipped is to be seen, not to fail.
 pytestmark = pytest.mark.filterwarnings("default:LEXICAL BACKEND NOT TESTED:pytest.PytestWarning")
 
-WITHOUT_A_DATABASE = {"extract"}
+WITHOUT_A_DATABASE = {"capacity", "extract"}
 
 
 @pytest.fixture(scope="module")
