@@ -120,7 +120,7 @@ def written(tree: Mapping[str, Tree]) -> str:
 
 def _lines(tree: Mapping[str, Tree], indent: int) -> Iterator[str]:
     """Yield the lines of a map, in an order that does not depend on how it was made."""
-    # What tells a reader which thing it is comes first.
+    # Keys that identify an object come first, for its readers.
     first = [key for key in ("apiVersion", "kind", "name") if key in tree]
     for key in (*first, *sorted(tree.keys() - set(first))):
         yield from _entry(f"{_scalar(key)}:", tree[key], indent)
@@ -157,7 +157,7 @@ def _entry(lead: str, tree: Tree, indent: int) -> Iterator[str]:
         case list() if tree:
             yield from _list(start, tree, indent + 2)
         case str() if "\n" in tree:
-            # Of a text with an end of line at its end, and of one without.
+            # The first is for a text that ends with a newline, the second for one that does not.
             yield f"{start} {'|' if tree.endswith('\n') else '|-'}"
             for line in tree.removesuffix("\n").split("\n"):
                 yield f"{' ' * (indent + 2)}{_escaped(line)}" if line else ""

@@ -62,7 +62,7 @@ _OF_TABLES: Final = ("document_table_rows", "document_table_keys")
 _NEEDED: Final = frozenset({"collections", "chunk_partitions", "legal_holds", *_OF_DOCUMENTS, *_OF_TABLES})
 """Tables whose rows are restored, beside the collection's chunks."""
 
-# What was erased since the backup. Erasures of earlier releases tell what was handed in alone.
+# Erasures since the backup. Those of earlier releases tell no document ids, only hashes of contents.
 _ERASED: Final = """
     WITH later AS (
         SELECT document_ids AS ids,

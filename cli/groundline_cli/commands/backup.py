@@ -52,7 +52,7 @@ def ending_clearly(stopped: str) -> Iterator[None]:
     except asyncpg.InsufficientPrivilegeError as error:
         raise CommandFailedError("the role lacks rights: take the one that owns the tables") from error
     except asyncpg.PostgresError as error:
-        # Of its class alone: the text may quote rows.
+        # Only its class is told: the text may quote rows.
         raise CommandFailedError(
             f"a statement failed ({type(error).__name__}): look at the server's log"
         ) from error

@@ -83,7 +83,7 @@ def restore(
     if (new_name or with_erased) and not collection:
         raise click.UsageError("--as and --with-erased need --collection")
     manifest = Manifest.of(backup)
-    # What the builders of indexes log is told as progress.
+    # Progress takes the place of the log lines of the builders of indexes.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     begun = time.monotonic()
     show = showing()

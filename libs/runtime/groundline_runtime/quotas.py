@@ -146,11 +146,16 @@ class QuotaWarnings:
         found = [each for each in usages if each.used >= self._share * each.limit]
         for each in found:
             name = enum_label(quota_pb2.Quota, each.quota)
-            if self.is_first(client, name):
+            if self._is_first(client, name):
                 _log.warning("quota_nearly_used", client=client, quota=name, used=each.used, limit=each.limit)
         return found
 
-    def is_first(self, *what: str) -> bool:
+    def tell_without_price(self, client: str, work: str) -> None:
+        """Say in the log that the price of a client's work, such as its answers, is not known."""
+        if self._is_first(client, "price"):
+            _log.warning("price_not_known", client=client, hint=f"its {work} do not count for budgets")
+
+    def _is_first(self, *what: str) -> bool:
         """Tell whether the log did not say this lately, and remember it."""
         is_first = what not in self._said
         self._said.setdefault(what, True)

@@ -91,7 +91,7 @@ async def test_a_backup_becomes_a_new_suite_that_answers_without_what_was_erased
         assert ANSWER in (await done(new, "threads", "show", thread)).out
         assert await passages(new, "staff", "class of trains") != []
         assert [text for text in await passages(new, "staff", "leave") if "leave" in text] == []
-        # Of the suite's conversations, none has that.
+        # A text that no conversation of the shared suite has.
         traces = await on_database(new, "traces", "Wilhelmina Kranz")
         assert traces.code == 0, traces.out
         again = await on_database(new, "restore", str(tmp_path / "backup"))

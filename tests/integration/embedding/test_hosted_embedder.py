@@ -258,7 +258,7 @@ async def test_long_texts_share_no_request_that_is_too_large(openai: Provider) -
 async def test_tokens_cost_what_the_settings_say_else_what_the_provider_publishes(openai: Provider) -> None:
     async with embedding(openai, usd_per_million_tokens=2.0) as embedder:
         assert embedder.cost(500_000) == 1.0
-    # Nothing is published of a server of one's own, whatever its model's name is.
+    # A server of one's own has no published price, whatever its model is called.
     async with embedding(openai, model="text-embedding-3-small") as embedder:
         assert embedder.cost(500_000) is None
     published = EmbeddingSettings(provider="openai", api_key=SecretStr(KEY))

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-import structlog
 from cachetools import TTLCache
 from groundline.v1 import chat_pb2, quota_pb2
 from groundline_runtime.context import Caller
@@ -32,8 +31,6 @@ _UNCOUNTED_SECONDS: Final = 10.0
 threads left to it; with ten replicas it begins no more than allowed."""
 
 _REMEMBERED_CALLERS: Final = 10_000
-
-_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +122,8 @@ class CallerQuotas:
         """Count an answer's usage. What it cost counts without a limit, too, for one that is set later."""
         if not self.are_spent_by(usage):
             return
-        is_unknown = self._limits.budgets.are_set and not usage.HasField("cost_usd")
-        if is_unknown and self._warnings.is_first(owner, "price"):
-            _log.warning("price_not_known", client=owner, hint="its answers do not count for budgets")
+        if self._limits.budgets.are_set and not usage.HasField("cost_usd"):
+            self._warnings.tell_without_price(owner, "answers")
         await self._store.spend(owner, _tokens(usage), usage.cost_usd)
 
     def nearly_used(

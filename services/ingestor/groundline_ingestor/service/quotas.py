@@ -8,7 +8,6 @@ transaction would serialise all hand-ins into a collection.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import structlog
 from groundline.v1 import chat_pb2, document_pb2, quota_pb2
 from groundline_extraction.documents import IngestionError
 from groundline_runtime.context import Caller
@@ -22,8 +21,6 @@ __all__ = ["Quotas"]
 
 _JOBS_SECONDS: Final = 5.0
 """Time after which a job may have ended, in seconds. The other quotas are freed by deletion alone."""
-
-_log = structlog.get_logger(__name__)
 
 
 class Quotas:
@@ -64,9 +61,8 @@ class Quotas:
 
     async def spend(self, owner: str, usage: chat_pb2.Usage) -> None:
         """Count what a call for a document cost, if that is known."""
-        is_unknown = self.have_budgets and not usage.HasField("cost_usd")
-        if is_unknown and self._warnings.is_first(owner, "price"):
-            _log.warning("price_not_known", client=owner, hint="its documents do not count for budgets")
+        if self.have_budgets and not usage.HasField("cost_usd"):
+            self._warnings.tell_without_price(owner, "documents")
         await self._repository.spending.spend(owner, usage.cost_usd)
 
     async def require_documents(self, collection_id: str, sizes: Mapping[str, int]) -> None:
