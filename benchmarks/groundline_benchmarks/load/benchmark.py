@@ -11,7 +11,7 @@ import numpy as np
 from groundline_benchmarks.load.arrivals import Ramp, drawn
 from groundline_benchmarks.load.figures import LoadFigures
 from groundline_benchmarks.load.requests import Requests
-from groundline_benchmarks.load.sending import Ended, Sent, send
+from groundline_benchmarks.load.sending import Sent, send
 from groundline_benchmarks.measuring.processes import all_held, processor_time
 from groundline_benchmarks.measuring.running import MeasurementError, Report
 from groundline_benchmarks.measuring.suite import Suite
@@ -68,7 +68,7 @@ class LoadBench:
             with processor_time(suite.pids) as taken:
                 sent = await self._send(requests, steady, {kind: 1.0}, generator)
                 await requests.settled()
-            answered = sum(one.ended in (Ended.ANSWERED, Ended.DEGRADED) for one in sent)
+            answered = sum(one.is_answered for one in sent)
             if not answered:
                 reasons = dict(Counter(one.reason for one in sent))
                 raise MeasurementError(f"no request of the kind {kind} was answered: {reasons}")

@@ -119,11 +119,11 @@ class LoadFigures:
             "idle": {name: asdict(held) for name, held in self.idle.items()},
             "loaded": {name: asdict(held) for name, held in self.loaded.items()},
             "databaseConnections": self.database_connections,
-            "durations": [round(one.seconds, 6) for one in self.sent if _is_answered(one)],
+            "durations": [round(one.seconds, 6) for one in self.sent if one.is_answered],
         }
 
     def _window(self, sent: Sequence[Sent], ramp: Ramp, begin: float) -> Window:
-        waited = [one.waited for one in sent if _is_answered(one)]
+        waited = [one.waited for one in sent if one.is_answered]
         counts = Counter(one.ended for one in sent)
         return Window(
             begin=begin,
@@ -144,7 +144,3 @@ def knee(windows: Sequence[Window], within: float) -> float | None:
             break
         held = window.rate
     return held
-
-
-def _is_answered(one: Sent) -> bool:
-    return one.ended in (Ended.ANSWERED, Ended.DEGRADED)

@@ -56,6 +56,11 @@ class Sent:
     reason: str = ""
 
     @property
+    def is_answered(self) -> bool:
+        """Whether an answer came, be it with something left out."""
+        return self.ended in (Ended.ANSWERED, Ended.DEGRADED)
+
+    @property
     def waited(self) -> float:
         """Time that its user waited: to the first text of a stream, to the end of anything else."""
         return self.seconds if self.first_seconds is None else self.first_seconds
