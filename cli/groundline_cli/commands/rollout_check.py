@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 from groundline_client import GatewayError
 
+from groundline_cli.commands.evaluation_tables import print_losses
 from groundline_cli.commands.evaluation_work import measured_collection, question_bar
 from groundline_cli.commands.gateway import json_option, with_gateway
 from groundline_cli.connection import Connection, ConnectionSettingsError, find_connection
@@ -134,7 +135,7 @@ def rollout_check(
     DIRECTORY is an evaluation set, as for `eval`. The gateway is asked its questions: searches as the
     collection's settings make them, and answers. The release fails if requests fail or are degraded, if it
     finds or answers less, and not by chance (a paired test, p below .05), or if it is slower, likewise. Those
-    that fail and are made good by a retry count as well.
+    that fail and are made good by a retry count as well. The questions that became worse are named.
 
     With neither --beside nor --baseline only failures count: so the first release gets its --save.
 
@@ -211,6 +212,7 @@ def _print(result: Assessment) -> None:
     print_columns(("", "BEFORE", "NOW", "P", "NUMBER"), rows)
     for reason in result.reasons:
         click.echo(printable(reason))
+    print_losses(result.losses)
     verdict = click.style(result.verdict, fg=_COLOURS[result.verdict])
     click.echo(
         f"{verdict}: {result.requests} requests answered, {result.errors} failed, {result.degraded} degraded"

@@ -71,6 +71,8 @@ class Assessment:
     verdict: Decision = Decision.PASS
     reasons: list[str] = field(default_factory=list)
     differences: Sequence[Difference] = ()
+    losses: list[Difference] = field(default_factory=list)
+    """Differences for which the release fails."""
     slowdowns: Sequence[Slowdown] = ()
     requests: int = 0
     """Number of requests that the release answered."""
@@ -101,6 +103,7 @@ class Assessment:
                 }
                 for one in self.differences
             },
+            "losses": [one.as_json() for one in self.losses],
             "seconds": {one.kind: one.as_json() for one in self.slowdowns},
         }
 
@@ -123,6 +126,7 @@ def judge(release: Release, before: Before | None, bounds: Bounds) -> Assessment
     result.slowdowns = [one for kind in KINDS if (one := _slowdown(kind, release, before)) is not None]
     for loss in result.differences:
         if loss.is_loss(bounds.max_drop):
+            result.losses.append(loss)
             result.add(
                 Decision.FAIL,
                 f"{loss.group}: {loss.title} fell from {loss.before:.3f} to {loss.after:.3f}, of "

@@ -117,6 +117,7 @@ def test_a_release_that_finds_other_passages_is_not_good(check: Check, gateway: 
     assert code == 1
     assert found["measures"]["searches.recall@10"]["now"] == 0
     assert found["reasons"][0].startswith("searches: R@10 fell from 1.000 to 0.000, of 12 questions")
+    assert len(found["losses"][0]["worse"]) == QUESTIONS
 
 
 def test_a_release_that_answers_wrong_is_not_good(check: Check, gateway: FakeGateway) -> None:
@@ -222,6 +223,7 @@ def test_saved_figures_stand_for_the_release_before(
     failed = groundline(*check, "--baseline", str(saved), "--save", str(tmp_path / "after.json"))
     assert failed.exit_code == 1
     assert "R@10 fell from 1.000 to 0.000" in failed.stdout
+    assert "worse: searches: R@10, 1.000 to 0.000" in failed.stderr
     assert not (tmp_path / "after.json").exists()
 
 
