@@ -96,6 +96,13 @@ def _gateway_options[C: Callable[..., Any]](command: C) -> C:
     return command
 
 
+def gateway_of_database(api_key: str | None) -> Connection:
+    """Return the connection to the gateway of the command under way, which is one `with_database`. Raises
+    click.UsageError."""
+    given = click.get_current_context().params
+    return _connection({"gateway": given["gateway"], "api_key": api_key, "profile": given["profile"]})
+
+
 def _connection(options: dict[str, Any]) -> Connection:
     """Return the connection that the options of the gateway say, and take them out."""
     gateway, api_key, name = (options.pop(each) for each in _GATEWAY_OPTIONS)

@@ -146,9 +146,10 @@ def rollback(
     `revisions` lists what is kept, and compares first. Text, title, metadata, access and the original, where
     it is kept, are those of the revision.
 
-    With --job, everything that a hand-in, a crawl, the run of a source or another rollback did: documents
-    that it changed get the revision that they had before, those that it created are deleted for good. What
-    was changed again since stays as it is, and so does what the collection keeps no earlier revision of.
+    With --job, everything that a hand-in, a crawl, the run of a source, an import or another rollback did:
+    documents that it changed get the revision that they had before, those that it created are deleted for
+    good. What was changed again since stays as it is, and so does what the collection keeps no earlier
+    revision of.
     """
     if job_id is not None and collection is None:
         _revert(

@@ -1,14 +1,14 @@
 """A new index that has to pass before it is used, and the way back to the one before."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
 import pytest
 from groundline_embedding.local.catalog import MULTILINGUAL_MODEL
-from groundline_tests.suite import Stack, ended_job
+from groundline_tests.suite import Finished, Stack, ended_job
 
 COLLECTION: Final = "gated"
 # Asked for in another form, which only an index that stems finds.
@@ -141,6 +141,55 @@ async def test_a_new_embedding_model_is_asked_beside_the_one_in_use_and_the_way_
     assert await model() == usual != MULTILINGUAL_MODEL
     assert await nearest("repairing") == "repair.md"
     assert (await stack.command("reindex", COLLECTION, "--reclaim")).code == 0
+
+
+async def test_an_import_is_used_unless_its_answers_are_worse_and_is_taken_back_as_a_job(
+    stack: Stack, client: httpx.AsyncClient, evaluation_set: str, tmp_path: Path
+) -> None:
+    async def first(query: str) -> str:
+        retrieval = {"mode": "RETRIEVAL_MODE_KEYWORD"}
+        body = {"query": query, "collectionIds": [COLLECTION], "options": {"retrieval": retrieval}}
+        found = (await client.post("/api/search", json=body)).json()["passages"]
+        return str(found[0]["chunk"]["text"]) if found else ""
+
+    async def imported(*arguments: str) -> Finished:
+        database = ("--database-url", stack.ready["database_url"], "--processes", "1")
+        gate = ("--gate", evaluation_set, "--modes", "keyword", "--max-drop", "0.01")
+        return await stack.command("import", *arguments, "-c", COLLECTION, *database, *gate, "--json")
+
+    def written(name: str, records: Iterable[tuple[str, str]]) -> str:
+        path = tmp_path / name
+        path.write_text("".join(json.dumps({"uri": uri, "text": text}) + "\n" for uri, text in records))
+        return str(path)
+
+    decoys = [(f"{number}.md", f"{verb}ing {verb}ing {verb}ing") for number, verb in enumerate(VERBS)]
+    worse = written("worse.jsonl", [*((f"{verb}.md", "Nothing of it.") for verb in VERBS), *decoys])
+    news = ("extra.md", "Someone talks about the weather.")
+    better = written(
+        "better.jsonl", [*((f"{verb}.md", f"Once more both of us {verb}ed it.") for verb in VERBS), news]
+    )
+    await client.patch(f"/api/collections/{COLLECTION}", json={"settings": {"history": {"revisions": 1}}})
+
+    refused = await imported(worse)
+
+    assert refused.code == 5, refused.err
+    assert "inspecting" in refused.err
+    assert json.loads(refused.out)["imported"] is False
+    assert await first("inspecting") == "Both of us inspected it."
+    listed = (await client.get(f"/api/collections/{COLLECTION}/documents")).json()["documents"]
+    assert len(listed) == len(VERBS)
+
+    used = await imported(better)
+
+    assert used.code == 0, used.err
+    told = json.loads(used.out)
+    assert (told["imported"], told["isWorse"], told["added"]) == (True, False, 1)
+    assert await first("inspecting") == "Once more both of us inspected it."
+    planned = await stack.command("rollback", "--job", told["job"], "--dry-run")
+    assert f"put back: {len(VERBS)}" in planned.out
+    assert (await stack.command("rollback", "--job", told["job"], "--yes")).code == 0
+    assert await first("inspecting") == "Both of us inspected it."
+    assert await first("weather") == ""
 
 
 async def test_an_index_that_is_held_back_is_tried_and_then_used(

@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -51,6 +52,7 @@ from groundline_indexing.imports.files import (
     fingerprints,
     records_of,
 )
+from groundline_indexing.imports.opened import Import
 from groundline_indexing.imports.preparing import RecordPreparation, identified, with_vectors
 from groundline_indexing.imports.records import (
     BatchResult,
@@ -61,7 +63,6 @@ from groundline_indexing.imports.records import (
     given_record,
 )
 from groundline_indexing.imports.tables import (
-    Import,
     OpenImport,
     discard_import,
     open_import,
@@ -88,6 +89,7 @@ _BUILT: Final = """
 """
 
 type OnProgress = Callable[[ImportProgress], None]
+type Gate = Callable[[], Awaitable[bool]]
 
 
 async def import_files(
@@ -97,12 +99,14 @@ async def import_files(
     *,
     processes: int,
     skip_invalid: bool = False,
+    passes: Gate | None = None,
     on_progress: OnProgress = lambda progress: None,
 ) -> BatchResult:
     """Load the records of all files; return the outcome.
 
     If records are wrong and not to be skipped, it ends before the collection is changed, with the right ones
-    loaded, and returns their failures. Raises ImportFailedError, GroundlineError.
+    loaded, and returns their failures. `passes` is asked when searches find the import as the candidate: if
+    it says no, nothing is changed, and what was loaded is dropped. Raises ImportFailedError, GroundlineError.
     """
     batches = batches_of(paths)
     async with _opened(settings) as (pool, lexical):
@@ -129,8 +133,11 @@ async def import_files(
             await stage("building the vector index", build_vector_index)
             await stage("attaching", running.attach)
             await _fed(running, total.chunk_count, on_progress)
-            await stage("switching", partial(running.switch, settings.reindex_grace_seconds))
-            return total
+            if passes is not None and not await _is_passed(running, passes):
+                await discard_import(connection, collection_id)
+                return total
+            on_progress(ImportProgress("switching", 0, 0, total.chunk_count))
+            return replace(total, job_id=await running.switch(settings.reindex_grace_seconds))
 
 
 async def discard(settings: IndexingSettings, collection_id: str) -> bool:
@@ -207,6 +214,16 @@ async def _load_all(
         ) from error
     finally:
         executor.shutdown(wait=False, cancel_futures=True)
+
+
+async def _is_passed(running: OpenImport, passes: Gate) -> bool:
+    await running.offer()
+    try:
+        return await passes()
+    except BaseException:
+        # What is loaded stays, and can be tried again.
+        await running.withdraw()
+        raise
 
 
 async def _fed(running: OpenImport, chunks: int, on_progress: OnProgress) -> None:

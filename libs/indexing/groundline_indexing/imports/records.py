@@ -76,6 +76,8 @@ class BatchResult:
     chunk_count: int = 0
     unchanged_count: int = 0
     failures: Sequence[RecordFailure] = ()
+    job_id: str = ""
+    """Job of an import that has changed its collection, by which it can be taken back; "" before."""
 
 
 @dataclass(frozen=True, slots=True)

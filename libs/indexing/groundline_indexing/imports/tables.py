@@ -7,20 +7,21 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import asyncpg
-from groundline_database import Connection, read_statements
+from groundline_database import Connection, current_revision, read_statements
 from groundline_lexical import LAST_RECOVERY, LexicalIndex
 
 from groundline_indexing.chunks import CHUNK_COLUMNS, Destination, chunk_records, document_values, text_parts
 from groundline_indexing.documents import DocumentVersion, ReadyDocument
 from groundline_indexing.erasure import forget_handed_in
 from groundline_indexing.feed.state import is_feed_behind
+from groundline_indexing.imports.opened import Import
+from groundline_indexing.imports.proving import offer, withdraw
 from groundline_indexing.imports.records import BatchResult, ImportFailedError, RecordFailure
 from groundline_indexing.partitions import (
     attach_partition,
-    chunk_table,
     clear_elsewhere,
     copy_partition,
     create_chunk_table,
@@ -30,7 +31,7 @@ from groundline_indexing.partitions import (
 from groundline_indexing.revisions.keeping import keep_revisions, settle_revisions
 from groundline_indexing.vector_indexes import build_vector_index, is_vector_index_due
 
-__all__ = ["Import", "OpenImport", "discard_import", "drop_orphaned_imports", "open_import"]
+__all__ = ["OpenImport", "discard_import", "drop_orphaned_imports", "open_import"]
 
 _LOCKS: Final = 0x696D70
 """First half of the advisory lock's key; the second is the partition's id. The holder runs the import."""
@@ -56,30 +57,6 @@ _GONE: Final = """
     ) AS copied
     WHERE NOT EXISTS (SELECT FROM documents d WHERE d.document_id = copied.document_id)
 """
-
-
-class Import(NamedTuple):
-    """An import, as far as its processes have to know it."""
-
-    collection_id: str
-    partition_id: int
-
-    @property
-    def chunks(self) -> str:
-        return chunk_table(self.partition_id)
-
-    @property
-    def documents(self) -> str:
-        return f"imported_p{self.partition_id:d}_documents"
-
-    @property
-    def texts(self) -> str:
-        return f"imported_p{self.partition_id:d}_texts"
-
-    @property
-    def kept(self) -> str:
-        """Table of the documents whose chunks were copied from the partition in use, with their versions."""
-        return f"imported_p{self.partition_id:d}_kept"
 
 
 async def open_import(
@@ -121,8 +98,10 @@ async def discard_import(connection: Connection, collection_id: str) -> bool:
     if partition_id is None:
         return False
     await _lock(connection, partition_id)
+    target = Import(collection_id, partition_id)
     async with connection.transaction():
-        await _drop(connection, Import(collection_id, partition_id))
+        await withdraw(connection, target)
+        await _drop(connection, target)
     return True
 
 
@@ -130,6 +109,23 @@ async def drop_orphaned_imports(connection: Connection) -> None:
     """Drop data of imports into collections that were deleted; in a transaction."""
     for row in await connection.fetch(_SQL["orphaned"], _LOCKS):
         await _drop(connection, Import(row["collection_id"], row["partition_id"]))
+
+
+# The revisions that are replaced; documents that were only queued so far have none.
+_REPLACED: Final = f"""
+    SELECT document_id, {current_revision("d")} AS revision
+    FROM {{documents}} s JOIN documents d USING (document_id) WHERE d.ingestion_hash <> ''::bytea
+"""
+_ITEMS: Final = f"""
+    INSERT INTO ingestion_items
+        (job_id, item_index, collection_id, uri, document_id, state, outcome, attempts,
+         parsed_count, embedded_count, stored_count, revision, replaced_revision, start_time, end_time)
+    SELECT $1::uuid, row_number() OVER (ORDER BY d.uri) - 1, d.collection_id, d.uri, d.document_id, 'done',
+           CASE WHEN o.document_id IS NULL THEN 'created' ELSE 'updated' END, 1,
+           d.chunk_count, d.chunk_count, d.chunk_count, {current_revision("d")}, o.revision,
+           clock_timestamp(), clock_timestamp()
+    FROM {{documents}} s JOIN documents d USING (document_id) LEFT JOIN {{replaced}} o USING (document_id)
+"""
 
 
 class OpenImport:
@@ -208,7 +204,7 @@ class OpenImport:
                 "INSERT INTO import_batches VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
                 target.collection_id,
                 batch,
-                *astuple(result)[:-1],
+                *astuple(result)[:-2],
                 [failure.as_json() for failure in failures],
             )
         return result
@@ -325,8 +321,18 @@ class OpenImport:
         missing: int = await self._connection.fetchval(_SQL["missing"], self._import.partition_id)
         return max(missing, 1)
 
-    async def switch(self, grace_seconds: float) -> None:
-        """Replace the collection's partition by the attached table, with all its documents, at once.
+    async def offer(self) -> None:
+        """Let searches that ask for the candidate find the attached table. Raises ImportFailedError."""
+        await offer(self._connection, self._import)
+
+    async def withdraw(self) -> None:
+        """Take an offer back."""
+        async with self._connection.transaction():
+            await withdraw(self._connection, self._import)
+
+    async def switch(self, grace_seconds: float) -> str:
+        """Replace the collection's partition by the attached table, with all its documents, at once; return
+        the id of the job that tells what became of each document.
 
         Searches continue; documents wait to be stored meanwhile. Raises ImportFailedError.
         """
@@ -341,16 +347,16 @@ class OpenImport:
                     f"{target.collection_id} was indexed again meanwhile: start anew after --discard"
                 )
             await self._catch_up(in_use)
-            await self._take_documents()
+            # First: what is replaced goes from candidates, which this one no longer is.
+            await connection.execute(_SQL["use"], *target)
+            job_id = str(uuid.uuid4())
+            await self._take_documents(job_id)
             await connection.execute(
-                """
-                UPDATE collections SET partition_id = $2, update_time = clock_timestamp()
-                WHERE collection_id = $1
-                """,
-                *target,
+                "DELETE FROM reindexed_documents WHERE partition_id = $1", target.partition_id
             )
             await leave_partition(connection, target.collection_id, in_use, grace_seconds)
             await _drop(connection, target, with_chunks=False)
+        return job_id
 
     async def _known(self, uris: Sequence[str]) -> Mapping[str, asyncpg.Record]:
         """Return the collection's documents of these uris, as they are now."""
@@ -401,8 +407,9 @@ class OpenImport:
                 [row["document_id"] for row in changed],
             )
 
-    async def _take_documents(self) -> None:
-        """Move the documents and their texts from where they wait into the collection."""
+    async def _take_documents(self, job_id: str) -> None:
+        """Move the documents and their texts from where they wait into the collection, and write down what
+        became of each, as the job of a hand-in does, so that it can be taken back."""
         connection, target = self._connection, self._import
         replaced = f"SELECT document_id FROM {target.documents} WHERE seen_version IS NOT NULL"
         rows = await connection.fetch(replaced)
@@ -412,6 +419,9 @@ class OpenImport:
         await clear_elsewhere(connection, target.collection_id, f"document_id IN ({replaced})")
         uris = await connection.fetch(f"SELECT uri FROM {target.documents} WHERE seen_version IS NOT NULL")
         await forget_handed_in(connection, target.collection_id, [row["uri"] for row in uris])
+        await connection.execute(
+            f"CREATE TABLE {target.replaced} AS {_REPLACED.format(documents=target.documents)}"
+        )
         columns = await connection.fetch(_SQL["columns"], target.documents)
         names = ", ".join(row["name"] for row in columns)
         changed = ", ".join(
@@ -419,10 +429,16 @@ class OpenImport:
         )
         await connection.execute(
             f"""
-            INSERT INTO documents ({names}) SELECT {names} FROM {target.documents}
+            INSERT INTO documents ({names})
+            SELECT {names.replace("provenance", "$1::jsonb")} FROM {target.documents}
             ON CONFLICT (collection_id, uri) DO UPDATE SET {changed}
-            """
+            """,
+            {"jobId": job_id},
         )
+        await connection.execute(_SQL["insert_job"], job_id, target.collection_id)
+        items = _ITEMS.format(documents=target.documents, replaced=target.replaced)
+        await connection.execute(items, job_id)
+        await connection.execute(f"DROP TABLE {target.replaced}")
         await connection.execute(
             f"INSERT INTO document_texts ({_TEXT_COLUMNS}) SELECT {_TEXT_COLUMNS} FROM {target.texts}"
         )

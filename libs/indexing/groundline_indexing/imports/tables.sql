@@ -68,3 +68,13 @@ SELECT (SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = to_regcl
 -- The partition in use, and the one that the others' chunks were copied from.
 SELECT c.partition_id, i.copied_from FROM collections c JOIN imports i USING (collection_id)
 WHERE collection_id = $1 AND i.copied_from IS NOT NULL FOR UPDATE OF c
+
+-- name: use
+UPDATE collections SET partition_id = $2, candidate_partition_id = nullif(candidate_partition_id, $2),
+                       update_time = clock_timestamp()
+WHERE collection_id = $1
+
+-- name: insert_job
+-- No caller's: whoever may read a document sees its item.
+INSERT INTO ingestion_jobs (job_id, collection_id, state, create_time)
+SELECT $1::uuid, collection_id, 'done', create_time FROM imports WHERE collection_id = $2

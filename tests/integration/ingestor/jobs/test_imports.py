@@ -5,9 +5,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,26 +18,30 @@ from groundline_indexing.feed.changes import FedPartition
 from groundline_indexing.feed.feeding import Comparison, Feeding, compare
 from groundline_indexing.feed.state import IndexFeed
 from groundline_indexing.imports.files import fingerprints
-from groundline_indexing.imports.loading import discard, import_files
-from groundline_indexing.imports.preparing import identified, with_vectors
-from groundline_indexing.imports.records import BatchResult, ImportFailedError, ImportProgress, given_record
+from groundline_indexing.imports.loading import discard
+from groundline_indexing.imports.records import BatchResult, ImportFailedError, ImportProgress
 from groundline_indexing.imports.tables import OpenImport, open_import
 from groundline_indexing.partitions import chunk_table
 from groundline_indexing.preparation import identify
 from groundline_ingestor.adapters.postgres.stores import Stores
-from groundline_ingestor.domain.work import NewVersion
 from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import LexicalIndex
 from groundline_runtime.errors import ResourceExhaustedError
+from groundline_tests.indexing.imports import (
+    DIMENSIONS,
+    VECTOR,
+    imported,
+    leftovers,
+    record,
+    texts,
+    version,
+    written,
+)
 from groundline_tests.ingestor.messages import a_collection
 from groundline_tests.ingestor.search_index import MemoryIndex
 from pydantic import SecretStr
 
-DIMENSIONS = 8
-VECTOR = [0.5] * DIMENSIONS
 KILLED_SECONDS = 60.0
-
-type Record = Mapping[str, Any]
 
 
 @pytest.fixture(scope="module")
@@ -50,51 +52,6 @@ def settings(database_url: str) -> IngestorSettings:
 @pytest.fixture
 async def collection(stores: Stores) -> StoredCollection:
     return await stores.collections.create(a_collection("docs", dimensions=DIMENSIONS), "", "")
-
-
-def written(path: Path, records: Sequence[Record]) -> Path:
-    path.write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
-    return path
-
-
-def record(uri: str, text: str = "An old mill by the river.", **fields: Any) -> Record:
-    return {"uri": uri, "text": text, "vector": VECTOR, **fields}
-
-
-def version(given: Record, collection: StoredCollection) -> NewVersion:
-    of = given_record(given, DIMENSIONS)
-    ready = with_vectors(of, identified(of, collection), collection)
-    return NewVersion(ready.version, ready.chunks, ready.vectors, ready.segments)
-
-
-async def imported(settings: IngestorSettings, *paths: Path, **options: Any) -> BatchResult:
-    return await import_files(settings, "docs", paths, processes=1, **options)
-
-
-async def texts(pool: Pool) -> dict[str, list[str]]:
-    """Return the chunks that a search may find, by uri."""
-    async with acquire(pool) as connection:
-        partition_id = await connection.fetchval(
-            "SELECT partition_id FROM collections WHERE collection_id = 'docs'"
-        )
-        rows = await connection.fetch(
-            f"SELECT d.uri, c.original_text FROM {chunk_table(partition_id)} c "
-            "JOIN documents d USING (document_id) WHERE c.collection_id = 'docs' ORDER BY uri, chunk_index"
-        )
-    found: dict[str, list[str]] = {}
-    for row in rows:
-        found.setdefault(row["uri"], []).append(row["original_text"])
-    return found
-
-
-async def leftovers(pool: Pool) -> list[str]:
-    """Return tables of imports."""
-    async with acquire(pool) as connection:
-        rows = await connection.fetch(
-            "SELECT relname FROM pg_class WHERE relkind = 'r' AND (relname LIKE 'imported_p%' "
-            "OR relname LIKE 'chunks_p%' AND NOT relispartition)"
-        )
-    return [row["relname"] for row in rows]
 
 
 async def test_passages_with_vectors_are_a_documents_chunks_as_the_pipeline_writes_them(
