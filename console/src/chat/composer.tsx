@@ -37,7 +37,7 @@ export function Composer({ client, draft, setDraft, isRunning, status, selection
     <footer>
       <div id="ask">
         <div class="options">
-          <SelectionButton client={client} selection={selection} setSelection={setSelection} />
+          <SelectionButton client={client} selection={selection} setSelection={setSelection} isAnswered />
           <label>
             <span class="unseen">{texts.effort}</span>
             <select id="effort" onChange={(event) => setSelection({ ...selection, effort: event.currentTarget.value as Selection["effort"] })}>

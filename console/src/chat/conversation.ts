@@ -133,6 +133,8 @@ const MOST_MESSAGES = 100;
 
 function requestOf({ query, threadId, requestId, history, selection }: Exchange): ChatRequest {
   const filter = filterOf(selection);
+  const { effort, model, strategy } = selection;
+  const options = { ...(effort && { effort }), ...(model && { generation: { model } }), ...(strategy && { rerank: { strategy } }) };
   return {
     query,
     requestId,
@@ -140,6 +142,6 @@ function requestOf({ query, threadId, requestId, history, selection }: Exchange)
     ...(history.length && { chatHistory: history }),
     ...(selection.collectionIds.length && { collectionIds: selection.collectionIds }),
     ...(filter && { filter }),
-    ...(selection.effort && { options: { effort: selection.effort } }),
+    ...(Object.keys(options).length && { options }),
   };
 }

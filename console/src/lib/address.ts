@@ -1,7 +1,7 @@
-import type { JsonObject } from "groundline-client";
+import type { JsonObject, RerankStrategy } from "groundline-client";
 import { useEffect, useState } from "preact/hooks";
 import type { Expected } from "../search/reason";
-import { AS_SET, parseSettings, settingsText, type Settings } from "../search/settings";
+import { AS_SET, parseSettings, parseStrategy, settingsText, shortened, type Settings } from "../search/settings";
 
 /** A passage of a document, with offsets in Unicode code points. */
 export interface PassagePlace {
@@ -33,11 +33,21 @@ export interface Selection {
   collectionIds: string[];
   /** "": balanced. */
   effort: "" | "EFFORT_QUICK" | "EFFORT_THOROUGH";
+  /** The model that answers; "": as it is set. */
+  model: string;
+  /** How passages are reranked for an answer; "": as it is set. */
+  strategy: RerankStrategy | "";
   /** Conditions on metadata: of each field one of the values. */
   filter: Record<string, unknown[]>;
 }
 
-export const EVERYTHING: Selection = { collectionIds: [], effort: "", filter: {} };
+/** Answers as they are set. */
+const AS_ANSWERED = { effort: "", model: "", strategy: "" } as const;
+
+export const EVERYTHING: Selection = { collectionIds: [], ...AS_ANSWERED, filter: {} };
+
+/** Characters of a model's name, at most. */
+export const MOST_MODEL = 200;
 
 const SOURCE = /^source=([\w-]+)\/([\w-]+)\/(\d+)-(\d+)(?:@([0-9a-f]{32}))?$/;
 
@@ -73,6 +83,8 @@ function parseSelection(query: URLSearchParams): Selection {
   return {
     collectionIds: query.getAll("collection"),
     effort: effort === "EFFORT_QUICK" || effort === "EFFORT_THOROUGH" ? effort : "",
+    model: (query.get("model") ?? "").slice(0, MOST_MODEL),
+    strategy: parseStrategy(query.get("reranking") ?? ""),
     filter: parseFilter(query.get("filter")),
   };
 }
@@ -100,7 +112,7 @@ function parseSearch(query: URLSearchParams, selection: Selection): SearchPlace 
 }
 
 export function searchAddress({ query, selection, settings, expected }: SearchPlace): string {
-  const fields = selectionQuery({ ...selection, effort: "" });
+  const fields = selectionQuery({ ...selection, ...AS_ANSWERED });
   if (query) fields.set("q", query);
   if (settings.length > 1 || settings.some((each) => settingsText(each) !== settingsText(AS_SET))) {
     for (const each of settings) fields.append("settings", settingsText(each));
@@ -117,6 +129,8 @@ export function chatAddress(selection: Selection): string {
 function selectionQuery(selection: Selection): URLSearchParams {
   const query = new URLSearchParams(selection.collectionIds.map((id) => ["collection", id]));
   if (selection.effort) query.set("effort", selection.effort);
+  if (selection.model) query.set("model", selection.model);
+  if (selection.strategy) query.set("reranking", shortened(selection.strategy));
   if (Object.keys(selection.filter).length) query.set("filter", JSON.stringify(selection.filter));
   return query;
 }

@@ -1,9 +1,10 @@
-import type { Facet, GroundlineClient } from "groundline-client";
+import type { Collection, Facet, GroundlineClient } from "groundline-client";
 import { useState } from "preact/hooks";
-import type { Selection } from "../lib/address";
+import { MOST_MODEL, type Selection } from "../lib/address";
 import { allCollections, someCollectionIds } from "../documents/collections";
 import { count } from "../lib/format";
 import { useLoaded } from "../lib/use_loaded";
+import { STRATEGIES } from "../search/settings";
 import { Dialog } from "./dialog";
 import { Failure } from "./failure";
 import { texts } from "../texts";
@@ -19,10 +20,12 @@ interface SelectionButtonProps {
   client: GroundlineClient;
   selection: Selection;
   setSelection: (selection: Selection) => void;
+  /** Whether what is chosen is answered, so that how can be chosen too. */
+  isAnswered?: boolean;
 }
 
 /** Says what a question is asked of, and lets the reader choose it. */
-export function SelectionButton({ client, selection, setSelection }: SelectionButtonProps) {
+export function SelectionButton({ client, selection, setSelection, isAnswered = false }: SelectionButtonProps) {
   const [isOpen, setOpen] = useState(false);
   return (
     <>
@@ -33,6 +36,7 @@ export function SelectionButton({ client, selection, setSelection }: SelectionBu
         <SelectionDialog
           client={client}
           selection={selection}
+          isAnswered={isAnswered}
           close={() => setOpen(false)}
           apply={(next) => {
             setSelection(next);
@@ -44,23 +48,24 @@ export function SelectionButton({ client, selection, setSelection }: SelectionBu
   );
 }
 
-function selectionText({ collectionIds, filter }: Selection): string {
+function selectionText({ collectionIds, filter, model, strategy }: Selection): string {
   const [first] = collectionIds;
   const collections =
     first === undefined ? texts.allCollections : collectionIds.length === 1 ? first : texts.collectionsChosen(collectionIds.length);
   const filters = Object.keys(filter).length;
-  return filters ? `${collections} · ${texts.filtersChosen(filters)}` : collections;
+  return [collections, filters && texts.filtersChosen(filters), model, strategy && texts.settingValues[strategy]].filter(Boolean).join(" · ");
 }
 
 interface SelectionDialogProps {
   client: GroundlineClient;
   selection: Selection;
+  isAnswered: boolean;
   apply: (selection: Selection) => void;
   close: () => void;
 }
 
-/** Chooses the collections and the metadata that a question is asked of. */
-function SelectionDialog({ client, selection, apply, close }: SelectionDialogProps) {
+/** Chooses the collections and the metadata that a question is asked of, and how it is answered. */
+function SelectionDialog({ client, selection, isAnswered, apply, close }: SelectionDialogProps) {
   const [chosen, setChosen] = useState(selection);
   const collections = useLoaded((signal) => allCollections(client, signal), [client]);
   const facets = useLoaded((signal) => facetsOf(client, chosen.collectionIds, signal), [client, chosen.collectionIds.join()]);
@@ -113,16 +118,89 @@ function SelectionDialog({ client, selection, apply, close }: SelectionDialogPro
           </fieldset>
         ))}
         {facets.value?.length === 0 && <p class="hint">{texts.noFilters}</p>}
+        {isAnswered && <Answering collections={collections.value ?? []} chosen={chosen} choose={setChosen} />}
         <p class="hint">{texts.selectionHint}</p>
         <div class="row">
           <button class="primary">{texts.apply}</button>
-          <button type="button" onClick={() => setChosen({ ...chosen, collectionIds: [], filter: {} })}>
+          <button type="button" onClick={() => setChosen({ ...chosen, collectionIds: [], filter: {}, model: "", strategy: "" })}>
             {texts.clear}
           </button>
         </div>
       </form>
     </Dialog>
   );
+}
+
+interface AnsweringProps {
+  collections: readonly Collection[];
+  chosen: Selection;
+  choose: (selection: Selection) => void;
+}
+
+/** The model that answers, as far as the collections allow one, and how passages are reranked before. */
+function Answering({ collections, chosen, choose }: AnsweringProps) {
+  const { known, isLimited } = modelsOf(collections, chosen.collectionIds);
+  const { model, strategy } = chosen;
+  const setModel = (next: string) => choose({ ...chosen, model: next.trim() });
+  // One of an address that is not allowed is shown, and refused with the reason.
+  const offered = !model || known.includes(model) ? known : [model, ...known];
+  return (
+    <fieldset>
+      <legend>{texts.answering}</legend>
+      <div class="settings">
+        <label class="setting">
+          {texts.model}
+          {isLimited ? (
+            <select id="model" value={model} onChange={(event) => setModel(event.currentTarget.value)}>
+              <option value="">{texts.asSet}</option>
+              {offered.map((each) => (
+                <option value={each}>{each}</option>
+              ))}
+            </select>
+          ) : (
+            <>
+              <input
+                id="model"
+                list="models"
+                maxLength={MOST_MODEL}
+                placeholder={texts.asSet}
+                value={model}
+                onInput={(event) => setModel(event.currentTarget.value)}
+              />
+              <datalist id="models">
+                {known.map((each) => (
+                  <option value={each} />
+                ))}
+              </datalist>
+            </>
+          )}
+        </label>
+        <label class="setting">
+          {texts.settingNames.strategy}
+          <select
+            id="reranking"
+            value={strategy}
+            onChange={(event) => choose({ ...chosen, strategy: event.currentTarget.value as Selection["strategy"] })}
+          >
+            <option value="">{texts.asSet}</option>
+            {STRATEGIES.map((each) => (
+              <option value={each}>{texts.settingValues[each] ?? each}</option>
+            ))}
+          </select>
+        </label>
+      </div>
+      <p class="hint">{texts.answeringHint}</p>
+    </fieldset>
+  );
+}
+
+/** The models that collections name, and whether a question to them may ask for these alone. */
+function modelsOf(collections: readonly Collection[], ids: readonly string[]): { known: string[]; isLimited: boolean } {
+  const settings = collections.filter(({ collectionId }) => !ids.length || ids.includes(collectionId)).map((each) => each.settings);
+  const limits = settings.map((each) => each?.generationLimits?.models ?? []).filter((models) => models.length);
+  const [first] = limits;
+  if (first) return { known: first.filter((model) => limits.every((models) => models.includes(model))), isLimited: true };
+  return { known: [...new Set(settings.map((each) => each?.generation?.model ?? ""))].filter(Boolean), isLimited: false };
 }
 
 interface ChoiceProps {

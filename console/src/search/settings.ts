@@ -27,16 +27,21 @@ export function parseSettings(text: string): Settings {
   return {
     mode: MODES.find((each) => shortened(each) === mode) ?? "",
     fusion: FUSIONS.find((each) => shortened(each) === fusion) ?? "",
-    strategy: STRATEGIES.find((each) => shortened(each) === strategy) ?? "",
+    strategy: parseStrategy(strategy),
     topK: /^\d{1,3}$/.test(topK) ? Math.min(Number(topK), MOST_PASSAGES) : 0,
   };
+}
+
+export function parseStrategy(text: string): RerankStrategy | "" {
+  return STRATEGIES.find((each) => shortened(each) === text) ?? "";
 }
 
 export function settingsText({ mode, fusion, strategy, topK }: Settings): string {
   return [shortened(mode), shortened(fusion), shortened(strategy), topK || ""].join(".");
 }
 
-function shortened(value: string): string {
+/** The value of an enum as addresses have it. */
+export function shortened(value: string): string {
   return value.replace(/^(RETRIEVAL_MODE|FUSION_METHOD|RERANK_STRATEGY)_/, "").toLowerCase();
 }
 

@@ -9,7 +9,15 @@ import pytest
 from google.api.httpbody_pb2 import HttpBody  # type: ignore[import-untyped]
 from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
-from groundline.v1 import chat_pb2, coordinator_service_pb2, error_pb2, options_pb2, thread_pb2
+from groundline.v1 import (
+    chat_pb2,
+    collection_pb2,
+    coordinator_service_pb2,
+    error_pb2,
+    ingestor_service_pb2,
+    options_pb2,
+    thread_pb2,
+)
 from groundline_tests.browser import CHROMIUM, Tab
 from groundline_tests.gateway.page import KEY, MARKUP, full_answer, response
 from groundline_tests.programs import needs_program
@@ -38,6 +46,49 @@ async def test_the_effort_is_chosen_for_each_question(upstream: Any, tab: Tab, e
     await tab.until("document.querySelector('.rating')")
     (chat,) = upstream.calls_of("Chat")
     assert chat.request.options.effort == (options_pb2.EFFORT_QUICK if effort else 0)
+
+
+def offers(upstream: Any, *models: str) -> None:
+    """Have one collection that allows these models, or any."""
+    settings = collection_pb2.CollectionSettings(
+        generation={"model": "small"}, generation_limits={"models": models}
+    )
+    docs = collection_pb2.Collection(collection_id="docs", settings=settings)
+
+    async def listed(_request: Any, _context: Any) -> Any:
+        return ingestor_service_pb2.ListCollectionsResponse(collections=[docs])
+
+    async def documents(_request: Any, _context: Any) -> Any:
+        return ingestor_service_pb2.ListDocumentsResponse()
+
+    upstream.on("ListCollections", listed)
+    upstream.on("ListDocuments", documents)
+    upstream.on("Chat", full_answer)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "offered"), [(("large", "small"), "select option"), ((), "datalist option")]
+)
+async def test_model_and_reranking_are_chosen_of_what_collections_allow_and_stand_in_the_address(
+    upstream: Any, tab: Tab, allowed: tuple[str, ...], offered: str
+) -> None:
+    offers(upstream, *allowed)
+    await tab.click("#selection")
+    await tab.until("document.querySelector('#selection-dialog .choice')")
+    values = f"[...document.querySelectorAll('.setting:first-child {offered}')].map((one) => one.value)"
+    assert [each for each in await tab.js(values) if each] == list(allowed or ["small"])
+    await tab.write("#model", "small")
+    await tab.write("#reranking", "RERANK_STRATEGY_LLM")
+    await tab.click("#selection-dialog .primary")
+    assert await tab.text("#selection") == "All collections · small · Language model"
+    assert await tab.js("location.hash") == "#chat?model=small&reranking=llm"
+
+    await tab.js("dispatchEvent(new HashChangeEvent('hashchange'))")
+    await tab.ask("x")
+    await tab.until("document.querySelector('.rating')")
+    (chat,) = upstream.calls_of("Chat")
+    assert chat.request.options.generation.model == "small"
+    assert chat.request.options.rerank.strategy == options_pb2.RERANK_STRATEGY_LLM
 
 
 async def test_stop_cancels_the_services_work_and_keeps_what_came(upstream: Any, tab: Tab) -> None:
