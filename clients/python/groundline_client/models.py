@@ -2958,13 +2958,14 @@ class QueryTablesResponse:
     """Rows of the answer; none if no row meets the conditions. With a function and no `group_by` there is
     one."""
     has_more: bool = False
-    """Whether there are more than the plan's limit."""
+    """Whether there are more than the plan's limit, or of the tables of a document more than are listed."""
     refusal: TableRefusal = TableRefusal.UNSPECIFIED
     """Why the question has no plan."""
     unknown_words: Sequence[str] = ()
     """Words of the question that mean nothing in the tables."""
     tables: Sequence[Table] = ()
-    """Without a plan: tables that the question may be about, 20 at most, each with its first 100 columns."""
+    """Without a plan: tables that the question may be about, 20 at most; without a question, those of
+    document_id in their order, 200 at most. Each with its first 100 columns."""
     trace_id: str = ""
     """W3C trace id of this request; empty where the request is not traced."""
     chunks: Sequence[Chunk] = ()

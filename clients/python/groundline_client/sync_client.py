@@ -260,12 +260,17 @@ class Client:
         plan: TablePlan | JsonObject | None = None,
         collection_ids: Sequence[str] = (),
         document_ids: Sequence[str] = (),
+        document_id: str = "",
         timeout_seconds: float | None = None,
     ) -> QueryTablesResponse:
         """Ask a table of the documents, by a question or a plan. If no plan is made of the question,
-        `refusal` says why."""
+        `refusal` says why. With a document alone, `tables` are its tables."""
         request = request_json(
-            question=question, plan=plan, collection_ids=collection_ids, document_ids=document_ids
+            question=question,
+            plan=plan,
+            collection_ids=collection_ids,
+            document_ids=document_ids,
+            document_id=document_id,
         )
         return self._call(rpcs.QUERY_TABLES, request, timeout_seconds)
 

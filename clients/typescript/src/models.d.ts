@@ -3648,9 +3648,12 @@ export interface TablePlan {
   limit?: number;
 }
 
-/** Request of QueryTables: a question, or a plan. */
+/** Request of QueryTables: a question, a plan, or a document whose tables are listed. */
 export interface QueryTablesRequest {
-  /** Question in English or German, 1 to 1000 characters after trimming white space; not needed with a plan. */
+  /**
+   * Question in English or German, 1 to 1000 characters after trimming white space; not needed with a plan, or to
+   * list tables.
+   */
   question: string;
   /** Plan to run; no other is then made of the question. */
   plan?: TablePlan;
@@ -3661,6 +3664,11 @@ export interface QueryTablesRequest {
    * these documents are tried. Empty: it is searched for.
    */
   documentIds: string[];
+  /**
+   * Document whose tables alone may be asked; without a question and a plan they are listed. Not for a plan, which
+   * names its document. Empty: no restriction.
+   */
+  documentId: string;
 }
 
 /** Type of a column: what at least 8 of 10 of its cells are that are not empty. */
@@ -3788,13 +3796,16 @@ export interface QueryTablesResponse {
   columns: TableAnswerColumn[];
   /** Rows of the answer; none if no row meets the conditions. With a function and no `group_by` there is one. */
   rows: TableAnswerRow[];
-  /** Whether there are more than the plan's limit. */
+  /** Whether there are more than the plan's limit, or of the tables of a document more than are listed. */
   hasMore: boolean;
   /** Why the question has no plan. */
   refusal: TableRefusal;
   /** Words of the question that mean nothing in the tables. */
   unknownWords: string[];
-  /** Without a plan: tables that the question may be about, 20 at most, each with its first 100 columns. */
+  /**
+   * Without a plan: tables that the question may be about, 20 at most; without a question, those of document_id in
+   * their order, 200 at most. Each with its first 100 columns.
+   */
   tables: Table[];
   /** W3C trace id of this request; empty where the request is not traced. */
   traceId: string;

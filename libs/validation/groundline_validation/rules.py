@@ -104,9 +104,9 @@ def _facets_are_fields(request: retriever_service_pb2.SearchRequest) -> Iterable
 def _a_table_is_asked_something(
     request: retriever_service_pb2.QueryTablesRequest,
 ) -> Iterable[tuple[str, str]]:
-    """question must be set unless there is a plan."""
-    if not request.question.strip() and not request.HasField("plan"):
-        yield "question", "must be set, or plan"
+    """question must be set unless there is a plan or a document whose tables are listed."""
+    if not (request.question.strip() or request.HasField("plan") or request.document_id):
+        yield "question", "must be set, or plan, or document_id"
 
 
 @rule(table_pb2.TablePlan)

@@ -144,6 +144,21 @@ async def test_a_question_that_is_not_covered_is_refused_with_the_tables_there_a
     assert {table["documentId"] for table in answer["tables"]} == set(ids.values())
 
 
+async def test_the_tables_of_one_document_are_listed_and_asked_alone(
+    client: httpx.AsyncClient, ids: Mapping[str, str]
+) -> None:
+    [table] = (await ask(client, documentId=ids["pumps"]))["tables"]
+    assert (table["documentId"], table["sheet"], table["rowCount"]) == (ids["pumps"], "Pumps", 5)
+    assert [(each["name"], each.get("unit", "")) for each in table["columns"]] == [
+        ("Model", ""),
+        ("Weight (kg)", "kg"),
+        ("Price", "EUR"),
+        ("Region", ""),
+    ]
+    answer = await ask(client, "How heavy is a DN-6?", documentId=ids["cities"])
+    assert {each["documentId"] for each in answer["tables"]} == {ids["cities"]}
+
+
 async def test_a_plan_is_run_as_it_is_and_checked_against_the_table(
     client: httpx.AsyncClient, ids: Mapping[str, str]
 ) -> None:
@@ -225,6 +240,7 @@ async def test_who_may_not_read_a_document_may_not_ask_its_table(
     items = (await client.get(f"/api/jobs/{job['jobId']}")).json()["items"]
     hidden = await client.post("/api/tables/query", json={"plan": {"documentId": items[0]["documentId"]}})
     assert (hidden.status_code, hidden.json()["details"][0]["reason"]) == (404, "TABLE_NOT_FOUND")
+    assert (await ask(client, documentId=items[0]["documentId"]))["tables"] == []
 
 
 async def test_a_deleted_document_has_no_table(client: httpx.AsyncClient, ids: Mapping[str, str]) -> None:

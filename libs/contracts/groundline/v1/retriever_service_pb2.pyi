@@ -176,7 +176,7 @@ Global___SearchResponse: _TypeAlias = SearchResponse  # noqa: Y015
 
 @_typing.final
 class QueryTablesRequest(_message.Message):
-    """Request of QueryTables: a question, or a plan."""
+    """Request of QueryTables: a question, a plan, or a document whose tables are listed."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -184,8 +184,13 @@ class QueryTablesRequest(_message.Message):
     PLAN_FIELD_NUMBER: _builtins.int
     COLLECTION_IDS_FIELD_NUMBER: _builtins.int
     DOCUMENT_IDS_FIELD_NUMBER: _builtins.int
+    DOCUMENT_ID_FIELD_NUMBER: _builtins.int
     question: _builtins.str
-    """Question in English or German, 1 to 1000 characters after trimming white space; not needed with a plan."""
+    """Question in English or German, 1 to 1000 characters after trimming white space; not needed with a plan, or to list tables."""
+    document_id: _builtins.str
+    """Document whose tables alone may be asked; without a question and a plan they are listed. Not for a plan, which names
+    its document. Empty: no restriction.
+    """
     @_builtins.property
     def plan(self) -> _table_pb2.TablePlan:
         """Plan to run; no other is then made of the question."""
@@ -207,10 +212,11 @@ class QueryTablesRequest(_message.Message):
         plan: _table_pb2.TablePlan | None = ...,
         collection_ids: _abc.Iterable[_builtins.str] | None = ...,
         document_ids: _abc.Iterable[_builtins.str] | None = ...,
+        document_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["plan", b"plan"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_ids", b"collection_ids", "document_ids", b"document_ids", "plan", b"plan", "question", b"question"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_ids", b"collection_ids", "document_id", b"document_id", "document_ids", b"document_ids", "plan", b"plan", "question", b"question"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -236,7 +242,7 @@ class QueryTablesResponse(_message.Message):
     explanation: _builtins.str
     """The plan in words, such as "sum of Amount where Year is 2024, by Region"."""
     has_more: _builtins.bool
-    """Whether there are more than the plan's limit."""
+    """Whether there are more than the plan's limit, or of the tables of a document more than are listed."""
     refusal: _table_pb2.TableRefusal.ValueType
     """Why the question has no plan."""
     trace_id: _builtins.str
@@ -263,7 +269,9 @@ class QueryTablesResponse(_message.Message):
 
     @_builtins.property
     def tables(self) -> _containers.RepeatedCompositeFieldContainer[_table_pb2.Table]:
-        """Without a plan: tables that the question may be about, 20 at most, each with its first 100 columns."""
+        """Without a plan: tables that the question may be about, 20 at most; without a question, those of document_id in their
+        order, 200 at most. Each with its first 100 columns.
+        """
 
     @_builtins.property
     def chunks(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Chunk]:

@@ -28,6 +28,7 @@ MAX_CANDIDATES: Final = 50
 
 SEARCHED_PASSAGES: Final = 30
 MAX_SHOWN_TABLES: Final = 20
+MAX_LISTED_TABLES: Final = 200
 MAX_SHOWN_COLUMNS: Final = 100
 
 MAX_CHUNKS: Final = 8
@@ -49,6 +50,11 @@ class TableStore(Protocol):
         self, principals: Sequence[str], collection_ids: Sequence[str], limit: int
     ) -> Sequence[StoredTable]:
         """Return tables of the collections, or of all where none is named, `limit` at most."""
+
+    async def of_document(
+        self, principals: Sequence[str], collection_ids: Sequence[str], document_id: str, limit: int
+    ) -> Sequence[StoredTable]:
+        """Return the tables of a document in their order, `limit` at most."""
 
     async def of_documents(
         self,
@@ -86,7 +92,7 @@ class TableService:
         self._search = search
 
     async def query(self, caller: Caller, request: pb.QueryTablesRequest) -> pb.QueryTablesResponse:
-        """Answer by a plan, or say why a question has none.
+        """Answer by a plan, say why a question has none, or list the tables of a document.
 
         Raises NotFoundError (COLLECTION_NOT_FOUND, TABLE_NOT_FOUND), and InvalidArgumentError for a plan that
         does not fit its table.
@@ -101,6 +107,9 @@ class TableService:
             if table is None:
                 raise NotFoundError("TABLE_NOT_FOUND", f"no table {plan.table_index} in {plan.document_id}")
             await self._answer(caller, table, plan, response)
+            return response
+        if request.document_id and not request.question.strip():
+            await self._list(caller, request, response)
             return response
         tables = await self._candidates(caller, request)
         values = await self._store.values(tables, phrases_of(request.question)) if tables else {}
@@ -121,9 +130,21 @@ class TableService:
                 )
         return response
 
+    async def _list(
+        self, caller: Caller, request: pb.QueryTablesRequest, response: pb.QueryTablesResponse
+    ) -> None:
+        tables = await self._store.of_document(
+            caller.principals, request.collection_ids, request.document_id, MAX_LISTED_TABLES + 1
+        )
+        response.tables.extend(_shown(each.table) for each in tables[:MAX_LISTED_TABLES])
+        response.has_more = len(tables) > MAX_LISTED_TABLES
+
     async def _candidates(self, caller: Caller, request: pb.QueryTablesRequest) -> Sequence[StoredTable]:
         """Return the tables that a question may be about."""
         principals, collections = caller.principals, request.collection_ids
+        if request.document_id:
+            wanted = [request.document_id]
+            return await self._store.of_documents(principals, collections, wanted, MAX_CANDIDATES)
         some = await self._store.some(principals, collections, MAX_CANDIDATES + 1)
         if len(some) <= MAX_CANDIDATES:
             return some

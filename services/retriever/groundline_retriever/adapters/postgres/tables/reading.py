@@ -30,6 +30,7 @@ MAX_ASKED_COLUMNS: Final = 200
 
 _ASKED: Final = f"{_TABLES} AND jsonb_array_length(t.columns) <= {MAX_ASKED_COLUMNS:d}"
 _NAMED: Final = f"{_TABLES} AND d.document_id = $3::uuid AND t.table_index = $4"
+_OF_DOCUMENT: Final = f"{_TABLES} AND d.document_id = $3::uuid ORDER BY t.table_index LIMIT $4"
 _SOME: Final = f"{_ASKED} ORDER BY t.table_id LIMIT $3"
 _OF_DOCUMENTS: Final = f"{_ASKED} AND d.document_id = ANY($3::uuid[]) ORDER BY t.table_id LIMIT $4"
 
@@ -59,6 +60,12 @@ class ReadableTables:
     ) -> Sequence[StoredTable]:
         """See TableStore.some."""
         return await self._fetch(_SOME, principals, list(collection_ids), limit)
+
+    async def of_document(
+        self, principals: Sequence[str], collection_ids: Sequence[str], document_id: str, limit: int
+    ) -> Sequence[StoredTable]:
+        """See TableStore.of_document."""
+        return await self._fetch(_OF_DOCUMENT, principals, list(collection_ids), document_id, limit)
 
     async def of_documents(
         self,
