@@ -5,6 +5,8 @@ import { bytes, count, isWebAddress, moment } from "../lib/format";
 import { useLoaded } from "../lib/use_loaded";
 import { Link } from "../chat/markdown";
 import { Failure } from "../parts/failure";
+import { Folded } from "../parts/folded";
+import { later } from "../parts/later";
 import { PagedDetails } from "../parts/paged_details";
 import { texts } from "../texts";
 import { Crumbs } from "./crumbs";
@@ -15,6 +17,8 @@ import { OpenOriginal } from "./original";
 /** Characters of a text, and chunks, that are shown at first and added by the button. */
 const TEXT_PART = 50_000;
 const CHUNKS_PART = 50;
+
+const Tables = later(() => import("./tables/tables").then((part) => part.Tables));
 
 interface DocumentProps {
   client: GroundlineClient;
@@ -51,6 +55,9 @@ export function DocumentView({ client, collectionId, documentId }: DocumentProps
           {value.failure && <p class="note bad">{value.failure.message}</p>}
           <Facts document={value} />
           <History key={`history ${value.revision}`} client={client} document={value} changed={reload} />
+          <Folded key={`tables ${value.revision}`} id="tables" words={texts.tables}>
+            <Tables client={client} document={value} />
+          </Folded>
           <Chunks key={`chunks ${value.revision}`} client={client} document={value} />
           <Text key={`text ${value.revision}`} client={client} document={value} />
         </>

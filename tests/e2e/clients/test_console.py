@@ -96,6 +96,9 @@ async def show(tab: Tab, view: str, stack: Stack) -> None:
     if view == "document":
         await tab.click("#documents a")
         await tab.until("document.querySelector('.facts') && document.querySelector('.text')")
+        for folded in ("#tables > summary", "#tables .tables summary", "#tables .asked-table summary"):
+            await tab.click(folded)
+        await tab.click("#tables .add")
     if view in ("settings", "sources"):
         await go(tab, f"documents/examples/{view}")
         await tab.until("document.querySelector('details.group')")
@@ -185,6 +188,47 @@ async def test_files_become_documents_that_answer_and_can_be_deleted(
             await tab.until("document.querySelector('#documents tbody tr')")
     assert await uris(client) == {"broken.pdf", "fares.csv"}
     await client.delete("/api/collections/console-harbour")
+
+
+async def test_the_tables_of_a_document_are_asked_and_their_cells_lead_to_its_text(
+    tab: Tab, client: httpx.AsyncClient
+) -> None:
+    rows = ("DN-4,1.9,199 EUR,North", "DN-6,2.8,300 EUR,South", "<b>,3.1,400 EUR,North")
+    text = "\n".join(("Model,Weight (kg),Price,Region", *rows))
+    address = "/api/collections/console-prices"
+    await client.post("/api/collections", json={"collectionId": "console-prices"})
+    body = {"documents": [{"uri": "models.csv", "text": text, "mimeType": "text/csv"}]}
+    await ended_job(client, (await client.post(f"{address}/documents", json=body)).json()["job"]["jobId"])
+    [document] = (await client.get(f"{address}/documents")).json()["documents"]
+    await go(tab, f"documents/console-prices/{document['documentId']}")
+
+    await tab.click("#tables > summary")
+    await tab.click("#tables .tables summary")
+    await tab.until("document.querySelector('#tables tbody tr')")
+    assert (
+        await tab.text("#tables th")
+        == "Model\nText|Weight (kg)\nNumber|Price (EUR)\nNumber|Region\nText|Cells"
+    )
+    assert await tab.text("#tables tbody tr:last-child td") == "<b>|3.1|400 EUR|North|A4 … D4"
+
+    await tab.click("#tables .asked-table summary")
+    await tab.write("#tables .plan-form select", "TABLE_FUNCTION_SUM")
+    await tab.write("#tables .plan-form .setting:nth-child(2) select", "2")
+    await tab.write("#tables .plan-form .setting:nth-child(3) select", "3")
+    await tab.click("#tables .plan-form .primary")
+    await tab.until("document.querySelector('#tables .searched')?.innerText === 'sum of Price, by Region'")
+    await tab.until("document.querySelector('#tables tbody')?.innerText.includes('599')")
+
+    await tab.write("#tables > form input", "What colour is the DN-6?")
+    await tab.click("#tables > form button")
+    await tab.until("document.querySelector('#tables .note.warn')")
+    assert "Not known in the tables: colour" in await tab.text("#tables .note.warn")
+    await tab.write("#tables > form input", "How heavy is a DN-6?")
+    await tab.click("#tables > form button")
+    await tab.click("#tables > .asked-table td button")
+    await tab.until("document.querySelector('#passage mark.passage')")
+    assert (await tab.text("#passage mark.passage")).startswith("Model: DN-6")
+    await client.delete(address)
 
 
 async def uris(client: httpx.AsyncClient) -> set[str]:
