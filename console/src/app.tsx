@@ -3,13 +3,16 @@ import { Chat } from "./chat/chat";
 import { Conversation } from "./chat/conversation";
 import { Documents } from "./documents/documents";
 import { Uploads } from "./documents/uploads";
-import { chatAddress, documentsAddress, EVERYTHING, searchAddress, useAddress } from "./lib/address";
+import { chatAddress, documentsAddress, EVERYTHING, OPERATIONS, searchAddress, useAddress } from "./lib/address";
 import { clientFor, forgetKey, keepKey, takeKey } from "./lib/session";
 import { Announcer } from "./parts/announcer";
+import { later } from "./parts/later";
 import { Undo } from "./parts/undo";
 import { Search } from "./search/search";
 import { SignIn } from "./sign_in";
 import { texts } from "./texts";
+
+const Operations = later(() => import("./operations/operations").then((part) => part.Operations));
 
 /** The page: its views, for whoever has a key. */
 export function App() {
@@ -82,12 +85,15 @@ function SignedIn({ apiKey, draft, setDraft, signOut }: SignedInProps) {
     },
     [conversation, uploads],
   );
-  const selection = address.view === "documents" ? EVERYTHING : address.selection;
+  // Where not all views fit beside each other, the one that is shown does.
+  const navigation = useRef<HTMLElement>(null);
+  useEffect(() => navigation.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }), [address.view]);
+  const selection = "selection" in address ? address.selection : EVERYTHING;
   return (
     <>
       <header>
         <Name />
-        <nav>
+        <nav ref={navigation}>
           <a href={chatAddress(selection)} aria-current={address.view === "chat" ? "page" : undefined}>
             {texts.chat}
           </a>
@@ -96,6 +102,9 @@ function SignedIn({ apiKey, draft, setDraft, signOut }: SignedInProps) {
           </a>
           <a href={documentsAddress()} aria-current={address.view === "documents" ? "page" : undefined}>
             {texts.documents}
+          </a>
+          <a href={OPERATIONS} aria-current={address.view === "operations" ? "page" : undefined}>
+            {texts.operations}
           </a>
         </nav>
         <button id="sign-out" type="button" onClick={() => signOut("")}>
@@ -106,6 +115,8 @@ function SignedIn({ apiKey, draft, setDraft, signOut }: SignedInProps) {
         <Chat client={client} conversation={conversation} selection={selection} linked={address.passage} draft={draft} setDraft={setDraft} />
       ) : address.view === "search" ? (
         <Search client={client} place={address} />
+      ) : address.view === "operations" ? (
+        <Operations client={client} />
       ) : (
         <Documents client={client} uploads={uploads} collectionId={address.collectionId} documentId={address.documentId} />
       )}

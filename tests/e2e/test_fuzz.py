@@ -114,6 +114,7 @@ PYTHONS_WORDS: Final = ("Traceback", "pydantic", "invalid literal", "has no attr
 OTHER_PATHS: Final = (
     "/",
     "/healthz",
+    "/healthz/coordinator",
     "/docs",
     "/console/",
     "/console/licences.md",

@@ -1,5 +1,5 @@
 import type { GroundlineClient } from "groundline-client";
-import { save } from "../documents/original";
+import { saveAs } from "../documents/original";
 import { citedNumbers, type Exchange } from "./exchange";
 
 /** An answer with its sources below it, as Markdown. */
@@ -24,12 +24,6 @@ export function saveConversation(exchanges: readonly Exchange[], format: "md" | 
 export async function saveEvidence(client: GroundlineClient, threadId: string): Promise<void> {
   const response = await client.getEvidence({ threadId });
   saveAs("evidence.json", await response.blob());
-}
-
-function saveAs(name: string, content: Blob): void {
-  const address = URL.createObjectURL(content);
-  save(address, name);
-  setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }
 
 // What the answer was made of: the contract's own messages.

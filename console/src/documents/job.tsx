@@ -11,7 +11,7 @@ import { TakeBack } from "./take_back";
 
 /** Items of a job that are loaded at first and added by the button. */
 const ITEMS = 100;
-const RUNNING = ["JOB_STATE_QUEUED", "JOB_STATE_RUNNING"];
+export const RUNNING: readonly string[] = ["JOB_STATE_QUEUED", "JOB_STATE_RUNNING"];
 
 interface JobProps {
   client: GroundlineClient;

@@ -38,8 +38,14 @@ async function openOriginal(client: GroundlineClient, { collectionId, documentId
   }
 }
 
-/** Save what is at an address under a name. */
-export function save(address: string, name: string): void {
+/** Save content under a name. */
+export function saveAs(name: string, content: Blob): void {
+  const address = URL.createObjectURL(content);
+  save(address, name);
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);
+}
+
+function save(address: string, name: string): void {
   const link = document.createElement("a");
   link.href = address;
   link.download = name;

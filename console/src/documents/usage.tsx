@@ -14,7 +14,7 @@ export function OwnUsage({ client }: { client: GroundlineClient }) {
   );
 }
 
-function OwnQuotas({ client }: { client: GroundlineClient }) {
+export function OwnQuotas({ client }: { client: GroundlineClient }) {
   const { value, problem, reload } = useLoaded(async (signal) => (await client.getQuotas({}, { signal })).quotas ?? [], [client]);
   if (!value) return problem ? <Failure problem={problem} retry={reload} /> : null;
   return <Quotas quotas={value} />;

@@ -17,7 +17,8 @@ export interface PassagePlace {
 export type Address =
   | { view: "chat"; selection: Selection; passage?: PassagePlace }
   | ({ view: "search" } & SearchPlace)
-  | { view: "documents"; collectionId: string; documentId: string };
+  | { view: "documents"; collectionId: string; documentId: string }
+  | { view: "operations" };
 
 /** A search with one or two settings, and a document that is expected among what it finds. */
 export interface SearchPlace {
@@ -65,6 +66,7 @@ function parseAddress(hash: string): Address {
   const [path = "", query = ""] = text.split("?", 2);
   const [view, collectionId = "", documentId = ""] = path.split("/").map(decoded);
   if (view === "documents") return { view, collectionId, documentId };
+  if (view === "operations") return { view };
   const given = new URLSearchParams(query);
   const selection = parseSelection(given);
   return view === "search" ? { view, ...parseSearch(given, selection) } : { view: "chat", selection };
@@ -140,6 +142,8 @@ export function filterOf({ filter }: Selection): JsonObject | undefined {
   const fields = Object.entries(filter);
   return fields.length ? Object.fromEntries(fields.map(([field, values]) => [field, { $in: values }])) : undefined;
 }
+
+export const OPERATIONS = "#operations";
 
 /** Stand in an address where a document's id may be, which is a UUID. */
 export const SETTINGS = "settings";

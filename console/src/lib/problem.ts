@@ -8,6 +8,8 @@ export interface Problem {
   retryable: boolean;
   /** Whether the key is not, or no longer, valid. */
   signedOut: boolean;
+  /** Whether the key is valid, but not for this. */
+  isForbidden?: boolean;
 }
 
 export function problemOf(error: unknown): Problem {
@@ -18,6 +20,7 @@ export function problemOf(error: unknown): Problem {
       message: (wrong || error.message || texts.failed(error.httpStatus ?? 0)) + id,
       retryable: error.retryable || error.reason === "REQUEST_UNDER_WAY" || (error.httpStatus ?? 0) >= 500 || error.httpStatus === 429,
       signedOut: error.httpStatus === 401,
+      isForbidden: error.httpStatus === 403,
     };
   }
   if (error instanceof UnreachableError) return { message: texts.unreachable, retryable: true, signedOut: false };

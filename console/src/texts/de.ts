@@ -6,6 +6,7 @@ export const de: Texts = {
   // Überall.
   chat: "Fragen",
   documents: "Dokumente",
+  operations: "Betrieb",
   signOut: "Abmelden",
   close: "Schließen",
   cancel: "Abbrechen",

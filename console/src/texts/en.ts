@@ -6,6 +6,7 @@ export const en = {
   // Everywhere.
   chat: "Chat",
   documents: "Documents",
+  operations: "Operations",
   signOut: "Sign out",
   close: "Close",
   cancel: "Cancel",

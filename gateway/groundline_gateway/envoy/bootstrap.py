@@ -28,6 +28,7 @@ from groundline_gateway.envoy.filters import (
     fill_filters,
     holders_by_hash,
     retry_after_seconds,
+    service_health,
     with_audit_logs,
 )
 from groundline_gateway.envoy.metrics import metrics_listener
@@ -119,6 +120,9 @@ def render(
     if settings.grpc_port is not None:
         resources["listeners"].append(_grpc_listener(listener, exposed, settings, settings.grpc_port))
         resources["clusters"].append(reflection_cluster(reflection_socket(path), settings))
+    overall = list(named(http["http_filters"])).index("envoy.filters.http.health_check")
+    # Behind the copy of the filters for gRPC, which has no such addresses.
+    http["http_filters"][overall + 1 : overall + 1] = service_health(http["http_filters"][overall])
     if settings.admin_address is not None:
         _add_admin(config, settings, settings.admin_address)
     return config

@@ -216,7 +216,7 @@ def _compare(operator: str, status: int) -> dict[str, Any]:
 
 
 def _health(status: int, text: str) -> dict[str, Any]:
-    pattern = {"safe_regex": {"regex": r"/healthz(\?.*)?"}}
+    pattern = {"safe_regex": {"regex": r"/healthz(/[a-z]+)?(\?.*)?"}}
     path = {"header_filter": {"header": {"name": ":path", "string_match": pattern}}}
     mapper: dict[str, Any] = {
         "filter": {"and_filter": {"filters": [_compare("EQ", status), path]}},

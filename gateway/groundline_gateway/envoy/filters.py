@@ -84,6 +84,20 @@ def fill_filters(filters: dict[str, Node], exposed: Sequence[Endpoint], settings
     transcoder["services"] = sorted(service.full_name for service in exposed_services())
 
 
+def service_health(overall: Node) -> list[Node]:
+    """Return a filter like the one of /healthz for the health of each service alone, at an address below."""
+    found: list[Node] = []
+    for name in (*SERVICES, BRIDGE):
+        config = overall["typed_config"] | {
+            "headers": [
+                {"name": ":path", "string_match": {"safe_regex": {"regex": rf"/healthz/{name}(\?.*)?"}}}
+            ],
+            "cluster_min_healthy_percentages": {name: {"value": ANY_REPLICA_PERCENT}},
+        }
+        found.append({"name": f"{overall['name']}.{name}", "typed_config": config})
+    return found
+
+
 def holders_by_hash(settings: GatewaySettings, holders: Mapping[str, Holder]) -> Node:
     """Return the holders by the hashes of their keys, as identity.lua reads them."""
     own = {

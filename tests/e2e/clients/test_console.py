@@ -99,6 +99,12 @@ async def show(tab: Tab, view: str, stack: Stack) -> None:
         for folded in ("#tables > summary", "#tables .tables summary", "#tables .asked-table summary"):
             await tab.click(folded)
         await tab.click("#tables .add")
+    if view == "operations":
+        await go(tab, "operations")
+        await tab.until("document.querySelectorAll('.health.ready').length === 6")
+        await tab.until(
+            "document.querySelector('#indexes tbody tr') && document.querySelector('#own-quotas meter')"
+        )
     if view in ("settings", "sources"):
         await go(tab, f"documents/examples/{view}")
         await tab.until("document.querySelector('details.group')")
@@ -120,6 +126,7 @@ async def show(tab: Tab, view: str, stack: Stack) -> None:
         "document",
         "settings",
         "sources",
+        "operations",
     ],
 )
 async def test_everybody_can_use_every_view_on_every_screen(

@@ -31,8 +31,13 @@ async def test_a_service_that_is_down_is_said_at_once(
         response = await client.post(path, json={"query": "x"})
         health = await gateway.becomes(503)
         asked_for_health = await client.get("/healthz")
+        services = {
+            name: (await client.get(f"/healthz/{name}")).status_code
+            for name in ("coordinator", "ingestor", "retriever", "reranker", "generator", "bridge", "nobody")
+        }
         others = await client.get("/api/collections")
 
+    assert services == dict.fromkeys(services, 200) | {"coordinator": 503, "nobody": 404}
     assert response.status_code == 503
     assert response.headers["content-type"] == "application/json"
     assert response.json()["code"] == 14
@@ -176,10 +181,11 @@ async def test_nobody_outside_can_claim_that_his_chat_has_begun(upstream: Any, g
     assert call.values(BEGUN_KEY) == []
 
 
-async def test_health_is_asked_for_with_any_query(upstream: Any, gateway: Any) -> None:
+@pytest.mark.parametrize("path", ["/healthz?x=1", "/healthz/bridge?x=1"])
+async def test_health_is_asked_for_with_any_query(upstream: Any, gateway: Any, path: str) -> None:
     await gateway.becomes(200)
     async with gateway.client(None) as client:
-        response = await client.get("/healthz?x=1")
+        response = await client.get(path)
 
     assert (response.status_code, response.json()) == (200, {"status": "SERVING"})
 

@@ -36,7 +36,11 @@ def bindings() -> Iterator[tuple[str, str, str]]:
                 yield verb, getattr(binding, verb), method.name
 
 
-GATEWAYS = {("get", "/healthz", "GetHealth"), ("get", "/openapi.json", "GetOpenApiDocument")}
+GATEWAYS = {
+    ("get", "/healthz", "GetHealth"),
+    ("get", "/healthz/{service}", "GetServiceHealth"),
+    ("get", "/openapi.json", "GetOpenApiDocument"),
+}
 
 
 def test_it_has_every_address_of_the_contract_the_bridge_and_the_gateway_and_no_other(

@@ -1,0 +1,154 @@
+"""The page in a browser: how the installation does, for those who keep it going."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+from google.api.httpbody_pb2 import HttpBody  # type: ignore[import-untyped]
+from groundline.v1 import document_pb2, evidence_pb2, ingestor_service_pb2, job_pb2, source_pb2
+from groundline_tests.browser import CHROMIUM, Tab
+from groundline_tests.gateway.page import KEY, MARKUP, NOBODY_ID
+from groundline_tests.programs import needs_program
+
+pytestmark = needs_program("chromium", found=CHROMIUM is not None)
+
+# Keeps the text of what the page saves.
+SAVED = """
+    const make = URL.createObjectURL;
+    URL.createObjectURL = (blob) => {
+        blob.text().then((text) => { window.saved = text; });
+        return make.call(URL, blob);
+    };
+    0
+"""
+SECTIONS = ("services", "all-jobs", "all-sources", "indexes", "own-quotas", "erasures", "keys")
+
+
+def collections(upstream: Any, *ids: str) -> None:
+    async def listed(_request: Any, _context: Any) -> Any:
+        found = ingestor_service_pb2.ListCollectionsResponse()
+        for each in ids:
+            found.collections.add(collection_id=each)
+        return found
+
+    upstream.on("ListCollections", listed)
+
+
+async def test_what_is_not_for_the_key_and_what_is_down_says_so_and_the_rest_is_shown(
+    upstream: Any, launch: Any, unused: int, module_browser: Tab
+) -> None:
+    collections(upstream, "docs")
+    searcher = {"key": KEY, "client": "alice", "principals": ["user:alice"], "scopes": ["search"]}
+    async with launch(api_keys=[searcher], coordinator_address=f"127.0.0.1:{unused}") as gateway:
+        await gateway.becomes(503)
+        tab = module_browser
+        await tab.open(f"{gateway.url}/#key={KEY}")
+        await tab.js("location.hash = 'operations'")
+        await tab.until("document.querySelector('.health.notReady')")
+        await tab.until("document.querySelector('#indexes tbody tr') && document.querySelector('.note.bad')")
+        health = await tab.text("#services li")
+        notes = {each: await tab.text(f"#{each} .note") for each in SECTIONS}
+
+    assert "coordinator\nanswers questions\nNot ready" in health
+    assert health.count("Ready") == 5
+    assert await tab.text("#announcer") == "coordinator is not ready"
+    assert "the coordinator is not available" in notes.pop("own-quotas")
+    refused = ("all-jobs", "all-sources", "erasures")
+    assert notes == dict.fromkeys(notes, "") | dict.fromkeys(refused, "Your key is not for this.")
+
+
+async def test_collections_whose_reader_does_not_administer_them_are_counted(upstream: Any, tab: Tab) -> None:
+    async def sources(request: Any, context: Any) -> Any:
+        if request.collection_id == "secret":
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "you may not administer it")
+        if request.collection_id == "gone":
+            await context.abort(grpc.StatusCode.NOT_FOUND, "no collection 'gone'")
+        return ingestor_service_pb2.ListSourcesResponse()
+
+    collections(upstream, "docs", "secret", "gone")
+    upstream.on("ListSources", sources)
+    await tab.js("location.hash = 'operations'")
+    await tab.until("document.querySelector('#all-sources .hint')?.innerText.includes('follows')")
+    hints = await tab.text("#all-sources .hint")
+    assert hints == "No collection follows a source.|1 collection is not shown: your key is not for it."
+
+
+async def test_what_fails_comes_first_and_names_stay_data(upstream: Any, tab: Tab) -> None:
+    failed = job_pb2.IngestionJob(
+        job_id="f",
+        collection_id="docs",
+        state=job_pb2.JOB_STATE_DONE,
+        item_count=3,
+        done_count=2,
+        failed_count=1,
+    )
+    failed.usage.cost_usd = 1.25
+
+    async def sources(_request: Any, _context: Any) -> Any:
+        well = source_pb2.DocumentSource(source_id="1", collection_id="docs", name="well", is_paused=True)
+        ill = source_pb2.DocumentSource(source_id="2", collection_id="docs", name=MARKUP, last_job=failed)
+        return ingestor_service_pb2.ListSourcesResponse(sources=[well, ill])
+
+    async def stats(_request: Any, _context: Any) -> Any:
+        found = ingestor_service_pb2.CollectionStats(chunk_count=9, vector_count=7)
+        found.states.add(state=document_pb2.INGESTION_STATE_DONE, document_count=4)
+        found.states.add(state=document_pb2.INGESTION_STATE_EMBEDDING, document_count=2)
+        found.states.add(state=document_pb2.INGESTION_STATE_FAILED, document_count=1)
+        return ingestor_service_pb2.GetCollectionStatsResponse(stats=found)
+
+    async def jobs(_request: Any, _context: Any) -> Any:
+        done = job_pb2.IngestionJob(
+            job_id="d", collection_id="docs", state=job_pb2.JOB_STATE_DONE, done_count=1
+        )
+        return ingestor_service_pb2.ListJobsResponse(jobs=[done, failed])
+
+    collections(upstream, "docs", "more")
+    upstream.on("ListSources", sources)
+    upstream.on("GetCollectionStats", stats)
+    upstream.on("ListJobs", jobs)
+    await tab.js("location.hash = 'operations'")
+    await tab.until("document.querySelectorAll('#all-jobs .job').length === 2")
+    assert "The last 2 jobs cost 1.25 US dollars" in await tab.text("#all-jobs .hint")
+    await tab.write("#all-jobs select", "failed")
+    await tab.until("document.querySelectorAll('#all-jobs .job').length === 1")
+    assert "2 of 3, 1 failed" in await tab.text("#all-jobs .job")
+
+    await tab.until("document.querySelectorAll('#all-sources tbody tr').length === 4")
+    assert (await tab.text("#all-sources tbody td:first-child")).split("|") == [
+        MARKUP,
+        MARKUP,
+        "well",
+        "well",
+    ]
+    await tab.until("document.querySelector('#indexes tfoot')")
+    assert (await tab.text("#indexes tbody tr:first-child")).split("\t")[:6] == [
+        "docs",
+        "4",
+        "2",
+        "1",
+        "9",
+        "2",
+    ]
+    assert (await tab.text("#indexes tfoot td")).split("|")[:5] == ["8", "4", "2", "18", "4"]
+    assert await tab.js("document.title") == "Groundline"
+    assert tab.complaints == []
+
+
+async def test_a_certificate_of_an_erasure_is_saved_byte_for_byte(upstream: Any, tab: Tab) -> None:
+    async def erasures(_request: Any, _context: Any) -> Any:
+        erasure = evidence_pb2.Erasure(erasure_id=NOBODY_ID, collection_id="docs", document_count=2)
+        return ingestor_service_pb2.ListErasuresResponse(erasures=[erasure])
+
+    async def certificate(request: Any, _context: Any) -> AsyncIterator[Any]:
+        assert request.erasure_id == NOBODY_ID
+        content = HttpBody(content_type="application/json", data=b'{"signed":"\xc3\xbc"}')
+        yield ingestor_service_pb2.GetErasureCertificateResponse(content=content)
+
+    upstream.on("ListErasures", erasures)
+    upstream.on("GetErasureCertificate", certificate)
+    await tab.js(SAVED)
+    await tab.js("location.hash = 'operations'")
+    await tab.click("#erasures li button")
+    await tab.until("window.saved")
+    assert await tab.js("window.saved") == '{"signed":"ü"}'
+    assert tab.complaints == []
