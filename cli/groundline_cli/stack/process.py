@@ -10,12 +10,12 @@ from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Protocol, Self
 
 from groundline_cli.stack.errors import StackError
 from groundline_cli.stack.identity import Identity
 
-__all__ = ["ChildProcess", "Command", "describe_exit"]
+__all__ = ["ChildProcess", "Command", "Process", "describe_exit", "open_log"]
 
 _LOG_TAIL_BYTES: Final = 16_384
 
@@ -37,29 +37,45 @@ class Command:
     """The OS user to run as; None keeps this process's own."""
 
 
+class Process(Protocol):
+    """A process in a session of its own."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def returncode(self) -> int | None: ...
+
+    async def wait(self) -> int: ...
+
+    def send_signal(self, number: int, /) -> None: ...
+
+
 class ChildProcess:
     """A running command. Its output goes to `log_path`; the log of the run before is kept beside it."""
 
-    def __init__(self, command: Command, log_path: Path, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, command: Command, log_path: Path, process: Process) -> None:
         self.command = command
         self.log_path = log_path
         self._process = process
         self._stopped = False
 
     @classmethod
-    async def start(cls, command: Command, log_path: Path) -> Self:
+    async def start(
+        cls, command: Command, log_path: Path, *, stdin: int = asyncio.subprocess.DEVNULL
+    ) -> Self:
         """Start `command`; call it from the main thread.
 
         The kernel ties a child's orphan signal to the thread that started it, not to the process. Raises
         StackError when the program cannot be run.
         """
-        log = _open_log(log_path)
+        log = open_log(log_path)
         try:
             process = await asyncio.create_subprocess_exec(
                 *_launcher(command),
                 *command.argv,
                 env=dict(command.env),
-                stdin=asyncio.subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=log,
                 stderr=log,
                 # Ctrl-C reaches a terminal's whole foreground group; children must be stopped in our order.
@@ -168,7 +184,8 @@ def describe_exit(returncode: int) -> str:
         return f"was killed by signal {-returncode}"
 
 
-def _open_log(path: Path) -> int:
+def open_log(path: Path) -> int:
+    """Open a new log for writing; the one before is kept beside it."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if path.exists():
         path.replace(_previous(path))

@@ -23,6 +23,7 @@ from groundline_cli.stack.files import (
     read_or_create_secret,
     write_private,
 )
+from groundline_cli.stack.forks import Forks
 from groundline_cli.stack.ports import LOOPBACK, reserved_port
 from groundline_cli.stack.postgres import EmbeddedPostgres
 from groundline_cli.stack.process import Command
@@ -160,10 +161,11 @@ async def running_stack(
             postgres = EmbeddedPostgres(data_dir / "postgres", log_path=logs / "postgres.log")
             await _start_postgres(postgres, resources, report)
             database_url = postgres.dsn
-        supervisor = await resources.enter_async_context(Supervisor(logs))
+        environment = services_environment(options.environ, database_url)
+        forks = await resources.enter_async_context(Forks.opened(environment, logs / "fork-server.log"))
+        supervisor = await resources.enter_async_context(Supervisor(logs, start=forks.start))
         if postgres is not None:
             supervisor.adopt(postgres.process, postgres.start_again)
-        environment = services_environment(options.environ, database_url)
 
         await _migrate(parts.migrations, environment, supervisor, report)
         for service in parts.services:

@@ -28,11 +28,16 @@ class Supervisor:
     """
 
     def __init__(
-        self, log_dir: Path, *, restart_pauses_seconds: Sequence[float] = _RESTART_PAUSES_SECONDS
+        self,
+        log_dir: Path,
+        *,
+        start: Callable[[Command, Path], Awaitable[ChildProcess]] = ChildProcess.start,
+        restart_pauses_seconds: Sequence[float] = _RESTART_PAUSES_SECONDS,
     ) -> None:
-        """Take the pauses before each start after a crash, in seconds; one more crash in a row ends the
-        suite."""
+        """Take what starts a program with its log, and the pauses before each start after a crash, in
+        seconds; one more crash in a row ends the suite."""
         self._log_dir = log_dir
+        self._start = start
         self._restart_pauses_seconds = restart_pauses_seconds
         self._report: Callable[[str], None] | None = None
         self._on_restart: Callable[[], None] = lambda: None
@@ -48,8 +53,8 @@ class Supervisor:
     async def start(self, command: Command) -> ChildProcess:
         """Start a child that must keep running."""
         log_path = self.log_path(command.name)
-        child = await ChildProcess.start(command, log_path)
-        self.adopt(child, lambda: ChildProcess.start(command, log_path))
+        child = await self._start(command, log_path)
+        self.adopt(child, lambda: self._start(command, log_path))
         return child
 
     def adopt(self, child: ChildProcess, start_again: Callable[[], Awaitable[ChildProcess]]) -> None:
@@ -72,7 +77,7 @@ class Supervisor:
 
     async def run(self, command: Command, *, timeout_seconds: float) -> None:
         """Run a command to its end. Raises StepFailedError when it fails or takes longer."""
-        child = await ChildProcess.start(command, self.log_path(command.name))
+        child = await self._start(command, self.log_path(command.name))
         try:
             async with asyncio.timeout(timeout_seconds):
                 returncode = await self.until(child.wait())

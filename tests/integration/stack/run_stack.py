@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 
 def service(name: str) -> Service:
     grpc_name = Service(name).grpc_name
-    return Service(name, argv=(sys.executable, str(HERE / "stand_in_service.py"), name, grpc_name))
+    return Service(name, argv=(sys.executable, "-m", "stand_in_service", name, grpc_name))
 
 
 @asynccontextmanager
@@ -39,7 +39,10 @@ async def gateway(
 
 def main(data_dir: str, port: str, ready_file: str, migrate: str = "print('nothing to do')") -> None:
     options = StackOptions(
-        data_dir=Path(data_dir), gateway_port=int(port), environ=os.environ, ready_files=(Path(ready_file),)
+        data_dir=Path(data_dir),
+        gateway_port=int(port),
+        environ={**os.environ, "PYTHONPATH": str(HERE)},
+        ready_files=(Path(ready_file),),
     )
     parts = Parts(
         migrations=[(sys.executable, "-c", migrate)],

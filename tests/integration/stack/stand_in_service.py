@@ -1,4 +1,4 @@
-"""A process that serves grpc.health as a service does: `stand_in_service.py NAME GRPC_NAME`."""
+"""A process that serves grpc.health as a service does: `stand_in_service NAME GRPC_NAME`."""
 
 import os
 import signal
