@@ -24,6 +24,7 @@ _NO_ANSWER_EXIT_CODE: Final = 1
 _CELL_LENGTH: Final = 80
 _NAMED_CELLS: Final = 4
 _NAMED_COLUMNS: Final = 20
+_RULES: Final = "rules"
 _REFUSALS: Final = {
     TableRefusal.NO_TABLE: "there is no table",
     TableRefusal.NOT_UNDERSTOOD: "the question is not understood",
@@ -50,10 +51,13 @@ def table(
     collections: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Answer QUESTION, in English or German, from a table of the documents, and name the cells.
+    """Answer QUESTION from a table of the documents, and name the cells.
 
-    Every word of the question must mean something in the table: a column, a cell, a number with its unit, or
-    what to do, such as "less than", "total of", "how many", "by region", "heaviest". PostgreSQL computes.
+    Rules plan questions in English and German, and a language model, where one is configured, others.
+
+    To rules every word of the question must mean something in the table: a column, a cell, a number with its
+    unit, or what to do, such as "less than", "total of", "how many", "by region", "heaviest". PostgreSQL
+    computes.
 
     \b
       groundline table "Which models cost less than 300 EUR?"
@@ -81,6 +85,8 @@ def table(
 
 def _print_answer(found: QueryTablesResponse) -> None:
     click.echo(f"{printable(found.explanation)}, in {_title(found.table)}", err=True)
+    if found.model not in {"", _RULES}:
+        click.echo(f"planned by {printable(found.model)}: see that it is what you asked", err=True)
     if not found.rows:
         click.echo("no row", err=True)
         return

@@ -106,7 +106,7 @@ def _module(service: str) -> tuple[str, ...]:
 SERVICES: Final = (
     Service("collector", is_confined=True),
     Service("ingestor", calls=("generator", "collector")),
-    Service("retriever", calls=("reranker",)),
+    Service("retriever", calls=("reranker", "generator")),
     Service("reranker", calls=("generator",)),
     Service("generator"),
     Service("coordinator", calls=("retriever", "generator")),

@@ -874,6 +874,15 @@ class TableFunction(OpenEnum):
     """Greatest number, or latest date, of a column."""
 
 
+class TablePlanning(OpenEnum):
+    """Who makes plans of questions to tables."""
+
+    UNSPECIFIED = "TABLE_PLANNING_UNSPECIFIED"
+    """Rules, and a language model if they cannot and the generator has one. The default."""
+    RULES = "TABLE_PLANNING_RULES"
+    """Rules alone."""
+
+
 class ColumnType(OpenEnum):
     """Type of a column: what at least 8 of 10 of its cells are that are not empty."""
 
@@ -2971,3 +2980,11 @@ class QueryTablesResponse:
     chunks: Sequence[Chunk] = ()
     """Chunks that the first cells of the answer stand in, in the order of its rows, 8 at most. A cell stands
     in the one whose offsets hold its start_offset."""
+    model: str = ""
+    """The model that made the plan, or was the last to refuse, or "rules". Empty for a plan of the
+    request."""
+    usage: Usage | None = None
+    """Tokens that a model read and wrote for the plan."""
+    fallback_reason: str = ""
+    """Reason of the error for which no model was heard although rules had no plan; empty where none was to
+    be, or is configured."""

@@ -43,6 +43,7 @@ from groundline_client.models import (
     SearchResponse,
     SigningKey,
     TablePlan,
+    TablePlanning,
     Thread,
     UploadDocumentResponse,
     WatchJobResponse,
@@ -261,6 +262,7 @@ class Client:
         collection_ids: Sequence[str] = (),
         document_ids: Sequence[str] = (),
         document_id: str = "",
+        planning: TablePlanning | None = None,
         timeout_seconds: float | None = None,
     ) -> QueryTablesResponse:
         """Ask a table of the documents, by a question or a plan. If no plan is made of the question,
@@ -271,6 +273,7 @@ class Client:
             collection_ids=collection_ids,
             document_ids=document_ids,
             document_id=document_id,
+            planning=planning,
         )
         return self._call(rpcs.QUERY_TABLES, request, timeout_seconds)
 

@@ -3648,11 +3648,18 @@ export interface TablePlan {
   limit?: number;
 }
 
+/** Who makes plans of questions to tables. */
+export type TablePlanning =
+  /** Rules, and a language model if they cannot and the generator has one. The default. */
+  | "TABLE_PLANNING_UNSPECIFIED"
+  /** Rules alone. */
+  | "TABLE_PLANNING_RULES";
+
 /** Request of QueryTables: a question, a plan, or a document whose tables are listed. */
 export interface QueryTablesRequest {
   /**
-   * Question in English or German, 1 to 1000 characters after trimming white space; not needed with a plan, or to
-   * list tables.
+   * Question, 1 to 1000 characters after trimming white space; not needed with a plan, or to list tables. Rules
+   * understand English and German.
    */
   question: string;
   /** Plan to run; no other is then made of the question. */
@@ -3669,6 +3676,8 @@ export interface QueryTablesRequest {
    * names its document. Empty: no restriction.
    */
   documentId: string;
+  /** Who makes a plan of the question. */
+  planning: TablePlanning;
 }
 
 /** Type of a column: what at least 8 of 10 of its cells are that are not empty. */
@@ -3814,4 +3823,13 @@ export interface QueryTablesResponse {
    * one whose offsets hold its start_offset.
    */
   chunks: Chunk[];
+  /** The model that made the plan, or was the last to refuse, or "rules". Empty for a plan of the request. */
+  model: string;
+  /** Tokens that a model read and wrote for the plan. */
+  usage?: Usage;
+  /**
+   * Reason of the error for which no model was heard although rules had no plan; empty where none was to be, or is
+   * configured.
+   */
+  fallbackReason: string;
 }

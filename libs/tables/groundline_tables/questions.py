@@ -41,6 +41,8 @@ class Planned(NamedTuple):
     unknown_words: Sequence[str] = ()
     language: str = LANGUAGES[0]
     """Language that the question was read in."""
+    likeliest: Sequence[int] = ()
+    """Without a plan: places of the tables, those first of which more is named."""
 
 
 class _NoPlanError(Exception):
@@ -57,7 +59,7 @@ def plan_for(question: str, tables: Sequence[Known]) -> Planned:
         return Planned(refusal=table_pb2.TABLE_REFUSAL_NO_TABLE)
     words = split(question)
     if len(words.written) > MAX_WORDS:
-        return Planned(refusal=table_pb2.TABLE_REFUSAL_NOT_UNDERSTOOD)
+        return Planned(refusal=table_pb2.TABLE_REFUSAL_NOT_UNDERSTOOD, likeliest=range(len(tables)))
     guessed = guess_language(question)
     attempts: list[Planned] = []
     for name in [name for name in LANGUAGES if name == guessed] or LANGUAGES:
@@ -70,9 +72,14 @@ def plan_for(question: str, tables: Sequence[Known]) -> Planned:
             [(place, attempt)] = fitting
             return attempt._replace(place=place)
         if fitting:
-            return Planned(refusal=table_pb2.TABLE_REFUSAL_AMBIGUOUS)
+            return Planned(refusal=table_pb2.TABLE_REFUSAL_AMBIGUOUS, likeliest=_likeliest(tried))
     nearest = min(attempts, key=lambda attempt: (len(attempt.unknown_words), -attempt.place))
-    return nearest._replace(place=0)
+    return nearest._replace(place=0, likeliest=_likeliest(attempts[-len(tables) :]))
+
+
+def _likeliest(attempts: Sequence[Planned]) -> Sequence[int]:
+    """Return the places of tables in the order of how many words name something in them."""
+    return sorted(range(len(attempts)), key=lambda place: -attempts[place].place)
 
 
 def _planned(words: Words, known: Known, language: Language) -> Planned:

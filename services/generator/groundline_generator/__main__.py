@@ -19,6 +19,7 @@ from groundline_generator.service.breaker import Breaker
 from groundline_generator.service.contextualizing import Contextualizer
 from groundline_generator.service.guarded_model import GuardedModel
 from groundline_generator.service.judging import FallbackJudge, ModelJudge, RuleJudge
+from groundline_generator.service.planning import TablePlanner
 from groundline_generator.service.prompted_model import PromptedModel
 from groundline_generator.service.quota import Limiter
 from groundline_generator.service.rewriting import FallbackRewriter, ModelRewriter, RuleRewriter
@@ -102,6 +103,7 @@ async def _use_cases(settings: GeneratorSettings) -> AsyncIterator[UseCases]:
             FallbackJudge(judge),
             judge,
             Contextualizer(chat, models, settings.document_tokens),
+            TablePlanner(chat, models),
         )
 
 

@@ -15,6 +15,7 @@ from groundline_generator.service.answers.answering import AnswerService
 from groundline_generator.service.claims import split_claims
 from groundline_generator.service.contextualizing import Contextualizer
 from groundline_generator.service.judging import ClaimJudge, ModelJudge
+from groundline_generator.service.planning import TablePlanner
 from groundline_generator.service.rewriting import Rewriter
 from groundline_generator.service.sufficiency import SufficiencyJudge
 
@@ -35,6 +36,7 @@ class UseCases:
     claims: ClaimJudge
     relevance: ModelJudge | None = None
     contextualizer: Contextualizer | None = None
+    planner: TablePlanner | None = None
 
 
 class GeneratorServicer(GeneratorServiceServicer):
@@ -77,6 +79,13 @@ class GeneratorServicer(GeneratorServiceServicer):
         _retries_end_here(context)
         validate(request)
         return await self._use_cases.sufficiency.judge(request)
+
+    async def PlanTable(  # noqa: N802
+        self, request: pb.PlanTableRequest, context: _Context
+    ) -> pb.PlanTableResponse:
+        _retries_end_here(context)
+        validate(request)
+        return await _available(self._use_cases.planner).plan(request)
 
     async def SplitClaims(  # noqa: N802
         self, request: pb.SplitClaimsRequest, context: _Context

@@ -12,6 +12,8 @@ from groundline_runtime.errors import FailedPreconditionError
 from groundline_runtime.serving.health import ReadinessCheck
 from groundline_runtime.serving.server import Application, run
 
+from groundline_retriever.adapters.generator import SERVICE as GENERATOR
+from groundline_retriever.adapters.generator import GrpcTablePlanner
 from groundline_retriever.adapters.postgres.store import PostgresChunkStore, open_chunk_store
 from groundline_retriever.adapters.reranker import SERVICE as RERANKER
 from groundline_retriever.adapters.reranker import GrpcReranker
@@ -23,6 +25,7 @@ from groundline_retriever.scoring import ModelScores
 from groundline_retriever.service import SearchService
 from groundline_retriever.servicer import SERVICE, RetrieverServicer
 from groundline_retriever.settings import RetrieverSettings
+from groundline_retriever.tables.planning import ModelPlans
 from groundline_retriever.tables.service import TableService
 
 __all__ = ["main", "wire"]
@@ -52,6 +55,7 @@ async def wire(settings: RetrieverSettings) -> AsyncIterator[Application]:
                 default_timeout_seconds=settings.default_timeout_seconds,
                 max_message_bytes=settings.max_message_bytes,
             ) as to_reranker,
+            _model_plans(settings) as by_model,
         ):
             await store.require_schema()
             _log.info("search_index", name=settings.search_index)
@@ -78,7 +82,7 @@ async def wire(settings: RetrieverSettings) -> AsyncIterator[Application]:
                 scored_candidates=settings.scored_candidates,
                 trace_texts=settings.trace_texts,
             )
-            servicer = RetrieverServicer(service, TableService(store.tables, store, service))
+            servicer = RetrieverServicer(service, TableService(store.tables, store, service, by_model))
             yield Application(
                 services={
                     SERVICE: lambda server: retriever_service_pb2_grpc.add_RetrieverServiceServicer_to_server(
@@ -89,6 +93,21 @@ async def wire(settings: RetrieverSettings) -> AsyncIterator[Application]:
             )
     except (LexicalIndexError, ModelError) as error:
         raise FailedPreconditionError("NOT_USABLE", str(error)) from None
+
+
+@asynccontextmanager
+async def _model_plans(settings: RetrieverSettings) -> AsyncIterator[ModelPlans | None]:
+    """Provide the generator's plans of tables, if its address is known."""
+    if settings.generator_target is None:
+        yield None
+        return
+    async with open_channel(
+        settings.generator_target,
+        service=GENERATOR,
+        default_timeout_seconds=settings.default_timeout_seconds,
+        max_message_bytes=settings.max_message_bytes,
+    ) as channel:
+        yield ModelPlans(GrpcTablePlanner(channel), timeout_seconds=settings.planning_timeout_seconds)
 
 
 @asynccontextmanager

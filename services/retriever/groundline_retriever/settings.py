@@ -18,6 +18,10 @@ class RetrieverSettings(ServiceSettings, DatabaseSettings):
     reranker_target: Annotated[str, Field(min_length=1)]
     """Address of the reranker, which asks models: host:port, or dns:///host:port for all its replicas."""
 
+    generator_target: str | None = None
+    """Address of the generator, whose language model plans questions to tables that rules cannot. Unset:
+    rules alone."""
+
     pool_min_size: Annotated[int, Field(ge=1, le=1000)] = 4
     """Minimum connections that are kept open."""
 
@@ -64,6 +68,10 @@ class RetrieverSettings(ServiceSettings, DatabaseSettings):
     rerank_timeout_seconds: Seconds = 5.0
     """Maximum time for a model's scores, after which the fused order holds; never more than 50 % of what
     the request has left."""
+
+    planning_timeout_seconds: Seconds = 10.0
+    """Maximum time for a model's plan of a question to tables, after which the question is refused; never
+    more than 70 % of what the request has left."""
 
     scored_candidates: Annotated[int, Field(ge=1, le=100)] = 50
     """Maximum passages that a strategy reads, a model's scores included: the best of the fused ones; top_k

@@ -130,6 +130,7 @@ async def test_what_only_a_language_model_can_do_says_so(stub: Stub) -> None:
     calls: tuple[Awaitable[object], ...] = (
         stub.ContextualizeChunks(chunks),
         stub.JudgeRelevance(pb.JudgeRelevanceRequest(query="q", passages=PASSAGES)),
+        stub.PlanTable(pb.PlanTableRequest(question="q", tables=[pb.SampledTable()])),
     )
     for call in calls:
         with pytest.raises(grpc.aio.AioRpcError) as failure:

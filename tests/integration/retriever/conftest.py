@@ -18,6 +18,7 @@ from groundline_retriever.ports import QueryEmbedder
 from groundline_retriever.scoring import ModelScores
 from groundline_retriever.service import SearchService
 from groundline_retriever.servicer import SERVICE, RetrieverServicer
+from groundline_retriever.tables.planning import ModelPlans
 from groundline_retriever.tables.service import TableService
 from groundline_runtime.serving.server import Application
 from groundline_runtime.settings import ServiceSettings
@@ -81,6 +82,7 @@ async def retriever(
     max_size: int = 8,
     read_url: str | None = None,
     max_lag_seconds: float = 2.0,
+    by_model: ModelPlans | None = None,
 ) -> AsyncIterator[str]:
     """Serve the retriever; yields its target."""
     settings = DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=max_size)
@@ -92,7 +94,7 @@ async def retriever(
             ModelScores(WordCounter(), timeout_seconds=5),
             scored_candidates=50,
         )
-        servicer = RetrieverServicer(service, TableService(store.tables, store, service))
+        servicer = RetrieverServicer(service, TableService(store.tables, store, service, by_model))
         application = Application(
             services={
                 SERVICE: lambda server: retriever_service_pb2_grpc.add_RetrieverServiceServicer_to_server(

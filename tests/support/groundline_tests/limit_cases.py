@@ -29,6 +29,7 @@ _INTEGERS: Final = (FieldDescriptor.TYPE_INT32, FieldDescriptor.TYPE_INT64, Fiel
 _NEEDED: Final[Mapping[str, Mapping[str, Any]]] = {
     "ChatMessage": {"role": "USER"},
     "QueryTablesRequest": {"question": "How heavy is it?"},
+    "PlanTableRequest": {"tables": [{}]},
     "TableCondition": {"operator": "TABLE_OPERATOR_EQUAL", "values": ["x"]},
     "CollectionChunks": {"chunkIds": ["1"]},
     "RankedList": {"arm": "SEARCH_ARM_KEYWORD"},

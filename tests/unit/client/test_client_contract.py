@@ -105,6 +105,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
         collection_ids=["docs"],
         document_ids=[UUID],
         document_id=UUID,
+        planning=models.TablePlanning.RULES,
     ),
     "GetThread": lambda c: c.list_messages(UUID),
     "ListThreads": lambda c: c.list_threads(),

@@ -5,7 +5,7 @@ from groundline.v1 import chat_pb2, error_pb2, passage_pb2, retriever_service_pb
 from groundline_coordinator.domain.table_answers import table_answer
 from groundline_runtime.errors import UnavailableError, UnimplementedError
 from groundline_tests.coordinator.fakes import FakeGenerator
-from groundline_tests.coordinator.workflow import Completed, Sources, World, question
+from groundline_tests.coordinator.workflow import FOUND, Completed, Sources, World, question
 
 RECORDS = "Model: DN-6\nWeight (kg): 2.8\n\nModel: DN-8\nWeight (kg): 3.1"
 
@@ -100,6 +100,46 @@ async def test_without_an_answer_of_a_table_one_is_written(
     await asked.chat(question())
     assert len(asked.generator.calls) == 1
     assert asked.degraded() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "uri", "planning"),
+    [
+        ("Pumps move water.", "a.md", retriever_service_pb2.TABLE_PLANNING_RULES),
+        ("| Model | Price |\n| --- | --- |", "a.md", retriever_service_pb2.TABLE_PLANNING_UNSPECIFIED),
+        ("Model: DN-6", "a.XLSX", retriever_service_pb2.TABLE_PLANNING_UNSPECIFIED),
+    ],
+    ids=["prose", "rows", "a sheet"],
+)
+async def test_a_model_may_plan_only_where_the_best_passage_is_of_a_table(
+    text: str, uri: str, planning: retriever_service_pb2.TablePlanning.ValueType
+) -> None:
+    asked = world(found())
+    best = asked.retriever.chunks[int(FOUND.passages[0].chunk.chunk_id)]
+    best.text, best.uri = text, uri
+    await asked.chat(question())
+    [request] = asked.retriever.asked_tables
+    assert request.planning == planning
+
+
+async def test_the_plan_of_a_model_stands_under_its_answer_and_its_tokens_are_counted() -> None:
+    planned = retriever_service_pb2.QueryTablesResponse()
+    planned.CopyFrom(ONE)
+    planned.model, planned.explanation, planned.usage.output_tokens = "m", "Weight\nof [DN-6](x)", 7
+    asked = world(planned)
+    answered = await asked.answer(question("Combien pèse le DN-6 ?"))
+    assert answered.answer.endswith("[1]\n\nPlan: Weight of \\[DN-6](x)")
+    assert answered.completed.usage.output_tokens == 7
+    assert answered.completed.validation.confidence < 0.9
+
+
+async def test_a_model_that_was_not_heard_is_declared_and_its_tokens_are_counted() -> None:
+    refused = retriever_service_pb2.QueryTablesResponse(fallback_reason="DEADLINE_EXCEEDED")
+    refused.usage.prompt_tokens = 40
+    asked = world(refused)
+    answered = await asked.answer(question())
+    assert [each.component for each in answered.completed.degraded] == [passage_pb2.COMPONENT_RETRIEVAL]
+    assert answered.completed.usage.prompt_tokens >= 40
 
 
 async def test_tables_are_not_asked_where_the_question_has_a_filter_or_a_context() -> None:

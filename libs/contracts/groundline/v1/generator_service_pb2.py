@@ -27,10 +27,11 @@ from groundline.v1 import error_pb2 as groundline_dot_v1_dot_error__pb2
 from groundline.v1 import limits_pb2 as groundline_dot_v1_dot_limits__pb2
 from groundline.v1 import options_pb2 as groundline_dot_v1_dot_options__pb2
 from groundline.v1 import passage_pb2 as groundline_dot_v1_dot_passage__pb2
+from groundline.v1 import table_pb2 as groundline_dot_v1_dot_table__pb2
 from groundline.v1 import verification_pb2 as groundline_dot_v1_dot_verification__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%groundline/v1/generator_service.proto\x12\rgroundline.v1\x1a\x18groundline/v1/chat.proto\x1a\x19groundline/v1/error.proto\x1a\x1agroundline/v1/limits.proto\x1a\x1bgroundline/v1/options.proto\x1a\x1bgroundline/v1/passage.proto\x1a groundline/v1/verification.proto\"\xf7\x01\n\x0fNumberedPassage\x12&\n\x06number\x18\x01 \x01(\x05\x42\x16\x8a\xe7\x18\x12\t\x00\x00\x00\x00\x00\x00\xf0?\x11\x00\x00\x00\x00\x80\x87\xc3@\x12\x18\n\x04text\x18\x02 \x01(\tB\n\x8a\xe7\x18\x06\x18\x01 \xd0\xbb\x1b\x12\x19\n\x07\x63ontext\x18\x03 \x01(\tB\x08\x8a\xe7\x18\x04 \xa0\x8d\x06\x12\x16\n\x05title\x18\x04 \x01(\tB\x07\x8a\xe7\x18\x03 \xd0\x0f\x12\x14\n\x03uri\x18\x05 \x01(\tB\x07\x8a\xe7\x18\x03 \xd0\x0f\x12\x19\n\x08\x63hunk_id\x18\x06 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\x12/\n\nsimilarity\x18\x07 \x01(\x02\x42\x16\x8a\xe7\x18\x12\tj\xbct\x93\x18\x04\xf0\xbf\x11j\xbct\x93\x18\x04\xf0?H\x00\x88\x01\x01\x42\r\n\x0b_similarity\"\x94\x02\n\x0fGenerateRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x38\n\x08passages\x18\x02 \x03(\x0b\x32\x1e.groundline.v1.NumberedPassageB\x06\x8a\xe7\x18\x02\x38\x64\x12\x38\n\x0c\x63hat_history\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.ChatMessageB\x06\x8a\xe7\x18\x02\x38\x64\x12\x31\n\x07options\x18\x04 \x01(\x0b\x32 .groundline.v1.GenerationOptions\x12#\n\x12\x61\x64\x64itional_context\x18\x05 \x01(\tB\x07\x8a\xe7\x18\x03 \xc0>\x12\x1b\n\x13\x61\x63\x63\x65pts_corrections\x18\x06 \x01(\x08\"\x1d\n\rGenerateDelta\x12\x0c\n\x04text\x18\x01 \x01(\t\"\x9c\x02\n\x11GenerateCompleted\x12\x32\n\rfinish_reason\x18\x01 \x01(\x0e\x32\x1b.groundline.v1.FinishReason\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12*\n\tcitations\x18\x03 \x03(\x0b\x32\x17.groundline.v1.Citation\x12-\n\nvalidation\x18\x04 \x01(\x0b\x32\x19.groundline.v1.Validation\x12\r\n\x05model\x18\x05 \x01(\t\x12\x16\n\x0eprompt_version\x18\x06 \x01(\t\x12,\n\x08\x64\x65graded\x18\x07 \x03(\x0b\x32\x1a.groundline.v1.Degradation\"\xa0\x02\n\x10GenerateResponse\x12-\n\x05\x64\x65lta\x18\x01 \x01(\x0b\x32\x1c.groundline.v1.GenerateDeltaH\x00\x12\x35\n\tcompleted\x18\x02 \x01(\x0b\x32 .groundline.v1.GenerateCompletedH\x00\x12+\n\x07waiting\x18\x03 \x01(\x0b\x32\x18.groundline.v1.ModelWaitH\x00\x12\x39\n\x0bunsupported\x18\x04 \x01(\x0b\x32\".groundline.v1.UnsupportedSentenceH\x00\x12\x35\n\ncorrection\x18\x05 \x01(\x0b\x32\x1f.groundline.v1.AnswerCorrectionH\x00\x42\x07\n\x05\x65vent\"\xb7\x01\n\x13RewriteQueryRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x38\n\x0c\x63hat_history\x18\x02 \x03(\x0b\x32\x1a.groundline.v1.ChatMessageB\x06\x8a\xe7\x18\x02\x38\x64\x12\x34\n\x0fmax_sub_queries\x18\x03 \x01(\x05\x42\x1b\x8a\xe7\x18\x12\t\x00\x00\x00\x00\x00\x00\x00\x00\x11\x00\x00\x00\x00\x00\x00$@\x92\xe7\x18\x01\x34\x12\x16\n\x05model\x18\x04 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\"\x92\x01\n\x14RewriteQueryResponse\x12\x18\n\x10standalone_query\x18\x01 \x01(\t\x12\x13\n\x0bsub_queries\x18\x02 \x03(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12#\n\x05usage\x18\x04 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\x17\n\x0f\x66\x61llback_reason\x18\x05 \x01(\t\"\xaa\x01\n\x1a\x43ontextualizeChunksRequest\x12\x16\n\x05title\x18\x01 \x01(\tB\x07\x8a\xe7\x18\x03 \xd0\x0f\x12 \n\rdocument_text\x18\x02 \x01(\tB\t\x8a\xe7\x18\x05 \x80\xad\xe2\x04\x12!\n\x0b\x63hunk_texts\x18\x03 \x03(\tB\x0c\x8a\xe7\x18\x08\x18\x01 \xa0\x8d\x06\x38\x64\x12\x17\n\x06prompt\x18\x04 \x01(\tB\x07\x8a\xe7\x18\x03 \xc0>\x12\x16\n\x05model\x18\x05 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\"{\n\x1b\x43ontextualizeChunksResponse\x12\x10\n\x08\x63ontexts\x18\x01 \x03(\t\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\r\n\x05model\x18\x03 \x01(\t\x12\x16\n\x0eprompt_version\x18\x04 \x01(\t\"\x83\x01\n\x15JudgeRelevanceRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x38\n\x08passages\x18\x02 \x03(\x0b\x32\x1e.groundline.v1.NumberedPassageB\x06\x8a\xe7\x18\x02\x38\x64\x12\x16\n\x05model\x18\x03 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\"`\n\x16JudgeRelevanceResponse\x12\x12\n\nrelevances\x18\x01 \x03(\x02\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\r\n\x05model\x18\x03 \x01(\t\"\xde\x01\n\x17JudgeSufficiencyRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x38\n\x08passages\x18\x02 \x03(\x0b\x32\x1e.groundline.v1.NumberedPassageB\x06\x8a\xe7\x18\x02\x38\x64\x12%\n\x10searched_queries\x18\x03 \x03(\tB\x0b\x8a\xe7\x18\x07\x18\x01 \xc0>8\n\x12\x30\n\x0bmax_queries\x18\x04 \x01(\x05\x42\x1b\x8a\xe7\x18\x12\t\x00\x00\x00\x00\x00\x00\x00\x00\x11\x00\x00\x00\x00\x00\x00$@\x92\xe7\x18\x01\x32\x12\x16\n\x05model\x18\x05 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\"\x89\x01\n\x18JudgeSufficiencyResponse\x12\x0f\n\x07missing\x18\x01 \x01(\t\x12\x0f\n\x07queries\x18\x02 \x03(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12#\n\x05usage\x18\x04 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\x17\n\x0f\x66\x61llback_reason\x18\x05 \x01(\t\".\n\x12SplitClaimsRequest\x12\x18\n\x04text\x18\x01 \x01(\tB\n\x8a\xe7\x18\x06\x18\x01 \xa0\x8d\x06\"f\n\x05\x43laim\x12\x18\n\x04text\x18\x01 \x01(\tB\n\x8a\xe7\x18\x06\x18\x01 \xa0\x8d\x06\x12\x19\n\x07\x63ontext\x18\x02 \x01(\tB\x08\x8a\xe7\x18\x04 \xa0\x8d\x06\x12\x14\n\x0cstart_offset\x18\x03 \x01(\x05\x12\x12\n\nend_offset\x18\x04 \x01(\x05\";\n\x13SplitClaimsResponse\x12$\n\x06\x63laims\x18\x01 \x03(\x0b\x32\x14.groundline.v1.Claim\"\x94\x01\n\x12JudgeClaimsRequest\x12,\n\x06\x63laims\x18\x01 \x03(\x0b\x32\x14.groundline.v1.ClaimB\x06\x8a\xe7\x18\x02\x38\x64\x12\x38\n\x08passages\x18\x02 \x03(\x0b\x32\x1e.groundline.v1.NumberedPassageB\x06\x8a\xe7\x18\x02\x38\x64\x12\x16\n\x05model\x18\x03 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\"b\n\x0fPassageEvidence\x12\x16\n\x0epassage_number\x18\x01 \x01(\x05\x12\x14\n\x0cstart_offset\x18\x02 \x01(\x05\x12\x12\n\nend_offset\x18\x03 \x01(\x05\x12\r\n\x05words\x18\x04 \x03(\t\"\xca\x01\n\x0c\x43laimVerdict\x12\'\n\x07verdict\x18\x01 \x01(\x0e\x32\x16.groundline.v1.Verdict\x12\x13\n\x0bprobability\x18\x02 \x01(\x02\x12*\n\x06reason\x18\x03 \x01(\x0e\x32\x1a.groundline.v1.ErrorReason\x12\x0f\n\x07message\x18\x04 \x01(\t\x12\r\n\x05words\x18\x05 \x03(\t\x12\x30\n\x08\x65vidence\x18\x06 \x03(\x0b\x32\x1e.groundline.v1.PassageEvidence\"\xa6\x01\n\x13JudgeClaimsResponse\x12-\n\x08verdicts\x18\x01 \x03(\x0b\x32\x1b.groundline.v1.ClaimVerdict\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\r\n\x05model\x18\x03 \x01(\t\x12,\n\x08\x64\x65graded\x18\x04 \x03(\x0b\x32\x1a.groundline.v1.Degradation2\xbb\x05\n\x10GeneratorService\x12R\n\x08Generate\x12\x1e.groundline.v1.GenerateRequest\x1a\x1f.groundline.v1.GenerateResponse\"\x03\x90\x02\x01\x30\x01\x12\\\n\x0cRewriteQuery\x12\".groundline.v1.RewriteQueryRequest\x1a#.groundline.v1.RewriteQueryResponse\"\x03\x90\x02\x01\x12q\n\x13\x43ontextualizeChunks\x12).groundline.v1.ContextualizeChunksRequest\x1a*.groundline.v1.ContextualizeChunksResponse\"\x03\x90\x02\x01\x12\x62\n\x0eJudgeRelevance\x12$.groundline.v1.JudgeRelevanceRequest\x1a%.groundline.v1.JudgeRelevanceResponse\"\x03\x90\x02\x01\x12h\n\x10JudgeSufficiency\x12&.groundline.v1.JudgeSufficiencyRequest\x1a\'.groundline.v1.JudgeSufficiencyResponse\"\x03\x90\x02\x01\x12Y\n\x0bSplitClaims\x12!.groundline.v1.SplitClaimsRequest\x1a\".groundline.v1.SplitClaimsResponse\"\x03\x90\x02\x01\x12Y\n\x0bJudgeClaims\x12!.groundline.v1.JudgeClaimsRequest\x1a\".groundline.v1.JudgeClaimsResponse\"\x03\x90\x02\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%groundline/v1/generator_service.proto\x12\rgroundline.v1\x1a\x18groundline/v1/chat.proto\x1a\x19groundline/v1/error.proto\x1a\x1agroundline/v1/limits.proto\x1a\x1bgroundline/v1/options.proto\x1a\x1bgroundline/v1/passage.proto\x1a\x19groundline/v1/table.proto\x1a groundline/v1/verification.proto\"\xf7\x01\n\x0fNumberedPassage\x12&\n\x06number\x18\x01 \x01(\x05\x42\x16\x8a\xe7\x18\x12\t\x00\x00\x00\x00\x00\x00\xf0?\x11\x00\x00\x00\x00\x80\x87\xc3@\x12\x18\n\x04text\x18\x02 \x01(\tB\n\x8a\xe7\x18\x06\x18\x01 \xd0\xbb\x1b\x12\x19\n\x07\x63ontext\x18\x03 \x01(\tB\x08\x8a\xe7\x18\x04 \xa0\x8d\x06\x12\x16\n\x05title\x18\x04 \x01(\tB\x07\x8a\xe7\x18\x03 \xd0\x0f\x12\x14\n\x03uri\x18\x05 \x01(\tB\x07\x8a\xe7\x18\x03 \xd0\x0f\x12\x19\n\x08\x63hunk_id\x18\x06 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\x12/\n\nsimilarity\x18\x07 \x01(\x02\x42\x16\x8a\xe7\x18\x12\tj\xbct\x93\x18\x04\xf0\xbf\x11j\xbct\x93\x18\x04\xf0?H\x00\x88\x01\x01\x42\r\n\x0b_similarity\"\x94\x02\n\x0fGenerateRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x38\n\x08passages\x18\x02 \x03(\x0b\x32\x1e.groundline.v1.NumberedPassageB\x06\x8a\xe7\x18\x02\x38\x64\x12\x38\n\x0c\x63hat_history\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.ChatMessageB\x06\x8a\xe7\x18\x02\x38\x64\x12\x31\n\x07options\x18\x04 \x01(\x0b\x32 .groundline.v1.GenerationOptions\x12#\n\x12\x61\x64\x64itional_context\x18\x05 \x01(\tB\x07\x8a\xe7\x18\x03 \xc0>\x12\x1b\n\x13\x61\x63\x63\x65pts_corrections\x18\x06 \x01(\x08\"\x1d\n\rGenerateDelta\x12\x0c\n\x04text\x18\x01 \x01(\t\"\x9c\x02\n\x11GenerateCompleted\x12\x32\n\rfinish_reason\x18\x01 \x01(\x0e\x32\x1b.groundline.v1.FinishReason\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12*\n\tcitations\x18\x03 \x03(\x0b\x32\x17.groundline.v1.Citation\x12-\n\nvalidation\x18\x04 \x01(\x0b\x32\x19.groundline.v1.Validation\x12\r\n\x05model\x18\x05 \x01(\t\x12\x16\n\x0eprompt_version\x18\x06 \x01(\t\x12,\n\x08\x64\x65graded\x18\x07 \x03(\x0b\x32\x1a.groundline.v1.Degradation\"\xa0\x02\n\x10GenerateResponse\x12-\n\x05\x64\x65lta\x18\x01 \x01(\x0b\x32\x1c.groundline.v1.GenerateDeltaH\x00\x12\x35\n\tcompleted\x18\x02 \x01(\x0b\x32 .groundline.v1.GenerateCompletedH\x00\x12+\n\x07waiting\x18\x03 \x01(\x0b\x32\x18.groundline.v1.ModelWaitH\x00\x12\x39\n\x0bunsupported\x18\x04 \x01(\x0b\x32\".groundline.v1.UnsupportedSentenceH\x00\x12\x35\n\ncorrection\x18\x05 \x01(\x0b\x32\x1f.groundline.v1.AnswerCorrectionH\x00\x42\x07\n\x05\x65vent\"\xb7\x01\n\x13RewriteQueryRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x38\n\x0c\x63hat_history\x18\x02 \x03(\x0b\x32\x1a.groundline.v1.ChatMessageB\x06\x8a\xe7\x18\x02\x38\x64\x12\x34\n\x0fmax_sub_queries\x18\x03 \x01(\x05\x42\x1b\x8a\xe7\x18\x12\t\x00\x00\x00\x00\x00\x00\x00\x00\x11\x00\x00\x00\x00\x00\x00$@\x92\xe7\x18\x01\x34\x12\x16\n\x05model\x18\x04 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\"\x92\x01\n\x14RewriteQueryResponse\x12\x18\n\x10standalone_query\x18\x01 \x01(\t\x12\x13\n\x0bsub_queries\x18\x02 \x03(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12#\n\x05usage\x18\x04 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\x17\n\x0f\x66\x61llback_reason\x18\x05 \x01(\t\"\xaa\x01\n\x1a\x43ontextualizeChunksRequest\x12\x16\n\x05title\x18\x01 \x01(\tB\x07\x8a\xe7\x18\x03 \xd0\x0f\x12 \n\rdocument_text\x18\x02 \x01(\tB\t\x8a\xe7\x18\x05 \x80\xad\xe2\x04\x12!\n\x0b\x63hunk_texts\x18\x03 \x03(\tB\x0c\x8a\xe7\x18\x08\x18\x01 \xa0\x8d\x06\x38\x64\x12\x17\n\x06prompt\x18\x04 \x01(\tB\x07\x8a\xe7\x18\x03 \xc0>\x12\x16\n\x05model\x18\x05 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\"{\n\x1b\x43ontextualizeChunksResponse\x12\x10\n\x08\x63ontexts\x18\x01 \x03(\t\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\r\n\x05model\x18\x03 \x01(\t\x12\x16\n\x0eprompt_version\x18\x04 \x01(\t\"\x83\x01\n\x15JudgeRelevanceRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x38\n\x08passages\x18\x02 \x03(\x0b\x32\x1e.groundline.v1.NumberedPassageB\x06\x8a\xe7\x18\x02\x38\x64\x12\x16\n\x05model\x18\x03 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\"`\n\x16JudgeRelevanceResponse\x12\x12\n\nrelevances\x18\x01 \x03(\x02\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\r\n\x05model\x18\x03 \x01(\t\"\xde\x01\n\x17JudgeSufficiencyRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x38\n\x08passages\x18\x02 \x03(\x0b\x32\x1e.groundline.v1.NumberedPassageB\x06\x8a\xe7\x18\x02\x38\x64\x12%\n\x10searched_queries\x18\x03 \x03(\tB\x0b\x8a\xe7\x18\x07\x18\x01 \xc0>8\n\x12\x30\n\x0bmax_queries\x18\x04 \x01(\x05\x42\x1b\x8a\xe7\x18\x12\t\x00\x00\x00\x00\x00\x00\x00\x00\x11\x00\x00\x00\x00\x00\x00$@\x92\xe7\x18\x01\x32\x12\x16\n\x05model\x18\x05 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\"\x89\x01\n\x18JudgeSufficiencyResponse\x12\x0f\n\x07missing\x18\x01 \x01(\t\x12\x0f\n\x07queries\x18\x02 \x03(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12#\n\x05usage\x18\x04 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\x17\n\x0f\x66\x61llback_reason\x18\x05 \x01(\t\"d\n\x0cSampledTable\x12#\n\x05table\x18\x01 \x01(\x0b\x32\x14.groundline.v1.Table\x12/\n\x04rows\x18\x02 \x03(\x0b\x32\x19.groundline.v1.SampledRowB\x06\x8a\xe7\x18\x02\x38\n\"\'\n\nSampledRow\x12\x19\n\x05\x63\x65lls\x18\x01 \x03(\tB\n\x8a\xe7\x18\x06 \xe8\x07\x38\x80}\"\xbd\x01\n\x10PlanTableRequest\x12\x1b\n\x08question\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xe8\x07\x12\x35\n\x06tables\x18\x02 \x03(\x0b\x32\x1b.groundline.v1.SampledTableB\x08\x8a\xe7\x18\x04\x30\x01\x38\n\x12\x1e\n\rrejected_plan\x18\x03 \x01(\tB\x07\x8a\xe7\x18\x03 \x90N\x12\x1d\n\x08problems\x18\x04 \x03(\tB\x0b\x8a\xe7\x18\x07\x18\x01 \xe8\x07\x38\x14\x12\x16\n\x05model\x18\x05 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\"o\n\x11PlanTableResponse\x12&\n\x04plan\x18\x01 \x01(\x0b\x32\x18.groundline.v1.TablePlan\x12\r\n\x05model\x18\x02 \x01(\t\x12#\n\x05usage\x18\x03 \x01(\x0b\x32\x14.groundline.v1.Usage\".\n\x12SplitClaimsRequest\x12\x18\n\x04text\x18\x01 \x01(\tB\n\x8a\xe7\x18\x06\x18\x01 \xa0\x8d\x06\"f\n\x05\x43laim\x12\x18\n\x04text\x18\x01 \x01(\tB\n\x8a\xe7\x18\x06\x18\x01 \xa0\x8d\x06\x12\x19\n\x07\x63ontext\x18\x02 \x01(\tB\x08\x8a\xe7\x18\x04 \xa0\x8d\x06\x12\x14\n\x0cstart_offset\x18\x03 \x01(\x05\x12\x12\n\nend_offset\x18\x04 \x01(\x05\";\n\x13SplitClaimsResponse\x12$\n\x06\x63laims\x18\x01 \x03(\x0b\x32\x14.groundline.v1.Claim\"\x94\x01\n\x12JudgeClaimsRequest\x12,\n\x06\x63laims\x18\x01 \x03(\x0b\x32\x14.groundline.v1.ClaimB\x06\x8a\xe7\x18\x02\x38\x64\x12\x38\n\x08passages\x18\x02 \x03(\x0b\x32\x1e.groundline.v1.NumberedPassageB\x06\x8a\xe7\x18\x02\x38\x64\x12\x16\n\x05model\x18\x03 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\"b\n\x0fPassageEvidence\x12\x16\n\x0epassage_number\x18\x01 \x01(\x05\x12\x14\n\x0cstart_offset\x18\x02 \x01(\x05\x12\x12\n\nend_offset\x18\x03 \x01(\x05\x12\r\n\x05words\x18\x04 \x03(\t\"\xca\x01\n\x0c\x43laimVerdict\x12\'\n\x07verdict\x18\x01 \x01(\x0e\x32\x16.groundline.v1.Verdict\x12\x13\n\x0bprobability\x18\x02 \x01(\x02\x12*\n\x06reason\x18\x03 \x01(\x0e\x32\x1a.groundline.v1.ErrorReason\x12\x0f\n\x07message\x18\x04 \x01(\t\x12\r\n\x05words\x18\x05 \x03(\t\x12\x30\n\x08\x65vidence\x18\x06 \x03(\x0b\x32\x1e.groundline.v1.PassageEvidence\"\xa6\x01\n\x13JudgeClaimsResponse\x12-\n\x08verdicts\x18\x01 \x03(\x0b\x32\x1b.groundline.v1.ClaimVerdict\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\r\n\x05model\x18\x03 \x01(\t\x12,\n\x08\x64\x65graded\x18\x04 \x03(\x0b\x32\x1a.groundline.v1.Degradation2\x90\x06\n\x10GeneratorService\x12R\n\x08Generate\x12\x1e.groundline.v1.GenerateRequest\x1a\x1f.groundline.v1.GenerateResponse\"\x03\x90\x02\x01\x30\x01\x12\\\n\x0cRewriteQuery\x12\".groundline.v1.RewriteQueryRequest\x1a#.groundline.v1.RewriteQueryResponse\"\x03\x90\x02\x01\x12q\n\x13\x43ontextualizeChunks\x12).groundline.v1.ContextualizeChunksRequest\x1a*.groundline.v1.ContextualizeChunksResponse\"\x03\x90\x02\x01\x12\x62\n\x0eJudgeRelevance\x12$.groundline.v1.JudgeRelevanceRequest\x1a%.groundline.v1.JudgeRelevanceResponse\"\x03\x90\x02\x01\x12h\n\x10JudgeSufficiency\x12&.groundline.v1.JudgeSufficiencyRequest\x1a\'.groundline.v1.JudgeSufficiencyResponse\"\x03\x90\x02\x01\x12S\n\tPlanTable\x12\x1f.groundline.v1.PlanTableRequest\x1a .groundline.v1.PlanTableResponse\"\x03\x90\x02\x01\x12Y\n\x0bSplitClaims\x12!.groundline.v1.SplitClaimsRequest\x1a\".groundline.v1.SplitClaimsResponse\"\x03\x90\x02\x01\x12Y\n\x0bJudgeClaims\x12!.groundline.v1.JudgeClaimsRequest\x1a\".groundline.v1.JudgeClaimsResponse\"\x03\x90\x02\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -93,6 +94,20 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_JUDGESUFFICIENCYREQUEST'].fields_by_name['max_queries']._serialized_options = b'\212\347\030\022\t\000\000\000\000\000\000\000\000\021\000\000\000\000\000\000$@\222\347\030\0012'
   _globals['_JUDGESUFFICIENCYREQUEST'].fields_by_name['model']._loaded_options = None
   _globals['_JUDGESUFFICIENCYREQUEST'].fields_by_name['model']._serialized_options = b'\212\347\030\003 \310\001'
+  _globals['_SAMPLEDTABLE'].fields_by_name['rows']._loaded_options = None
+  _globals['_SAMPLEDTABLE'].fields_by_name['rows']._serialized_options = b'\212\347\030\0028\n'
+  _globals['_SAMPLEDROW'].fields_by_name['cells']._loaded_options = None
+  _globals['_SAMPLEDROW'].fields_by_name['cells']._serialized_options = b'\212\347\030\006 \350\0078\200}'
+  _globals['_PLANTABLEREQUEST'].fields_by_name['question']._loaded_options = None
+  _globals['_PLANTABLEREQUEST'].fields_by_name['question']._serialized_options = b'\212\347\030\005\030\001 \350\007'
+  _globals['_PLANTABLEREQUEST'].fields_by_name['tables']._loaded_options = None
+  _globals['_PLANTABLEREQUEST'].fields_by_name['tables']._serialized_options = b'\212\347\030\0040\0018\n'
+  _globals['_PLANTABLEREQUEST'].fields_by_name['rejected_plan']._loaded_options = None
+  _globals['_PLANTABLEREQUEST'].fields_by_name['rejected_plan']._serialized_options = b'\212\347\030\003 \220N'
+  _globals['_PLANTABLEREQUEST'].fields_by_name['problems']._loaded_options = None
+  _globals['_PLANTABLEREQUEST'].fields_by_name['problems']._serialized_options = b'\212\347\030\007\030\001 \350\0078\024'
+  _globals['_PLANTABLEREQUEST'].fields_by_name['model']._loaded_options = None
+  _globals['_PLANTABLEREQUEST'].fields_by_name['model']._serialized_options = b'\212\347\030\003 \310\001'
   _globals['_SPLITCLAIMSREQUEST'].fields_by_name['text']._loaded_options = None
   _globals['_SPLITCLAIMSREQUEST'].fields_by_name['text']._serialized_options = b'\212\347\030\006\030\001 \240\215\006'
   _globals['_CLAIM'].fields_by_name['text']._loaded_options = None
@@ -115,50 +130,60 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GENERATORSERVICE'].methods_by_name['JudgeRelevance']._serialized_options = b'\220\002\001'
   _globals['_GENERATORSERVICE'].methods_by_name['JudgeSufficiency']._loaded_options = None
   _globals['_GENERATORSERVICE'].methods_by_name['JudgeSufficiency']._serialized_options = b'\220\002\001'
+  _globals['_GENERATORSERVICE'].methods_by_name['PlanTable']._loaded_options = None
+  _globals['_GENERATORSERVICE'].methods_by_name['PlanTable']._serialized_options = b'\220\002\001'
   _globals['_GENERATORSERVICE'].methods_by_name['SplitClaims']._loaded_options = None
   _globals['_GENERATORSERVICE'].methods_by_name['SplitClaims']._serialized_options = b'\220\002\001'
   _globals['_GENERATORSERVICE'].methods_by_name['JudgeClaims']._loaded_options = None
   _globals['_GENERATORSERVICE'].methods_by_name['JudgeClaims']._serialized_options = b'\220\002\001'
-  _globals['_NUMBEREDPASSAGE']._serialized_start=230
-  _globals['_NUMBEREDPASSAGE']._serialized_end=477
-  _globals['_GENERATEREQUEST']._serialized_start=480
-  _globals['_GENERATEREQUEST']._serialized_end=756
-  _globals['_GENERATEDELTA']._serialized_start=758
-  _globals['_GENERATEDELTA']._serialized_end=787
-  _globals['_GENERATECOMPLETED']._serialized_start=790
-  _globals['_GENERATECOMPLETED']._serialized_end=1074
-  _globals['_GENERATERESPONSE']._serialized_start=1077
-  _globals['_GENERATERESPONSE']._serialized_end=1365
-  _globals['_REWRITEQUERYREQUEST']._serialized_start=1368
-  _globals['_REWRITEQUERYREQUEST']._serialized_end=1551
-  _globals['_REWRITEQUERYRESPONSE']._serialized_start=1554
-  _globals['_REWRITEQUERYRESPONSE']._serialized_end=1700
-  _globals['_CONTEXTUALIZECHUNKSREQUEST']._serialized_start=1703
-  _globals['_CONTEXTUALIZECHUNKSREQUEST']._serialized_end=1873
-  _globals['_CONTEXTUALIZECHUNKSRESPONSE']._serialized_start=1875
-  _globals['_CONTEXTUALIZECHUNKSRESPONSE']._serialized_end=1998
-  _globals['_JUDGERELEVANCEREQUEST']._serialized_start=2001
-  _globals['_JUDGERELEVANCEREQUEST']._serialized_end=2132
-  _globals['_JUDGERELEVANCERESPONSE']._serialized_start=2134
-  _globals['_JUDGERELEVANCERESPONSE']._serialized_end=2230
-  _globals['_JUDGESUFFICIENCYREQUEST']._serialized_start=2233
-  _globals['_JUDGESUFFICIENCYREQUEST']._serialized_end=2455
-  _globals['_JUDGESUFFICIENCYRESPONSE']._serialized_start=2458
-  _globals['_JUDGESUFFICIENCYRESPONSE']._serialized_end=2595
-  _globals['_SPLITCLAIMSREQUEST']._serialized_start=2597
-  _globals['_SPLITCLAIMSREQUEST']._serialized_end=2643
-  _globals['_CLAIM']._serialized_start=2645
-  _globals['_CLAIM']._serialized_end=2747
-  _globals['_SPLITCLAIMSRESPONSE']._serialized_start=2749
-  _globals['_SPLITCLAIMSRESPONSE']._serialized_end=2808
-  _globals['_JUDGECLAIMSREQUEST']._serialized_start=2811
-  _globals['_JUDGECLAIMSREQUEST']._serialized_end=2959
-  _globals['_PASSAGEEVIDENCE']._serialized_start=2961
-  _globals['_PASSAGEEVIDENCE']._serialized_end=3059
-  _globals['_CLAIMVERDICT']._serialized_start=3062
-  _globals['_CLAIMVERDICT']._serialized_end=3264
-  _globals['_JUDGECLAIMSRESPONSE']._serialized_start=3267
-  _globals['_JUDGECLAIMSRESPONSE']._serialized_end=3433
-  _globals['_GENERATORSERVICE']._serialized_start=3436
-  _globals['_GENERATORSERVICE']._serialized_end=4135
+  _globals['_NUMBEREDPASSAGE']._serialized_start=257
+  _globals['_NUMBEREDPASSAGE']._serialized_end=504
+  _globals['_GENERATEREQUEST']._serialized_start=507
+  _globals['_GENERATEREQUEST']._serialized_end=783
+  _globals['_GENERATEDELTA']._serialized_start=785
+  _globals['_GENERATEDELTA']._serialized_end=814
+  _globals['_GENERATECOMPLETED']._serialized_start=817
+  _globals['_GENERATECOMPLETED']._serialized_end=1101
+  _globals['_GENERATERESPONSE']._serialized_start=1104
+  _globals['_GENERATERESPONSE']._serialized_end=1392
+  _globals['_REWRITEQUERYREQUEST']._serialized_start=1395
+  _globals['_REWRITEQUERYREQUEST']._serialized_end=1578
+  _globals['_REWRITEQUERYRESPONSE']._serialized_start=1581
+  _globals['_REWRITEQUERYRESPONSE']._serialized_end=1727
+  _globals['_CONTEXTUALIZECHUNKSREQUEST']._serialized_start=1730
+  _globals['_CONTEXTUALIZECHUNKSREQUEST']._serialized_end=1900
+  _globals['_CONTEXTUALIZECHUNKSRESPONSE']._serialized_start=1902
+  _globals['_CONTEXTUALIZECHUNKSRESPONSE']._serialized_end=2025
+  _globals['_JUDGERELEVANCEREQUEST']._serialized_start=2028
+  _globals['_JUDGERELEVANCEREQUEST']._serialized_end=2159
+  _globals['_JUDGERELEVANCERESPONSE']._serialized_start=2161
+  _globals['_JUDGERELEVANCERESPONSE']._serialized_end=2257
+  _globals['_JUDGESUFFICIENCYREQUEST']._serialized_start=2260
+  _globals['_JUDGESUFFICIENCYREQUEST']._serialized_end=2482
+  _globals['_JUDGESUFFICIENCYRESPONSE']._serialized_start=2485
+  _globals['_JUDGESUFFICIENCYRESPONSE']._serialized_end=2622
+  _globals['_SAMPLEDTABLE']._serialized_start=2624
+  _globals['_SAMPLEDTABLE']._serialized_end=2724
+  _globals['_SAMPLEDROW']._serialized_start=2726
+  _globals['_SAMPLEDROW']._serialized_end=2765
+  _globals['_PLANTABLEREQUEST']._serialized_start=2768
+  _globals['_PLANTABLEREQUEST']._serialized_end=2957
+  _globals['_PLANTABLERESPONSE']._serialized_start=2959
+  _globals['_PLANTABLERESPONSE']._serialized_end=3070
+  _globals['_SPLITCLAIMSREQUEST']._serialized_start=3072
+  _globals['_SPLITCLAIMSREQUEST']._serialized_end=3118
+  _globals['_CLAIM']._serialized_start=3120
+  _globals['_CLAIM']._serialized_end=3222
+  _globals['_SPLITCLAIMSRESPONSE']._serialized_start=3224
+  _globals['_SPLITCLAIMSRESPONSE']._serialized_end=3283
+  _globals['_JUDGECLAIMSREQUEST']._serialized_start=3286
+  _globals['_JUDGECLAIMSREQUEST']._serialized_end=3434
+  _globals['_PASSAGEEVIDENCE']._serialized_start=3436
+  _globals['_PASSAGEEVIDENCE']._serialized_end=3534
+  _globals['_CLAIMVERDICT']._serialized_start=3537
+  _globals['_CLAIMVERDICT']._serialized_end=3739
+  _globals['_JUDGECLAIMSRESPONSE']._serialized_start=3742
+  _globals['_JUDGECLAIMSRESPONSE']._serialized_end=3908
+  _globals['_GENERATORSERVICE']._serialized_start=3911
+  _globals['_GENERATORSERVICE']._serialized_end=4695
 # @@protoc_insertion_point(module_scope)

@@ -11,6 +11,7 @@ from groundline.v1 import chat_pb2 as _chat_pb2
 from groundline.v1 import error_pb2 as _error_pb2
 from groundline.v1 import options_pb2 as _options_pb2
 from groundline.v1 import passage_pb2 as _passage_pb2
+from groundline.v1 import table_pb2 as _table_pb2
 from groundline.v1 import verification_pb2 as _verification_pb2
 import builtins as _builtins
 import sys
@@ -552,6 +553,136 @@ class JudgeSufficiencyResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___JudgeSufficiencyResponse: _TypeAlias = JudgeSufficiencyResponse  # noqa: Y015
+
+@_typing.final
+class SampledTable(_message.Message):
+    """A table as the model sees it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLE_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def table(self) -> _table_pb2.Table:
+        """The table."""
+
+    @_builtins.property
+    def rows(self) -> _containers.RepeatedCompositeFieldContainer[Global___SampledRow]:
+        """Its first rows, 10 at most."""
+
+    def __init__(
+        self,
+        *,
+        table: _table_pb2.Table | None = ...,
+        rows: _abc.Iterable[Global___SampledRow] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["table", b"table"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["rows", b"rows", "table", b"table"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SampledTable: _TypeAlias = SampledTable  # noqa: Y015
+
+@_typing.final
+class SampledRow(_message.Message):
+    """A row as the model sees it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CELLS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def cells(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Texts of its cells, in the order of the table's columns; of a long one the beginning."""
+
+    def __init__(
+        self,
+        *,
+        cells: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cells", b"cells"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SampledRow: _TypeAlias = SampledRow  # noqa: Y015
+
+@_typing.final
+class PlanTableRequest(_message.Message):
+    """Request of PlanTable."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUESTION_FIELD_NUMBER: _builtins.int
+    TABLES_FIELD_NUMBER: _builtins.int
+    REJECTED_PLAN_FIELD_NUMBER: _builtins.int
+    PROBLEMS_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    question: _builtins.str
+    """The question."""
+    rejected_plan: _builtins.str
+    """A plan of an earlier response that could not be run, to be repaired, as JSON: its fields need not keep to their limits."""
+    model: _builtins.str
+    """The model. Empty: the generator's setting."""
+    @_builtins.property
+    def tables(self) -> _containers.RepeatedCompositeFieldContainer[Global___SampledTable]:
+        """Tables that it may be about, the likeliest first."""
+
+    @_builtins.property
+    def problems(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The reasons, such as "plan.columns[0]: must be below 4"."""
+
+    def __init__(
+        self,
+        *,
+        question: _builtins.str = ...,
+        tables: _abc.Iterable[Global___SampledTable] | None = ...,
+        rejected_plan: _builtins.str = ...,
+        problems: _abc.Iterable[_builtins.str] | None = ...,
+        model: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "problems", b"problems", "question", b"question", "rejected_plan", b"rejected_plan", "tables", b"tables"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlanTableRequest: _TypeAlias = PlanTableRequest  # noqa: Y015
+
+@_typing.final
+class PlanTableResponse(_message.Message):
+    """Response of PlanTable."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAN_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    """The model that wrote it."""
+    @_builtins.property
+    def plan(self) -> _table_pb2.TablePlan:
+        """The plan; not set if none of the tables answers the question."""
+
+    @_builtins.property
+    def usage(self) -> _chat_pb2.Usage:
+        """Tokens read and written."""
+
+    def __init__(
+        self,
+        *,
+        plan: _table_pb2.TablePlan | None = ...,
+        model: _builtins.str = ...,
+        usage: _chat_pb2.Usage | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["plan", b"plan", "usage", b"usage"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "plan", b"plan", "usage", b"usage"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlanTableResponse: _TypeAlias = PlanTableResponse  # noqa: Y015
 
 @_typing.final
 class SplitClaimsRequest(_message.Message):

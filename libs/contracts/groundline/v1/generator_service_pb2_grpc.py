@@ -62,6 +62,11 @@ class GeneratorServiceStub:
                 request_serializer=groundline_dot_v1_dot_generator__service__pb2.JudgeSufficiencyRequest.SerializeToString,
                 response_deserializer=groundline_dot_v1_dot_generator__service__pb2.JudgeSufficiencyResponse.FromString,
                 _registered_method=True)
+        self.PlanTable = channel.unary_unary(
+                '/groundline.v1.GeneratorService/PlanTable',
+                request_serializer=groundline_dot_v1_dot_generator__service__pb2.PlanTableRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_generator__service__pb2.PlanTableResponse.FromString,
+                _registered_method=True)
         self.SplitClaims = channel.unary_unary(
                 '/groundline.v1.GeneratorService/SplitClaims',
                 request_serializer=groundline_dot_v1_dot_generator__service__pb2.SplitClaimsRequest.SerializeToString,
@@ -137,6 +142,17 @@ class GeneratorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PlanTable(self, request, context):
+        """Writes the plan of a question to a table. The plan is of one of the tables given, but its fields are as the model wrote
+        them: whoever runs it checks it against the columns.
+
+        INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION (MODEL_NOT_AVAILABLE): the model does not exist, or the
+        generator has no language model.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def SplitClaims(self, request, context):
         """Cuts a text into claims: its sentences, list items and rows of tables, without headings and questions.
 
@@ -184,6 +200,11 @@ def add_GeneratorServiceServicer_to_server(servicer, server):
                     servicer.JudgeSufficiency,
                     request_deserializer=groundline_dot_v1_dot_generator__service__pb2.JudgeSufficiencyRequest.FromString,
                     response_serializer=groundline_dot_v1_dot_generator__service__pb2.JudgeSufficiencyResponse.SerializeToString,
+            ),
+            'PlanTable': grpc.unary_unary_rpc_method_handler(
+                    servicer.PlanTable,
+                    request_deserializer=groundline_dot_v1_dot_generator__service__pb2.PlanTableRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_generator__service__pb2.PlanTableResponse.SerializeToString,
             ),
             'SplitClaims': grpc.unary_unary_rpc_method_handler(
                     servicer.SplitClaims,
@@ -334,6 +355,33 @@ class GeneratorService:
             '/groundline.v1.GeneratorService/JudgeSufficiency',
             groundline_dot_v1_dot_generator__service__pb2.JudgeSufficiencyRequest.SerializeToString,
             groundline_dot_v1_dot_generator__service__pb2.JudgeSufficiencyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PlanTable(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.GeneratorService/PlanTable',
+            groundline_dot_v1_dot_generator__service__pb2.PlanTableRequest.SerializeToString,
+            groundline_dot_v1_dot_generator__service__pb2.PlanTableResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -73,6 +73,13 @@ class GeneratorServiceStub:
 
     INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION: the model does not exist.
     """
+    PlanTable: _grpc.UnaryUnaryMultiCallable[_generator_service_pb2.PlanTableRequest, _generator_service_pb2.PlanTableResponse]
+    """Writes the plan of a question to a table. The plan is of one of the tables given, but its fields are as the model wrote
+    them: whoever runs it checks it against the columns.
+
+    INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION (MODEL_NOT_AVAILABLE): the model does not exist, or the
+    generator has no language model.
+    """
     SplitClaims: _grpc.UnaryUnaryMultiCallable[_generator_service_pb2.SplitClaimsRequest, _generator_service_pb2.SplitClaimsResponse]
     """Cuts a text into claims: its sentences, list items and rows of tables, without headings and questions.
 
@@ -130,6 +137,13 @@ class GeneratorServiceAsyncStub(GeneratorServiceStub):
     Without a language model, and where it fails or is late, rules do it and say so in `model`.
 
     INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION: the model does not exist.
+    """
+    PlanTable: _aio.UnaryUnaryMultiCallable[_generator_service_pb2.PlanTableRequest, _generator_service_pb2.PlanTableResponse]  # type: ignore[assignment]
+    """Writes the plan of a question to a table. The plan is of one of the tables given, but its fields are as the model wrote
+    them: whoever runs it checks it against the columns.
+
+    INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION (MODEL_NOT_AVAILABLE): the model does not exist, or the
+    generator has no language model.
     """
     SplitClaims: _aio.UnaryUnaryMultiCallable[_generator_service_pb2.SplitClaimsRequest, _generator_service_pb2.SplitClaimsResponse]  # type: ignore[assignment]
     """Cuts a text into claims: its sentences, list items and rows of tables, without headings and questions.
@@ -215,6 +229,19 @@ class GeneratorServiceServicer(metaclass=_abc_1.ABCMeta):
         Without a language model, and where it fails or is late, rules do it and say so in `model`.
 
         INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION: the model does not exist.
+        """
+
+    @_abc_1.abstractmethod
+    def PlanTable(
+        self,
+        request: _generator_service_pb2.PlanTableRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_generator_service_pb2.PlanTableResponse, _abc.Awaitable[_generator_service_pb2.PlanTableResponse]]:
+        """Writes the plan of a question to a table. The plan is of one of the tables given, but its fields are as the model wrote
+        them: whoever runs it checks it against the columns.
+
+        INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION (MODEL_NOT_AVAILABLE): the model does not exist, or the
+        generator has no language model.
         """
 
     @_abc_1.abstractmethod

@@ -8,6 +8,8 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from groundline.v1 import chat_pb2 as _chat_pb2
 from groundline.v1 import options_pb2 as _options_pb2
 from groundline.v1 import passage_pb2 as _passage_pb2
 from groundline.v1 import table_pb2 as _table_pb2
@@ -21,6 +23,26 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _TablePlanning:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _TablePlanningEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TablePlanning.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    TABLE_PLANNING_UNSPECIFIED: _TablePlanning.ValueType  # 0
+    """Rules, and a language model if they cannot and the generator has one. The default."""
+    TABLE_PLANNING_RULES: _TablePlanning.ValueType  # 1
+    """Rules alone."""
+
+class TablePlanning(_TablePlanning, metaclass=_TablePlanningEnumTypeWrapper):
+    """Who makes plans of questions to tables."""
+
+TABLE_PLANNING_UNSPECIFIED: TablePlanning.ValueType  # 0
+"""Rules, and a language model if they cannot and the generator has one. The default."""
+TABLE_PLANNING_RULES: TablePlanning.ValueType  # 1
+"""Rules alone."""
+Global___TablePlanning: _TypeAlias = TablePlanning  # noqa: Y015
 
 @_typing.final
 class SearchRequest(_message.Message):
@@ -185,12 +207,17 @@ class QueryTablesRequest(_message.Message):
     COLLECTION_IDS_FIELD_NUMBER: _builtins.int
     DOCUMENT_IDS_FIELD_NUMBER: _builtins.int
     DOCUMENT_ID_FIELD_NUMBER: _builtins.int
+    PLANNING_FIELD_NUMBER: _builtins.int
     question: _builtins.str
-    """Question in English or German, 1 to 1000 characters after trimming white space; not needed with a plan, or to list tables."""
+    """Question, 1 to 1000 characters after trimming white space; not needed with a plan, or to list tables. Rules understand
+    English and German.
+    """
     document_id: _builtins.str
     """Document whose tables alone may be asked; without a question and a plan they are listed. Not for a plan, which names
     its document. Empty: no restriction.
     """
+    planning: Global___TablePlanning.ValueType
+    """Who makes a plan of the question."""
     @_builtins.property
     def plan(self) -> _table_pb2.TablePlan:
         """Plan to run; no other is then made of the question."""
@@ -213,10 +240,11 @@ class QueryTablesRequest(_message.Message):
         collection_ids: _abc.Iterable[_builtins.str] | None = ...,
         document_ids: _abc.Iterable[_builtins.str] | None = ...,
         document_id: _builtins.str = ...,
+        planning: Global___TablePlanning.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["plan", b"plan"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_ids", b"collection_ids", "document_id", b"document_id", "document_ids", b"document_ids", "plan", b"plan", "question", b"question"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_ids", b"collection_ids", "document_id", b"document_id", "document_ids", b"document_ids", "plan", b"plan", "planning", b"planning", "question", b"question"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -239,6 +267,9 @@ class QueryTablesResponse(_message.Message):
     TABLES_FIELD_NUMBER: _builtins.int
     TRACE_ID_FIELD_NUMBER: _builtins.int
     CHUNKS_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
+    FALLBACK_REASON_FIELD_NUMBER: _builtins.int
     explanation: _builtins.str
     """The plan in words, such as "sum of Amount where Year is 2024, by Region"."""
     has_more: _builtins.bool
@@ -247,6 +278,10 @@ class QueryTablesResponse(_message.Message):
     """Why the question has no plan."""
     trace_id: _builtins.str
     """W3C trace id of this request; empty where the request is not traced."""
+    model: _builtins.str
+    """The model that made the plan, or was the last to refuse, or "rules". Empty for a plan of the request."""
+    fallback_reason: _builtins.str
+    """Reason of the error for which no model was heard although rules had no plan; empty where none was to be, or is configured."""
     @_builtins.property
     def plan(self) -> _table_pb2.TablePlan:
         """The plan that was run; not set if the question has none."""
@@ -279,6 +314,10 @@ class QueryTablesResponse(_message.Message):
         offsets hold its start_offset.
         """
 
+    @_builtins.property
+    def usage(self) -> _chat_pb2.Usage:
+        """Tokens that a model read and wrote for the plan."""
+
     def __init__(
         self,
         *,
@@ -293,10 +332,13 @@ class QueryTablesResponse(_message.Message):
         tables: _abc.Iterable[_table_pb2.Table] | None = ...,
         trace_id: _builtins.str = ...,
         chunks: _abc.Iterable[_passage_pb2.Chunk] | None = ...,
+        model: _builtins.str = ...,
+        usage: _chat_pb2.Usage | None = ...,
+        fallback_reason: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["plan", b"plan", "table", b"table"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["plan", b"plan", "table", b"table", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunks", b"chunks", "columns", b"columns", "explanation", b"explanation", "has_more", b"has_more", "plan", b"plan", "refusal", b"refusal", "rows", b"rows", "table", b"table", "tables", b"tables", "trace_id", b"trace_id", "unknown_words", b"unknown_words"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunks", b"chunks", "columns", b"columns", "explanation", b"explanation", "fallback_reason", b"fallback_reason", "has_more", b"has_more", "model", b"model", "plan", b"plan", "refusal", b"refusal", "rows", b"rows", "table", b"table", "tables", b"tables", "trace_id", b"trace_id", "unknown_words", b"unknown_words", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -86,10 +86,10 @@ class RetrieverServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def QueryTables(self, request, context):
-        """Asks a table: by a plan, or by a question that rules make a plan of. What is selected, counted and computed is so by
-        PostgreSQL, and each value names the cells that it comes from. A question of whose words one means nothing in the
-        table is refused rather than answered in part; the response then has the tables that could be asked instead. With a
-        document alone its tables are listed.
+        """Asks a table: by a plan, or by a question that rules make a plan of, and if they cannot, the generator's language model
+        where one is configured. What is selected, counted and computed is so by PostgreSQL, and each value names the cells that
+        it comes from. Rules refuse a question of whose words one means nothing in the table rather than answer it in part; the
+        response then has the tables that could be asked instead. With a document alone its tables are listed.
 
         INVALID_ARGUMENT: a field is wrong, or names a column that the table lacks or that has another type; every wrong
         field is named. NOT_FOUND: a collection does not exist, or (TABLE_NOT_FOUND) the plan's table. UNAVAILABLE: the

@@ -56,10 +56,10 @@ class RetrieverServiceStub:
     RESOURCE_EXHAUSTED (from the gateway), DEADLINE_EXCEEDED, INTERNAL.
     """
     QueryTables: _grpc.UnaryUnaryMultiCallable[_retriever_service_pb2.QueryTablesRequest, _retriever_service_pb2.QueryTablesResponse]
-    """Asks a table: by a plan, or by a question that rules make a plan of. What is selected, counted and computed is so by
-    PostgreSQL, and each value names the cells that it comes from. A question of whose words one means nothing in the
-    table is refused rather than answered in part; the response then has the tables that could be asked instead. With a
-    document alone its tables are listed.
+    """Asks a table: by a plan, or by a question that rules make a plan of, and if they cannot, the generator's language model
+    where one is configured. What is selected, counted and computed is so by PostgreSQL, and each value names the cells that
+    it comes from. Rules refuse a question of whose words one means nothing in the table rather than answer it in part; the
+    response then has the tables that could be asked instead. With a document alone its tables are listed.
 
     INVALID_ARGUMENT: a field is wrong, or names a column that the table lacks or that has another type; every wrong
     field is named. NOT_FOUND: a collection does not exist, or (TABLE_NOT_FOUND) the plan's table. UNAVAILABLE: the
@@ -101,10 +101,10 @@ class RetrieverServiceAsyncStub(RetrieverServiceStub):
     RESOURCE_EXHAUSTED (from the gateway), DEADLINE_EXCEEDED, INTERNAL.
     """
     QueryTables: _aio.UnaryUnaryMultiCallable[_retriever_service_pb2.QueryTablesRequest, _retriever_service_pb2.QueryTablesResponse]  # type: ignore[assignment]
-    """Asks a table: by a plan, or by a question that rules make a plan of. What is selected, counted and computed is so by
-    PostgreSQL, and each value names the cells that it comes from. A question of whose words one means nothing in the
-    table is refused rather than answered in part; the response then has the tables that could be asked instead. With a
-    document alone its tables are listed.
+    """Asks a table: by a plan, or by a question that rules make a plan of, and if they cannot, the generator's language model
+    where one is configured. What is selected, counted and computed is so by PostgreSQL, and each value names the cells that
+    it comes from. Rules refuse a question of whose words one means nothing in the table rather than answer it in part; the
+    response then has the tables that could be asked instead. With a document alone its tables are listed.
 
     INVALID_ARGUMENT: a field is wrong, or names a column that the table lacks or that has another type; every wrong
     field is named. NOT_FOUND: a collection does not exist, or (TABLE_NOT_FOUND) the plan's table. UNAVAILABLE: the
@@ -155,10 +155,10 @@ class RetrieverServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _retriever_service_pb2.QueryTablesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_retriever_service_pb2.QueryTablesResponse, _abc.Awaitable[_retriever_service_pb2.QueryTablesResponse]]:
-        """Asks a table: by a plan, or by a question that rules make a plan of. What is selected, counted and computed is so by
-        PostgreSQL, and each value names the cells that it comes from. A question of whose words one means nothing in the
-        table is refused rather than answered in part; the response then has the tables that could be asked instead. With a
-        document alone its tables are listed.
+        """Asks a table: by a plan, or by a question that rules make a plan of, and if they cannot, the generator's language model
+        where one is configured. What is selected, counted and computed is so by PostgreSQL, and each value names the cells that
+        it comes from. Rules refuse a question of whose words one means nothing in the table rather than answer it in part; the
+        response then has the tables that could be asked instead. With a document alone its tables are listed.
 
         INVALID_ARGUMENT: a field is wrong, or names a column that the table lacks or that has another type; every wrong
         field is named. NOT_FOUND: a collection does not exist, or (TABLE_NOT_FOUND) the plan's table. UNAVAILABLE: the

@@ -11,7 +11,7 @@ from groundline.v1 import (
     table_pb2,
 )
 
-__all__ = ["MODEL", "table_answer", "table_passages"]
+__all__ = ["MODEL", "is_of_table", "table_answer", "table_passages"]
 
 MODEL: Final = "tables"
 """Name of what writes these answers."""
@@ -22,6 +22,12 @@ _SUPPORTING_CHARACTERS: Final = 400
 _RIGHT: Final = 0.9
 """Share of these answers that were right, of questions by somebody who did not know the rules, or less."""
 
+_RIGHT_BY_MODEL: Final = 0.5
+"""As long as nobody has measured how often a language model's plans are."""
+
+_RULES: Final = "rules"
+_SHEETS: Final = (".csv", ".tsv", ".xlsx", ".xls", ".ods")
+
 type Found = retriever_service_pb2.QueryTablesResponse
 
 
@@ -30,18 +36,29 @@ def table_passages(found: Found) -> Sequence[passage_pb2.Passage]:
     return [passage_pb2.Passage(chunk=chunk, score=1) for chunk in found.chunks]
 
 
+def is_of_table(passage: passage_pb2.Passage) -> bool:
+    """Tell whether a passage holds rows of a table: one of a text, or of a sheet."""
+    chunk = passage.chunk
+    return chunk.uri.lower().endswith(_SHEETS) or any(
+        line.startswith("|") for line in chunk.text.splitlines()
+    )
+
+
 def table_answer(found: Found) -> tuple[str, generator_service_pb2.GenerateCompleted]:
-    """Return the rows as text with markers of their passages, and what a generator would say of it.
+    """Return the rows as text with markers of their passages, and what a generator would say of it. The plan
+    is shown as well if a language model wrote it.
 
     What a document holds cannot make a marker, a link or an image: "[" and "<" are escaped.
     """
+    by_model = found.model not in {"", _RULES}
+    right = _RIGHT_BY_MODEL if by_model else _RIGHT
     completed = generator_service_pb2.GenerateCompleted(
         finish_reason=chat_pb2.FINISH_REASON_STOP,
         model=MODEL,
         validation=chat_pb2.Validation(
             grounded=True,
-            confidence=_RIGHT,
-            raw_confidence=_RIGHT,
+            confidence=right,
+            raw_confidence=right,
             cited_share=1,
             supported_share=1,
             query_relevance=1,
@@ -67,6 +84,8 @@ def table_answer(found: Found) -> tuple[str, generator_service_pb2.GenerateCompl
         length += len(line) + 1
     if found.has_more or len(found.rows) > MAX_ROWS:
         lines.append("- …")
+    if by_model:
+        lines += ["", f"Plan: {_escaped(' '.join(found.explanation.split()))}"]
     return "\n".join(lines), completed
 
 
@@ -74,7 +93,11 @@ def _said(row: table_pb2.TableAnswerRow) -> str:
     places = list(dict.fromkeys(each.reference for each in row.sources if each.reference))
     more = ", …" if len(places) > _NAMED_CELLS else ""
     named = f" ({', '.join(places[:_NAMED_CELLS])}{more})" if places else ""
-    return row.text.replace("[", "\\[").replace("<", "\\<") + named
+    return _escaped(row.text) + named
+
+
+def _escaped(text: str) -> str:
+    return text.replace("[", "\\[").replace("<", "\\<")
 
 
 def _cited(found: Found, row: table_pb2.TableAnswerRow) -> tuple[int, passage_pb2.Chunk, int] | None:

@@ -277,14 +277,14 @@ class ChatService:
         asked = await asked_tables(
             self._retriever, turn, searched, progress, self._limits.search_timeout_seconds
         )
-        if asked is not None:
+        if asked.rows:
             searched = replace(searched, passages=table_passages(asked))
         exchange.searched = searched
         exchange.sources = number_sources(searched.passages, searched.rewrite.standalone_query)
         await emit(chat_pb2.ChatSources(sources=exchange.sources))
         await emit(chat_pb2.ChatStatus(stage=passage_pb2.STAGE_GENERATING))
         with progress.stage(passage_pb2.STAGE_GENERATING):
-            if asked is not None:
+            if asked.rows:
                 generated = await _say(exchange, asked, emit)
             else:
                 generated = await self._generate(exchange, searched, progress, emit)
@@ -298,11 +298,11 @@ class ChatService:
         cited = {citation.source_number for citation in generated.citations}
         progress.degraded.extend(generated.degraded)
         generated.validation.issues.extend(suspicions(exchange.sources, cited))
-        if asked is None:  # what was measured are answers out of passages
+        if not asked.rows:  # what was measured are answers out of passages
             calibrate(generated.validation, turn.plan.calibration)
         completed = chat_pb2.ChatCompleted(
             finish_reason=generated.finish_reason,
-            usage=total([generated.usage, searched.rewrite.usage]),
+            usage=total([generated.usage, searched.rewrite.usage, asked.usage]),
             citations=generated.citations,
             validation=generated.validation,
             degraded=progress.degraded,

@@ -8,20 +8,25 @@ from typing import Final, Protocol
 
 from groundline.v1 import options_pb2, table_pb2
 from groundline.v1 import retriever_service_pb2 as pb
+from groundline_language import guess_language
 from groundline_runtime.context import Caller, current_trace_id
 from groundline_runtime.errors import NotFoundError
 from groundline_tables.language import LANGUAGES
 from groundline_tables.matching import Known, phrases_of
-from groundline_tables.questions import plan_for
+from groundline_tables.questions import Planned, plan_for
 
 from groundline_retriever.passages import Wanted
 from groundline_retriever.ports import ChunkStore
 from groundline_retriever.service import SearchService
 from groundline_retriever.tables.checking import check
 from groundline_retriever.tables.domain import AnswerRow, CheckedPlan, StoredTable
+from groundline_retriever.tables.planning import FIRST_ROWS, MAX_TABLES, ModelPlans
 from groundline_retriever.tables.words import explained, in_words
 
 __all__ = ["TableService", "TableStore"]
+
+RULES: Final = "rules"
+"""Model of plans that no language model wrote."""
 
 MAX_CANDIDATES: Final = 50
 """Tables that a question is tried on. Where there are more, those of the documents that a search finds."""
@@ -79,17 +84,29 @@ class TableStore(Protocol):
         """Return the chunks of the table's document that begin before these offsets and end behind them, in
         the order of these."""
 
+    async def first_rows(
+        self, tables: Sequence[StoredTable], count: int
+    ) -> Mapping[int, Sequence[Sequence[str]]]:
+        """Return the texts of the first rows of each table, by its id."""
+
     async def ask(self, table: StoredTable, checked: CheckedPlan) -> tuple[Sequence[AnswerRow], int]:
         """Return the rows that answer, and how many there are without the limit."""
 
 
 class TableService:
-    """Use case: a question, or a plan, to a table."""
+    """Use case: a question, or a plan, to a table. `by_model` plans questions that rules do not."""
 
-    def __init__(self, store: TableStore, chunks: ChunkStore, search: SearchService) -> None:
+    def __init__(
+        self,
+        store: TableStore,
+        chunks: ChunkStore,
+        search: SearchService,
+        by_model: ModelPlans | None = None,
+    ) -> None:
         self._store = store
         self._chunks = chunks
         self._search = search
+        self._by_model = by_model
 
     async def query(self, caller: Caller, request: pb.QueryTablesRequest) -> pb.QueryTablesResponse:
         """Answer by a plan, say why a question has none, or list the tables of a document.
@@ -115,19 +132,24 @@ class TableService:
         values = await self._store.values(tables, phrases_of(request.question)) if tables else {}
         known = [Known(each.table, values.get(each.table_id, {})) for each in tables]
         planned = await asyncio.to_thread(plan_for, request.question, known)
-        if planned.plan is None:
-            response.refusal = planned.refusal
-            response.unknown_words.extend(planned.unknown_words)
-            response.tables.extend(_shown(each.table) for each in tables[:MAX_SHOWN_TABLES])
-        else:
+        response.model = RULES
+        if planned.plan is not None:
             table = tables[planned.place]
             await self._answer(caller, table, planned.plan, response, planned.language)
-            if _counts_in_two_ways(response):
-                response = pb.QueryTablesResponse(
-                    trace_id=response.trace_id,
-                    refusal=table_pb2.TABLE_REFUSAL_AMBIGUOUS,
-                    tables=[_shown(response.table)],
-                )
+            if not _counts_in_two_ways(response):
+                return response
+            tables, planned = [table], Planned(refusal=table_pb2.TABLE_REFUSAL_AMBIGUOUS, likeliest=[0])
+            response = pb.QueryTablesResponse(trace_id=response.trace_id, model=RULES)
+        likeliest = [tables[place] for place in planned.likeliest]
+        if (
+            likeliest
+            and request.planning != pb.TABLE_PLANNING_RULES
+            and await self._answered_by_model(caller, request.question, likeliest[:MAX_TABLES], response)
+        ):
+            return response
+        response.refusal = planned.refusal
+        response.unknown_words.extend(planned.unknown_words)
+        response.tables.extend(_shown(each.table) for each in likeliest[:MAX_SHOWN_TABLES])
         return response
 
     async def _list(
@@ -138,6 +160,28 @@ class TableService:
         )
         response.tables.extend(_shown(each.table) for each in tables[:MAX_LISTED_TABLES])
         response.has_more = len(tables) > MAX_LISTED_TABLES
+
+    async def _answered_by_model(
+        self,
+        caller: Caller,
+        question: str,
+        tables: Sequence[StoredTable],
+        response: pb.QueryTablesResponse,
+    ) -> bool:
+        """Answer by a model's plan, and tell whether it has one."""
+        if self._by_model is None:
+            return False
+        rows = await self._store.first_rows(tables, FIRST_ROWS)
+        written = await self._by_model.plan(question, tables, rows)
+        response.model = written.model or response.model
+        response.usage.CopyFrom(written.usage)
+        response.fallback_reason = written.failure
+        if written.plan is None or written.table is None:
+            return False
+        guessed = guess_language(question)
+        language = guessed if guessed in LANGUAGES else LANGUAGES[0]
+        await self._answer(caller, written.table, written.plan, response, language)
+        return True
 
     async def _candidates(self, caller: Caller, request: pb.QueryTablesRequest) -> Sequence[StoredTable]:
         """Return the tables that a question may be about."""

@@ -39,6 +39,11 @@ _VALUES: Final = """
     WHERE table_id = ANY($1::bigint[]) AND key = ANY($2::text[])
 """
 
+_FIRST_ROWS: Final = """
+    SELECT table_id, texts FROM document_table_rows
+    WHERE table_id = ANY($1::bigint[]) AND row_index < $2
+    ORDER BY table_id, row_index
+"""
 
 _CHUNKS: Final = """
     SELECT DISTINCT ON (wanted.place) c.chunk_id
@@ -108,6 +113,17 @@ class ReadableTables:
             statement = _CHUNKS.format(table=f"chunks_p{partition_id:d}")
             rows = await connection.fetch(statement, table.table.document_id, list(start_offsets))
         return [row["chunk_id"] for row in rows]
+
+    async def first_rows(
+        self, tables: Sequence[StoredTable], count: int
+    ) -> Mapping[int, Sequence[Sequence[str]]]:
+        """See TableStore.first_rows."""
+        async with self._reads.connection() as connection:
+            rows = await connection.fetch(_FIRST_ROWS, [each.table_id for each in tables], count)
+        found: dict[int, list[Sequence[str]]] = defaultdict(list)
+        for table_id, texts in rows:
+            found[table_id].append(texts)
+        return found
 
     async def ask(self, table: StoredTable, checked: CheckedPlan) -> tuple[Sequence[AnswerRow], int]:
         """See TableStore.ask."""
