@@ -3,7 +3,7 @@ import { Chat } from "./chat/chat";
 import { Conversation } from "./chat/conversation";
 import { Documents } from "./documents/documents";
 import { Uploads } from "./documents/uploads";
-import { chatAddress, documentsAddress, EVERYTHING, OPERATIONS, searchAddress, useAddress } from "./lib/address";
+import { chatAddress, documentsAddress, EVALUATION, EVERYTHING, OPERATIONS, searchAddress, useAddress } from "./lib/address";
 import { clientFor, forgetKey, keepKey, takeKey } from "./lib/session";
 import { Announcer } from "./parts/announcer";
 import { later } from "./parts/later";
@@ -13,6 +13,7 @@ import { SignIn } from "./sign_in";
 import { texts } from "./texts";
 
 const Operations = later(() => import("./operations/operations").then((part) => part.Operations));
+const Evaluation = later(() => import("./evaluation/evaluation").then((part) => part.Evaluation));
 
 /** The page: its views, for whoever has a key. */
 export function App() {
@@ -77,13 +78,15 @@ function SignedIn({ apiKey, draft, setDraft, signOut }: SignedInProps) {
     [client],
   );
   const uploads = useMemo(() => new Uploads(client), [client]);
+  const session = useMemo(() => new AbortController(), [client]);
   // What is under way ends with the session.
   useEffect(
     () => () => {
       conversation.stop();
       uploads.stop();
+      session.abort();
     },
-    [conversation, uploads],
+    [conversation, uploads, session],
   );
   // Where not all views fit beside each other, the one that is shown does.
   const navigation = useRef<HTMLElement>(null);
@@ -103,6 +106,9 @@ function SignedIn({ apiKey, draft, setDraft, signOut }: SignedInProps) {
           <a href={documentsAddress()} aria-current={address.view === "documents" ? "page" : undefined}>
             {texts.documents}
           </a>
+          <a href={EVALUATION} aria-current={address.view === "evaluation" ? "page" : undefined}>
+            {texts.evaluation}
+          </a>
           <a href={OPERATIONS} aria-current={address.view === "operations" ? "page" : undefined}>
             {texts.operations}
           </a>
@@ -115,6 +121,8 @@ function SignedIn({ apiKey, draft, setDraft, signOut }: SignedInProps) {
         <Chat client={client} conversation={conversation} selection={selection} linked={address.passage} draft={draft} setDraft={setDraft} />
       ) : address.view === "search" ? (
         <Search client={client} place={address} />
+      ) : address.view === "evaluation" ? (
+        <Evaluation client={client} ended={session.signal} />
       ) : address.view === "operations" ? (
         <Operations client={client} />
       ) : (

@@ -1,8 +1,9 @@
 import { useState } from "preact/hooks";
 import { useChanges } from "../lib/changing";
 import { announce } from "../parts/announcer";
+import { Drop } from "../parts/drop";
 import { texts } from "../texts";
-import { filesOf, hasEnded, MOST_FILES, type Upload, type Uploads } from "./uploads";
+import { hasEnded, MOST_FILES, type Upload, type Uploads } from "./uploads";
 
 /** Entries of a long list that are shown; those that failed come first. */
 const SHOWN = 100;
@@ -10,55 +11,17 @@ const SHOWN = 100;
 /** Where files are dropped, and how far each has come. */
 export function UploadPanel({ uploads, collectionId }: { uploads: Uploads; collectionId: string }) {
   useChanges(uploads);
-  const [isOver, setOver] = useState(false);
   const [note, setNote] = useState("");
   const add = (files: { path: string; file: File }[]) => {
     setNote(files.length > MOST_FILES ? texts.tooManyFiles(MOST_FILES) : "");
     uploads.add(collectionId, files);
     announce(texts.uploading);
   };
-  const choose = (input: HTMLInputElement) => {
-    add([...(input.files ?? [])].map((file) => ({ path: file.webkitRelativePath || file.name, file })));
-    input.value = "";
-  };
   return (
-    <section
-      id="upload"
-      class={isOver ? "drop over" : "drop"}
-      aria-label={texts.uploads}
-      onDragOver={(event) => {
-        event.preventDefault();
-        setOver(true);
-      }}
-      onDragLeave={() => setOver(false)}
-      onDrop={(event) => {
-        event.preventDefault();
-        setOver(false);
-        if (event.dataTransfer) void filesOf(event.dataTransfer).then(add);
-      }}
-    >
-      <p>{texts.dropHere}</p>
-      <div class="row">
-        <label class="button">
-          {texts.chooseFiles}
-          <input type="file" class="unseen" multiple onChange={(event) => choose(event.currentTarget)} />
-        </label>
-        <label class="button">
-          {texts.chooseFolder}
-          <input
-            type="file"
-            class="unseen"
-            multiple
-            ref={(box) => {
-              if (box) box.webkitdirectory = true;
-            }}
-            onChange={(event) => choose(event.currentTarget)}
-          />
-        </label>
-      </div>
+    <Drop id="upload" label={texts.uploads} words={texts.dropHere} add={add}>
       {note && <p class="note warn">{note}</p>}
       <Progress uploads={uploads} collectionId={collectionId} />
-    </section>
+    </Drop>
   );
 }
 

@@ -18,7 +18,8 @@ export type Address =
   | { view: "chat"; selection: Selection; passage?: PassagePlace }
   | ({ view: "search" } & SearchPlace)
   | { view: "documents"; collectionId: string; documentId: string }
-  | { view: "operations" };
+  | { view: "operations" }
+  | { view: "evaluation" };
 
 /** A search with one or two settings, and a document that is expected among what it finds. */
 export interface SearchPlace {
@@ -67,6 +68,7 @@ function parseAddress(hash: string): Address {
   const [view, collectionId = "", documentId = ""] = path.split("/").map(decoded);
   if (view === "documents") return { view, collectionId, documentId };
   if (view === "operations") return { view };
+  if (view === "evaluation") return { view };
   const given = new URLSearchParams(query);
   const selection = parseSelection(given);
   return view === "search" ? { view, ...parseSearch(given, selection) } : { view: "chat", selection };
@@ -152,6 +154,8 @@ export const SOURCES = "sources";
 export function documentsAddress(collectionId = "", documentId = ""): string {
   return ["#documents", collectionId, documentId].filter(Boolean).map((part, at) => (at ? encodeURIComponent(part) : part)).join("/");
 }
+
+export const EVALUATION = "#evaluation";
 
 export function passageAddress({ collectionId, documentId, startOffset, endOffset, revision }: PassagePlace): string {
   return `#source=${collectionId}/${documentId}/${startOffset}-${endOffset}${revision ? `@${revision}` : ""}`;

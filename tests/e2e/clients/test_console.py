@@ -23,6 +23,14 @@ pytestmark = needs_program("chromium", found=CHROMIUM is not None)
 QUESTION: Final = "Within what time must a lost or stolen laptop be reported?"
 ANSWERED: Final = "document.querySelector('article .cite') && !document.querySelector('.busy')"
 QUERY: Final = "search?q=lost+laptop&collection=examples"
+SAVED: Final = """
+    const make = URL.createObjectURL;
+    URL.createObjectURL = (blob) => {
+        blob.text().then((text) => { window.saved = text; });
+        return make.call(URL, blob);
+    };
+"""
+EVALUATED: Final = ROOT / "evaluation/examples"
 AXE: Final = """
     axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]})
         .then(({violations}) => violations.map(({id, nodes}) => `${id}: ${nodes.map(({html}) => html)}`))
@@ -105,6 +113,10 @@ async def show(tab: Tab, view: str, stack: Stack) -> None:
         await tab.until(
             "document.querySelector('#indexes tbody tr') && document.querySelector('#own-quotas meter')"
         )
+    if view == "evaluation":
+        await go(tab, view)
+        await tab.choose("#evaluation-files input", EVALUATED / "expected.json")
+        await tab.until("document.querySelector('#questions li')")
     if view in ("settings", "sources"):
         await go(tab, f"documents/examples/{view}")
         await tab.until("document.querySelector('details.group')")
@@ -127,6 +139,7 @@ async def show(tab: Tab, view: str, stack: Stack) -> None:
         "settings",
         "sources",
         "operations",
+        "evaluation",
     ],
 )
 async def test_everybody_can_use_every_view_on_every_screen(
@@ -289,6 +302,73 @@ async def test_a_search_shows_why_each_passage_is_where_it_is(tab: Tab) -> None:
     assert "not among those of the other settings" in places
     await tab.click(".ranking .title")
     await tab.until("document.querySelector('#passage mark')")
+
+
+def evaluation_set(folder: Path) -> None:
+    """Write a few questions, of which some are passed over, and one whose text is hostile."""
+    folder.mkdir()
+    rows = [json.loads(line) for line in (EVALUATED / "queries.jsonl").read_text().splitlines()[:12]]
+    hostile = {"id": "hostile", "text": "<img src=x onerror=alert(1)> lost laptop", "kind": "<b>typo</b>"}
+    rows += [hostile, {"id": "empty", "text": " "}, {"id": "lost", "text": "Where is it?"}]
+    (folder / "queries.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    wanted = {row["id"] for row in rows}
+    heading, *judged = (EVALUATED / "qrels.tsv").read_text().splitlines()
+    judged = [line for line in judged if line.split("\t")[0] in wanted]
+    judged += ["hostile\tsecurity/policy.md\t2", "hostile\tapi/errors.md\t1", "lost\tgone.md\t1"]
+    (folder / "qrels.tsv").write_text("\n".join([heading, *judged]), encoding="utf-8")
+
+
+async def test_a_set_is_measured_as_the_command_measures_it_and_runs_are_compared(
+    stack: Stack, tab: Tab, axe: str, tmp_path: Path
+) -> None:
+    evaluation_set(tmp_path / "few")
+    command = ("eval", "run", str(tmp_path / "few"), "--collection", "examples", "--modes")
+    done = await stack.command(*command, "keyword,hybrid", "--output", str(tmp_path / "command.json"))
+    assert done.code == 0, done.err
+    measured = json.loads((tmp_path / "command.json").read_text())
+
+    await go(tab, "evaluation")
+    await tab.choose("#evaluation-files input", tmp_path / "few/queries.jsonl", tmp_path / "few/qrels.tsv")
+    await tab.until(
+        "[...document.querySelectorAll('#evaluated option')].some((one) => one.value === 'examples')"
+    )
+    await tab.write("#evaluated", "examples")
+    await tab.until("document.querySelector('#measure [role=status]')?.innerText.includes('14 questions')")
+    await tab.click("#measure input[type=checkbox]")
+    await tab.click("#measure .primary:not(:disabled)")
+    await tab.until("document.querySelector('#results table')")
+    await tab.js(SAVED)
+    await tab.click("#runs li button")
+    await tab.until("window.saved")
+    own = json.loads(await tab.js("window.saved"))
+    assert own["records"] == [{**record, "outcome": None} for record in measured["records"]]
+    for part in ("documents", "questions", "skipped", "degraded", "failed"):
+        assert own[part] == measured[part], part
+    # Intervals too: the same resamples.
+    for group, measures in measured["measures"].items():
+        for name, estimate in measures.items():
+            assert own["measures"][group][name] == pytest.approx(estimate, abs=1e-12), (group, name)
+    (tmp_path / "own.json").write_text(json.dumps(own), encoding="utf-8")
+    compared = await stack.command(*command, "hybrid", "--baseline", str(tmp_path / "own.json"), "--json")
+    assert [one["drop"] for one in json.loads(compared.out)["comparison"]["differences"]] == [0.0] * 5
+
+    for record in measured["records"]:
+        record["figures"]["keyword"]["mrr@10"] = 1.0
+    (tmp_path / "better.json").write_text(json.dumps(measured), encoding="utf-8")
+    await tab.choose("#evaluation-files input", tmp_path / "better.json")
+    await tab.until("document.querySelectorAll('#runs li').length === 2")
+    newest = await tab.js("document.querySelector('#before').value")
+    await tab.write("#after", newest)
+    await tab.write("#before", "better.json")
+    await tab.until("document.querySelector('#questions li')")
+    assert "Became worse: Keywords: MRR@10" in await tab.text("#questions h3")
+    await tab.js(f"{axe}; 0")
+    assert await tab.js(AXE) == []
+    await tab.click("#questions .title")
+    await tab.until("document.querySelector('#reason')")
+    assert "settings=keyword..none." in await tab.js("location.hash")
+    await go(tab, "evaluation")
+    await tab.until("document.querySelectorAll('#runs li').length === 2")
 
 
 @pytest.mark.parametrize(
@@ -537,7 +617,7 @@ async def test_it_speaks_the_readers_language(stack: Stack, tab: Tab) -> None:
     await tab.until(ANSWERED)
 
     assert await tab.js("document.documentElement.lang") == "de-DE"
-    assert await tab.text("nav a") == "Fragen|Suchen|Dokumente"
+    assert await tab.text("nav a") == "Fragen|Suchen|Dokumente|Auswertung"
     assert await tab.text("#send") == "Fragen"
     assert "Verlässlichkeit" in await tab.text("article .note") or "%" in await tab.text("article .note")
     await tab.js("location.hash = '#documents'; 0")

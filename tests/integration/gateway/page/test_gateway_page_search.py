@@ -1,11 +1,20 @@
-"""The page in a browser: why a document was not found, where it takes many documents to lose one."""
+"""The page in a browser: why a document was not found, where it takes many documents to lose one; sets of
+questions."""
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 from google.protobuf.json_format import MessageToDict
-from groundline.v1 import document_pb2, ingestor_service_pb2, passage_pb2, retriever_service_pb2
+from groundline.v1 import (
+    collection_pb2,
+    document_pb2,
+    ingestor_service_pb2,
+    passage_pb2,
+    retriever_service_pb2,
+)
 from groundline_tests.browser import CHROMIUM, Tab
 from groundline_tests.gateway.page import MARKUP, NOBODY_ID
 from groundline_tests.programs import needs_program
@@ -98,3 +107,82 @@ async def test_a_search_that_fails_says_so_beside_one_that_does_not(
     await tab.until("document.querySelector('section .note.bad')")
     assert "no such model" in await tab.text("section .note.bad")
     assert await tab.js("document.querySelectorAll('.ranking li').length") == (1 if settings else 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        (
+            "queries.jsonl",
+            '{"id": "q1", "text": "keys"}\n{"id": 2, "text": "x"}',
+            "queries.jsonl:2: id is missing",
+        ),
+        ("qrels.tsv", "query\tdoc\tscore\nq1\ta.md\tmuch", "qrels.tsv:2: This is not a question"),
+        (f"{MARKUP[:4]}.json", MARKUP, f"{MARKUP[:4]}.json is not what"),
+        ("a.json", '{"records": [{"id": 1}], "measures": {}}', "a.json is not what"),
+        ("a.txt", "text", "neither queries.jsonl and qrels.tsv nor runs"),
+    ],
+)
+async def test_files_that_are_no_sets_or_runs_are_named(
+    upstream: Any, tab: Tab, tmp_path: Path, name: str, content: str, said: str
+) -> None:
+    offer_collection(upstream)
+    files = {"queries.jsonl": '{"id": "q1", "text": "keys"}', "qrels.tsv": "query\tdoc\tscore\nq1\ta.md\t1"}
+    files = {**files, name: content} if name in files else {name: content}
+    for each, text in files.items():
+        (tmp_path / each).write_text(text, encoding="utf-8")
+    await tab.js("location.hash = '#evaluation'")
+    await tab.choose("#evaluation-files input", *(tmp_path / each for each in files))
+    await tab.until("document.querySelector('main > .note.bad')")
+    assert said in await tab.text("main > .note.bad")
+    assert not await tab.js("document.querySelector('#runs')")
+    assert await tab.js("document.title") == "Groundline"
+    assert tab.complaints == []
+
+
+def offer_collection(upstream: Any) -> None:
+    docs = collection_pb2.Collection(collection_id="docs")
+
+    async def listed(_request: Any, _context: Any) -> Any:
+        return ingestor_service_pb2.ListCollectionsResponse(collections=[docs])
+
+    async def documents(_request: Any, _context: Any) -> Any:
+        found = document_pb2.Document(uri="a.md", document_id=NOBODY_ID)
+        return ingestor_service_pb2.ListDocumentsResponse(documents=[found])
+
+    upstream.on("ListCollections", listed)
+    upstream.on("ListDocuments", documents)
+
+
+async def test_a_measurement_is_cancelled_or_says_what_it_failed_of(
+    upstream: Any, tab: Tab, tmp_path: Path
+) -> None:
+    began = asyncio.Event()
+
+    async def endless(_request: Any, _context: Any) -> Any:
+        began.set()
+        await asyncio.Event().wait()
+
+    async def refuses(_request: Any, context: Any) -> Any:
+        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "no such strategy")
+
+    offer_collection(upstream)
+    upstream.on("Search", endless)
+    (tmp_path / "queries.jsonl").write_text('{"id": "q1", "text": "keys"}', encoding="utf-8")
+    (tmp_path / "qrels.tsv").write_text("query\tdoc\tscore\nq1\ta.md\t1", encoding="utf-8")
+    await tab.js("location.hash = '#evaluation'")
+    await tab.choose("#evaluation-files input", tmp_path / "queries.jsonl", tmp_path / "qrels.tsv")
+    await tab.click("#measure .primary:not(:disabled)")
+    await tab.until("document.querySelector('#measure progress')?.max === 1")
+    async with asyncio.timeout(10):
+        await began.wait()
+        await tab.click("#measure form .row button")
+        await upstream.calls_of("Search")[0].ended.wait()
+    await tab.until("document.querySelector('#measure .primary')")
+    assert not await tab.js("document.querySelector('.note.bad')")
+
+    upstream.on("Search", refuses)
+    await tab.click("#measure .primary")
+    await tab.until("document.querySelector('main > .note.bad')")
+    assert "no such strategy" in await tab.text("main > .note.bad")
+    assert not await tab.js("document.querySelector('#runs')")
