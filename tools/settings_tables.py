@@ -4,6 +4,7 @@ settings_tables.py write    write it
 settings_tables.py check    fail when it is stale
 """
 
+import json
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -63,7 +64,11 @@ def shown_default(field: FieldInfo) -> str:
         return "required"
     if field.default is PydanticUndefined:
         return "see there"
-    return "unset" if field.default in (None, "") else f"`{field.default}`"
+    if field.default in (None, ""):
+        return "unset"
+    # As a variable spells a list.
+    shown = json.dumps(field.default) if isinstance(field.default, tuple) and field.default else field.default
+    return f"`{shown}`"
 
 
 def table(title: str, body: list[str]) -> str:

@@ -1,46 +1,36 @@
+import type { GroundlineClient } from "groundline-client";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Chat } from "./chat/chat";
 import { Conversation } from "./chat/conversation";
 import { Documents } from "./documents/documents";
 import { Uploads } from "./documents/uploads";
 import { chatAddress, documentsAddress, EVALUATION, EVERYTHING, OPERATIONS, searchAddress, useAddress } from "./lib/address";
-import { clientFor, forgetKey, keepKey, takeKey } from "./lib/session";
 import { Announcer } from "./parts/announcer";
 import { later } from "./parts/later";
 import { Undo } from "./parts/undo";
 import { Search } from "./search/search";
-import { SignIn } from "./sign_in";
+import { SignIn } from "./sign_in/sign_in";
+import { useSession } from "./sign_in/use_session";
 import { texts } from "./texts";
 
 const Operations = later(() => import("./operations/operations").then((part) => part.Operations));
 const Evaluation = later(() => import("./evaluation/evaluation").then((part) => part.Evaluation));
 
-/** The page: its views, for whoever has a key. */
+/** The page: its views, for whoever has signed in. */
 export function App() {
-  const [key, setKey] = useState(takeKey);
-  const [problem, setProblem] = useState("");
-  // A question stays when its key turns out to be wrong.
+  // A typed question stays when the session ends.
   const [draft, setDraft] = useState("");
-  const signOut = (why: string) => {
-    forgetKey();
-    setProblem(why);
-    setKey("");
-  };
-  const signIn = (given: string) => {
-    keepKey(given);
-    setProblem("");
-    setKey(given);
-  };
+  const { session, signOut, ...asking } = useSession(draft, setDraft);
   return (
     <>
-      {key ? (
-        <SignedIn key={key} apiKey={key} draft={draft} setDraft={setDraft} signOut={signOut} />
+      {session ? (
+        <SignedIn client={session.client} draft={draft} setDraft={setDraft} signOut={signOut} />
       ) : (
         <>
           <header>
             <Name />
           </header>
-          <SignIn problem={problem} signIn={signIn} />
+          <SignIn {...asking} />
         </>
       )}
       <Undo />
@@ -58,30 +48,21 @@ function Name() {
 }
 
 interface SignedInProps {
-  apiKey: string;
+  client: GroundlineClient;
   draft: string;
   setDraft: (text: string) => void;
-  signOut: (why: string) => void;
+  signOut: () => void;
 }
 
-function SignedIn({ apiKey, draft, setDraft, signOut }: SignedInProps) {
+function SignedIn({ client, draft, setDraft, signOut }: SignedInProps) {
   const address = useAddress();
-  const client = useMemo(() => clientFor(apiKey), [apiKey]);
-  const latest = useRef({ setDraft, signOut });
-  latest.current = { setDraft, signOut };
-  const conversation = useMemo(
-    () =>
-      new Conversation(client, (query) => {
-        latest.current.setDraft(query);
-        latest.current.signOut(texts.keyInvalid);
-      }),
-    [client],
-  );
+  const conversation = useMemo(() => new Conversation(client, setDraft), [client]);
   const uploads = useMemo(() => new Uploads(client), [client]);
   const session = useMemo(() => new AbortController(), [client]);
   // What is under way ends with the session.
   useEffect(
     () => () => {
+      if (conversation.unansweredQuery) setDraft(conversation.unansweredQuery);
       conversation.stop();
       uploads.stop();
       session.abort();
@@ -113,7 +94,7 @@ function SignedIn({ apiKey, draft, setDraft, signOut }: SignedInProps) {
             {texts.operations}
           </a>
         </nav>
-        <button id="sign-out" type="button" onClick={() => signOut("")}>
+        <button id="sign-out" type="button" onClick={signOut}>
           {texts.signOut}
         </button>
       </header>

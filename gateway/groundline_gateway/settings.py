@@ -4,6 +4,7 @@ import re
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
+from urllib.parse import urlsplit
 
 from groundline_runtime.settings import Settings
 from pydantic import (
@@ -22,7 +23,15 @@ from pydantic_settings import SettingsConfigDict
 
 from groundline_gateway.scopes import Scope
 
-__all__ = ["CLIENT_PATTERN", "PRINCIPAL_PATTERN", "ApiKey", "ClaimPrincipals", "GatewaySettings", "JwtIssuer"]
+__all__ = [
+    "CLIENT_PATTERN",
+    "PRINCIPAL_PATTERN",
+    "ApiKey",
+    "ClaimPrincipals",
+    "ConsoleSignIn",
+    "GatewaySettings",
+    "JwtIssuer",
+]
 
 Seconds = Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)]
 
@@ -44,6 +53,12 @@ Origin = Annotated[str, StringConstraints(pattern=r"^(\*|https?://[A-Za-z0-9.-]+
 PRINCIPAL_PATTERN: Final = r"^([!-)+\--~]|[!-+\--~]{2,128})$"
 CLIENT_PATTERN: Final = r"^[A-Za-z0-9._-]{1,64}$"
 _KEY: Final = re.compile(r"[!-+\--~]{16,256}")
+
+
+# As a page may call it: what the policy of a page allows is an origin and no more.
+_ISSUER: Final = r"^(https://[A-Za-z0-9.-]+|http://(localhost|127\.0\.0\.1|\[::1\]))(:[0-9]{1,5})?(/[!-~]*)?$"
+# Ids of traces are 32 hexadecimal digits.
+_TRACE_URL: Final = r"^https?://[!-~]*\{trace_id\}[!-~]*$"
 
 
 def _ip(host: str) -> str:
@@ -120,6 +135,34 @@ class JwtIssuer(BaseModel):
         return self
 
 
+class ConsoleSignIn(BaseModel):
+    """A client of an issuer as which people sign in to the console."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    issuer: Annotated[str, StringConstraints(pattern=_ISSUER)]
+    """Issuer, one of jwt_issuers: https, or http on loopback. Its endpoints are at its own host and port."""
+    client_id: Annotated[str, StringConstraints(min_length=1, max_length=256)]
+    """Id of a public client there, whose redirect address is the console's: no secret is sent."""
+    scopes: Annotated[
+        tuple[Annotated[str, StringConstraints(pattern=r"^[!#-\[\]-~]{1,256}$")], ...], Field(max_length=32)
+    ] = ("openid",)
+    """Scopes to ask for, openid among them. With offline_access most issuers give a token for renewal."""
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port of the issuer."""
+        address = urlsplit(self.issuer)
+        return f"{address.scheme}://{address.netloc}"
+
+    @field_validator("scopes")
+    @classmethod
+    def _is_openid_connect(cls, scopes: tuple[str, ...]) -> tuple[str, ...]:
+        if "openid" not in scopes:
+            raise ValueError("openid is missing")
+        return scopes
+
+
 class GatewaySettings(Settings):
     """Settings of the gateway, from GROUNDLINE_GATEWAY_<NAME> or else GROUNDLINE_<NAME>."""
 
@@ -156,6 +199,12 @@ class GatewaySettings(Settings):
     jwt_issuers: Annotated[tuple[JwtIssuer, ...], Field(max_length=16)] = ()
     """A JSON list of {"issuer", "audiences", "jwks_url", "principals", …}: issuers whose JWTs are accepted in
     place of a key."""
+    console_sign_in: ConsoleSignIn | None = None
+    """A JSON object {"issuer", "client_id", "scopes"}: how people sign in to the console in place of a key,
+    by OpenID Connect. Not set: with a key alone."""
+    console_trace_url: Annotated[str, StringConstraints(pattern=_TRACE_URL, max_length=2000)] | None = None
+    """Address of a trace in a viewer, with {trace_id} in place of its id: the console links each new answer
+    to it. Not set: no links."""
     key_refresh_seconds: Annotated[float, Field(ge=0.1, le=60)] = 2
     """Maximum time until a change of the keys or of a jwks_file takes effect, in seconds."""
     rate_limit_per_minute: PositiveInt = 600
@@ -221,6 +270,10 @@ class GatewaySettings(Settings):
             raise ValueError("no caller could be identified: set api_keys, database_url or jwt_issuers")
         if len({issuer.issuer for issuer in self.jwt_issuers}) < len(self.jwt_issuers):
             raise ValueError("jwt_issuers holds the same issuer twice")
+        if self.console_sign_in and self.console_sign_in.issuer not in [
+            each.issuer for each in self.jwt_issuers
+        ]:
+            raise ValueError("the issuer of console_sign_in is not among jwt_issuers")
         if bool(self.canary_addresses) != (self.canary_weight_file is not None):
             raise ValueError("set canary_addresses and canary_weight_file, or neither")
         if self.grpc_port == self.port:

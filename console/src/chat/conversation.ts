@@ -19,6 +19,12 @@ export class Conversation extends Changing {
     this.#signedOut = signedOut;
   }
 
+  /** The question that is asked and of whose answer nothing is there; "" without one. */
+  get unansweredQuery(): string {
+    const last = this.exchanges.at(-1);
+    return last?.state === "running" && !last.text ? last.query : "";
+  }
+
   get isRunning(): boolean {
     return this.#running !== undefined;
   }

@@ -29,6 +29,8 @@ export interface Exchange {
   problem: Problem | undefined;
   /** Thread and message of the answer, once they are known. */
   stored: { threadId: string; messageId: string } | undefined;
+  /** The trace of the answer, where this page has asked for it; else "". */
+  traceId: string;
   feedback: Feedback | undefined;
   /** Of an answer that was kept: what its thread says about it. */
   kept: Pick<Message, "finishReason" | "model" | "isWithheld"> | "unanswered" | undefined;
@@ -67,6 +69,7 @@ export function asked({ query, selection, threadId, requestId, history }: Asked)
     completed: undefined,
     problem: undefined,
     stored: undefined,
+    traceId: "",
     feedback: undefined,
     kept: undefined,
   };
@@ -92,8 +95,8 @@ export function recalled(question: Message, answer: Message | undefined, threadI
 export function taken(exchange: Exchange, event: ChatResponse): Exchange {
   if (event.started) {
     // Another one makes void what came before: the answer begins anew.
-    const { threadId, messageId } = event.started;
-    return { ...exchange, text: "", sources: [], unsupported: [], stored: { threadId, messageId } };
+    const { threadId, messageId, traceId } = event.started;
+    return { ...exchange, text: "", sources: [], unsupported: [], traceId, stored: { threadId, messageId } };
   }
   if (event.status) {
     const { stage, waiting, rewrittenQuery, subQueries, corrections, missing } = event.status;

@@ -1,6 +1,7 @@
 import type { Feedback, GroundlineClient, Input, Source } from "groundline-client";
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import type { Selection } from "../lib/address";
+import { configuration } from "../lib/configuration";
 import { memo } from "../lib/memo";
 import { announce } from "../parts/announcer";
 import { CopyButton } from "../parts/copy_button";
@@ -58,6 +59,11 @@ function Exchanged({ exchange, client, isBusy, selection, open, retry, askInstea
       {!isRunning && exchange.text && (
         <div class="actions">
           <CopyButton text={() => answerAsMarkdown(exchange)} words={texts.copyAnswer} />
+          {configuration.traceUrl && exchange.traceId && (
+            <a class="trace button" href={configuration.traceUrl.replaceAll("{trace_id}", exchange.traceId)} target="_blank" rel="noreferrer">
+              {texts.trace}
+            </a>
+          )}
           {exchange.stored?.threadId && exchange.stored.messageId && <Rate given={exchange.feedback} rate={rate} />}
         </div>
       )}

@@ -1,4 +1,5 @@
 import { ApiError, UnreachableError } from "groundline-client";
+import { Changing } from "./changing";
 import { texts } from "../texts";
 
 /** What went wrong, to show. */
@@ -12,8 +13,12 @@ export interface Problem {
   isForbidden?: boolean;
 }
 
+/** Changes whenever the gateway refuses who asks, whichever view finds that out. */
+export const refusals = new Changing();
+
 export function problemOf(error: unknown): Problem {
   if (error instanceof ApiError) {
+    if (error.httpStatus === 401) refusals.changed();
     const wrong = error.violations.map(({ field, description }) => `${field}: ${description}`).join("; ");
     const id = error.errorId ? ` (${error.errorId})` : "";
     return {

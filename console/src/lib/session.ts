@@ -31,7 +31,11 @@ export function isKey(text: string): boolean {
   return /^[!-~]+$/.test(text);
 }
 
-/** Return a client of the gateway that served this page. */
+/** Return the address of the gateway that served this page. */
+export function gatewayAddress(): string {
+  return new URL(".", location.href.replace(/[?#].*$/s, "")).href;
+}
+
 export function clientFor(key: string): GroundlineClient {
-  return new GroundlineClient(new URL(".", location.href.replace(/[?#].*$/s, "")).href, key);
+  return new GroundlineClient(gatewayAddress(), key);
 }

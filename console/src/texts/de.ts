@@ -27,6 +27,14 @@ export const de: Texts = {
   goOn: "Weiter",
   keyHint: "Er bleibt in diesem Tab und wird vergessen, wenn er geschlossen wird.",
   keyInvalid: "Dieser Schlüssel ist nicht gültig.",
+  signIn: "Anmelden",
+  signInAt: (host) => `Sie melden sich bei ${host} an und kommen zurück.`,
+  signInByKey: "Einen API-Schlüssel verwenden",
+  signingIn: "Anmeldung läuft …",
+  signInFailed: (why) => `Die Anmeldung ist fehlgeschlagen: ${why}`,
+  issuerUnreachable: "Die Stelle für die Anmeldung ist nicht erreichbar.",
+  issuerElsewhere: "Die Adressen für die Anmeldung liegen auf einem anderen Rechner als der Aussteller; die Seite darf sie nicht aufrufen.",
+  sessionEnded: "Ihre Sitzung ist beendet. Melden Sie sich erneut an; was Sie eingegeben haben, bleibt.",
 
   // Fragen.
   welcome: "Was möchten Sie wissen?",
@@ -103,6 +111,7 @@ export const de: Texts = {
   openAtPage: (page) => `Auf Seite ${page} öffnen`,
   openOriginal: "Das Dokument öffnen",
   copyAnswer: "Mit Quellen kopieren",
+  trace: "Ablauf (Trace)",
 
   // Rückmeldung.
   rate: "Diese Antwort bewerten",

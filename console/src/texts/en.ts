@@ -27,6 +27,14 @@ export const en = {
   goOn: "Continue",
   keyHint: "It stays in this tab and is forgotten when the tab closes.",
   keyInvalid: "This key is not valid.",
+  signIn: "Sign in",
+  signInAt: (host: string) => `You go on at ${host}, and come back.`,
+  signInByKey: "Use an API key",
+  signingIn: "Signing in…",
+  signInFailed: (why: string) => `Signing in failed: ${why}`,
+  issuerUnreachable: "Where people sign in could not be reached.",
+  issuerElsewhere: "The issuer's endpoints are at another host than the issuer; the page may not call them.",
+  sessionEnded: "Your session has ended. Sign in again; what you typed stays.",
 
   // Chat.
   welcome: "What would you like to know?",
@@ -92,6 +100,7 @@ export const en = {
   openAtPage: (page: number) => `Open at page ${page}`,
   openOriginal: "Open the document",
   copyAnswer: "Copy with citations",
+  trace: "Trace",
 
   // Feedback.
   rate: "Rate this answer",

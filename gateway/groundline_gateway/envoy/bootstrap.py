@@ -96,7 +96,7 @@ def render(
     _fill_site(site, settings, holders)
     # Before the last route, which matches everything.
     site["routes"][-1:-1] = console_routes()
-    fill_own_routes(named(site["routes"]))
+    fill_own_routes(named(site["routes"]), settings)
     site["routes"][-1:-1] = [
         *(bridged_route(bridged, settings) for bridged in BRIDGED),
         *(json_route(endpoint, settings) for endpoint in exposed),

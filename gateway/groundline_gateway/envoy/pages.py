@@ -2,6 +2,8 @@
 
 import base64
 import hashlib
+import html
+import json
 import re
 from collections.abc import Iterator
 from importlib.resources import files
@@ -9,22 +11,18 @@ from pathlib import PurePath
 from typing import Final
 
 from groundline_gateway.envoy.nodes import EXTENSIONS, Node, override, resource, set_headers
+from groundline_gateway.settings import ConsoleSignIn, GatewaySettings
 
 _NOTHING_ELSE: Final = (
     "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; connect-src 'self'"
 )
-# Originals and pictures of pages are shown from memory, since to load them takes a key.
-_CONSOLE_POLICY: Final = (
-    f"{_NOTHING_ELSE}; script-src 'self'; style-src 'self'; img-src blob: data:; "
-    "require-trusted-types-for 'script'; trusted-types 'none'"
-)
 _TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".md": "text/markdown"}
 
 
-def fill_pages(routes: dict[str, Node]) -> None:
+def fill_pages(routes: dict[str, Node], settings: GatewaySettings) -> None:
     """Fill the routes of pages, and of the document that one of them shows."""
-    console, docs = resource("page/index.html"), resource("page/docs.html")
-    _answer(routes["page"], console, _page_headers(_CONSOLE_POLICY))
+    docs = resource("page/docs.html")
+    _answer(routes["page"], _console(settings), _page_headers(_console_policy(settings.console_sign_in)))
     _answer(routes["docs"], docs, _page_headers(_policy_by_hash(docs)))
     _answer(routes["openapi"], resource("page/openapi.json"), {"content-type": "application/json"})
 
@@ -55,6 +53,28 @@ def console_routes() -> Iterator[Node]:
                 },
             )
         yield route
+
+
+def _console(settings: GatewaySettings) -> str:
+    """Return the console's page, with what it has to know of the settings in an element of its head."""
+    sign_in, trace_url = settings.console_sign_in, settings.console_trace_url
+    known: Node = {}
+    if sign_in is not None:
+        known["signIn"] = {"issuer": sign_in.issuer, "clientId": sign_in.client_id, "scopes": sign_in.scopes}
+    if trace_url is not None:
+        known["traceUrl"] = trace_url
+    element = f'<meta name="groundline" content="{html.escape(json.dumps(known))}">\n</head>'
+    page = resource("page/index.html")
+    return page.replace("</head>", element, 1) if known else page
+
+
+def _console_policy(sign_in: ConsoleSignIn | None) -> str:
+    # Originals and pictures of pages are shown from memory, since to load them takes a key.
+    issuer = f" {sign_in.origin}" if sign_in else ""
+    return (
+        f"{_NOTHING_ELSE}{issuer}; script-src 'self'; style-src 'self'; img-src blob: data:; "
+        "require-trusted-types-for 'script'; trusted-types 'none'"
+    )
 
 
 def _answer(route: Node, body: str, headers: dict[str, str]) -> None:

@@ -69,14 +69,14 @@ _NEEDS_KEY: Final = frozenset({"grpc"})
 _BUFFER_PER_ROUTE: Final = f"{EXTENSIONS}.filters.http.buffer.v3.BufferPerRoute"
 
 
-def fill_own_routes(routes: dict[str, Node]) -> None:
+def fill_own_routes(routes: dict[str, Node], settings: GatewaySettings) -> None:
     """Fill the routes that the gateway answers itself."""
     for name in routes.keys() - _NEEDS_KEY:
         for filter_name in ("identity", "rbac", "bodies", "grpc_json_transcoder"):
             override(routes[name], filter_name, {"@type": FILTER_CONFIG, "disabled": True})
     for route in routes.values():
         route["tracing"] = {"overall_sampling": {"numerator": 0}}
-    fill_pages(routes)
+    fill_pages(routes, settings)
 
 
 def json_route(endpoint: Endpoint, settings: GatewaySettings) -> Node:

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +31,10 @@ WRITE: Final = """
 """
 
 POLL: Final = "const look = () => ({expression}) ? done() : requestAnimationFrame(look); look();"
+
+
+class NavigatedError(AssertionError):
+    """A page that went away while it was asked."""
 
 
 class Tab:
@@ -84,6 +88,8 @@ class Tab:
             if reply.get("method") == "Network.requestWillBeSent":
                 self.requested.append(reply["params"]["request"]["url"])
             if reply.get("id") == self._last:
+                if "navigated" in str(reply.get("error")) or "context" in str(reply.get("error")):
+                    raise NavigatedError(reply)
                 assert "error" not in reply, reply
                 result: dict[str, Any] = reply["result"]
                 return result
@@ -96,9 +102,13 @@ class Tab:
         return reply["result"].get("value")
 
     async def until(self, expression: str) -> None:
+        """Wait until something is so on the page, or on the one that it leads to."""
         try:
             async with asyncio.timeout(15):
-                await self.js(f"new Promise((done) => {{ {POLL.format(expression=expression)} }})")
+                while True:
+                    with suppress(NavigatedError):
+                        await self.js(f"new Promise((done) => {{ {POLL.format(expression=expression)} }})")
+                        return
         except TimeoutError:
             shown = await self.js("document.body.innerText")
             raise AssertionError(

@@ -2,127 +2,33 @@
 
 import asyncio
 import base64
-import hashlib
-import hmac
 import json
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import suppress
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import grpc
 import httpx
 import pytest
-from cryptography.hazmat.primitives.asymmetric import padding, rsa
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from groundline.v1 import coordinator_service_pb2
 from groundline.v1.coordinator_service_pb2_grpc import CoordinatorServiceStub
+from groundline_tests.gateway.issuer import SigningKey, TokenServer, base64url, issuer, serving
 from groundline_tests.gateway.program import gateway_program
-
-AUDIENCE = "groundline"
-
-
-def base64url(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
-def integer(number: int) -> str:
-    return base64url(number.to_bytes((number.bit_length() + 7) // 8, "big"))
-
-
-class SigningKey:
-    """An RSA key of an issuer."""
-
-    def __init__(self, kid: str) -> None:
-        self.kid = kid
-        self.private = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-
-    @property
-    def jwk(self) -> dict[str, str]:
-        numbers = self.private.public_key().public_numbers()
-        key = {"kty": "RSA", "use": "sig", "alg": "RS256", "kid": self.kid}
-        return key | {"n": integer(numbers.n), "e": integer(numbers.e)}
-
-    def sign(self, data: bytes) -> bytes:
-        return self.private.sign(data, padding.PKCS1v15(), SHA256())
-
-    def sign_with_public_key_as_secret(self, data: bytes) -> bytes:
-        secret = self.private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-        return hmac.new(secret, data, hashlib.sha256).digest()
-
-
-class TokenServer:
-    """Publishes its keys, and issues tokens."""
-
-    def __init__(self) -> None:
-        self.signing = SigningKey("first")
-        self.published = [self.signing.jwk]
-        self.status = 200
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                body = json.dumps({"keys": server.published}).encode()
-                self.send_response(server.status if self.path == "/keys" else 404)
-                self.send_header("content-length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}"
-
-    def token(self, *, header: dict[str, Any] | None = None, sign: Any = None, **claims: Any) -> str:
-        now = int(time.time())
-        payload = {"iss": self.url, "aud": AUDIENCE, "sub": "alice", "exp": now + 600, "iat": now}
-        payload |= {"groups": ["staff"], "scope": "openid chat search"} | claims
-        payload = {name: value for name, value in payload.items() if value is not None}
-        head = {"alg": "RS256", "typ": "JWT", "kid": self.signing.kid} | (header or {})
-        head = {name: value for name, value in head.items() if value is not None}
-        signed = ".".join(base64url(json.dumps(part).encode()) for part in (head, payload))
-        return f"{signed}.{base64url((sign or self.signing.sign)(signed.encode()))}"
-
-
-@contextmanager
-def serving() -> Iterator[TokenServer]:
-    server = TokenServer()
-    thread = Thread(target=server.http.serve_forever)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.http.shutdown()
-        thread.join()
-        server.http.server_close()
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[TokenServer]:
-    with serving() as server:
+    with serving(TokenServer()) as server:
         yield server
 
 
 @pytest.fixture
 def other() -> Iterator[TokenServer]:
     """Another issuer."""
-    with serving() as server:
+    with serving(TokenServer()) as server:
         yield server
-
-
-def issuer(server: TokenServer, **changes: Any) -> dict[str, Any]:
-    return {
-        "issuer": server.url,
-        "audiences": [AUDIENCE],
-        "jwks_url": f"{server.url}/keys",
-        "jwks_refresh_seconds": 1,
-        "principals": [{"claim": "sub", "prefix": "user:"}, {"claim": "groups", "prefix": "group:"}],
-    } | changes
 
 
 @pytest.fixture

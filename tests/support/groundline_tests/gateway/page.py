@@ -15,7 +15,7 @@ def response(**event: Any) -> coordinator_service_pb2.ChatResponse:
 
 
 async def full_answer(_request: Any, _context: Any) -> AsyncIterator[Any]:
-    yield response(started=chat_pb2.ChatStarted(thread_id="thread-1", message_id="m"))
+    yield response(started=chat_pb2.ChatStarted(thread_id="thread-1", message_id="m", trace_id="t0"))
     yield response(
         status=chat_pb2.ChatStatus(stage=passage_pb2.STAGE_RETRIEVING, rewritten_query="gateway keys")
     )
