@@ -872,6 +872,9 @@ class TableFunction(OpenEnum):
     """Least number, or earliest date, of a column."""
     MAXIMUM = "TABLE_FUNCTION_MAXIMUM"
     """Greatest number, or latest date, of a column."""
+    DIFFERENCE = "TABLE_FUNCTION_DIFFERENCE"
+    """Difference between the greatest and the least number of a column; none if fewer than two rows have one.
+    Conditions that leave two rows compare them."""
 
 
 class TablePlanning(OpenEnum):
@@ -2823,6 +2826,17 @@ class TableCondition:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TableGroupCondition:
+    """Condition on what is computed of a group. A group without a value meets none."""
+
+    operator: TableOperator = TableOperator.UNSPECIFIED
+    """How the value is compared; not TABLE_OPERATOR_CONTAINS."""
+    value: str = ""
+    """Value that it is compared with, as in TableCondition.values: a number, or a date if the least or the
+    latest one is computed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TablePlan:
     """Question to a table, in a closed grammar. Totals are left out of everything but conditions that name
     them: rows called "Total", "Summe" or the like, and at the end of a table those whose name begins so, or
@@ -2849,6 +2863,8 @@ class TablePlan:
     """Whether the order is descending."""
     limit: int | None = None
     """Maximum number of rows, or groups."""
+    group_conditions: Sequence[TableGroupCondition] = ()
+    """Conditions on the groups, all of which a group meets; only with `group_by`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

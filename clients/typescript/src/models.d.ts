@@ -3615,7 +3615,23 @@ export type TableFunction =
   /** Least number, or earliest date, of a column. */
   | "TABLE_FUNCTION_MINIMUM"
   /** Greatest number, or latest date, of a column. */
-  | "TABLE_FUNCTION_MAXIMUM";
+  | "TABLE_FUNCTION_MAXIMUM"
+  /**
+   * Difference between the greatest and the least number of a column; none if fewer than two rows have one.
+   * Conditions that leave two rows compare them.
+   */
+  | "TABLE_FUNCTION_DIFFERENCE";
+
+/** Condition on what is computed of a group. A group without a value meets none. */
+export interface TableGroupCondition {
+  /** How the value is compared; not TABLE_OPERATOR_CONTAINS. */
+  operator: TableOperator;
+  /**
+   * Value that it is compared with, as in TableCondition.values: a number, or a date if the least or the latest
+   * one is computed.
+   */
+  value: string;
+}
 
 /**
  * Question to a table, in a closed grammar. Totals are left out of everything but conditions that name them:
@@ -3646,6 +3662,8 @@ export interface TablePlan {
   isDescending: boolean;
   /** Maximum number of rows, or groups. */
   limit?: number;
+  /** Conditions on the groups, all of which a group meets; only with `group_by`. */
+  groupConditions: TableGroupCondition[];
 }
 
 /** Who makes plans of questions to tables. */

@@ -27,6 +27,7 @@ _GREATER: Final = table_pb2.TABLE_OPERATOR_GREATER
 _NUMBER: Final = table_pb2.COLUMN_TYPE_NUMBER
 _DATE: Final = table_pb2.COLUMN_TYPE_DATE
 _COUNT: Final = table_pb2.TABLE_FUNCTION_COUNT
+_DIFFERENCE: Final = table_pb2.TABLE_FUNCTION_DIFFERENCE
 _YEARS: Final = range(1000, 3000)
 _EXTREMES: Final = frozenset({table_pb2.TABLE_FUNCTION_MINIMUM, table_pb2.TABLE_FUNCTION_MAXIMUM})
 
@@ -126,7 +127,9 @@ class _Reading:
         at = 0
         while at < len(found):
             each, following = found[at], found[at + 1 : at + 5]
-            if each.mark("between"):
+            if each.mark("between") and self._is_difference() and following and following[0].cells:
+                at += 1
+            elif each.mark("between"):
                 self._between(following)
                 at += 4
             elif (mark := each.mark("compare")) and following and _is_measure(following[0]):
@@ -196,6 +199,9 @@ class _Reading:
             plan.limit = 1
         return plan
 
+    def _is_difference(self) -> bool:
+        return self.function is not None and self.function.function == _DIFFERENCE
+
     def _asks_a_number(self) -> bool:
         """Tell whether "how many" asks for what a row says: how many inhabitants, not how many rows. Raises
         _NoPlanError if no row is named, or nothing says which rows are counted."""
@@ -260,7 +266,7 @@ class _Reading:
         if mark and not mark.property and len(following) > 1 and _is_measure(following[1]):
             self._compare(mark.operator, following[1], each.columns)
             return 3
-        if after and after.mark("between"):
+        if after and after.mark("between") and not self._is_difference():
             self._between(following[1:4], each.columns)
             return 5
         if after and after.number is not None and not after.cells:
@@ -370,6 +376,11 @@ class _Reading:
             if self.requested:
                 plan.function_column = _only(self.requested[0])
             return
+        if mark.function == _DIFFERENCE:
+            # Of two rows that are named, and of nothing else.
+            named = [each.operator == _EQUAL and len(each.values) for each in self.conditions]
+            if named != [2] or self.compared or self.group_by is not None:
+                raise _NoPlanError
         with_dates = mark.function in _EXTREMES
         # "average price of the pumps" names the rows by the column that does.
         naming = naming_column(self.table)

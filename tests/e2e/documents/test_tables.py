@@ -98,6 +98,11 @@ async def test_sums_leave_out_total_rows_and_say_what_is_missing(
     assert cells(answer) == [["C2", "C4"], ["C3"], []]
     assert [row.get("missingCount", 0) for row in answer["rows"]] == [0, 0, 1]
     assert answer["explanation"] == "sum of Price, by Region"
+    above = [{"operator": "TABLE_OPERATOR_GREATER", "value": "400 EUR"}]
+    large = await ask(client, plan=answer["plan"] | {"groupConditions": above})
+    assert shown(large) == [["North", "611.5"]]
+    compared = await ask(client, "difference in weight between the DN-6 and the DN-8")
+    assert (shown(compared), cells(compared)) == ([["0.344"]], [["B3", "B4"]])
     [average] = (await ask(client, "average weight"))["rows"]
     assert average["cells"] == [{"text": "2.939", "number": 2.939, "unit": "kg"}]
 

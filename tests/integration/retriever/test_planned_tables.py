@@ -31,6 +31,7 @@ PLAN: Final[dict[str, Any]] = {
     "function": "average",
     "function_column": 1,
     "group_by": None,
+    "group_conditions": [],
     "order_by": None,
     "is_descending": False,
     "limit": None,

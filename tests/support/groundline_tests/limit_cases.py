@@ -31,6 +31,7 @@ _NEEDED: Final[Mapping[str, Mapping[str, Any]]] = {
     "QueryTablesRequest": {"question": "How heavy is it?"},
     "PlanTableRequest": {"tables": [{}]},
     "TableCondition": {"operator": "TABLE_OPERATOR_EQUAL", "values": ["x"]},
+    "TableGroupCondition": {"operator": "TABLE_OPERATOR_EQUAL"},
     "CollectionChunks": {"chunkIds": ["1"]},
     "RankedList": {"arm": "SEARCH_ARM_KEYWORD"},
     "Chunk": {"chunkId": "a"},

@@ -119,6 +119,27 @@ def test_a_plan_is_explained_in_words() -> None:
     assert explained(plan(function=table_pb2.TABLE_FUNCTION_COUNT), TABLE) == "number of rows"
 
 
+def test_what_a_group_is_compared_with_is_of_the_kind_that_is_computed() -> None:
+    def grouped(value: str, function: Any = table_pb2.TABLE_FUNCTION_SUM, column: int = WEIGHT) -> Any:
+        above = table_pb2.TableGroupCondition(operator=table_pb2.TABLE_OPERATOR_GREATER, value=value)
+        made = plan(function=function, function_column=column, group_by=MODEL, group_conditions=[above])
+        return check(made, TABLE)
+
+    heavy = grouped("900 g")
+    assert heavy.group_bounds == [Bound(0, least=Decimal("0.9"), is_above=True)]
+    assert explained(heavy.plan, TABLE) == "sum of Weight, by Model, where that is more than 900 g"
+    statement = statement_of(7, heavy)
+    assert "WHERE (value > $3::numeric)" in statement.text
+    assert statement.arguments == [7, 100, Decimal("0.9")]
+    assert grouped("2", table_pb2.TABLE_FUNCTION_COUNT, MODEL).group_bounds[0].least == 2
+    assert grouped("1970-01-01", table_pb2.TABLE_FUNCTION_MAXIMUM, RELEASED).group_bounds[0].least == 86_399
+    with pytest.raises(InvalidArgumentError, match=r"plan\.group_conditions\[0\]\.value"):
+        grouped("3 EUR")
+    heavy.plan.ClearField("group_by")
+    with pytest.raises(InvalidArgumentError, match="without group_by"):
+        check(heavy.plan, TABLE)
+
+
 def test_rows_are_said_in_the_language_of_the_question() -> None:
     columns = [
         table_pb2.TableAnswerColumn(name="Region"),

@@ -358,3 +358,36 @@ def test_how_many_of_a_row_is_what_the_row_says_whatever_its_type() -> None:
     one = plan_for("How many days for a wedding?", [known]).plan
     assert one is not None
     assert (one.function, list(one.columns)) == (table_pb2.TABLE_FUNCTION_UNSPECIFIED, [0, 1])
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What is the difference in weight between the DN-6 and the DN-8?",
+        "weight difference between DN-6 and DN-8",
+        "Unterschied im Gewicht zwischen DN-6 und DN-8",
+    ],
+)
+def test_two_rows_are_compared_by_their_difference(question: str) -> None:
+    german = question.startswith("Unterschied")
+    asked = question.replace("Gewicht", "Weight") if german else question
+    assert plan(asked) == {
+        "conditions": [where(MODEL, "EQUAL", "DN-6", "DN-8")],
+        "function": "DIFFERENCE",
+        "functionColumn": WEIGHT,
+    }
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "difference in weight",
+        "difference in weight of the DN-6",
+        "difference in weight between DN-6 and north",
+        "difference in weight between 2 and 3 kg",
+        "difference in weight by region between DN-6 and DN-8",
+        "difference in price between North and South and DN-6",
+    ],
+)
+def test_a_difference_is_of_two_rows_that_are_named(question: str) -> None:
+    assert plan(question) is None

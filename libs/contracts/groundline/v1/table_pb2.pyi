@@ -113,6 +113,10 @@ class _TableFunctionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TableFu
     """Least number, or earliest date, of a column."""
     TABLE_FUNCTION_MAXIMUM: _TableFunction.ValueType  # 5
     """Greatest number, or latest date, of a column."""
+    TABLE_FUNCTION_DIFFERENCE: _TableFunction.ValueType  # 6
+    """Difference between the greatest and the least number of a column; none if fewer than two rows have one. Conditions
+    that leave two rows compare them.
+    """
 
 class TableFunction(_TableFunction, metaclass=_TableFunctionEnumTypeWrapper):
     """Function that is computed of the rows."""
@@ -129,6 +133,10 @@ TABLE_FUNCTION_MINIMUM: TableFunction.ValueType  # 4
 """Least number, or earliest date, of a column."""
 TABLE_FUNCTION_MAXIMUM: TableFunction.ValueType  # 5
 """Greatest number, or latest date, of a column."""
+TABLE_FUNCTION_DIFFERENCE: TableFunction.ValueType  # 6
+"""Difference between the greatest and the least number of a column; none if fewer than two rows have one. Conditions
+that leave two rows compare them.
+"""
 Global___TableFunction: _TypeAlias = TableFunction  # noqa: Y015
 
 class _TableRefusal:
@@ -300,6 +308,34 @@ class TableCondition(_message.Message):
 Global___TableCondition: _TypeAlias = TableCondition  # noqa: Y015
 
 @_typing.final
+class TableGroupCondition(_message.Message):
+    """Condition on what is computed of a group. A group without a value meets none."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OPERATOR_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    operator: Global___TableOperator.ValueType
+    """How the value is compared; not TABLE_OPERATOR_CONTAINS."""
+    value: _builtins.str
+    """Value that it is compared with, as in TableCondition.values: a number, or a date if the least or the latest one is
+    computed.
+    """
+    def __init__(
+        self,
+        *,
+        operator: Global___TableOperator.ValueType = ...,
+        value: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["operator", b"operator", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TableGroupCondition: _TypeAlias = TableGroupCondition  # noqa: Y015
+
+@_typing.final
 class TablePlan(_message.Message):
     """Question to a table, in a closed grammar. Totals are left out of everything but conditions that name them: rows called
     "Total", "Summe" or the like, and at the end of a table those whose name begins so, or in which two columns add up.
@@ -317,6 +353,7 @@ class TablePlan(_message.Message):
     ORDER_BY_FIELD_NUMBER: _builtins.int
     IS_DESCENDING_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
+    GROUP_CONDITIONS_FIELD_NUMBER: _builtins.int
     document_id: _builtins.str
     """The document."""
     table_index: _builtins.int
@@ -343,6 +380,10 @@ class TablePlan(_message.Message):
     def columns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Columns to return of each row; empty: all of them. Not for a function."""
 
+    @_builtins.property
+    def group_conditions(self) -> _containers.RepeatedCompositeFieldContainer[Global___TableGroupCondition]:
+        """Conditions on the groups, all of which a group meets; only with `group_by`."""
+
     def __init__(
         self,
         *,
@@ -356,10 +397,11 @@ class TablePlan(_message.Message):
         order_by: _builtins.int | None = ...,
         is_descending: _builtins.bool = ...,
         limit: _builtins.int | None = ...,
+        group_conditions: _abc.Iterable[Global___TableGroupCondition] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_function_column", b"_function_column", "_group_by", b"_group_by", "_limit", b"_limit", "_order_by", b"_order_by", "function_column", b"function_column", "group_by", b"group_by", "limit", b"limit", "order_by", b"order_by"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_function_column", b"_function_column", "_group_by", b"_group_by", "_limit", b"_limit", "_order_by", b"_order_by", "columns", b"columns", "conditions", b"conditions", "document_id", b"document_id", "function", b"function", "function_column", b"function_column", "group_by", b"group_by", "is_descending", b"is_descending", "limit", b"limit", "order_by", b"order_by", "table_index", b"table_index"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_function_column", b"_function_column", "_group_by", b"_group_by", "_limit", b"_limit", "_order_by", b"_order_by", "columns", b"columns", "conditions", b"conditions", "document_id", b"document_id", "function", b"function", "function_column", b"function_column", "group_by", b"group_by", "group_conditions", b"group_conditions", "is_descending", b"is_descending", "limit", b"limit", "order_by", b"order_by", "table_index", b"table_index"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__function_column: _TypeAlias = _typing.Literal["function_column"]  # noqa: Y015
     _WhichOneofArgType__function_column: _TypeAlias = _typing.Literal["_function_column", b"_function_column"]  # noqa: Y015

@@ -24,7 +24,13 @@ _EQUAL: Final = table_pb2.TABLE_OPERATOR_EQUAL
 _NOT_EQUAL: Final = table_pb2.TABLE_OPERATOR_NOT_EQUAL
 _CONTAINS: Final = table_pb2.TABLE_OPERATOR_CONTAINS
 _OF_SEVERAL: Final = frozenset({_EQUAL, _NOT_EQUAL, _CONTAINS})
-_OF_NUMBERS: Final = frozenset({table_pb2.TABLE_FUNCTION_SUM, table_pb2.TABLE_FUNCTION_AVERAGE})
+_OF_NUMBERS: Final = frozenset(
+    {
+        table_pb2.TABLE_FUNCTION_SUM,
+        table_pb2.TABLE_FUNCTION_AVERAGE,
+        table_pb2.TABLE_FUNCTION_DIFFERENCE,
+    }
+)
 _OF_AN_ORDER: Final = frozenset({table_pb2.TABLE_FUNCTION_MINIMUM, table_pb2.TABLE_FUNCTION_MAXIMUM})
 
 
@@ -50,10 +56,12 @@ def check(plan: table_pb2.TablePlan, table: table_pb2.Table) -> CheckedPlan:
                 )
             )
         else:
-            bounds = _bounds(condition, table.columns[condition.column], place, violations)
+            field = f"plan.conditions[{place}].values"
+            bounds = _bounds(condition, table.columns[condition.column], field, violations)
             # It is one of the values, or it is none of them.
             is_none = condition.operator == _NOT_EQUAL
             conditions += [[bound] for bound in bounds] if is_none else [bounds]
+    group_bounds = _group_bounds(plan, table, violations)
     if violations:
         raise InvalidArgumentError(violations)
     columns = list(plan.columns) or [column.index for column in table.columns]
@@ -64,6 +72,7 @@ def check(plan: table_pb2.TablePlan, table: table_pb2.Table) -> CheckedPlan:
         plan.limit if plan.HasField("limit") else _LIMIT,
         plan.HasField("order_by") and table.columns[plan.order_by].type == _TEXT,
         any(is_total(value) for condition in plan.conditions for value in condition.values),
+        group_bounds,
     )
 
 
@@ -79,6 +88,8 @@ def _unfitting(plan: table_pb2.TablePlan, table: table_pb2.Table) -> Iterable[Fi
     for field, column in named:
         if column >= len(table.columns):
             yield FieldViolation(field, f"must be below {len(table.columns)}: the table has as many columns")
+    if plan.group_conditions and not plan.HasField("group_by"):
+        yield FieldViolation("plan.group_conditions", "must be empty without group_by")
     if plan.HasField("function_column") and plan.function_column < len(table.columns):
         of_column = table.columns[plan.function_column].type
         if plan.function in _OF_NUMBERS and of_column != _NUMBER:
@@ -107,21 +118,35 @@ def _text_match(condition: table_pb2.TableCondition) -> TextMatch:
 def _bounds(
     condition: table_pb2.TableCondition,
     column: table_pb2.TableColumn,
-    place: int,
+    field: str,
     violations: list[FieldViolation],
 ) -> Sequence[Bound]:
-    """Return the bounds of each value, adding to `violations` those that are none of the column's type."""
+    """Return the bounds of each value, adding to `violations` those of the field that are none of the
+    column's type."""
     bounds = []
     for at, value in enumerate(condition.values):
         span = _span(value, column)
         if span is None:
             unit = f' in, or without, "{column.unit}" or a unit that can be converted' if column.unit else ""
             kind = table_pb2.ColumnType.Name(column.type).removeprefix("COLUMN_TYPE_").lower()
-            violations.append(
-                FieldViolation(f"plan.conditions[{place}].values[{at}]", f"must be a {kind}{unit}")
-            )
+            violations.append(FieldViolation(f"{field}[{at}]", f"must be a {kind}{unit}"))
             continue
         bounds.append(_bound(condition, *span))
+    return bounds
+
+
+def _group_bounds(
+    plan: table_pb2.TablePlan, table: table_pb2.Table, violations: list[FieldViolation]
+) -> Sequence[Bound]:
+    """Return the bounds of what is computed of a group: a number in the unit of its column, a date, or a
+    count. Adds to `violations`."""
+    computed = table_pb2.TableColumn(type=_NUMBER)
+    if plan.function != table_pb2.TABLE_FUNCTION_COUNT and plan.function_column < len(table.columns):
+        computed = table.columns[plan.function_column]
+    bounds: list[Bound] = []
+    for place, each in enumerate(plan.group_conditions):
+        condition = table_pb2.TableCondition(operator=each.operator, values=[each.value])
+        bounds += _bounds(condition, computed, f"plan.group_conditions[{place}].value", violations)
     return bounds
 
 

@@ -57,6 +57,8 @@ class CheckedPlan:
     """Whether the column of `order_by` holds texts."""
     with_totals: bool
     """Whether rows that are totals of others count as well."""
+    group_bounds: Sequence[Bound] = ()
+    """Bounds of what is computed of a group, all of which are met; their column means nothing."""
 
 
 class AnswerRow(NamedTuple):

@@ -136,7 +136,7 @@ class TableService:
         if planned.plan is not None:
             table = tables[planned.place]
             await self._answer(caller, table, planned.plan, response, planned.language)
-            if not _counts_in_two_ways(response):
+            if not _means_two_things(response):
                 return response
             tables, planned = [table], Planned(refusal=table_pb2.TABLE_REFUSAL_AMBIGUOUS, likeliest=[0])
             response = pb.QueryTablesResponse(trace_id=response.trace_id, model=RULES)
@@ -245,9 +245,12 @@ class TableService:
         response.chunks.extend(found[each] for each in unique if each in found)
 
 
-def _counts_in_two_ways(response: pb.QueryTablesResponse) -> bool:
-    """Tell whether "how many" of something has two answers: several rows have the same name."""
+def _means_two_things(response: pb.QueryTablesResponse) -> bool:
+    """Tell whether several rows have the same name: then "how many" of something has two answers, and a
+    difference is of more than two rows. One of fewer is none."""
     plan = response.plan
+    if plan.function == table_pb2.TABLE_FUNCTION_DIFFERENCE:
+        return any(row.row_count != 2 or row.missing_count for row in response.rows)
     return (
         plan.function == table_pb2.TABLE_FUNCTION_COUNT
         and plan.HasField("function_column")

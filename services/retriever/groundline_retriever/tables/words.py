@@ -46,6 +46,9 @@ def explained(plan: table_pb2.TablePlan, table: table_pb2.Table) -> str:
         said += f" where {' and '.join(map(condition, plan.conditions))}"
     if plan.HasField("group_by"):
         said += f", by {name(plan.group_by)}"
+    if plan.group_conditions:
+        groups = (f"{_OPERATORS[each.operator]} {each.value}" for each in plan.group_conditions)
+        said += f", where that {' and '.join(groups)}"
     if plan.HasField("order_by"):
         of_groups = plan.HasField("group_by")
         end = "highest" if plan.is_descending else "lowest"

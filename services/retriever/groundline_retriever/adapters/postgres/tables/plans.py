@@ -22,6 +22,9 @@ _COMPUTED: Final = {
     table_pb2.TABLE_FUNCTION_AVERAGE: "avg(numbers[{column}])",
     table_pb2.TABLE_FUNCTION_MINIMUM: "min(numbers[{column}])",
     table_pb2.TABLE_FUNCTION_MAXIMUM: "max(numbers[{column}])",
+    table_pb2.TABLE_FUNCTION_DIFFERENCE: (
+        "CASE WHEN count(numbers[{column}]) > 1 THEN max(numbers[{column}]) - min(numbers[{column}]) END"
+    ),
 }
 
 
@@ -53,8 +56,12 @@ def statement_of(table_id: int, checked: CheckedPlan) -> PlanStatement:
     if not checked.with_totals:
         conditions.append("NOT is_total")
     where = " AND ".join(["table_id = $1", *conditions])
-    make = _computed if checked.plan.function else _selected
-    inner = make(checked, where, arguments.add(checked.limit))
+    limit = arguments.add(checked.limit)
+    if checked.plan.function:
+        groups = " AND ".join(_within(each, "value", arguments) for each in checked.group_bounds)
+        inner = _computed(checked, where, groups or "true", limit)
+    else:
+        inner = _selected(checked, where, limit)
     # Ties may be many.
     return PlanStatement(f"SELECT * FROM ({inner}) found LIMIT {MAX_ROWS:d}", arguments.values)
 
@@ -77,7 +84,7 @@ def _selected(checked: CheckedPlan, where: str, limit: str) -> str:
     """
 
 
-def _computed(checked: CheckedPlan, where: str, limit: str) -> str:
+def _computed(checked: CheckedPlan, where: str, groups: str, limit: str) -> str:
     plan = checked.plan
     place = plan.function_column + 1
     counted = f"numbers[{place:d}] IS NOT NULL"
@@ -112,6 +119,7 @@ def _computed(checked: CheckedPlan, where: str, limit: str) -> str:
             FROM document_table_rows WHERE {where}
             {f"GROUP BY {group}" if plan.HasField("group_by") else ""}
         ) computed
+        WHERE {groups}
         ORDER BY {ranked if by_value else "first_index"}
         FETCH FIRST ({limit}::integer) ROWS {"WITH TIES" if by_value else "ONLY"}
     """
@@ -119,7 +127,7 @@ def _computed(checked: CheckedPlan, where: str, limit: str) -> str:
 
 def _condition(condition: Bound | TextMatch, arguments: _Arguments) -> str:
     if isinstance(condition, Bound):
-        return _within(condition, arguments)
+        return _within(condition, f"numbers[{condition.column + 1:d}]", arguments)
     text = f"texts[{condition.column + 1:d}]"
     if condition.is_part:
         # The pattern's own marks in a value are text.
@@ -136,8 +144,7 @@ def _condition(condition: Bound | TextMatch, arguments: _Arguments) -> str:
     return f"({text} <> '' AND NOT {equal})" if condition.is_negated else equal
 
 
-def _within(bound: Bound, arguments: _Arguments) -> str:
-    number = f"numbers[{bound.column + 1:d}]"
+def _within(bound: Bound, number: str, arguments: _Arguments) -> str:
     parts = []
     if bound.least is not None:
         parts.append(f"{number} {'>' if bound.is_above else '>='} {arguments.add(bound.least)}::numeric")
