@@ -43,6 +43,7 @@ PROMETHEUS: Final = {
 OUTSIDE: Final[Mapping[str, str]] = {
     "api_base_url": "hosted-reranking",
     "embedding.base_url": "hosted-embeddings",
+    "judge_base_url": "hosted-models",
     "jwt_issuers.jwks_url": "oidc-keys",
     "other_embedding.base_url": "hosted-embeddings",
     "provider_base_url": "hosted-models",

@@ -23,6 +23,7 @@ RERANK: Final = 'rpc_method="groundline.v1.RerankerService/Rerank"'
 EMPTY: Final = series(searches.PASSAGES, 'le="0.0"', suffix="_bucket")
 PUBLIC: Final = 'envoy_http_conn_manager_prefix="public"'
 HOUR: Final = "1h"
+RATINGS: Final = increase(answers.RATINGS, by=["rating", "problem"], window=HOUR)
 
 STANDBY: Final = "standbys of PostgreSQL"
 INDEX: Final = "the distributed index"
@@ -50,6 +51,11 @@ def _cost(what: str, metric: Counter, label: str, *, needs: str = "") -> Panel:
     queries = ((increase(metric, by=[label], window=HOUR), f"{{{{{label}}}}}"),)
     return Panel(f"Cost of {what} an hour, by {label}", queries, "currencyUSD", needs=needs)
 
+
+PASSED_ON: Final = tuple(
+    (_share(rate(models.JUDGED_CLAIMS, f'stage="{stage}"'), rate(models.JUDGED_CLAIMS)), stage)
+    for stage in ("reader", "model")
+)
 
 FIRST_TEXT: Final = Panel(
     "Time to the first text of an answer",
@@ -219,19 +225,12 @@ ANSWERS: Final = Dashboard(
         (
             "What people and checks say",
             (
-                Panel(
-                    "Ratings an hour",
-                    (
-                        (
-                            increase(answers.RATINGS, by=["rating", "problem"], window=HOUR),
-                            "{{rating}} {{problem}}",
-                        ),
-                    ),
-                ),
+                Panel("Ratings an hour", ((RATINGS, "{{rating}} {{problem}}"),)),
                 Panel(
                     "Verified claims an hour",
                     ((increase(answers.VERIFIED_CLAIMS, by=["verdict"], window=HOUR), "{{verdict}}"),),
                 ),
+                Panel("Share of claims that rules pass on, by the last judge", PASSED_ON, "percentunit"),
             ),
         ),
         (

@@ -112,6 +112,7 @@ def _print_end(completed: VerifyCompleted) -> None:
         f"{completed.supported_count} supported, {completed.refuted_count} refuted, "
         f"{completed.not_found_count} not found"
     )
-    by = f" (judged by {printable(completed.model)})" if completed.model else ""
+    judges = ", ".join(f"{each.claim_count} by {printable(each.model)}" for each in completed.judged_by)
+    by = f" (judged: {judges})" if judges else ""
     click.echo(click.style(counts + by, dim=True), err=True)
     print_degraded(completed.degraded)

@@ -1564,6 +1564,16 @@ class VerifiedClaim:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class JudgedClaims:
+    """Number of claims that one judge decided."""
+
+    model: str = ""
+    """"rules", "reader" (a small model of the generator), or the name of a language model."""
+    claim_count: int = 0
+    """Number of claims."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class VerifyCompleted:
     """Last event of a request that succeeded."""
 
@@ -1578,7 +1588,10 @@ class VerifyCompleted:
     degraded: Sequence[Degradation] = ()
     """Parts that were skipped, failed or came late; empty without any."""
     model: str = ""
-    """The model that judged; "rules" when none did."""
+    """The model that judged the most claims; "rules" when none did."""
+    judged_by: Sequence[JudgedClaims] = ()
+    """Who decided how many claims: rules first, a small model what they left open, a language model the
+    rest."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1323,6 +1323,14 @@ export interface VerifiedClaim {
   evidence: ClaimEvidence[];
 }
 
+/** Number of claims that one judge decided. */
+export interface JudgedClaims {
+  /** "rules", "reader" (a small model of the generator), or the name of a language model. */
+  model: string;
+  /** Number of claims. */
+  claimCount: number;
+}
+
 /** Last event of a request that succeeded. */
 export interface VerifyCompleted {
   /** Number of claims that are supported. */
@@ -1335,8 +1343,10 @@ export interface VerifyCompleted {
   usage?: Usage;
   /** Parts that were skipped, failed or came late; empty without any. */
   degraded: Degradation[];
-  /** The model that judged; "rules" when none did. */
+  /** The model that judged the most claims; "rules" when none did. */
   model: string;
+  /** Who decided how many claims: rules first, a small model what they left open, a language model the rest. */
+  judgedBy: JudgedClaims[];
 }
 
 /** One event of Verify. */

@@ -1,7 +1,5 @@
 """The exported model, run with onnxruntime."""
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,23 +9,19 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from groundline_reader.claims import ClaimReading
+from groundline_reader.folder import CLAIM_LABELS, ReaderError, checked_labels, session
 from groundline_reader.pairs import Pair, encode, tokenizer
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
     from tokenizers import Tokenizer
 
-__all__ = ["CLAIM_LABELS", "PairReading", "Reader", "ReaderError"]
+__all__ = ["PairReading", "Reader"]
 
-CLAIM_LABELS: Final = ("supports", "refutes", "unrelated")
-_SUMS: Final = "SHA256SUMS"
 _BATCH_TOKENS: Final = 4096
 _ANSWER_TOKENS: Final = 30
 """Maximum length of an answer."""
-
-
-class ReaderError(Exception):
-    """A folder that holds no reader, or a damaged one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +46,9 @@ class Reader:
         """Check the folder. Raises ReaderError."""
         self._folder = folder
         self._threads = threads
-        _check(folder)
+        labels = checked_labels(folder)
+        if labels.kind != "claim" or tuple(labels.names) != CLAIM_LABELS:
+            raise ReaderError(f"{folder} holds a reader with other labels: {', '.join(labels.names)}")
 
     def read(self, pairs: Sequence[tuple[str, str]]) -> list[PairReading]:
         """Read pairs of a question or claim and a passage; a pair that is longer than the model takes is
@@ -73,6 +69,10 @@ class Reader:
                 found[row] = PairReading(float(answerable), answer, (supports, refutes, unrelated))
         return [found[row] for row in range(len(rows))]
 
+    def read_claims(self, pairs: Sequence[tuple[str, str]]) -> list[ClaimReading]:
+        """Read pairs of a claim and a passage."""
+        return [ClaimReading(*reading.claim) for reading in self.read(pairs)]
+
     def run_length(self, pair: tuple[str, str], tokens: int, count: int) -> None:
         """Read one pair `count` times at once, cut to `tokens` tokens; for timing."""
         (one,) = encode([pair], self._tokenizer)
@@ -91,31 +91,11 @@ class Reader:
 
     @cached_property
     def _session(self) -> "InferenceSession":
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = self._threads
-        return onnxruntime.InferenceSession(
-            self._folder / "model.onnx", options, providers=["CPUExecutionProvider"]
-        )
+        return session(self._folder, self._threads)
 
     @cached_property
     def _tokenizer(self) -> "Tokenizer":
         return tokenizer(self._folder)
-
-
-def _check(folder: Path) -> None:
-    """Raise ReaderError unless the folder holds what its checksums say, with the labels of this version."""
-    try:
-        sums = [line.split("  ", 1) for line in (folder / _SUMS).read_text(encoding="utf-8").splitlines()]
-        for expected, name in sums:
-            if hashlib.sha256((folder / name).read_bytes()).hexdigest() != expected:
-                raise ReaderError(f"{folder / name} is damaged: its checksum is not the one in {_SUMS}")
-        labels = json.loads((folder / "labels.json").read_text(encoding="utf-8"))["claim"]
-    except (OSError, ValueError, KeyError) as error:
-        raise ReaderError(f"{folder} holds no reader: {error}") from error
-    if tuple(labels) != CLAIM_LABELS:
-        raise ReaderError(f"{folder} holds a reader with other labels: {', '.join(labels)}")
 
 
 def _answer(row: Pair, passage: str, start: NDArray[np.float32], end: NDArray[np.float32]) -> str:

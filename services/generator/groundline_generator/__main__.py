@@ -16,9 +16,10 @@ from groundline_generator.ports import ChatModel
 from groundline_generator.service.answers.answering import AnswerService
 from groundline_generator.service.answers.correcting import ModelCorrector
 from groundline_generator.service.breaker import Breaker
+from groundline_generator.service.cascade import ClaimCascade
 from groundline_generator.service.contextualizing import Contextualizer
 from groundline_generator.service.guarded_model import GuardedModel
-from groundline_generator.service.judging import FallbackJudge, ModelJudge, RuleJudge
+from groundline_generator.service.judging import ModelJudge
 from groundline_generator.service.planning import TablePlanner
 from groundline_generator.service.prompted_model import PromptedModel
 from groundline_generator.service.quota import Limiter
@@ -47,7 +48,7 @@ async def wire(settings: GeneratorSettings) -> AsyncIterator[Application]:
                 )
             },
             # Calls of a provider have a limit and a queue of their own, by its settings.
-            bounds_itself=not _is_extractive(settings),
+            bounds_itself=not _is_extractive(settings) or settings.judge_model is not None,
         )
 
 
@@ -57,54 +58,84 @@ def _is_extractive(settings: GeneratorSettings) -> bool:
 
 @asynccontextmanager
 async def _use_cases(settings: GeneratorSettings) -> AsyncIterator[UseCases]:
-    if settings.provider == "extractive" or settings.model is None:
-        model = ExtractiveModel(
-            min_relevance=_or(settings.min_relevance, _EXTRACTIVE_MIN_RELEVANCE),
-            max_sentences=settings.max_sentences,
-            answerability=load_reader(settings.reader_directory),
-        )
-        yield UseCases(AnswerService(model), RuleRewriter(), RuleSufficiency(), RuleJudge())
+    reader = load_reader(settings.reader_directory)
+    async with _own_judge(settings) as own_judge:
+        if settings.provider == "extractive" or settings.model is None:
+            model = ExtractiveModel(
+                min_relevance=_or(settings.min_relevance, _EXTRACTIVE_MIN_RELEVANCE),
+                max_sentences=settings.max_sentences,
+                answerability=reader.answerability,
+            )
+            claims = ClaimCascade(reader=reader.claims, judge=own_judge)
+            yield UseCases(AnswerService(model), RuleRewriter(), RuleSufficiency(), claims)
+            return
+        async with _provider(settings) as provider:
+            chat = _guarded(provider, provider.provider, settings, _prices(settings))
+            models = ModelChoice(settings.model, settings.further_models)
+            judge = ModelJudge(chat, models, settings.context_tokens)
+            claims = ClaimCascade(models, reader.claims, own_judge or judge)
+            yield UseCases(
+                AnswerService(
+                    _prompted(settings, chat, models),
+                    claims if settings.judge_answers else None,
+                    ModelCorrector(chat, models, settings.context_tokens),
+                ),
+                FallbackRewriter(ModelRewriter(chat, models)),
+                FallbackSufficiency(ModelSufficiency(chat, models)),
+                claims,
+                judge,
+                Contextualizer(chat, models, settings.document_tokens),
+                TablePlanner(chat, models),
+            )
+
+
+def _prompted(settings: GeneratorSettings, chat: ChatModel, models: ModelChoice) -> PromptedModel:
+    return PromptedModel(
+        chat=chat,
+        models=models,
+        templates=load_templates(settings.prompt_template_directory),
+        template=settings.prompt_template,
+        context_tokens=settings.context_tokens,
+        min_relevance=_or(settings.min_relevance, _MODEL_MIN_RELEVANCE),
+        temperature=settings.temperature,
+        max_output_tokens=settings.max_output_tokens,
+    )
+
+
+def _guarded(provider: ChatModel, name: str, settings: GeneratorSettings, prices: Prices) -> GuardedModel:
+    limiter = Limiter(
+        requests_per_minute=settings.requests_per_minute,
+        tokens_per_minute=settings.tokens_per_minute,
+        max_concurrent=settings.max_concurrent_calls,
+        max_waiting=settings.max_queued_calls,
+    )
+    return GuardedModel(
+        provider,
+        limiter,
+        Breaker(provider=name, max_waiting=settings.max_queued_calls),
+        max_attempts=settings.provider_max_attempts,
+        max_wait_seconds=settings.provider_max_wait_seconds,
+        cost_of=prices.cost,
+    )
+
+
+@asynccontextmanager
+async def _own_judge(settings: GeneratorSettings) -> AsyncIterator[ModelJudge | None]:
+    """Connect the judge that is not the model of answers, if one is named."""
+    if settings.judge_model is None:
+        yield None
         return
-    async with _provider(settings) as provider:
-        limiter = Limiter(
-            requests_per_minute=settings.requests_per_minute,
-            tokens_per_minute=settings.tokens_per_minute,
-            max_concurrent=settings.max_concurrent_calls,
-            max_waiting=settings.max_queued_calls,
-        )
-        chat = GuardedModel(
-            provider,
-            limiter,
-            Breaker(provider=provider.provider, max_waiting=settings.max_queued_calls),
-            max_attempts=settings.provider_max_attempts,
-            max_wait_seconds=settings.provider_max_wait_seconds,
-            cost_of=_prices(settings).cost,
-        )
-        models = ModelChoice(settings.model, settings.further_models)
-        answers = PromptedModel(
-            chat=chat,
-            models=models,
-            templates=load_templates(settings.prompt_template_directory),
-            template=settings.prompt_template,
-            context_tokens=settings.context_tokens,
-            min_relevance=_or(settings.min_relevance, _MODEL_MIN_RELEVANCE),
-            temperature=settings.temperature,
-            max_output_tokens=settings.max_output_tokens,
-        )
-        judge = ModelJudge(chat, models, settings.context_tokens)
-        yield UseCases(
-            AnswerService(
-                answers,
-                judge if settings.judge_answers else None,
-                ModelCorrector(chat, models, settings.context_tokens),
-            ),
-            FallbackRewriter(ModelRewriter(chat, models)),
-            FallbackSufficiency(ModelSufficiency(chat, models)),
-            FallbackJudge(judge),
-            judge,
-            Contextualizer(chat, models, settings.document_tokens),
-            TablePlanner(chat, models),
-        )
+    from groundline_generator.adapters.openai import OpenAIModel
+
+    provider = OpenAIModel(
+        base_url=settings.judge_base_url,
+        api_key=settings.judge_api_key,
+        silence_seconds=settings.provider_silence_seconds,
+    )
+    async with aclosing(provider):
+        prices = Prices(settings.prices, provider="openai", base_url=settings.judge_base_url)
+        chat = _guarded(provider, "judge", settings, prices)
+        yield ModelJudge(chat, ModelChoice(settings.judge_model), settings.context_tokens)
 
 
 def _prices(settings: GeneratorSettings) -> Prices:

@@ -38,3 +38,9 @@ PAUSED: Final = Gauge(
     "Whether calls of the provider wait (1) since it failed repeatedly or asked for a pause.",
     labels=("gen_ai.provider.name",),
 )
+JUDGED_CLAIMS: Final = Counter(
+    "groundline.generator.judged_claims",
+    "Claims judged, by the last of rules, reader and model that was asked.",
+    unit="{claim}",
+    labels=("stage",),
+)

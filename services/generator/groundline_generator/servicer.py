@@ -12,9 +12,10 @@ from groundline_runtime.errors import FailedPreconditionError
 from groundline_validation import validate
 
 from groundline_generator.service.answers.answering import AnswerService
+from groundline_generator.service.cascade import ClaimCascade
 from groundline_generator.service.claims import split_claims
 from groundline_generator.service.contextualizing import Contextualizer
-from groundline_generator.service.judging import ClaimJudge, ModelJudge
+from groundline_generator.service.judging import ModelJudge
 from groundline_generator.service.planning import TablePlanner
 from groundline_generator.service.rewriting import Rewriter
 from groundline_generator.service.sufficiency import SufficiencyJudge
@@ -33,7 +34,7 @@ class UseCases:
     answers: AnswerService
     rewriter: Rewriter
     sufficiency: SufficiencyJudge
-    claims: ClaimJudge
+    claims: ClaimCascade
     relevance: ModelJudge | None = None
     contextualizer: Contextualizer | None = None
     planner: TablePlanner | None = None
@@ -98,7 +99,7 @@ class GeneratorServicer(GeneratorServiceServicer):
     ) -> pb.JudgeClaimsResponse:
         _retries_end_here(context)
         validate(request)
-        return await self._use_cases.claims.judge(request)
+        return await self._use_cases.claims.judge_claims(request)
 
 
 def _retries_end_here(context: _Context) -> None:

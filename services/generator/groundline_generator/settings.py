@@ -105,8 +105,18 @@ class GeneratorSettings(ServiceSettings):
     `gemini` only)."""
 
     judge_answers: bool = False
-    """Whether a language model checks each answer's sentences against their passages: one more call an
-    answer."""
+    """Whether a language model checks each answer's sentences against their passages: at most one more call
+    an answer."""
+
+    judge_model: str | None = None
+    """Name of another language model that judges claims, at `judge_base_url`; unset: the model of answers,
+    where there is one."""
+
+    judge_base_url: str | None = None
+    """Address of an OpenAI-compatible chat endpoint for `judge_model`."""
+
+    judge_api_key: SecretStr | None = None
+    """Key of that endpoint, if it needs one."""
 
     min_relevance: Annotated[float, Field(ge=0, le=1)] | None = None
     """Relevance (0 to 1) of the best passage below which an answer is refused; a request may set its own.
@@ -116,8 +126,9 @@ class GeneratorSettings(ServiceSettings):
     """Maximum sentences that the extractive provider quotes."""
 
     reader_directory: Path | None = None
-    """Folder of a small model, as `training/` writes it, that reads what the extractive provider is about to
-    quote; needs groundline-generator[reader]. Unset: rules alone decide."""
+    """Folder of a small model that reads: one that `training/` wrote what the extractive provider is about to
+    quote, and claims; another's ONNX model with a map of its labels, claims. Needs
+    groundline-generator[reader]. Unset: rules alone decide, and a language model, if there is one."""
 
     @field_validator("further_models", mode="before")
     @classmethod
@@ -139,4 +150,8 @@ class GeneratorSettings(ServiceSettings):
             )
         if self.judge_answers and self.provider == "extractive":
             raise ValueError("GROUNDLINE_GENERATOR_JUDGE_ANSWERS needs a language model")
+        if (self.judge_model is None) != (self.judge_base_url is None):
+            raise ValueError(
+                "GROUNDLINE_GENERATOR_JUDGE_MODEL and GROUNDLINE_GENERATOR_JUDGE_BASE_URL are set together"
+            )
         return self

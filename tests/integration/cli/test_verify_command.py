@@ -22,7 +22,14 @@ REFUTED = claim(
     message='a passage has "27" in place of "28"',
     evidence=[{"source": SOURCE, "text": "27 days.", "words": ["27"]}],
 )
-COMPLETED = {"supportedCount": 1, "refutedCount": 1, "notFoundCount": 1, "model": "rules", "degraded": []}
+COMPLETED = {
+    "supportedCount": 1,
+    "refutedCount": 1,
+    "notFoundCount": 1,
+    "model": "rules",
+    "degraded": [],
+    "judgedBy": [{"model": "rules", "claimCount": 2}, {"model": "reader", "claimCount": 1}],
+}
 EVENTS = [
     {"sequence": 1, "started": {"claimCount": 3}},
     claim(1, "SUPPORTED", evidence=[{"source": SOURCE, "text": "One."}]),
@@ -65,7 +72,7 @@ def test_claims_are_printed_with_what_decides_and_a_refuted_one_has_an_exit_code
         "    “27 days.”\n    Leave\ufffd[2J — handbook/leave.md\n"
         "not found 0.75  Claim 3.\n    no passage that was found says so\n"
     )
-    assert result.stderr == "1 supported, 1 refuted, 1 not found (judged by rules)\n"
+    assert result.stderr == "1 supported, 1 refuted, 1 not found (judged: 2 by rules, 1 by reader)\n"
     assert gateway.requests[-1][2] == {
         "text": "A text.",
         "collectionIds": ["a"],

@@ -7,7 +7,7 @@ from groundline.v1 import generator_service_pb2 as pb
 from groundline.v1 import generator_service_pb2_grpc
 from groundline_generator.domain.calls import ModelFinished, OnWait
 from groundline_generator.service.answers.answering import AnswerService
-from groundline_generator.service.judging import RuleJudge
+from groundline_generator.service.cascade import ClaimCascade
 from groundline_generator.service.rewriting import RuleRewriter
 from groundline_generator.service.sufficiency import RuleSufficiency
 from groundline_generator.servicer import SERVICE, GeneratorServicer, UseCases
@@ -48,7 +48,7 @@ class EndlessModel:
 async def test_the_model_waits_for_a_client_that_does_not_read() -> None:
     model = EndlessModel()
     servicer = GeneratorServicer(
-        UseCases(AnswerService(model), RuleRewriter(), RuleSufficiency(), RuleJudge())
+        UseCases(AnswerService(model), RuleRewriter(), RuleSufficiency(), ClaimCascade())
     )
     application = Application(
         services={

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import grpc
 import pytest
-from groundline.v1 import chat_pb2, generator_service_pb2_grpc, verification_pb2
+from groundline.v1 import chat_pb2, error_pb2, generator_service_pb2_grpc, verification_pb2
 from groundline.v1 import generator_service_pb2 as pb
 from groundline_generator.__main__ import wire
 from groundline_generator.servicer import SERVICE
@@ -74,6 +74,7 @@ async def generator(request: pytest.FixtureRequest) -> AsyncIterator[Generator]:
 
 hosted = pytest.mark.parametrize("generator", ["openai", "gemini"], indirect=True)
 gemini = pytest.mark.parametrize("generator", ["gemini"], indirect=True)
+extractive = pytest.mark.parametrize("generator", ["extractive"], indirect=True)
 openai = pytest.mark.parametrize("generator", ["openai"], indirect=True)
 
 
@@ -272,6 +273,64 @@ async def test_relevance_and_claims_are_judged(generator: Generator) -> None:
     [evidence] = verdict.evidence
     assert evidence.passage_number == 2
     assert found.usage.prompt_tokens == 12
+
+
+REWORDED = pb.Claim(text="The French govern their country from the city of Paris.")
+
+
+def judged_as(verdict: str, **fields: object) -> str:
+    quoted = {"passage": 2, "quote": "Paris is the capital of France", "certainty": 9, "reason": "r"}
+    return json.dumps({"claims": [{"claim": 1, "verdict": verdict, **quoted, **fields}]})
+
+
+@pytest.mark.parametrize("generator", ["extractive", "openai"], indirect=True)
+async def test_a_judge_of_its_own_judges_what_the_rules_leave_open(generator: Generator) -> None:
+    async with ProviderServer() as judge:
+        wire = OpenAIWire()
+        judge.replies = [wire.answer(judged_as("supported"))]
+        stub = await generator.stub(judge_model="judge", judge_base_url=wire.base_url(judge))
+        claims = [pb.Claim(text="Whales sing."), REWORDED]
+        found = await stub.JudgeClaims(pb.JudgeClaimsRequest(claims=claims, passages=PASSAGES))
+    assert {each.verdict for each in found.verdicts} == {verification_pb2.VERDICT_SUPPORTED}
+    assert (found.model, list(found.degraded)) == ("judge", [])
+    [request] = judge.requests
+    assert request.body["model"] == "judge"
+    assert claims[0].text not in json.dumps(request.body).partition("Claims:")[2]
+    assert generator.server.requests == []
+
+
+@extractive
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I think they are right.",
+        judged_as("unterstützt"),
+        judged_as("supported", quote="The seat of government is Paris."),
+        judged_as("supported", passage=7),
+        judged_as("supported", passage=1, quote="Whales sing."),
+        json.dumps({"claims": []}),
+        None,
+    ],
+)
+async def test_of_a_judge_that_cannot_be_believed_or_hangs_the_rules_verdict_stands(
+    generator: Generator, said: str | None
+) -> None:
+    async with ProviderServer() as judge:
+        wire = OpenAIWire()
+        judge.replies = [Reply([HOLD]) if said is None else wire.answer(said)]
+        stub = await generator.stub(
+            judge_model="judge", judge_base_url=wire.base_url(judge), provider_silence_seconds=0.2
+        )
+        request = pb.JudgeClaimsRequest(claims=[REWORDED], passages=PASSAGES)
+        found = await stub.JudgeClaims(request, timeout=5)
+    [verdict] = found.verdicts
+    assert (verdict.verdict, found.model) == (verification_pb2.VERDICT_NOT_FOUND, "rules")
+    assert [each.reason for each in found.degraded] == [error_pb2.JUDGE_UNAVAILABLE]
+
+
+def test_a_judge_without_an_address_is_a_wrong_setting() -> None:
+    with pytest.raises(ValueError, match="JUDGE_BASE_URL are set together"):
+        GeneratorSettings(judge_model="judge")
 
 
 def contexts(generator: Generator, *numbers: int) -> Reply:

@@ -18,7 +18,7 @@ from groundline_generator.settings import GeneratorSettings
 from groundline_runtime.channels import open_channel
 from groundline_runtime.errors import FailedPreconditionError
 from groundline_runtime.status import from_rpc_error
-from groundline_tests.generator.reader import write_reader
+from groundline_tests.generator.reader import write_classifier, write_reader
 from groundline_tests.runtime import serve
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
@@ -67,6 +67,33 @@ async def test_a_reader_that_is_named_has_its_say(stub: Stub, tmp_path: Path) ->
         answer, by_both = await generate(generator_service_pb2_grpc.GeneratorServiceStub(channel), asked)
     assert by_both.finish_reason == chat_pb2.FINISH_REASON_STOP
     assert answer == f"{text} [1]"
+
+
+@pytest.mark.parametrize("kind", ["pair", "token"])
+async def test_a_model_of_anothers_judges_claims_that_rules_leave_open(tmp_path: Path, kind: str) -> None:
+    write_classifier(tmp_path, kind)
+    claims = [
+        pb.Claim(text="Whales sing."),
+        pb.Claim(text="There is a ferry to some other port."),
+        pb.Claim(text="Here is where somebody goes."),
+    ]
+    passages = [*PASSAGES[:1], pb.NumberedPassage(number=3, text="A ship goes from kiel.", chunk_id="9")]
+    async with (
+        wire(GeneratorSettings(reader_directory=tmp_path)) as application,
+        serve(application) as address,
+        open_channel(address, service=SERVICE) as channel,
+    ):
+        stub = generator_service_pb2_grpc.GeneratorServiceStub(channel)
+        judged = await stub.JudgeClaims(pb.JudgeClaimsRequest(claims=claims, passages=passages))
+        answer, _ = await generate(stub, pb.GenerateRequest(query="Who sings?", passages=PASSAGES))
+    assert judged.model == "reader"
+    literal, ferry, somebody = judged.verdicts
+    assert literal.verdict == ferry.verdict == verification_pb2.VERDICT_SUPPORTED
+    assert [each.passage_number for each in ferry.evidence] == [3 if kind == "pair" else 1]
+    # A model of tokens knows what is not borne out, but not whether it is refuted.
+    refuted = verification_pb2.VERDICT_REFUTED if kind == "pair" else verification_pb2.VERDICT_NOT_FOUND
+    assert somebody.verdict == refuted
+    assert answer.startswith("Whales sing. [1]")
 
 
 async def test_a_folder_without_a_reader_ends_the_start(tmp_path: Path) -> None:

@@ -143,6 +143,7 @@ async def test_each_claim_is_searched_for_and_judged_by_what_was_found() -> None
     assert isinstance(completed, VerifyCompleted)
     assert (completed.supported_count, completed.refuted_count, completed.not_found_count) == (1, 1, 1)
     assert (completed.usage.prompt_tokens, completed.model) == (9, "fake")
+    assert [(each.model, each.claim_count) for each in completed.judged_by] == [("fake", 3)]
     assert list(completed.degraded) == []
 
 

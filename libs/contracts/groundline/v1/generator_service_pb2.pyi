@@ -776,7 +776,7 @@ class JudgeClaimsRequest(_message.Message):
     PASSAGES_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
     model: _builtins.str
-    """The model. Empty: the generator's setting."""
+    """The model. Empty: the generator's setting. A judge that is set by itself is asked in its place."""
     @_builtins.property
     def claims(self) -> _containers.RepeatedCompositeFieldContainer[Global___Claim]:
         """The claims, 100 at most."""
@@ -893,7 +893,7 @@ class JudgeClaimsResponse(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     DEGRADED_FIELD_NUMBER: _builtins.int
     model: _builtins.str
-    """The model that judged; "rules" when none did."""
+    """The last that decided on a claim: "rules", "reader" (the small model), or the name of a language model."""
     @_builtins.property
     def verdicts(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClaimVerdict]:
         """One for each claim, in their order."""
@@ -904,7 +904,7 @@ class JudgeClaimsResponse(_message.Message):
 
     @_builtins.property
     def degraded(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Degradation]:
-        """That the model failed, if it did."""
+        """That a model failed, was late or was not believed; empty otherwise."""
 
     def __init__(
         self,

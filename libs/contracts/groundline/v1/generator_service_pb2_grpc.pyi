@@ -87,8 +87,10 @@ class GeneratorServiceStub:
     """
     JudgeClaims: _grpc.UnaryUnaryMultiCallable[_generator_service_pb2.JudgeClaimsRequest, _generator_service_pb2.JudgeClaimsResponse]
     """Judges what passages say of claims: whether one supports a claim, or refutes it.
-    Without a language model, rules compare each claim with the sentences that share its words, and `model` is "rules".
-    They also step in where the model fails, which degraded says (JUDGE_UNAVAILABLE).
+    Rules compare each claim with the sentences that share its words. Unless they find the claim stated nearly word for
+    word, it is passed on to the small model and then to the language model, as far as there are such; a verdict of a
+    language model counts if its quotation stands in a passage. Where nobody else decides, the rules' verdict stands;
+    if a model failed or was not believed, degraded says so (JUDGE_UNAVAILABLE).
 
     INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION: the model does not exist.
     """
@@ -152,8 +154,10 @@ class GeneratorServiceAsyncStub(GeneratorServiceStub):
     """
     JudgeClaims: _aio.UnaryUnaryMultiCallable[_generator_service_pb2.JudgeClaimsRequest, _generator_service_pb2.JudgeClaimsResponse]  # type: ignore[assignment]
     """Judges what passages say of claims: whether one supports a claim, or refutes it.
-    Without a language model, rules compare each claim with the sentences that share its words, and `model` is "rules".
-    They also step in where the model fails, which degraded says (JUDGE_UNAVAILABLE).
+    Rules compare each claim with the sentences that share its words. Unless they find the claim stated nearly word for
+    word, it is passed on to the small model and then to the language model, as far as there are such; a verdict of a
+    language model counts if its quotation stands in a passage. Where nobody else decides, the rules' verdict stands;
+    if a model failed or was not believed, degraded says so (JUDGE_UNAVAILABLE).
 
     INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION: the model does not exist.
     """
@@ -262,8 +266,10 @@ class GeneratorServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_generator_service_pb2.JudgeClaimsResponse, _abc.Awaitable[_generator_service_pb2.JudgeClaimsResponse]]:
         """Judges what passages say of claims: whether one supports a claim, or refutes it.
-        Without a language model, rules compare each claim with the sentences that share its words, and `model` is "rules".
-        They also step in where the model fails, which degraded says (JUDGE_UNAVAILABLE).
+        Rules compare each claim with the sentences that share its words. Unless they find the claim stated nearly word for
+        word, it is passed on to the small model and then to the language model, as far as there are such; a verdict of a
+        language model counts if its quotation stands in a passage. Where nobody else decides, the rules' verdict stands;
+        if a model failed or was not believed, degraded says so (JUDGE_UNAVAILABLE).
 
         INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION: the model does not exist.
         """

@@ -27,15 +27,15 @@ from groundline.v1 import error_pb2 as groundline_dot_v1_dot_error__pb2
 from groundline.v1 import passage_pb2 as groundline_dot_v1_dot_passage__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n groundline/v1/verification.proto\x12\rgroundline.v1\x1a\x18groundline/v1/chat.proto\x1a\x19groundline/v1/error.proto\x1a\x1bgroundline/v1/passage.proto\"6\n\rVerifyStarted\x12\x10\n\x08trace_id\x18\x01 \x01(\t\x12\x13\n\x0b\x63laim_count\x18\x02 \x01(\x05\"}\n\rClaimEvidence\x12%\n\x06source\x18\x01 \x01(\x0b\x32\x15.groundline.v1.Source\x12\x14\n\x0cstart_offset\x18\x02 \x01(\x05\x12\x12\n\nend_offset\x18\x03 \x01(\x05\x12\x0c\n\x04text\x18\x04 \x01(\t\x12\r\n\x05words\x18\x05 \x03(\t\"\x91\x02\n\rVerifiedClaim\x12\x0e\n\x06number\x18\x01 \x01(\x05\x12\x14\n\x0cstart_offset\x18\x02 \x01(\x05\x12\x12\n\nend_offset\x18\x03 \x01(\x05\x12\x0c\n\x04text\x18\x04 \x01(\t\x12\'\n\x07verdict\x18\x05 \x01(\x0e\x32\x16.groundline.v1.Verdict\x12\x13\n\x0bprobability\x18\x06 \x01(\x02\x12*\n\x06reason\x18\x07 \x01(\x0e\x32\x1a.groundline.v1.ErrorReason\x12\x0f\n\x07message\x18\x08 \x01(\t\x12\r\n\x05words\x18\t \x03(\t\x12.\n\x08\x65vidence\x18\n \x03(\x0b\x32\x1c.groundline.v1.ClaimEvidence\"\xbc\x01\n\x0fVerifyCompleted\x12\x17\n\x0fsupported_count\x18\x01 \x01(\x05\x12\x15\n\rrefuted_count\x18\x02 \x01(\x05\x12\x17\n\x0fnot_found_count\x18\x03 \x01(\x05\x12#\n\x05usage\x18\x04 \x01(\x0b\x32\x14.groundline.v1.Usage\x12,\n\x08\x64\x65graded\x18\x05 \x03(\x0b\x32\x1a.groundline.v1.Degradation\x12\r\n\x05model\x18\x06 \x01(\t*e\n\x07Verdict\x12\x17\n\x13VERDICT_UNSPECIFIED\x10\x00\x12\x15\n\x11VERDICT_SUPPORTED\x10\x01\x12\x13\n\x0fVERDICT_REFUTED\x10\x02\x12\x15\n\x11VERDICT_NOT_FOUND\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n groundline/v1/verification.proto\x12\rgroundline.v1\x1a\x18groundline/v1/chat.proto\x1a\x19groundline/v1/error.proto\x1a\x1bgroundline/v1/passage.proto\"6\n\rVerifyStarted\x12\x10\n\x08trace_id\x18\x01 \x01(\t\x12\x13\n\x0b\x63laim_count\x18\x02 \x01(\x05\"}\n\rClaimEvidence\x12%\n\x06source\x18\x01 \x01(\x0b\x32\x15.groundline.v1.Source\x12\x14\n\x0cstart_offset\x18\x02 \x01(\x05\x12\x12\n\nend_offset\x18\x03 \x01(\x05\x12\x0c\n\x04text\x18\x04 \x01(\t\x12\r\n\x05words\x18\x05 \x03(\t\"\x91\x02\n\rVerifiedClaim\x12\x0e\n\x06number\x18\x01 \x01(\x05\x12\x14\n\x0cstart_offset\x18\x02 \x01(\x05\x12\x12\n\nend_offset\x18\x03 \x01(\x05\x12\x0c\n\x04text\x18\x04 \x01(\t\x12\'\n\x07verdict\x18\x05 \x01(\x0e\x32\x16.groundline.v1.Verdict\x12\x13\n\x0bprobability\x18\x06 \x01(\x02\x12*\n\x06reason\x18\x07 \x01(\x0e\x32\x1a.groundline.v1.ErrorReason\x12\x0f\n\x07message\x18\x08 \x01(\t\x12\r\n\x05words\x18\t \x03(\t\x12.\n\x08\x65vidence\x18\n \x03(\x0b\x32\x1c.groundline.v1.ClaimEvidence\"\xec\x01\n\x0fVerifyCompleted\x12\x17\n\x0fsupported_count\x18\x01 \x01(\x05\x12\x15\n\rrefuted_count\x18\x02 \x01(\x05\x12\x17\n\x0fnot_found_count\x18\x03 \x01(\x05\x12#\n\x05usage\x18\x04 \x01(\x0b\x32\x14.groundline.v1.Usage\x12,\n\x08\x64\x65graded\x18\x05 \x03(\x0b\x32\x1a.groundline.v1.Degradation\x12\r\n\x05model\x18\x06 \x01(\t\x12.\n\tjudged_by\x18\x07 \x03(\x0b\x32\x1b.groundline.v1.JudgedClaims\"2\n\x0cJudgedClaims\x12\r\n\x05model\x18\x01 \x01(\t\x12\x13\n\x0b\x63laim_count\x18\x02 \x01(\x05*e\n\x07Verdict\x12\x17\n\x13VERDICT_UNSPECIFIED\x10\x00\x12\x15\n\x11VERDICT_SUPPORTED\x10\x01\x12\x13\n\x0fVERDICT_REFUTED\x10\x02\x12\x15\n\x11VERDICT_NOT_FOUND\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'groundline.v1.verification_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_VERDICT']._serialized_start=783
-  _globals['_VERDICT']._serialized_end=884
+  _globals['_VERDICT']._serialized_start=883
+  _globals['_VERDICT']._serialized_end=984
   _globals['_VERIFYSTARTED']._serialized_start=133
   _globals['_VERIFYSTARTED']._serialized_end=187
   _globals['_CLAIMEVIDENCE']._serialized_start=189
@@ -43,5 +43,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_VERIFIEDCLAIM']._serialized_start=317
   _globals['_VERIFIEDCLAIM']._serialized_end=590
   _globals['_VERIFYCOMPLETED']._serialized_start=593
-  _globals['_VERIFYCOMPLETED']._serialized_end=781
+  _globals['_VERIFYCOMPLETED']._serialized_end=829
+  _globals['_JUDGEDCLAIMS']._serialized_start=831
+  _globals['_JUDGEDCLAIMS']._serialized_end=881
 # @@protoc_insertion_point(module_scope)

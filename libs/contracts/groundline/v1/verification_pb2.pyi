@@ -196,6 +196,7 @@ class VerifyCompleted(_message.Message):
     USAGE_FIELD_NUMBER: _builtins.int
     DEGRADED_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
+    JUDGED_BY_FIELD_NUMBER: _builtins.int
     supported_count: _builtins.int
     """Number of claims that are supported."""
     refuted_count: _builtins.int
@@ -203,7 +204,7 @@ class VerifyCompleted(_message.Message):
     not_found_count: _builtins.int
     """Number of claims that no passage decides on."""
     model: _builtins.str
-    """The model that judged; "rules" when none did."""
+    """The model that judged the most claims; "rules" when none did."""
     @_builtins.property
     def usage(self) -> _chat_pb2.Usage:
         """Tokens read and written for this request, all model calls included."""
@@ -211,6 +212,10 @@ class VerifyCompleted(_message.Message):
     @_builtins.property
     def degraded(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Degradation]:
         """Parts that were skipped, failed or came late; empty without any."""
+
+    @_builtins.property
+    def judged_by(self) -> _containers.RepeatedCompositeFieldContainer[Global___JudgedClaims]:
+        """Who decided how many claims: rules first, a small model what they left open, a language model the rest."""
 
     def __init__(
         self,
@@ -221,11 +226,38 @@ class VerifyCompleted(_message.Message):
         usage: _chat_pb2.Usage | None = ...,
         degraded: _abc.Iterable[_passage_pb2.Degradation] | None = ...,
         model: _builtins.str = ...,
+        judged_by: _abc.Iterable[Global___JudgedClaims] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["degraded", b"degraded", "model", b"model", "not_found_count", b"not_found_count", "refuted_count", b"refuted_count", "supported_count", b"supported_count", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["degraded", b"degraded", "judged_by", b"judged_by", "model", b"model", "not_found_count", b"not_found_count", "refuted_count", b"refuted_count", "supported_count", b"supported_count", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___VerifyCompleted: _TypeAlias = VerifyCompleted  # noqa: Y015
+
+@_typing.final
+class JudgedClaims(_message.Message):
+    """Number of claims that one judge decided."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    CLAIM_COUNT_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    """"rules", "reader" (a small model of the generator), or the name of a language model."""
+    claim_count: _builtins.int
+    """Number of claims."""
+    def __init__(
+        self,
+        *,
+        model: _builtins.str = ...,
+        claim_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["claim_count", b"claim_count", "model", b"model"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___JudgedClaims: _TypeAlias = JudgedClaims  # noqa: Y015

@@ -83,6 +83,10 @@ class _Report:
             usage=total(self.usages),
             degraded=self.degraded,
             model=model,
+            judged_by=[
+                verification_pb2.JudgedClaims(model=each, claim_count=count)
+                for each, count in self.models.most_common()
+            ],
         )
 
 

@@ -21,9 +21,9 @@ _MODEL_SHARE: Final = 0.9
 """Share of the time left that a model may take where rules are quick."""
 
 
-async def model_or[T](
-    by_rules: Callable[[GroundlineError], Awaitable[T]], asked: Awaitable[T], share: float
-) -> T:
+async def model_or[T, R](
+    by_rules: Callable[[GroundlineError], Awaitable[R]], asked: Awaitable[T], share: float
+) -> T | R:
     """Return a model's answer; if the model fails, or has not answered when `share` of the time left is gone,
     the rules' answer. A wrong request is the caller's mistake, and is raised."""
     left = remaining_seconds()

@@ -17,9 +17,9 @@ from groundline_generator.adapters.openai import OpenAIModel
 from groundline_generator.domain.calls import ModelChoice
 from groundline_generator.service.answers.answering import AnswerService
 from groundline_generator.service.breaker import Breaker
+from groundline_generator.service.cascade import ClaimCascade
 from groundline_generator.service.contextualizing import Contextualizer
 from groundline_generator.service.guarded_model import GuardedModel
-from groundline_generator.service.judging import RuleJudge
 from groundline_generator.service.quota import Limiter
 from groundline_generator.service.rewriting import RuleRewriter
 from groundline_generator.service.sufficiency import RuleSufficiency
@@ -105,7 +105,7 @@ async def generator(server: ProviderServer, wire: Wire) -> AsyncIterator[str]:
             AnswerService(None),  # type: ignore[arg-type]  # nobody asks for answers
             RuleRewriter(),
             RuleSufficiency(),
-            RuleJudge(),
+            ClaimCascade(),
             contextualizer=Contextualizer(chat, ModelChoice("m"), 100_000),
         )
         servicer = GeneratorServicer(use_cases)

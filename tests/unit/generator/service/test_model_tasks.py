@@ -1,17 +1,16 @@
-"""Rewriting, contextualizing and judging by a language model, scripted."""
+"""Rewriting, contextualizing and judging relevance by a language model, scripted."""
 
 import asyncio
 import json
 import re
 import time
-from typing import Any
 
 import pytest
-from groundline.v1 import chat_pb2, error_pb2, verification_pb2
+from groundline.v1 import chat_pb2
 from groundline.v1 import generator_service_pb2 as pb
 from groundline_generator.domain.calls import ModelChoice, ModelFinished
 from groundline_generator.service.contextualizing import Contextualizer
-from groundline_generator.service.judging import FallbackJudge, ModelJudge, RuleJudge
+from groundline_generator.service.judging import ModelJudge
 from groundline_generator.service.rewriting import FallbackRewriter, ModelRewriter
 from groundline_runtime.context import deadline_at
 from groundline_runtime.errors import FailedPreconditionError, InternalError, UnavailableError
@@ -171,94 +170,6 @@ async def test_of_a_long_passage_the_beginning_is_judged() -> None:
 async def test_no_passages_are_judged_without_a_call() -> None:
     judged = await ModelJudge(ScriptedChat(), MODELS, 1000).relevances(pb.JudgeRelevanceRequest(query="q"))
     assert not judged.relevances
-
-
-CLAIMS = [
-    pb.Claim(text="Paris is in France."),
-    pb.Claim(text="It rains in 3 cities.", context="Paris is in France."),
-]
-WEATHER = numbered(7, "Paris lies in France. It rains  in 2 cities.")
-
-
-def judgement(claim: int, verdict: str, **fields: object) -> dict[str, object]:
-    given = {"passage": 7, "quote": "", "words": "", "certainty": 9, "reason": "", **fields}
-    return {"claim": claim, "verdict": verdict, **given}
-
-
-async def test_a_model_judges_claims_and_its_quotations_are_looked_up() -> None:
-    quoted = judgement(2, "refuted", quote="It rains in 2 cities.", words="3", reason="two, not three")
-    script = says({"claims": [quoted, judgement(1, "supported", reason="said")]})
-    chat = ScriptedChat(script)
-
-    judged = await ModelJudge(chat, MODELS, 1000).judge(
-        pb.JudgeClaimsRequest(claims=CLAIMS, passages=[WEATHER])
-    )
-
-    supported, refuted = judged.verdicts
-    assert (supported.verdict, supported.message) == (verification_pb2.VERDICT_SUPPORTED, "")
-    assert (refuted.verdict, refuted.message) == (verification_pb2.VERDICT_REFUTED, "two, not three")
-    assert list(refuted.words) == ["3"]
-    assert refuted.probability == pytest.approx(0.9)
-    spans = [WEATHER.text[e.start_offset : e.end_offset] for v in judged.verdicts for e in v.evidence]
-    assert spans == ["Paris lies in France.", "It rains  in 2 cities."]
-    assert (judged.model, judged.usage) == ("m", used(10, 2, 5))
-    assert "(Paris is in France.)" in chat.calls[0].messages[0].content
-
-
-async def test_a_judgement_that_rests_on_no_given_passage_is_not_believed() -> None:
-    script = says({"claims": [judgement(1, "supported", passage=3)]})
-    judged = await ModelJudge(ScriptedChat(script), MODELS, 1000).judge(
-        pb.JudgeClaimsRequest(claims=CLAIMS[:1], passages=[WEATHER])
-    )
-    [verdict] = judged.verdicts
-    assert verdict.verdict == verification_pb2.VERDICT_NOT_FOUND
-    assert not verdict.evidence
-
-
-@pytest.mark.parametrize("script", [says({"claims": []}), says("no JSON"), says({"claims": [{"claim": 1}]})])
-async def test_where_the_model_judges_badly_the_rules_do_and_say_so(script: Any) -> None:
-    judge = FallbackJudge(ModelJudge(ScriptedChat(script, script), MODELS, 1000))
-    judged = await judge.judge(pb.JudgeClaimsRequest(claims=CLAIMS, passages=[WEATHER]))
-    assert [each.verdict for each in judged.verdicts] == [
-        verification_pb2.VERDICT_SUPPORTED,
-        verification_pb2.VERDICT_REFUTED,
-    ]
-    assert judged.model == "rules"
-    assert [each.reason for each in judged.degraded] == [error_pb2.JUDGE_UNAVAILABLE]
-    assert judged.usage.prompt_tokens > 0
-
-
-async def test_where_the_model_is_late_the_rules_judge_while_there_is_time() -> None:
-    class Silent(ModelJudge):
-        async def judge(self, request: pb.JudgeClaimsRequest) -> pb.JudgeClaimsResponse:
-            await asyncio.Event().wait()
-            raise AssertionError
-
-    judge = FallbackJudge(Silent(ScriptedChat(), MODELS, 1000))
-    with deadline_at(time.monotonic() + 0.2):
-        judged = await judge.judge(pb.JudgeClaimsRequest(claims=CLAIMS, passages=[WEATHER]))
-    assert (judged.model, len(judged.verdicts)) == ("rules", 2)
-
-
-async def test_a_model_that_does_not_exist_is_an_error_and_no_reason_for_the_rules() -> None:
-    request = pb.JudgeClaimsRequest(claims=CLAIMS, passages=[WEATHER], model="other")
-    for judge in (RuleJudge(), FallbackJudge(ModelJudge(ScriptedChat(), MODELS, 1000))):
-        with pytest.raises(FailedPreconditionError):
-            await judge.judge(request)
-
-
-async def test_without_passages_no_model_is_asked() -> None:
-    judged = await ModelJudge(ScriptedChat(), MODELS, 1000).judge(pb.JudgeClaimsRequest(claims=CLAIMS))
-    assert {each.verdict for each in judged.verdicts} == {verification_pb2.VERDICT_NOT_FOUND}
-
-
-async def test_the_sentences_of_an_answer_are_judged_in_their_order() -> None:
-    found = {"claims": [judgement(2, "not_found"), judgement(1, "supported", passage=0)]}
-    judge = ModelJudge(ScriptedChat(says(found)), MODELS, 1000)
-    assert await judge.supported(["Paris is in France.", "It rains."], [WEATHER]) == (
-        [True, False],
-        used(10, 2, 5),
-    )
 
 
 async def test_a_model_that_is_not_listed_is_not_called() -> None:
