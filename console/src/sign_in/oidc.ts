@@ -122,7 +122,9 @@ export class Tokens {
   }
 
   async signOut(): Promise<boolean> {
-    return await this.#provider.signOut(this.#refresh);
+    const refreshToken = this.#refresh;
+    this.#refresh = undefined;
+    return await this.#provider.signOut(refreshToken);
   }
 
   async #renew(): Promise<boolean> {

@@ -51,7 +51,8 @@ async def test_the_effort_is_chosen_for_each_question(upstream: Any, tab: Tab, e
 def offers(upstream: Any, *models: str) -> None:
     """Have one collection that allows these models, or any."""
     settings = collection_pb2.CollectionSettings(
-        generation={"model": "small"}, generation_limits={"models": models}
+        generation=options_pb2.GenerationOptions(model="small"),
+        generation_limits=collection_pb2.GenerationLimits(models=models),
     )
     docs = collection_pb2.Collection(collection_id="docs", settings=settings)
 

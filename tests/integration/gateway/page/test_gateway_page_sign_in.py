@@ -120,7 +120,7 @@ async def test_a_session_that_cannot_be_renewed_ends_and_the_question_stays(
 
     provider.gives_ended = False
     await tab.click("#use-issuer")
-    await tab.until(SIGNED_IN)
+    await tab.until("document.body?.innerText.includes('no conversations yet')")
     # The provider's key is withdrawn: what was signed with it is refused.
     provider.published, published = [], provider.published
     token = {"authorization": f"Bearer {provider.token()}"}
