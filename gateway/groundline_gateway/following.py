@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from pathlib import Path
 
 import structlog
-from groundline_database import DatabaseSettings, open_pool, require_schema
+from groundline_database import DatabaseSettings, keep_session, open_pool, require_schema
 from groundline_runtime.errors import GroundlineError
 from groundline_runtime.settings import SettingsError
 from pydantic_settings import SettingsConfigDict
@@ -143,7 +143,7 @@ async def _follow(
     is_away = False
     while True:
         try:
-            async with open_pool(database) as pool:
+            async with open_pool(database, reset=keep_session) as pool:
                 store = KeyStore(pool)
                 while True:
                     await asyncio.sleep(settings.key_refresh_seconds)

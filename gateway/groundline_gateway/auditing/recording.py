@@ -64,22 +64,25 @@ class AuditLog:
                 found.append(cls(file, UUID(file.stem.removeprefix(prefix))))
         return found
 
-    async def bound(self) -> None:
-        """Give up the oldest lines of a backlog that is too large."""
+    async def bound(self) -> int:
+        """Give up the oldest lines of a backlog that is too large; return the bytes left to read."""
         if self._position is None:
-            return
-        excess = await asyncio.to_thread(_size, self.path) - MAXIMUM_BACKLOG - self._position
+            return 0
+        backlog = await asyncio.to_thread(_size, self.path) - self._position
+        excess = backlog - MAXIMUM_BACKLOG
         if excess > 0:
             _log.error("audit_entries_lost", bytes=excess)
             self._lost += excess
             self._position += excess
             await asyncio.to_thread(_free, self.path, self._position)
+        return min(backlog, MAXIMUM_BACKLOG)
 
     async def store(self, store: AuditStore, *, with_reads: bool) -> None:
         """Make entries of the lines that are complete."""
         if self._position is None:
             self._position = await store.position(self.log_id)
-        await self.bound()
+        if await self.bound() <= 0:
+            return
         while block := await asyncio.to_thread(_read, self.path, self._position):
             complete = block.rfind(b"\n") + 1
             if not complete and len(block) == READ_AT_ONCE:  # what was given up before the process ended
@@ -139,7 +142,7 @@ async def recording(
 
 
 async def _repeated(
-    database: DatabaseSettings, work: Callable[[Pool], Awaitable[None]], bound: Callable[[], Awaitable[None]]
+    database: DatabaseSettings, work: Callable[[Pool], Awaitable[None]], bound: Callable[[], Awaitable[int]]
 ) -> None:
     """Do work that never ends on a pool, again after each failure; only the first of several is logged."""
     is_away = False
