@@ -1,6 +1,8 @@
-import type { GroundlineClient } from "groundline-client";
+import { ApiError, type GroundlineClient } from "groundline-client";
 import { useState } from "preact/hooks";
+import { Changing, useChanges } from "../lib/changing";
 import { problemOf, type Problem } from "../lib/problem";
+import { announce } from "../parts/announcer";
 import { Failure } from "../parts/failure";
 import { texts } from "../texts";
 
@@ -52,13 +54,36 @@ function save(address: string, name: string): void {
   link.click();
 }
 
-/** The button that opens a document as it was handed in, at a page where there is one. */
+/** Collections whose originals the caller may not download, though read. */
+const closed = new WeakMap<GroundlineClient, Set<string>>();
+const closing = new Changing();
+
+function close(client: GroundlineClient, collectionId: string): void {
+  closed.set(client, (closed.get(client) ?? new Set()).add(collectionId));
+  closing.changed();
+}
+
+/**
+ * The button that opens a document as it was handed in, at a page where there is one. Once the caller turns out to
+ * be no reader of a collection's originals, the page alone is named.
+ */
 export function OpenOriginal({ client, page = 0, ...named }: Named & { client: GroundlineClient; page?: number }) {
   const [problem, setProblem] = useState<Problem>();
+  useChanges(closing);
   const act = () => {
     setProblem(undefined);
-    openOriginal(client, named, page).catch((error: unknown) => setProblem(problemOf(error)));
+    openOriginal(client, named, page).catch((error: unknown) => {
+      setProblem(problemOf(error));
+      if (error instanceof ApiError && error.reason === "ORIGINAL_NOT_READABLE") {
+        close(client, named.collectionId);
+        announce(texts.originalClosed);
+      }
+    });
   };
+  if (closed.get(client)?.has(named.collectionId)) {
+    const words = problem ? texts.originalClosed : page ? texts.page(page) : "";
+    return words ? <span class="original hint">{words}</span> : null;
+  }
   if (problem) return <Failure problem={problem} retry={act} />;
   return (
     <button type="button" class="original quiet" onClick={act}>

@@ -110,6 +110,7 @@ export const de: Texts = {
   page: (page) => `Seite ${page}`,
   openAtPage: (page) => `Auf Seite ${page} öffnen`,
   openOriginal: "Das Dokument öffnen",
+  originalClosed: "Sie dürfen dieses Dokument lesen, aber nicht im Original öffnen.",
   copyAnswer: "Mit Quellen kopieren",
   trace: "Ablauf (Trace)",
 

@@ -99,6 +99,7 @@ export const en = {
   page: (page: number) => `Page ${page}`,
   openAtPage: (page: number) => `Open at page ${page}`,
   openOriginal: "Open the document",
+  originalClosed: "You may read this document, but not open it as it was handed in.",
   copyAnswer: "Copy with citations",
   trace: "Trace",
 

@@ -6,10 +6,13 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from google.protobuf import any_pb2
+from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
 from groundline.v1 import chat_pb2, document_pb2, ingestor_service_pb2, passage_pb2, retriever_service_pb2
 from groundline_tests.browser import CHROMIUM, Tab
 from groundline_tests.gateway.page import KEY, MARKUP, NOBODY_ID, full_answer, response
 from groundline_tests.programs import needs_program
+from grpc_status import rpc_status
 
 # Keeps what the page opens and makes addresses of.
 OPENED = """
@@ -327,6 +330,21 @@ async def test_a_citation_opens_the_page_it_comes_from(upstream: Any, tab: Tab) 
     await tab.until("window.opened.closed")
     assert await tab.js("window.blobs.join()") == "application/pdf,application/octet-stream"
     assert await tab.js("document.title") == "Groundline"
+
+    async def refuse(_request: Any, context: Any) -> AsyncIterator[Any]:
+        info = error_details_pb2.ErrorInfo(reason="ORIGINAL_NOT_READABLE", domain="groundline.dev")
+        status = status_pb2.Status(code=7, message="not downloaded", details=[any_pb2.Any()])
+        status.details[0].Pack(info)
+        await context.abort_with_status(rpc_status.to_status(status))
+        yield
+
+    # Who may read and not download sees no button of the collection any more.
+    upstream.on("DownloadDocument", refuse)
+    await tab.click("button.original")
+    await tab.until("!document.querySelector('button.original')")
+    assert await tab.text(".sources .original") == (
+        "You may read this document, but not open it as it was handed in.|Page 4"
+    )
 
 
 async def test_the_reference_shows_a_request_and_tries_it_out(
