@@ -26,15 +26,15 @@ from groundline_cli.commands.evaluation_work import (
 from groundline_cli.commands.gateway import json_object, json_option, run, with_gateway
 from groundline_cli.connection import Connection
 from groundline_cli.errors import CommandFailedError
-from groundline_cli.evaluation.asking import Journal, ask_all
+from groundline_cli.evaluation.asking import Journal, ask_all, judge_claims
 from groundline_cli.evaluation.comparing import Baseline, BaselineComparison
 from groundline_cli.evaluation.loading import (
     set_settings,
 )
 from groundline_cli.evaluation.part_file import part_path
 from groundline_cli.evaluation.report import report
-from groundline_cli.evaluation.results import Evaluation
-from groundline_cli.evaluation.sets import DatasetError
+from groundline_cli.evaluation.results import Agreement, Evaluation
+from groundline_cli.evaluation.sets import DatasetError, EvaluationSet
 from groundline_cli.terminal import print_json
 
 __all__ = ["evaluate"]
@@ -158,7 +158,9 @@ def run_evaluation(
 
     With --answers each question is asked as well. A query may hold accepted `answers`, a list of texts, of
     which a right answer contains one. What has neither a relevant document nor accepted answers, or says
-    `"answerable": false`, is to be refused.
+    `"answerable": false`, is to be refused. If there is a claims.jsonl (text; verdict: supported, refuted or
+    not_found), its claims are verified first, and the judge's agreement with the labels (kappa) is printed
+    before all other figures.
 
     Exit codes: 0 measured, 1 failed, 2 wrong usage, 5 significantly worse than the baseline, 130 stopped.
     """
@@ -226,6 +228,7 @@ class _Measurement:
             await search_modes(client, result, dataset, collection, wanted.modes, retrieval=retrieval)
             if not wanted.answers:
                 return
+            await self._judge_the_judge(client, dataset, collection, result)
             self.asked = len(queries)
             self.journal = Journal(
                 part_path(wanted.output), run_key(dataset, collection, {**wanted.settings, **retrieval})
@@ -243,6 +246,18 @@ class _Measurement:
                     )
             finally:
                 result.add_outcomes(self.journal.outcomes, dataset)
+
+    async def _judge_the_judge(
+        self, client: AsyncClient, dataset: EvaluationSet, collection: str, result: Evaluation
+    ) -> None:
+        """Measure how far the judge of claims agrees with the set's labels, which says what it is worth."""
+        if not dataset.claims:
+            return
+        with question_bar("judging", len(dataset.claims)) as advance:
+            judged = await judge_claims(
+                client, dataset.claims, collection, concurrency=self._wanted.concurrency, on_claim=advance
+            )
+        result.agreement = Agreement.of(judged)
 
 
 def _write(path: Path, result: Evaluation) -> None:

@@ -19,6 +19,8 @@ _QUESTION_LENGTH: Final = 100
 def print_evaluation(result: Evaluation) -> None:
     """Print the figures as tables; what lessens them goes to stderr."""
     click.echo(f"{result.name}: {result.documents} documents, {len(result.questions)} questions")
+    if result.agreement is not None:
+        click.echo(result.agreement.as_text())
     for what, number in result.skipped.items():
         click.echo(f"passed over: {number} {what}", err=True)
     if result.failed:

@@ -2,25 +2,27 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from groundline_client import ApiError, AsyncClient, JsonObject
+from groundline_client.models import Verdict, VerifiedClaim, VerifyCompleted
 
 from groundline_cli.evaluation.answers import Outcome
 from groundline_cli.evaluation.measures import unique
 from groundline_cli.evaluation.part_file import PartFile
-from groundline_cli.evaluation.sets import Query
+from groundline_cli.evaluation.sets import LabelledClaim, Query
 
-__all__ = ["Journal", "RankedDocuments", "ask_all", "search_all"]
+__all__ = ["Journal", "JudgedClaim", "RankedDocuments", "ask_all", "judge_claims", "search_all"]
 
 # More than the deepest rank that is measured, for rows that make several chunks: a document counts once.
 _TOP_K: Final = 50
 _ATTEMPTS: Final = 6
 _PAUSE_SECONDS: Final = 1.0
 _LONGEST_PAUSE_SECONDS: Final = 60.0
+_WORST_FIRST: Final = (Verdict.REFUTED, Verdict.NOT_FOUND, Verdict.SUPPORTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,52 @@ async def search_all(
 
     await _side_by_side(one, queries, concurrency)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedClaim:
+    """A claim with the label of a person and the verdict of the suite."""
+
+    label: Verdict
+    verdict: Verdict
+    judges: Mapping[str, int]
+    """Judges that decided, with the number of its parts that each did."""
+    degraded: bool
+    """Whether a judge failed or was not believed, or the search lacked a part."""
+
+
+async def judge_claims(
+    client: AsyncClient,
+    claims: Sequence[LabelledClaim],
+    collection: str,
+    *,
+    concurrency: int,
+    on_claim: Callable[[], None] = lambda: None,
+) -> Sequence[JudgedClaim]:
+    """Verify each claim against the collection. Raises GatewayError."""
+    found: dict[int, JudgedClaim] = {}
+
+    async def one(place: int) -> None:
+        found[place] = await _judge(client, claims[place], collection)
+        on_claim()
+
+    await _side_by_side(one, range(len(claims)), concurrency)
+    return [found[place] for place in range(len(claims))]
+
+
+async def _judge(client: AsyncClient, claim: LabelledClaim, collection: str) -> JudgedClaim:
+    verdicts, completed = set[Verdict](), VerifyCompleted()
+    async with aclosing(client.verify(claim.text, collection_ids=[collection])) as events:
+        async for event in events:
+            match event:
+                case VerifiedClaim():
+                    verdicts.add(event.verdict)
+                case VerifyCompleted():
+                    completed = event
+    # A claim of several sentences is as good as its worst.
+    verdict = next((each for each in _WORST_FIRST if each in verdicts), Verdict.NOT_FOUND)
+    judges = {each.model: each.claim_count for each in completed.judged_by}
+    return JudgedClaim(claim.verdict, verdict, judges, bool(completed.degraded))
 
 
 async def _ask(client: AsyncClient, query: Query, collection: str, options: JsonObject | None) -> Outcome:

@@ -14,6 +14,7 @@ __all__ = [
     "DEPTHS",
     "RANK_DEPTH",
     "content_share",
+    "kappa",
     "ndcg",
     "precision",
     "ranking_measures",
@@ -82,3 +83,17 @@ def ndcg(ranking: Sequence[str], relevance: Mapping[str, int], k: int) -> float:
 
 def _dcg(gains: Sequence[int]) -> float:
     return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, start=1))
+
+
+def kappa(pairs: Sequence[tuple[object, object]]) -> float:
+    """Return Cohen's kappa of two judges' labels: their agreement beyond what chance would give, 1 at most;
+    0 where chance alone would have them always agree."""
+    expected = (
+        sum(
+            sum(first == label for first, _ in pairs) * sum(second == label for _, second in pairs)
+            for label in {first for first, _ in pairs}
+        )
+        / len(pairs) ** 2
+    )
+    observed = sum(first == second for first, second in pairs) / len(pairs)
+    return 0.0 if expected == 1 else (observed - expected) / (1 - expected)

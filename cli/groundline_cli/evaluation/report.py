@@ -38,7 +38,8 @@ def _interval(one: Estimate) -> str:
 
 
 def _add_notes(body: Element, evaluation: Evaluation) -> None:
-    notes = [f"passed over: {number} {what}" for what, number in evaluation.skipped.items()]
+    notes = [evaluation.agreement.as_text()] if evaluation.agreement else []
+    notes += [f"passed over: {number} {what}" for what, number in evaluation.skipped.items()]
     notes += [
         f"degraded: {number} of {group}; their figures say little"
         for group, number in evaluation.degraded.items()

@@ -1,18 +1,19 @@
 """Results: what was measured of each question of a set, and the figures of all of them."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import fmean
 from typing import Any, Final
 
 from groundline_cli.evaluation.answers import Outcome, answer_figures
-from groundline_cli.evaluation.asking import RankedDocuments
+from groundline_cli.evaluation.asking import JudgedClaim, RankedDocuments
 from groundline_cli.evaluation.figures import ANSWERS, lowest_confidence, measures_of
-from groundline_cli.evaluation.measures import DEPTHS, ranking_measures
+from groundline_cli.evaluation.measures import DEPTHS, kappa, ranking_measures
 from groundline_cli.evaluation.sets import EvaluationSet, Query
 from groundline_cli.evaluation.statistics import bootstrap_interval
 
-__all__ = ["Estimate", "Evaluation", "QuestionRecord"]
+__all__ = ["Agreement", "Estimate", "Evaluation", "QuestionRecord"]
 
 
 OPERATING_SHARES: Final = (0.9, 0.95, 0.99)
@@ -38,6 +39,38 @@ class OperatingLine:
     confidence: float
     share: float
     """Share of the given answers that reach it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Agreement of the suite's judges of claims with a person's labels."""
+
+    kappa: Estimate
+    """Cohen's kappa; its questions are claims."""
+    judges: Mapping[str, int]
+    """Number of claims that each judge decided: rules, reader, or a language model by name."""
+    degraded: int
+    """Number of claims for which a judge failed or was not believed."""
+
+    @classmethod
+    def of(cls, judged: Sequence[JudgedClaim]) -> "Agreement":
+        """Return the agreement on at least one claim."""
+        pairs = [(one.label, one.verdict) for one in judged]
+        estimate = Estimate(kappa(pairs), *bootstrap_interval(pairs, kappa), len(pairs))
+        judges = Counter[str]()
+        for one in judged:
+            judges.update(one.judges)
+        return cls(estimate, dict(judges.most_common()), sum(one.degraded for one in judged))
+
+    def as_text(self) -> str:
+        """Return it in one line."""
+        judges = ", ".join(f"{judge} {count}" for judge, count in self.judges.items())
+        one = self.kappa
+        degraded = f"; {self.degraded} of them degraded" if self.degraded else ""
+        return (
+            f"agreement of the judge with labels (kappa): {one.value:.3f} ({one.low:.3f}–{one.high:.3f}) "
+            f"of {one.questions} claims, decided by {judges}{degraded}"
+        )
 
 
 @dataclass(slots=True)
@@ -90,6 +123,8 @@ class Evaluation:
     """Number of degraded searches or answers, by group; they say little about it."""
     failed: int = 0
     """Number of questions that got no answer, but an error."""
+    agreement: Agreement | None = None
+    """Agreement of the judge with the set's labelled claims, if it was measured."""
 
     @classmethod
     def of(cls, dataset: EvaluationSet, queries: Sequence[Query]) -> "Evaluation":
@@ -179,6 +214,7 @@ class Evaluation:
             "skipped": dict(self.skipped),
             "degraded": self.degraded,
             "failed": self.failed,
+            "judge": asdict(self.agreement) if self.agreement else None,
             "kinds": {kind: asdict(estimate) for kind, estimate in self.kinds().items()},
             "lines": [asdict(line) for line in self.lines()],
             "measures": {

@@ -12,11 +12,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["DatasetError", "EvaluationSet", "Query"]
+from groundline_client.models import Verdict
+
+__all__ = ["DatasetError", "EvaluationSet", "LabelledClaim", "Query"]
 
 _CORPUS: Final = "corpus.jsonl"
 _QUERIES: Final = "queries.jsonl"
 _JUDGEMENTS: Final = "qrels.tsv"
+_CLAIMS: Final = "claims.jsonl"
+
+_VERDICTS: Final = {
+    "supported": Verdict.SUPPORTED,
+    "refuted": Verdict.REFUTED,
+    "not_found": Verdict.NOT_FOUND,
+}
 
 EMPTY_DOCUMENTS: Final = "documents without text"
 EMPTY_QUERIES: Final = "questions without text"
@@ -45,9 +54,18 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
+class LabelledClaim:
+    """A claim, and what a person says of it by the documents."""
+
+    text: str
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
 class EvaluationSet:
     """A folder with corpus.jsonl (id, title, text), queries.jsonl (id, text) and qrels.tsv.
 
+    It may hold claims.jsonl (text, and verdict: supported, refuted or not_found), by which judges are judged.
     A query may name accepted `answers` (a list, or one as `answer`) and whether it is `answerable`; without
     that it is if it has answers or a relevant document.
     """
@@ -59,6 +77,7 @@ class EvaluationSet:
     """Digest of each document's text, by id: documents of equal text have equal digests. None: not known."""
     skipped: Mapping[str, int]
     """Numbers of what was passed over, by kind."""
+    claims: Sequence[LabelledClaim] = ()
 
     @classmethod
     def load(cls, directory: Path, *, stored: Iterable[str] | None = None) -> "EvaluationSet":
@@ -73,7 +92,8 @@ class EvaluationSet:
         queries = list(_queries(directory / _QUERIES, judgements, skipped))
         if not queries:
             raise DatasetError(f"{directory / _QUERIES}: no question is left")
-        return cls(directory, queries, contents, dict(skipped))
+        claims = list(_claims(directory / _CLAIMS)) if (directory / _CLAIMS).exists() else []
+        return cls(directory, queries, contents, dict(skipped), claims)
 
     @property
     def name(self) -> str:
@@ -135,6 +155,14 @@ def _queries(
             raise DatasetError(f"{path}:{number}: kind must be a text")
         text = _text(path, number, row, "text")
         yield Query(query_id, text, relevance or {}, answers, answerable, kind)
+
+
+def _claims(path: Path) -> Iterator[LabelledClaim]:
+    for number, row in _rows(path):
+        verdict = row.get("verdict")
+        if verdict not in _VERDICTS:
+            raise DatasetError(f"{path}:{number}: verdict must be one of {', '.join(_VERDICTS)}")
+        yield LabelledClaim(_text(path, number, row, "text"), _VERDICTS[verdict])
 
 
 def _judgements(path: Path, known: Collection[str], skipped: Counter[str]) -> dict[str, dict[str, int]]:

@@ -83,6 +83,47 @@ def test_measures_are_printed_for_each_mode(
     assert gateway.documents["eval-small-set"]["d3"]["title"] == "Pears"
 
 
+def test_how_far_the_judge_agrees_with_labels_is_printed_first(
+    groundline: Run, gateway: FakeGateway, evaluation_set: Path, tmp_path: Path
+) -> None:
+    rows = [{"text": f"Claim {one}.", "verdict": one} for one in ("supported", "refuted", "not_found")]
+    (evaluation_set / "claims.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    gateway.verify_events = [
+        {"sequence": 1, "started": {"claimCount": 2}},
+        {"sequence": 2, "claim": {"number": 1, "verdict": "VERDICT_SUPPORTED"}},
+        {"sequence": 3, "claim": {"number": 2, "verdict": "VERDICT_REFUTED"}},
+        {
+            "sequence": 4,
+            "completed": {
+                "judgedBy": [{"model": "rules", "claimCount": 1}, {"model": "judge", "claimCount": 1}],
+                "degraded": [{"component": "COMPONENT_VALIDATION", "reason": "JUDGE_UNAVAILABLE"}],
+            },
+        },
+    ]
+    options = ("--answers", "--modes", "none", "--html", str(tmp_path / "report.html"))
+    result = groundline("eval", str(evaluation_set), *options)
+    assert result.exit_code == 0, result.stderr
+    said = (
+        "agreement of the judge with labels (kappa): 0.000 (0.000–0.000) of 3 claims, "
+        "decided by rules 3, judge 3; 3 of them degraded"
+    )
+    assert result.stdout.splitlines()[1] == said
+    assert said in (tmp_path / "report.html").read_text()
+    asked = [body for _, path, body in gateway.requests if path == "/api/verify"]
+    assert {body["text"] for body in asked} == {row["text"] for row in rows}
+    assert all(body["collectionIds"] == ["eval-small-set"] for body in asked)
+
+
+def test_a_label_that_is_none_is_a_wrong_set(
+    groundline: Run, gateway: FakeGateway, evaluation_set: Path
+) -> None:
+    (evaluation_set / "claims.jsonl").write_text('{"text": "x", "verdict": "true"}\n')
+    result = groundline("eval", str(evaluation_set), "--answers")
+    assert result.exit_code == 1
+    assert "claims.jsonl:1: verdict must be one of supported, refuted, not_found" in result.stderr
+    assert not gateway.requests
+
+
 def test_a_strategy_is_measured_beside_its_mode(
     groundline: Run, gateway: FakeGateway, evaluation_set: Path
 ) -> None:

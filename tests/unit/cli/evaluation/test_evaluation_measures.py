@@ -5,6 +5,7 @@ import math
 import pytest
 from groundline_cli.evaluation.measures import (
     content_share,
+    kappa,
     ndcg,
     precision,
     ranking_measures,
@@ -56,3 +57,18 @@ def test_the_share_of_contents_is_left_out_where_they_are_not_known() -> None:
     assert "content@5" in ranking_measures(query, ["a"], {"a": b"1"})
     found = ranking_measures(query, ["a"], {"a": None})
     assert found == {"recall@5": 1, "recall@10": 1, "recall@20": 1, "mrr@10": 1, "ndcg@10": 1}
+
+
+@pytest.mark.parametrize(
+    ("pairs", "expected"),
+    [
+        ("aa ab ba bb", 0.0),
+        ("aa bb", 1.0),
+        ("ab ba", -1.0),
+        ("aa aa", 0.0),
+        # Cohen's own kind of example: agreement .7, by chance .5.
+        (" ".join(["aa"] * 20 + ["ab"] * 5 + ["ba"] * 10 + ["bb"] * 15), 0.4),
+    ],
+)
+def test_kappa_is_the_agreement_beyond_chance(pairs: str, expected: float) -> None:
+    assert kappa([(pair[0], pair[1]) for pair in pairs.split()]) == pytest.approx(expected)
