@@ -2850,6 +2850,21 @@ class TableGroupCondition:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TableJoin:
+    """Another table of the same document whose rows are looked up. Its columns are numbered on from those of
+    the plan's table: beside one of four columns its first is 4. A row that finds none has empty cells in
+    them."""
+
+    table_index: int = 0
+    """Place of the other table in the document."""
+    column: int = 0
+    """Column of the plan's table whose cells name a row of the other one, such as a part number."""
+    joined_column: int = 0
+    """Column of the other table that has the same cells, without regard to case, each once; numbered as it is
+    there."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TablePlan:
     """Question to a table, in a closed grammar. Totals are left out of everything but conditions that name
     them: rows called "Total", "Summe" or the like, and at the end of a table those whose name begins so, or
@@ -2878,6 +2893,8 @@ class TablePlan:
     """Maximum number of rows, or groups."""
     group_conditions: Sequence[TableGroupCondition] = ()
     """Conditions on the groups, all of which a group meets; only with `group_by`."""
+    join: TableJoin | None = None
+    """Another table of the document whose columns are added."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -2956,9 +2973,10 @@ class CellReference:
     row: int = 0
     """Row of the sheet or table, from 1."""
     column: int = 0
-    """The column."""
+    """The column, as plans number it."""
     reference: str = ""
-    """Reference in the sheet, such as "C17"; "" for a table that is not on one."""
+    """Reference in the sheet, such as "C17", or "Prices!C17" in a joined table; "" for a table that is not on
+    one."""
     start_offset: int = 0
     """Where its row begins in the text of the document's revision, in Unicode code points."""
 

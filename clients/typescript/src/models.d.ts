@@ -3644,6 +3644,19 @@ export interface TableGroupCondition {
 }
 
 /**
+ * Another table of the same document whose rows are looked up. Its columns are numbered on from those of the
+ * plan's table: beside one of four columns its first is 4. A row that finds none has empty cells in them.
+ */
+export interface TableJoin {
+  /** Place of the other table in the document. */
+  tableIndex: number;
+  /** Column of the plan's table whose cells name a row of the other one, such as a part number. */
+  column: number;
+  /** Column of the other table that has the same cells, without regard to case, each once; numbered as it is there. */
+  joinedColumn: number;
+}
+
+/**
  * Question to a table, in a closed grammar. Totals are left out of everything but conditions that name them:
  * rows called "Total", "Summe" or the like, and at the end of a table those whose name begins so, or in which
  * two columns add up.
@@ -3674,6 +3687,8 @@ export interface TablePlan {
   limit?: number;
   /** Conditions on the groups, all of which a group meets; only with `group_by`. */
   groupConditions: TableGroupCondition[];
+  /** Another table of the document whose columns are added. */
+  join?: TableJoin;
 }
 
 /** Who makes plans of questions to tables. */
@@ -3788,9 +3803,9 @@ export interface TableCell {
 export interface CellReference {
   /** Row of the sheet or table, from 1. */
   row: number;
-  /** The column. */
+  /** The column, as plans number it. */
   column: number;
-  /** Reference in the sheet, such as "C17"; "" for a table that is not on one. */
+  /** Reference in the sheet, such as "C17", or "Prices!C17" in a joined table; "" for a table that is not on one. */
   reference: string;
   /** Where its row begins in the text of the document's revision, in Unicode code points. */
   startOffset: number;

@@ -81,7 +81,8 @@ class _QueryTables(_Arguments):
     """Plan, as TablePlan of the API has it, for a table that an earlier call listed: {"documentId",
     "tableIndex", "conditions": [{"column", "operator": "TABLE_OPERATOR_LESS", "values": ["300 EUR"]}],
     "columns": [0, 2], "function": "TABLE_FUNCTION_SUM", "functionColumn": 2, "groupBy": 1, "orderBy": 2,
-    "isDescending", "limit"}."""
+    "isDescending", "limit", "groupConditions": [{"operator", "value"}], "join": {"tableIndex", "column",
+    "joinedColumn"}}: columns of a joined table are numbered on from those of the first."""
     collections: Annotated[_Collections | None, Field(description=_COLLECTIONS)] = None
 
 

@@ -140,6 +140,52 @@ async def test_an_answer_out_of_a_table_cites_its_cells(
     assert refused["completed"]["model"] != "tables"
 
 
+def orders(*, twice: bool = False) -> bytes:
+    book = openpyxl.Workbook()
+    sold: Any = book.active
+    sold.title = "Orders"
+    for row in (["Part", "Quantity"], ["dn-4", 3], ["DN-6", 2], ["DN-9", 5], ["Total", 10]):
+        sold.append(row)
+    parts = book.create_sheet("Parts")
+    second = "DN-4" if twice else "DN-6"
+    for row in (
+        ["Number", "Price", "Maker"],
+        ["DN-4", 199, "Acme"],
+        [second, 300, "Bolt"],
+        ["Total", 499, ""],
+    ):
+        parts.append(row)
+    out = io.BytesIO()
+    book.save(out)
+    return out.getvalue()
+
+
+async def test_rows_look_up_those_of_another_sheet_by_a_key(
+    client: httpx.AsyncClient, ids: Mapping[str, str]
+) -> None:
+    document = await store(client, uri="orders.xlsx", data=encoded(orders()))
+    join = {"tableIndex": 1, "column": 0, "joinedColumn": 0}
+    table: Json = {"documentId": document, "tableIndex": 0, "join": join}
+    try:
+        rows = await ask(client, plan=table | {"columns": [0, 1, 3]})
+        assert shown(rows) == [["dn-4", "3", "199"], ["DN-6", "2", "300"], ["DN-9", "5", ""]]
+        assert cells(rows) == [["A2", "B2", "Parts!B2"], ["A3", "B3", "Parts!B3"], ["A4", "B4"]]
+        assert rows["explanation"].endswith(", joined with Parts by Part")
+        sums = {"function": "TABLE_FUNCTION_SUM", "functionColumn": 1, "groupBy": 4}
+        by_maker = await ask(client, plan=table | sums)
+        assert shown(by_maker) == [["Acme", "3"], ["Bolt", "2"], ["", "5"]]
+        of_acme = {"column": 4, "operator": "TABLE_OPERATOR_EQUAL", "values": ["acme"]}
+        most = {"function": "TABLE_FUNCTION_MAXIMUM", "functionColumn": 3, "conditions": [of_acme]}
+        dearest = await ask(client, plan=table | most)
+        assert (shown(dearest), cells(dearest)) == ([["199"]], [["Parts!B2"]])
+        await store(client, uri="orders.xlsx", data=encoded(orders(twice=True)))
+        for wrong, status in ((join, 400), (join | {"column": 9}, 400), (join | {"tableIndex": 7}, 404)):
+            response = await client.post("/api/tables/query", json={"plan": table | {"join": wrong}})
+            assert response.status_code == status, response.text
+    finally:
+        await client.delete(f"{DOCUMENTS}/{document}")
+
+
 async def test_a_question_that_is_not_covered_is_refused_with_the_tables_there_are(
     client: httpx.AsyncClient, ids: Mapping[str, str]
 ) -> None:

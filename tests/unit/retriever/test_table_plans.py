@@ -7,7 +7,7 @@ import pytest
 from groundline.v1 import table_pb2
 from groundline_retriever.adapters.postgres.tables.plans import statement_of
 from groundline_retriever.tables.checking import check
-from groundline_retriever.tables.domain import Bound, TextMatch
+from groundline_retriever.tables.domain import Bound, StoredTable, TextMatch
 from groundline_retriever.tables.words import explained, in_words
 from groundline_runtime.errors import InvalidArgumentError
 
@@ -99,7 +99,7 @@ def test_totals_count_only_where_a_condition_names_them() -> None:
 def test_values_reach_sql_as_arguments_only() -> None:
     hostile = "x'; DROP TABLE documents; --%"
     made = plan(condition(MODEL, "EQUAL", hostile), condition(MODEL, "CONTAINS", hostile), order_by=0)
-    statement = statement_of(7, check(made, TABLE))
+    statement = statement_of(StoredTable(7, TABLE, 0), check(made, TABLE))
     assert "DROP" not in statement.text
     assert statement.arguments[0] == 7
     assert ["%x'; DROP TABLE documents; --\\%%"] in statement.arguments
@@ -128,7 +128,7 @@ def test_what_a_group_is_compared_with_is_of_the_kind_that_is_computed() -> None
     heavy = grouped("900 g")
     assert heavy.group_bounds == [Bound(0, least=Decimal("0.9"), is_above=True)]
     assert explained(heavy.plan, TABLE) == "sum of Weight, by Model, where that is more than 900 g"
-    statement = statement_of(7, heavy)
+    statement = statement_of(StoredTable(7, TABLE, 0), heavy)
     assert "WHERE (value > $3::numeric)" in statement.text
     assert statement.arguments == [7, 100, Decimal("0.9")]
     assert grouped("2", table_pb2.TABLE_FUNCTION_COUNT, MODEL).group_bounds[0].least == 2

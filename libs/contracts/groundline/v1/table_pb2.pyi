@@ -336,6 +336,38 @@ class TableGroupCondition(_message.Message):
 Global___TableGroupCondition: _TypeAlias = TableGroupCondition  # noqa: Y015
 
 @_typing.final
+class TableJoin(_message.Message):
+    """Another table of the same document whose rows are looked up. Its columns are numbered on from those of the plan's table:
+    beside one of four columns its first is 4. A row that finds none has empty cells in them.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLE_INDEX_FIELD_NUMBER: _builtins.int
+    COLUMN_FIELD_NUMBER: _builtins.int
+    JOINED_COLUMN_FIELD_NUMBER: _builtins.int
+    table_index: _builtins.int
+    """Place of the other table in the document."""
+    column: _builtins.int
+    """Column of the plan's table whose cells name a row of the other one, such as a part number."""
+    joined_column: _builtins.int
+    """Column of the other table that has the same cells, without regard to case, each once; numbered as it is there."""
+    def __init__(
+        self,
+        *,
+        table_index: _builtins.int = ...,
+        column: _builtins.int = ...,
+        joined_column: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["column", b"column", "joined_column", b"joined_column", "table_index", b"table_index"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TableJoin: _TypeAlias = TableJoin  # noqa: Y015
+
+@_typing.final
 class TablePlan(_message.Message):
     """Question to a table, in a closed grammar. Totals are left out of everything but conditions that name them: rows called
     "Total", "Summe" or the like, and at the end of a table those whose name begins so, or in which two columns add up.
@@ -354,6 +386,7 @@ class TablePlan(_message.Message):
     IS_DESCENDING_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
     GROUP_CONDITIONS_FIELD_NUMBER: _builtins.int
+    JOIN_FIELD_NUMBER: _builtins.int
     document_id: _builtins.str
     """The document."""
     table_index: _builtins.int
@@ -384,6 +417,10 @@ class TablePlan(_message.Message):
     def group_conditions(self) -> _containers.RepeatedCompositeFieldContainer[Global___TableGroupCondition]:
         """Conditions on the groups, all of which a group meets; only with `group_by`."""
 
+    @_builtins.property
+    def join(self) -> Global___TableJoin:
+        """Another table of the document whose columns are added."""
+
     def __init__(
         self,
         *,
@@ -398,10 +435,11 @@ class TablePlan(_message.Message):
         is_descending: _builtins.bool = ...,
         limit: _builtins.int | None = ...,
         group_conditions: _abc.Iterable[Global___TableGroupCondition] | None = ...,
+        join: Global___TableJoin | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_function_column", b"_function_column", "_group_by", b"_group_by", "_limit", b"_limit", "_order_by", b"_order_by", "function_column", b"function_column", "group_by", b"group_by", "limit", b"limit", "order_by", b"order_by"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_function_column", b"_function_column", "_group_by", b"_group_by", "_limit", b"_limit", "_order_by", b"_order_by", "function_column", b"function_column", "group_by", b"group_by", "join", b"join", "limit", b"limit", "order_by", b"order_by"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_function_column", b"_function_column", "_group_by", b"_group_by", "_limit", b"_limit", "_order_by", b"_order_by", "columns", b"columns", "conditions", b"conditions", "document_id", b"document_id", "function", b"function", "function_column", b"function_column", "group_by", b"group_by", "group_conditions", b"group_conditions", "is_descending", b"is_descending", "limit", b"limit", "order_by", b"order_by", "table_index", b"table_index"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_function_column", b"_function_column", "_group_by", b"_group_by", "_limit", b"_limit", "_order_by", b"_order_by", "columns", b"columns", "conditions", b"conditions", "document_id", b"document_id", "function", b"function", "function_column", b"function_column", "group_by", b"group_by", "group_conditions", b"group_conditions", "is_descending", b"is_descending", "join", b"join", "limit", b"limit", "order_by", b"order_by", "table_index", b"table_index"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__function_column: _TypeAlias = _typing.Literal["function_column"]  # noqa: Y015
     _WhichOneofArgType__function_column: _TypeAlias = _typing.Literal["_function_column", b"_function_column"]  # noqa: Y015
@@ -467,9 +505,9 @@ class CellReference(_message.Message):
     row: _builtins.int
     """Row of the sheet or table, from 1."""
     column: _builtins.int
-    """The column."""
+    """The column, as plans number it."""
     reference: _builtins.str
-    """Reference in the sheet, such as "C17"; "" for a table that is not on one."""
+    """Reference in the sheet, such as "C17", or "Prices!C17" in a joined table; "" for a table that is not on one."""
     start_offset: _builtins.int
     """Where its row begins in the text of the document's revision, in Unicode code points."""
     def __init__(

@@ -18,6 +18,22 @@ class StoredTable:
     table_id: int
     table: table_pb2.Table
     left: int
+    joined: "StoredTable | None" = None
+    """Another table of the document, whose columns are the last of `table`."""
+
+    @property
+    def width(self) -> int:
+        """Number of its own columns."""
+        return len(self.table.columns) - (len(self.joined.table.columns) if self.joined else 0)
+
+    def with_joined(self, joined: "StoredTable") -> "StoredTable":
+        """Return the table with the columns of another."""
+        both = table_pb2.Table()
+        both.CopyFrom(self.table)
+        both.columns.extend(joined.table.columns)
+        for index, column in enumerate(both.columns):
+            column.index = index
+        return StoredTable(self.table_id, both, self.left, joined)
 
 
 class Bound(NamedTuple):
@@ -62,11 +78,12 @@ class CheckedPlan:
 
 
 class AnswerRow(NamedTuple):
-    """A row of the table with its texts and numbers, or a group with what was computed of it."""
+    """A row of the table with its texts and numbers, or a group with what was computed of it. The places of a
+    row are its own and, with a joined table, the one that it found there, if any."""
 
     texts: Sequence[str]
     numbers: Sequence[Decimal | None]
-    row_numbers: Sequence[int]
-    start_offsets: Sequence[int]
+    row_numbers: Sequence[int | None]
+    start_offsets: Sequence[int | None]
     row_count: int = 1
     missing_count: int = 0

@@ -10,7 +10,7 @@ from groundline.v1 import options_pb2, table_pb2
 from groundline.v1 import retriever_service_pb2 as pb
 from groundline_language import guess_language
 from groundline_runtime.context import Caller, current_trace_id
-from groundline_runtime.errors import NotFoundError
+from groundline_runtime.errors import FieldViolation, InvalidArgumentError, NotFoundError
 from groundline_tables.language import LANGUAGES
 from groundline_tables.matching import Known, phrases_of
 from groundline_tables.questions import Planned, plan_for
@@ -89,6 +89,9 @@ class TableStore(Protocol):
     ) -> Mapping[int, Sequence[Sequence[str]]]:
         """Return the texts of the first rows of each table, by its id."""
 
+    async def repeats(self, table: StoredTable, column: int) -> bool:
+        """Tell whether several rows of a table, totals apart, have the same cell in a column."""
+
     async def ask(self, table: StoredTable, checked: CheckedPlan) -> tuple[Sequence[AnswerRow], int]:
         """Return the rows that answer, and how many there are without the limit."""
 
@@ -122,7 +125,7 @@ class TableService:
                 caller.principals, request.collection_ids, plan.document_id, plan.table_index
             )
             if table is None:
-                raise NotFoundError("TABLE_NOT_FOUND", f"no table {plan.table_index} in {plan.document_id}")
+                raise _not_found(plan.document_id, plan.table_index)
             await self._answer(caller, table, plan, response)
             return response
         if request.document_id and not request.question.strip():
@@ -216,14 +219,20 @@ class TableService:
         response: pb.QueryTablesResponse,
         language: str = LANGUAGES[0],
     ) -> None:
-        """Put into the response what a plan finds, in words of a language too. Raises
-        InvalidArgumentError."""
+        """Put into the response what a plan finds, in words of a language too. Raises InvalidArgumentError,
+        and NotFoundError for a table to join that is not there."""
+        response.table.CopyFrom(stored.table)
+        if plan.HasField("join"):
+            stored = await self._joined(caller, stored, plan.join)
         table = stored.table
         checked = check(plan, table)
+        if stored.joined and await self._store.repeats(stored.joined, plan.join.joined_column):
+            raise InvalidArgumentError(
+                [FieldViolation("plan.join.joined_column", "must name each row of its table once")]
+            )
         rows, total = await self._store.ask(stored, checked)
         response.plan.CopyFrom(plan)
-        response.explanation = explained(plan, table)
-        response.table.CopyFrom(table)
+        response.explanation = explained(plan, table, _name(stored.joined.table) if stored.joined else "")
         response.has_more = total > len(rows)
         response.columns.extend(_columns(checked, table))
         response.rows.extend(
@@ -233,6 +242,21 @@ class TableService:
         for row in response.rows:
             row.text = in_words(row, response.columns, language)
         await self._add_chunks(caller, stored, response)
+
+    async def _joined(self, caller: Caller, stored: StoredTable, join: table_pb2.TableJoin) -> StoredTable:
+        """Return a table with the columns of another of its document."""
+        table = stored.table
+        other = await self._store.named(
+            caller.principals, [table.collection_id], table.document_id, join.table_index
+        )
+        # One of another revision is not beside it.
+        if other is None or other.table.revision != table.revision:
+            raise _not_found(table.document_id, join.table_index)
+        if join.column >= len(table.columns) or join.joined_column >= len(other.table.columns):
+            raise InvalidArgumentError(
+                [FieldViolation("plan.join", "must name a column of each of the two tables")]
+            )
+        return stored.with_joined(other)
 
     async def _add_chunks(
         self, caller: Caller, stored: StoredTable, response: pb.QueryTablesResponse
@@ -284,8 +308,10 @@ def _selected(row: AnswerRow, checked: CheckedPlan, stored: StoredTable) -> tabl
         cell = answer.cells.add(text=text)
         if number is not None and stored.table.columns[at].type == table_pb2.COLUMN_TYPE_NUMBER:
             cell.number, cell.unit = float(number), stored.table.columns[at].unit
-        if text:
-            answer.sources.append(_reference(stored, at, row.row_numbers[0], row.start_offsets[0]))
+        place = int(at >= stored.width)
+        row_number, start = row.row_numbers[place], row.start_offsets[place]
+        if text and row_number is not None and start is not None:
+            answer.sources.append(_reference(stored, at, row_number, start))
     return answer
 
 
@@ -306,7 +332,9 @@ def _computed(row: AnswerRow, checked: CheckedPlan, stored: StoredTable) -> tabl
         cell.unit = "" if is_count else column.unit
     named = plan.function_column if plan.HasField("function_column") else 0
     answer.sources.extend(
-        _reference(stored, named, *place) for place in zip(row.row_numbers, row.start_offsets, strict=True)
+        _reference(stored, named, number, start)
+        for number, start in zip(row.row_numbers, row.start_offsets, strict=True)
+        if number is not None and start is not None
     )
     return answer
 
@@ -320,8 +348,22 @@ def _written(number: Decimal) -> str:
 
 
 def _reference(stored: StoredTable, column: int, row: int, start: int) -> table_pb2.CellReference:
-    reference = f"{_letters(stored.left + column)}{row}" if stored.left >= 0 else ""
+    of_table, at = stored, column
+    if stored.joined and column >= stored.width:
+        of_table, at = stored.joined, column - stored.width
+    reference = f"{_letters(of_table.left + at)}{row}" if of_table.left >= 0 else ""
+    if reference and of_table is not stored:
+        reference = f"{_name(of_table.table)}!{reference}"
     return table_pb2.CellReference(row=row, column=column, reference=reference, start_offset=start)
+
+
+def _not_found(document_id: str, table_index: int) -> NotFoundError:
+    return NotFoundError("TABLE_NOT_FOUND", f"no table {table_index} in {document_id}")
+
+
+def _name(table: table_pb2.Table) -> str:
+    """Return what tells a table from others of its document."""
+    return table.sheet or table.name or f"table {table.table_index + 1}"
 
 
 def _letters(column: int) -> str:

@@ -23,8 +23,9 @@ _OPERATORS: Final[Mapping[int, str]] = {
 }
 
 
-def explained(plan: table_pb2.TablePlan, table: table_pb2.Table) -> str:
-    """Return a plan that fits the table, such as "sum of Amount where Year is 2024, by Region"."""
+def explained(plan: table_pb2.TablePlan, table: table_pb2.Table, joined: str = "") -> str:
+    """Return a plan that fits the table, such as "sum of Amount where Year is 2024, by Region"; `joined`
+    names the other table, if there is one."""
 
     def name(column: int) -> str:
         return table.columns[column].name or f"column {column + 1}"
@@ -53,7 +54,7 @@ def explained(plan: table_pb2.TablePlan, table: table_pb2.Table) -> str:
         of_groups = plan.HasField("group_by")
         end = "highest" if plan.is_descending else "lowest"
         said += f", the {end} first" if of_groups else f", the {end} {name(plan.order_by)} first"
-    return said
+    return f"{said}, joined with {joined} by {name(plan.join.column)}" if joined else said
 
 
 def in_words(

@@ -7,9 +7,9 @@ from typing import Any, Final, NamedTuple
 
 from groundline.v1 import table_pb2
 
-from groundline_retriever.tables.domain import Bound, CheckedPlan, TextMatch
+from groundline_retriever.tables.domain import Bound, CheckedPlan, StoredTable, TextMatch
 
-__all__ = ["PlanStatement", "statement_of"]
+__all__ = ["PlanStatement", "repeated_key", "statement_of"]
 
 NAMED_ROWS: Final = 50
 """Maximum rows that are named of those that a value was computed of, as the contract says."""
@@ -46,27 +46,58 @@ class _Arguments:
         return f"${len(self.values):d}"
 
 
-def statement_of(table_id: int, checked: CheckedPlan) -> PlanStatement:
+def statement_of(table: StoredTable, checked: CheckedPlan) -> PlanStatement:
     """Return the statement of a plan that was checked against the table."""
-    arguments = _Arguments(table_id)
+    arguments = _Arguments(table.table_id)
+    rows = _rows(table, checked.plan.join, arguments)
     conditions = [
-        f"({' OR '.join(_condition(each, arguments) for each in alternatives)})"
+        f"({' OR '.join(_condition(each, table, arguments) for each in alternatives)})"
         for alternatives in checked.conditions
     ]
     if not checked.with_totals:
         conditions.append("NOT is_total")
-    where = " AND ".join(["table_id = $1", *conditions])
+    found = f"{rows} WHERE {' AND '.join(['table_id = $1', *conditions])}"
     limit = arguments.add(checked.limit)
     if checked.plan.function:
         groups = " AND ".join(_within(each, "value", arguments) for each in checked.group_bounds)
-        inner = _computed(checked, where, groups or "true", limit)
+        is_joined = checked.plan.function_column >= table.width
+        inner = _computed(checked, found, groups or "true", limit, "joined_" if is_joined else "")
     else:
-        inner = _selected(checked, where, limit)
+        inner = _selected(checked, found, limit, is_joined=table.joined is not None)
     # Ties may be many.
     return PlanStatement(f"SELECT * FROM ({inner}) found LIMIT {MAX_ROWS:d}", arguments.values)
 
 
-def _selected(checked: CheckedPlan, where: str, limit: str) -> str:
+def repeated_key(table_id: int, column: int) -> PlanStatement:
+    """Return the statement that tells whether several rows have the same cell in a column."""
+    cell = f"lower(texts[{column + 1:d}])"
+    return PlanStatement(
+        f"SELECT EXISTS (SELECT 1 FROM document_table_rows WHERE table_id = $1 AND NOT is_total "
+        f"AND {cell} <> '' GROUP BY {cell} HAVING count(*) > 1)",
+        [table_id],
+    )
+
+
+def _rows(table: StoredTable, join: table_pb2.TableJoin, arguments: _Arguments) -> str:
+    """Return the rows that a plan is run on: of the table, or with the cells of a joined one behind its
+    own."""
+    if table.joined is None:
+        return "document_table_rows"
+    width = len(table.joined.table.columns)
+    own, other = f"o.texts[{join.column + 1:d}]", f"j.texts[{join.joined_column + 1:d}]"
+    return f"""(
+        SELECT o.table_id, o.row_index, o.row_number, o.start_offset, o.is_total,
+            j.row_number AS joined_row_number, j.start_offset AS joined_start_offset,
+            o.texts || coalesce(j.texts, array_fill(''::text, ARRAY[{width:d}])) AS texts,
+            o.numbers || coalesce(j.numbers, array_fill(NULL::numeric, ARRAY[{width:d}])) AS numbers
+        FROM document_table_rows o
+        LEFT JOIN document_table_rows j ON j.table_id = {arguments.add(table.joined.table_id)}
+            AND NOT j.is_total AND {own} <> '' AND lower({other}) = lower({own})
+        WHERE o.table_id = $1
+    ) joined"""
+
+
+def _selected(checked: CheckedPlan, found: str, limit: str, *, is_joined: bool) -> str:
     plan = checked.plan
     texts = ", ".join(f"texts[{column + 1:d}]" for column in checked.columns)
     numbers = ", ".join(f"numbers[{column + 1:d}]" for column in checked.columns)
@@ -76,15 +107,16 @@ def _selected(checked: CheckedPlan, where: str, limit: str) -> str:
         order = f"{held}[{plan.order_by + 1:d}] {'DESC' if plan.is_descending else 'ASC'} NULLS LAST"
         ties = "WITH TIES"
     return f"""
-        SELECT ARRAY[{texts}] AS texts, ARRAY[{numbers}] AS numbers, ARRAY[row_number] AS row_numbers,
-            ARRAY[start_offset] AS start_offsets, 1 AS row_count, 0 AS missing_count,
-            count(*) OVER () AS total
-        FROM document_table_rows WHERE {where}
+        SELECT ARRAY[{texts}] AS texts, ARRAY[{numbers}] AS numbers,
+            ARRAY[row_number{", joined_row_number" if is_joined else ""}] AS row_numbers,
+            ARRAY[start_offset{", joined_start_offset" if is_joined else ""}] AS start_offsets,
+            1 AS row_count, 0 AS missing_count, count(*) OVER () AS total
+        FROM {found}
         ORDER BY {order} FETCH FIRST ({limit}::integer) ROWS {ties}
     """
 
 
-def _computed(checked: CheckedPlan, where: str, groups: str, limit: str) -> str:
+def _computed(checked: CheckedPlan, found: str, groups: str, limit: str, place_of: str) -> str:
     plan = checked.plan
     place = plan.function_column + 1
     counted = f"numbers[{place:d}] IS NOT NULL"
@@ -111,12 +143,12 @@ def _computed(checked: CheckedPlan, where: str, groups: str, limit: str) -> str:
             row_count, missing_count, count(*) OVER () AS total
         FROM (
             SELECT {group} AS label, {value} AS value, count(*) AS row_count, {missing} AS missing_count,
-                coalesce((array_agg(row_number ORDER BY {order}) FILTER (WHERE {counted})){named}, '{{}}')
-                    AS row_numbers,
-                coalesce((array_agg(start_offset ORDER BY {order}) FILTER (WHERE {counted})){named}, '{{}}')
-                    AS start_offsets,
+                coalesce((array_agg({place_of}row_number ORDER BY {order})
+                    FILTER (WHERE {counted})){named}, '{{}}') AS row_numbers,
+                coalesce((array_agg({place_of}start_offset ORDER BY {order})
+                    FILTER (WHERE {counted})){named}, '{{}}') AS start_offsets,
                 min(row_index) AS first_index
-            FROM document_table_rows WHERE {where}
+            FROM {found}
             {f"GROUP BY {group}" if plan.HasField("group_by") else ""}
         ) computed
         WHERE {groups}
@@ -125,7 +157,7 @@ def _computed(checked: CheckedPlan, where: str, groups: str, limit: str) -> str:
     """
 
 
-def _condition(condition: Bound | TextMatch, arguments: _Arguments) -> str:
+def _condition(condition: Bound | TextMatch, table: StoredTable, arguments: _Arguments) -> str:
     if isinstance(condition, Bound):
         return _within(condition, f"numbers[{condition.column + 1:d}]", arguments)
     text = f"texts[{condition.column + 1:d}]"
@@ -136,9 +168,12 @@ def _condition(condition: Bound | TextMatch, arguments: _Arguments) -> str:
         ]
         patterns = [f"%{each}%" for each in escaped]
         return f"({text} <> '' AND {text} ILIKE ANY({arguments.add(patterns)}::text[]))"
+    of_table, column = "$1", condition.column
+    if table.joined and column >= table.width:
+        of_table, column = arguments.add(table.joined.table_id), column - table.width
     equal = (
         f"({text} = ANY({arguments.add(list(condition.texts))}::text[]) OR {text} IN (SELECT k.text "
-        f"FROM document_table_keys k WHERE k.table_id = $1 AND k.column_index = {condition.column:d} "
+        f"FROM document_table_keys k WHERE k.table_id = {of_table} AND k.column_index = {column:d} "
         f"AND k.key = ANY({arguments.add(list(condition.keys))}::text[])))"
     )
     return f"({text} <> '' AND NOT {equal})" if condition.is_negated else equal

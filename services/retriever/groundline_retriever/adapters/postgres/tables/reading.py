@@ -10,7 +10,7 @@ from groundline_database import current_revision, is_readable_collection, is_rea
 from groundline_database.codecs import read_enum
 
 from groundline_retriever.adapters.postgres.reads import Reads
-from groundline_retriever.adapters.postgres.tables.plans import statement_of
+from groundline_retriever.adapters.postgres.tables.plans import repeated_key, statement_of
 from groundline_retriever.tables.domain import AnswerRow, CheckedPlan, StoredTable
 
 __all__ = ["ReadableTables"]
@@ -125,9 +125,16 @@ class ReadableTables:
             found[table_id].append(texts)
         return found
 
+    async def repeats(self, table: StoredTable, column: int) -> bool:
+        """See TableStore.repeats."""
+        statement = repeated_key(table.table_id, column)
+        async with self._reads.connection() as connection:
+            found: bool = await connection.fetchval(statement.text, *statement.arguments)
+        return found
+
     async def ask(self, table: StoredTable, checked: CheckedPlan) -> tuple[Sequence[AnswerRow], int]:
         """See TableStore.ask."""
-        statement = statement_of(table.table_id, checked)
+        statement = statement_of(table, checked)
         async with self._reads.connection() as connection:
             rows = await connection.fetch(statement.text, *statement.arguments)
         found = [AnswerRow(*(row[name] for name in AnswerRow._fields)) for row in rows]
