@@ -6,6 +6,7 @@ import { texts } from "../texts";
 import { found, knownDocuments, sideBySide, type Found } from "./asking";
 import { DEEPEST, rankingMeasures } from "./measures";
 import { estimatesOf, kindsOf, readRun, type QuestionRecord, type Run } from "./runs";
+import { ratedSet } from "./rated";
 import { judgedQueries, readSet, type JudgedQuery, type QuestionSet } from "./sets";
 
 /** Bytes of a file, at most. */
@@ -53,16 +54,18 @@ export class Bench extends Changing {
     }
   }
 
+  /** Make a set of the questions whose answers the caller rated. */
+  takeRated(client: GroundlineClient, collectionId: string, ended: AbortSignal): Promise<void> {
+    return this.#work(ended, async (signal) => {
+      this.set = await ratedSet(client, collectionId, signal, (done, all) => this.#advance(done, all));
+    });
+  }
+
   /** Search for each judged question of the set in each way, and add the run. */
   async measure(client: GroundlineClient, { collectionId, groups }: Wanted, ended: AbortSignal): Promise<void> {
     const { set } = this;
-    if (!set || this.#running) return;
-    this.#running = new AbortController();
-    const signal = AbortSignal.any([this.#running.signal, ended]);
-    this.problem = undefined;
-    this.progress = { done: 0, all: 1 };
-    this.changed();
-    try {
+    if (!set) return;
+    await this.#work(ended, async (signal) => {
       const known = await knownDocuments(client, collectionId, set, signal);
       const { queries, skipped } = judgedQueries(set, new Set(known.keys()));
       if (!queries.length) throw new Error(texts.noneJudged(collectionId));
@@ -73,19 +76,12 @@ export class Bench extends Changing {
         const result = await found(client, query.text, collectionId, group, signal);
         (results.get(query) ?? {})[group] = result;
         done += 1;
-        this.progress = { done, all: searches.length };
-        this.changed();
+        this.#advance(done, searches.length);
       });
       const { collection } = await client.getCollection({ collectionId }, { signal });
       const documents = Number(collection?.documentCount ?? 0);
       this.#add(runOf(set.name, collectionId, documents, skipped, groups, results));
-    } catch (error) {
-      if (!isAbort(error)) this.problem = problemOf(error);
-    } finally {
-      this.#running = undefined;
-      this.progress = undefined;
-      this.changed();
-    }
+    });
   }
 
   cancel(): void {
@@ -107,6 +103,27 @@ export class Bench extends Changing {
   remove(name: string): void {
     this.runs = this.runs.filter((run) => run.name !== name);
     this.show(this.after === name ? (this.runs.at(-1)?.name ?? "") : this.after, this.before === name ? "" : this.before);
+  }
+
+  async #work(ended: AbortSignal, work: (signal: AbortSignal) => Promise<void>): Promise<void> {
+    if (this.#running) return;
+    this.#running = new AbortController();
+    this.problem = undefined;
+    this.#advance(0, 1);
+    try {
+      await work(AbortSignal.any([this.#running.signal, ended]));
+    } catch (error) {
+      if (!isAbort(error)) this.problem = problemOf(error);
+    } finally {
+      this.#running = undefined;
+      this.progress = undefined;
+      this.changed();
+    }
+  }
+
+  #advance(done: number, all: number): void {
+    this.progress = { done, all };
+    this.changed();
   }
 
   #takePart(path: string, text: string): void {

@@ -2,6 +2,7 @@ import type { GroundlineClient } from "groundline-client";
 import { useState } from "preact/hooks";
 import { allCollections } from "../documents/collections";
 import { count } from "../lib/format";
+import { saveAs } from "../documents/original";
 import { useChanges } from "../lib/changing";
 import { useLoaded } from "../lib/use_loaded";
 import { Drop } from "../parts/drop";
@@ -11,6 +12,7 @@ import { groupOf, MODES, STRATEGIES } from "./asking";
 import { Bench } from "./bench";
 import { Results } from "./results";
 import { Runs } from "./run_list";
+import { setAsFiles } from "./sets";
 
 interface EvaluationProps {
   client: GroundlineClient;
@@ -46,6 +48,15 @@ export function Evaluation({ client, ended }: EvaluationProps) {
         ) : (
           <p class="hint">{texts.noSet}</p>
         )}
+        {bench.set?.isNew && (
+          <p class="row">
+            {Object.entries(setAsFiles(bench.set)).map(([name, content]) => (
+              <button type="button" class="quiet" onClick={() => saveAs(name, new Blob([content], { type: "text/plain" }))}>
+                {texts.saveFile(name)}
+              </button>
+            ))}
+          </p>
+        )}
         <label class="setting">
           {texts.collection}
           <select id="evaluated" value={chosen} onChange={(event) => setCollectionId(event.currentTarget.value)}>
@@ -54,6 +65,18 @@ export function Evaluation({ client, ended }: EvaluationProps) {
             ))}
           </select>
         </label>
+        <details>
+          <summary>{texts.fromRatings}</summary>
+          <p class="hint">{texts.fromRatingsHint}</p>
+          <button
+            id="from-ratings"
+            type="button"
+            disabled={!chosen || bench.progress !== undefined}
+            onClick={() => void bench.takeRated(client, chosen, ended)}
+          >
+            {texts.makeSet}
+          </button>
+        </details>
         <Measure bench={bench} measure={(groups) => void bench.measure(client, { collectionId: chosen, groups }, ended)} isReady={Boolean(bench.set && chosen)} />
       </section>
       {bench.runs.length > 0 && <Runs bench={bench} />}

@@ -18,7 +18,7 @@ export interface Query {
 }
 
 /** A judgement: how relevant a document, by its uri, is to a question. */
-interface Judgement {
+export interface Judgement {
   queryId: string;
   uri: string;
   relevance: number;
@@ -30,6 +30,8 @@ export interface QuestionSet {
   judgements: readonly Judgement[];
   /** Number of questions without text. */
   empty: number;
+  /** Whether it was made here, and is in no file yet. */
+  isNew: boolean;
 }
 
 /** A question with the documents that answer it, all of them there. */
@@ -44,7 +46,16 @@ export function readSet(name: string, queriesText: string, judgementsText: strin
   const queries = rows.filter((row) => row !== undefined);
   const judgements = linesOf(judgementsText).flatMap(([number, line]) => (number === 1 ? [] : [judgementOf(number, line)]));
   if (!queries.length) throw new Error(texts.noQuestions);
-  return { name, queries, judgements, empty: rows.length - queries.length };
+  return { name, queries, judgements, empty: rows.length - queries.length, isNew: false };
+}
+
+/** Return a set as the files that it is read from, by their names. */
+export function setAsFiles({ queries, judgements }: QuestionSet): Record<string, string> {
+  const rows = queries.map(({ id, text, answers, answerable, kind }) =>
+    JSON.stringify({ id, text, ...(kind && { kind }), ...(answers.length && { answers }), answerable }),
+  );
+  const judged = judgements.map(({ queryId, uri, relevance }) => [queryId, uri, relevance].join("\t"));
+  return { "queries.jsonl": `${rows.join("\n")}\n`, "qrels.tsv": `${["query_id\tdoc_id\trelevance", ...judged].join("\n")}\n` };
 }
 
 /** Return the questions that can be measured where these documents are, and how many of what is passed over. */

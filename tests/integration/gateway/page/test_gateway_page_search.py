@@ -2,6 +2,7 @@
 questions."""
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,14 @@ import grpc
 import pytest
 from google.protobuf.json_format import MessageToDict
 from groundline.v1 import (
+    chat_pb2,
     collection_pb2,
+    coordinator_service_pb2,
     document_pb2,
     ingestor_service_pb2,
     passage_pb2,
     retriever_service_pb2,
+    thread_pb2,
 )
 from groundline_tests.browser import CHROMIUM, Tab
 from groundline_tests.gateway.page import MARKUP, NOBODY_ID
@@ -186,3 +190,63 @@ async def test_a_measurement_is_cancelled_or_says_what_it_failed_of(
     await tab.until("document.querySelector('main > .note.bad')")
     assert "no such strategy" in await tab.text("main > .note.bad")
     assert not await tab.js("document.querySelector('#runs')")
+
+
+def rated(number: int, **answer: Any) -> list[thread_pb2.Message]:
+    sources = [
+        chat_pb2.Source(number=1, uri="a.md", collection_id="docs"),
+        chat_pb2.Source(number=2, uri="b.md", collection_id="docs"),
+    ]
+    cited = [chat_pb2.Citation(source_number=each) for each in (1, 1)]
+    return [
+        thread_pb2.Message(
+            message_id=f"q{number}", role=chat_pb2.ChatMessage.USER, content=f"{number} {MARKUP}"
+        ),
+        thread_pb2.Message(
+            message_id=f"a{number}",
+            role=chat_pb2.ChatMessage.ASSISTANT,
+            sources=sources,
+            citations=cited,
+            **answer,
+        ),
+    ]
+
+
+async def test_answers_that_were_rated_become_a_set(upstream: Any, tab: Tab) -> None:
+    good = thread_pb2.Feedback(rating=thread_pb2.Feedback.RATING_GOOD)
+    bad, unanswerable = thread_pb2.Feedback.RATING_BAD, thread_pb2.Feedback.PROBLEM_UNANSWERABLE
+    threads = {
+        "t1": rated(1, feedback=good),
+        "t2": rated(2),
+        "t3": rated(3, feedback=thread_pb2.Feedback(rating=bad)),
+        "t4": rated(4, feedback=thread_pb2.Feedback(rating=bad, problem=unanswerable)),
+        "t5": rated(5, feedback=good, is_withheld=True),
+    }
+
+    async def listed(_request: Any, _context: Any) -> Any:
+        found = [thread_pb2.Thread(thread_id=each) for each in threads]
+        return coordinator_service_pb2.ListThreadsResponse(threads=found)
+
+    async def shown(request: Any, _context: Any) -> Any:
+        return coordinator_service_pb2.GetThreadResponse(messages=threads[request.thread_id])
+
+    offer_collection(upstream)
+    upstream.on("ListThreads", listed)
+    upstream.on("GetThread", shown)
+    await tab.js("location.hash = '#evaluation'")
+    await tab.click("#from-ratings:not(:disabled)")
+    await tab.until("document.querySelector('#measure [role=status]')?.innerText.includes('2 questions')")
+    await tab.js(
+        "window.files = []; const make = URL.createObjectURL; URL.createObjectURL = (blob) => {"
+        " blob.text().then((text) => window.files.push(text)); return make.call(URL, blob); }"
+    )
+    await tab.click("#measure p button", 0)
+    await tab.click("#measure p button", 1)
+    await tab.until("window.files.length === 2")
+    queries, judgements = await tab.js("window.files")
+    assert [json.loads(line) for line in queries.splitlines()] == [
+        {"id": "a1", "text": f"1 {MARKUP}"},
+        {"id": "a4", "text": f"4 {MARKUP}", "answerable": False},
+    ]
+    assert judgements == "query_id\tdoc_id\trelevance\na1\ta.md\t1\n"
+    assert tab.complaints == []
