@@ -692,11 +692,15 @@ class AsyncClient:
         document_ids: Sequence[str] = (),
         *,
         reason: str,
+        thread_ids: Sequence[str] = (),
         timeout_seconds: float | None = None,
     ) -> int:
-        """Put documents, or without any the whole collection, under a legal hold; an empty reason releases
-        it. Return the number of holds that were set, changed or released."""
-        request = request_json(collection_id=collection_id, document_ids=document_ids, reason=reason)
+        """Put documents, threads that cite documents of the collection, or without any of both the whole
+        collection under a legal hold; an empty reason releases it. Return the number of holds that were set,
+        changed or released."""
+        request = request_json(
+            collection_id=collection_id, document_ids=document_ids, thread_ids=thread_ids, reason=reason
+        )
         response = await self._call(rpcs.SET_LEGAL_HOLD, request, timeout_seconds)
         return response.changed_count
 

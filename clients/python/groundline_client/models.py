@@ -380,8 +380,8 @@ class ErrorReason(OpenEnum):
     JOB_UNDER_WAY = "JOB_UNDER_WAY"
     """The job has not ended: wait for it, or cancel it."""
     LEGAL_HOLD = "LEGAL_HOLD"
-    """The document, the collection or a document of it is under a legal hold: it cannot be deleted before
-    that is released."""
+    """The document, the collection or a document of it, or the thread is under a legal hold: it cannot be
+    deleted before that is released."""
     ORIGINAL_NOT_READABLE = "ORIGINAL_NOT_READABLE"
     """The caller may read the document, but not download it as it was handed in."""
     ERASURE_NOT_FOUND = "ERASURE_NOT_FOUND"
@@ -2348,13 +2348,15 @@ class LegalHold:
     """A legal hold."""
 
     document_id: str = ""
-    """The document; empty for the whole collection."""
+    """The document; empty for a thread and for the whole collection."""
     uri: str = ""
-    """The document's uri; empty for the whole collection."""
+    """The document's uri; empty for a thread and for the whole collection."""
     reason: str = ""
     """The reason that was given."""
     create_time: datetime | None = None
     """Since when."""
+    thread_id: str = ""
+    """The thread; empty for documents and for the whole collection."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

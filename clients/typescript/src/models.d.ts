@@ -371,8 +371,8 @@ export type ErrorReason =
   /** The job has not ended: wait for it, or cancel it. */
   | "JOB_UNDER_WAY"
   /**
-   * The document, the collection or a document of it is under a legal hold: it cannot be deleted before that is
-   * released.
+   * The document, the collection or a document of it, or the thread is under a legal hold: it cannot be deleted
+   * before that is released.
    */
   | "LEGAL_HOLD"
   /** The caller may read the document, but not download it as it was handed in. */
@@ -2699,10 +2699,12 @@ export interface GetDocumentPageRequest {
 export interface SetLegalHoldRequest {
   /** The collection. */
   collectionId: string;
-  /** Its documents, 1000 at most. Empty: the whole collection, with what it will hold. */
+  /** Its documents, 1000 at most. Empty, and no threads: the whole collection, with what it will hold. */
   documentIds: string[];
   /** Why, 500 characters at most; such as a case. Empty: it is released. */
   reason: string;
+  /** Threads, 1000 at most, whose answers cite a document of the collection. */
+  threadIds: string[];
 }
 
 /** Response of SetLegalHold. */
@@ -2726,14 +2728,16 @@ export interface ListLegalHoldsRequest {
 
 /** A legal hold. */
 export interface LegalHold {
-  /** The document; empty for the whole collection. */
+  /** The document; empty for a thread and for the whole collection. */
   documentId: string;
-  /** The document's uri; empty for the whole collection. */
+  /** The document's uri; empty for a thread and for the whole collection. */
   uri: string;
   /** The reason that was given. */
   reason: string;
   /** Since when. */
   createTime?: string;
+  /** The thread; empty for documents and for the whole collection. */
+  threadId: string;
 }
 
 /** Response of ListLegalHolds. */

@@ -20,12 +20,17 @@ def current_revision(table: str) -> str:
 
 
 def is_held_document(table: str) -> str:
-    """Return the condition on a row with collection_id and document_id: the document, or its collection, is
-    under a legal hold."""
-    return (
-        f"EXISTS (SELECT FROM legal_holds h WHERE h.collection_id = {table}.collection_id "
-        f"AND (h.document_id IS NULL OR h.document_id = {table}.document_id))"
+    """Return the condition on a row with collection_id and document_id: the document, its collection, or a
+    thread that cites it, is under a legal hold."""
+    by_itself = (
+        f"SELECT FROM legal_holds h WHERE h.collection_id = {table}.collection_id "
+        f"AND (h.document_id IS NULL OR h.document_id = {table}.document_id)"
     )
+    by_threads = (
+        "SELECT FROM cited_revisions cited JOIN thread_holds USING (thread_id) "
+        f"WHERE cited.document_id = {table}.document_id"
+    )
+    return f"(EXISTS ({by_itself}) OR EXISTS ({by_threads}))"
 
 
 def is_readable_collection(principals: str, table: str = "") -> str:

@@ -36,7 +36,7 @@ from groundline_coordinator.settings import CoordinatorMigrationSettings, Coordi
 
 __all__ = ["main", "wire"]
 
-SCHEMA: Final = {"ingestor": 13, "coordinator": len(migrations_of("coordinator"))}
+SCHEMA: Final = {"ingestor": 15, "coordinator": len(migrations_of("coordinator"))}
 """Minimum versions of the tables that it reads."""
 
 

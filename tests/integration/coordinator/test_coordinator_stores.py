@@ -14,7 +14,7 @@ from groundline_coordinator.domain.quotas import QuotaUse
 from groundline_coordinator.ports import CollectionCatalog, QuotaStore, ThreadStore
 from groundline_database import DatabaseSettings, Pool, open_pool
 from groundline_database.spending import SpendingLedger
-from groundline_runtime.errors import NotFoundError, UnavailableError
+from groundline_runtime.errors import FailedPreconditionError, NotFoundError, UnavailableError
 from groundline_runtime.quotas import Budgets
 from groundline_tests.coordinator.fakes import FakeCatalog, FakeQuotas, FakeThreads, collection
 from groundline_tests.coordinator.threads import (
@@ -199,6 +199,23 @@ async def test_unused_threads_expire(threads: ThreadStore, database: Pool) -> No
     assert await threads.expire(3600, 10) == 1
     remaining = await threads.threads(owner, before=None, limit=10)
     assert [thread.thread_id for thread in remaining] == [used]
+
+
+async def test_a_held_thread_neither_goes_nor_expires(database: Pool, restricted: None) -> None:
+    threads, owner, held, other = PostgresThreads(database), f"user:{new_id()}", new_id(), new_id()
+    for key in (held, other):
+        await exchanged(threads, owner, key, exchange("q"))
+    await database.execute("INSERT INTO thread_holds VALUES ($1, 'open', 'Case')", held)
+    await database.execute("UPDATE threads SET update_time = '2001-01-01' WHERE owner = $1", owner)
+
+    with pytest.raises(FailedPreconditionError, match=held) as refused:
+        await threads.delete(owner, held)
+
+    assert refused.value.reason == "LEGAL_HOLD"
+    assert await threads.expire(3600, 10) >= 1
+    assert [each.thread_id for each in await threads.threads(owner, before=None, limit=10)] == [held]
+    await database.execute("DELETE FROM thread_holds")
+    await threads.delete(owner, held)
 
 
 async def test_messages_come_back_whole_and_in_pages(threads: ThreadStore, new_document: NewDocument) -> None:

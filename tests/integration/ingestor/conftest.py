@@ -30,7 +30,7 @@ async def stores(pool: Pool, lexical: LexicalIndex) -> AsyncIterator[Stores]:
     yield stores
     async with acquire(pool) as connection:
         left = await connection.fetch("SELECT collection_id FROM collections")
-        await connection.execute("TRUNCATE embedding_cache, legal_holds, spending")
+        await connection.execute("TRUNCATE embedding_cache, legal_holds, thread_holds, spending")
     for row in left:
         await stores.collections.delete(row["collection_id"])
     await stores.reindex.settle(0)

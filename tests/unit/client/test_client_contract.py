@@ -164,7 +164,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "ListChunks": lambda c: c.list_chunks("docs", UUID),
     "DeleteDocument": lambda c: c.delete_document("docs", UUID),
     "DeleteDocuments": lambda c: c.delete_documents("docs", {"year": 2024}, dry_run=True),
-    "SetLegalHold": lambda c: c.set_legal_hold("docs", [UUID], reason="case 7"),
+    "SetLegalHold": lambda c: c.set_legal_hold("docs", [UUID], reason="case 7", thread_ids=[UUID]),
     "ListLegalHolds": lambda c: c.list_legal_holds("docs"),
     "ListErasures": lambda c: c.list_erasures("docs"),
     "GetErasureCertificate": lambda c: c.get_erasure_certificate(UUID),

@@ -180,7 +180,8 @@ class CoordinatorServiceServicer:
     def DeleteThread(self, request, context):
         """Deletes a thread with its messages. Deleting one that is gone answers NOT_FOUND.
 
-        INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such thread of the caller.
+        INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such thread of the caller. FAILED_PRECONDITION (LEGAL_HOLD): it is under a
+        legal hold.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -90,7 +90,8 @@ class CoordinatorServiceStub:
     DeleteThread: _grpc.UnaryUnaryMultiCallable[_coordinator_service_pb2.DeleteThreadRequest, _coordinator_service_pb2.DeleteThreadResponse]
     """Deletes a thread with its messages. Deleting one that is gone answers NOT_FOUND.
 
-    INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such thread of the caller.
+    INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such thread of the caller. FAILED_PRECONDITION (LEGAL_HOLD): it is under a
+    legal hold.
     """
     RateAnswer: _grpc.UnaryUnaryMultiCallable[_coordinator_service_pb2.RateAnswerRequest, _coordinator_service_pb2.RateAnswerResponse]
     """Says whether an answer of a thread was of use, in place of what was said of it before; without a rating, takes that
@@ -186,7 +187,8 @@ class CoordinatorServiceAsyncStub(CoordinatorServiceStub):
     DeleteThread: _aio.UnaryUnaryMultiCallable[_coordinator_service_pb2.DeleteThreadRequest, _coordinator_service_pb2.DeleteThreadResponse]  # type: ignore[assignment]
     """Deletes a thread with its messages. Deleting one that is gone answers NOT_FOUND.
 
-    INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such thread of the caller.
+    INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such thread of the caller. FAILED_PRECONDITION (LEGAL_HOLD): it is under a
+    legal hold.
     """
     RateAnswer: _aio.UnaryUnaryMultiCallable[_coordinator_service_pb2.RateAnswerRequest, _coordinator_service_pb2.RateAnswerResponse]  # type: ignore[assignment]
     """Says whether an answer of a thread was of use, in place of what was said of it before; without a rating, takes that
@@ -321,7 +323,8 @@ class CoordinatorServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_coordinator_service_pb2.DeleteThreadResponse, _abc.Awaitable[_coordinator_service_pb2.DeleteThreadResponse]]:
         """Deletes a thread with its messages. Deleting one that is gone answers NOT_FOUND.
 
-        INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such thread of the caller.
+        INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such thread of the caller. FAILED_PRECONDITION (LEGAL_HOLD): it is under a
+        legal hold.
         """
 
     @_abc_1.abstractmethod

@@ -377,7 +377,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     JOB_UNDER_WAY: _ErrorReason.ValueType  # 168
     """The job has not ended: wait for it, or cancel it."""
     LEGAL_HOLD: _ErrorReason.ValueType  # 169
-    """The document, the collection or a document of it is under a legal hold: it cannot be deleted before that is released."""
+    """The document, the collection or a document of it, or the thread is under a legal hold: it cannot be deleted before that
+    is released.
+    """
     ORIGINAL_NOT_READABLE: _ErrorReason.ValueType  # 178
     """The caller may read the document, but not download it as it was handed in."""
     ERASURE_NOT_FOUND: _ErrorReason.ValueType  # 179
@@ -752,7 +754,9 @@ EVIDENCE_TOO_LARGE: ErrorReason.ValueType  # 167
 JOB_UNDER_WAY: ErrorReason.ValueType  # 168
 """The job has not ended: wait for it, or cancel it."""
 LEGAL_HOLD: ErrorReason.ValueType  # 169
-"""The document, the collection or a document of it is under a legal hold: it cannot be deleted before that is released."""
+"""The document, the collection or a document of it, or the thread is under a legal hold: it cannot be deleted before that
+is released.
+"""
 ORIGINAL_NOT_READABLE: ErrorReason.ValueType  # 178
 """The caller may read the document, but not download it as it was handed in."""
 ERASURE_NOT_FOUND: ErrorReason.ValueType  # 179

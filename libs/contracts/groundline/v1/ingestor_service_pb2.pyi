@@ -1258,12 +1258,15 @@ class LegalHold(_message.Message):
     URI_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
+    THREAD_ID_FIELD_NUMBER: _builtins.int
     document_id: _builtins.str
-    """The document; empty for the whole collection."""
+    """The document; empty for a thread and for the whole collection."""
     uri: _builtins.str
-    """The document's uri; empty for the whole collection."""
+    """The document's uri; empty for a thread and for the whole collection."""
     reason: _builtins.str
     """The reason that was given."""
+    thread_id: _builtins.str
+    """The thread; empty for documents and for the whole collection."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
         """Since when."""
@@ -1275,10 +1278,11 @@ class LegalHold(_message.Message):
         uri: _builtins.str = ...,
         reason: _builtins.str = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
+        thread_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "document_id", b"document_id", "reason", b"reason", "uri", b"uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "document_id", b"document_id", "reason", b"reason", "thread_id", b"thread_id", "uri", b"uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1293,13 +1297,18 @@ class SetLegalHoldRequest(_message.Message):
     COLLECTION_ID_FIELD_NUMBER: _builtins.int
     DOCUMENT_IDS_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    THREAD_IDS_FIELD_NUMBER: _builtins.int
     collection_id: _builtins.str
     """The collection."""
     reason: _builtins.str
     """Why, 500 characters at most; such as a case. Empty: it is released."""
     @_builtins.property
     def document_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Its documents, 1000 at most. Empty: the whole collection, with what it will hold."""
+        """Its documents, 1000 at most. Empty, and no threads: the whole collection, with what it will hold."""
+
+    @_builtins.property
+    def thread_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Threads, 1000 at most, whose answers cite a document of the collection."""
 
     def __init__(
         self,
@@ -1307,10 +1316,11 @@ class SetLegalHoldRequest(_message.Message):
         collection_id: _builtins.str = ...,
         document_ids: _abc.Iterable[_builtins.str] | None = ...,
         reason: _builtins.str = ...,
+        thread_ids: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "document_ids", b"document_ids", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "document_ids", b"document_ids", "reason", b"reason", "thread_ids", b"thread_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

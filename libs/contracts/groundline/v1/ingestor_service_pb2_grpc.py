@@ -505,19 +505,21 @@ class IngestorServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SetLegalHold(self, request, context):
-        """Puts documents, or a whole collection, under a legal hold, or releases it. What is held cannot be deleted, by whomever:
-        a request that would is refused; a source or crawl, and a container that no longer has it, leave it. All revisions of a
-        held document are kept, whatever the collection's history; replacing it goes on. Setting one again changes its reason.
+        """Puts documents, a whole collection, or threads that cite its documents under a legal hold, or releases it. What is held
+        cannot be deleted, by whomever: a request that would is refused; a source or crawl, and a container that no longer has it,
+        leave it. All revisions of a held document are kept, whatever the collection's history; replacing it goes on. A held thread
+        does not expire, its answers stay as they are, and the documents that they rest on are held with it, of other collections,
+        too. Setting one again changes its reason.
 
-        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection, or no such document, which is named; then nothing is
-        changed. PERMISSION_DENIED: the caller may use the collection, but not administer it.
+        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection, no such document, or no such thread that cites one of
+        them, which is named; then nothing is changed. PERMISSION_DENIED: the caller may use the collection, but not administer it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListLegalHolds(self, request, context):
-        """Lists the legal holds of a collection: its own first, then those of documents by their ids.
+        """Lists the legal holds of a collection: its own first, then those of documents and those of threads, by their ids.
 
         INVALID_ARGUMENT: the id or the page is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use
         the collection, but not administer it.

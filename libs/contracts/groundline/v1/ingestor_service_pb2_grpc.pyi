@@ -205,15 +205,17 @@ class IngestorServiceStub:
     ABORTED (DOCUMENT_CHANGED): it was replaced or deleted meanwhile.
     """
     SetLegalHold: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.SetLegalHoldRequest, _ingestor_service_pb2.SetLegalHoldResponse]
-    """Puts documents, or a whole collection, under a legal hold, or releases it. What is held cannot be deleted, by whomever:
-    a request that would is refused; a source or crawl, and a container that no longer has it, leave it. All revisions of a
-    held document are kept, whatever the collection's history; replacing it goes on. Setting one again changes its reason.
+    """Puts documents, a whole collection, or threads that cite its documents under a legal hold, or releases it. What is held
+    cannot be deleted, by whomever: a request that would is refused; a source or crawl, and a container that no longer has it,
+    leave it. All revisions of a held document are kept, whatever the collection's history; replacing it goes on. A held thread
+    does not expire, its answers stay as they are, and the documents that they rest on are held with it, of other collections,
+    too. Setting one again changes its reason.
 
-    INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection, or no such document, which is named; then nothing is
-    changed. PERMISSION_DENIED: the caller may use the collection, but not administer it.
+    INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection, no such document, or no such thread that cites one of
+    them, which is named; then nothing is changed. PERMISSION_DENIED: the caller may use the collection, but not administer it.
     """
     ListLegalHolds: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.ListLegalHoldsRequest, _ingestor_service_pb2.ListLegalHoldsResponse]
-    """Lists the legal holds of a collection: its own first, then those of documents by their ids.
+    """Lists the legal holds of a collection: its own first, then those of documents and those of threads, by their ids.
 
     INVALID_ARGUMENT: the id or the page is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use
     the collection, but not administer it.
@@ -524,15 +526,17 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     ABORTED (DOCUMENT_CHANGED): it was replaced or deleted meanwhile.
     """
     SetLegalHold: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.SetLegalHoldRequest, _ingestor_service_pb2.SetLegalHoldResponse]  # type: ignore[assignment]
-    """Puts documents, or a whole collection, under a legal hold, or releases it. What is held cannot be deleted, by whomever:
-    a request that would is refused; a source or crawl, and a container that no longer has it, leave it. All revisions of a
-    held document are kept, whatever the collection's history; replacing it goes on. Setting one again changes its reason.
+    """Puts documents, a whole collection, or threads that cite its documents under a legal hold, or releases it. What is held
+    cannot be deleted, by whomever: a request that would is refused; a source or crawl, and a container that no longer has it,
+    leave it. All revisions of a held document are kept, whatever the collection's history; replacing it goes on. A held thread
+    does not expire, its answers stay as they are, and the documents that they rest on are held with it, of other collections,
+    too. Setting one again changes its reason.
 
-    INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection, or no such document, which is named; then nothing is
-    changed. PERMISSION_DENIED: the caller may use the collection, but not administer it.
+    INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection, no such document, or no such thread that cites one of
+    them, which is named; then nothing is changed. PERMISSION_DENIED: the caller may use the collection, but not administer it.
     """
     ListLegalHolds: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.ListLegalHoldsRequest, _ingestor_service_pb2.ListLegalHoldsResponse]  # type: ignore[assignment]
-    """Lists the legal holds of a collection: its own first, then those of documents by their ids.
+    """Lists the legal holds of a collection: its own first, then those of documents and those of threads, by their ids.
 
     INVALID_ARGUMENT: the id or the page is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use
     the collection, but not administer it.
@@ -972,12 +976,14 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ingestor_service_pb2.SetLegalHoldRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ingestor_service_pb2.SetLegalHoldResponse, _abc.Awaitable[_ingestor_service_pb2.SetLegalHoldResponse]]:
-        """Puts documents, or a whole collection, under a legal hold, or releases it. What is held cannot be deleted, by whomever:
-        a request that would is refused; a source or crawl, and a container that no longer has it, leave it. All revisions of a
-        held document are kept, whatever the collection's history; replacing it goes on. Setting one again changes its reason.
+        """Puts documents, a whole collection, or threads that cite its documents under a legal hold, or releases it. What is held
+        cannot be deleted, by whomever: a request that would is refused; a source or crawl, and a container that no longer has it,
+        leave it. All revisions of a held document are kept, whatever the collection's history; replacing it goes on. A held thread
+        does not expire, its answers stay as they are, and the documents that they rest on are held with it, of other collections,
+        too. Setting one again changes its reason.
 
-        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection, or no such document, which is named; then nothing is
-        changed. PERMISSION_DENIED: the caller may use the collection, but not administer it.
+        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection, no such document, or no such thread that cites one of
+        them, which is named; then nothing is changed. PERMISSION_DENIED: the caller may use the collection, but not administer it.
         """
 
     @_abc_1.abstractmethod
@@ -986,7 +992,7 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ingestor_service_pb2.ListLegalHoldsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ingestor_service_pb2.ListLegalHoldsResponse, _abc.Awaitable[_ingestor_service_pb2.ListLegalHoldsResponse]]:
-        """Lists the legal holds of a collection: its own first, then those of documents by their ids.
+        """Lists the legal holds of a collection: its own first, then those of documents and those of threads, by their ids.
 
         INVALID_ARGUMENT: the id or the page is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use
         the collection, but not administer it.

@@ -253,7 +253,8 @@ class PostgresThreads:
             rows = await self._pool.fetch(
                 """
                 DELETE FROM threads WHERE thread_id IN (
-                    SELECT thread_id FROM threads WHERE update_time < now() - $1::interval
+                    SELECT thread_id FROM threads t WHERE update_time < now() - $1::interval
+                    AND NOT EXISTS (SELECT FROM thread_holds h WHERE h.thread_id = t.thread_id)
                     ORDER BY update_time LIMIT $2 FOR UPDATE SKIP LOCKED
                 ) RETURNING true
                 """,

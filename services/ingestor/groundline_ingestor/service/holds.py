@@ -6,7 +6,7 @@ from groundline_runtime.context import Caller
 from groundline_runtime.paging import PageTokens, page_size
 
 from groundline_ingestor.adapters.postgres.collections import PostgresCollections
-from groundline_ingestor.adapters.postgres.documents.holds import PostgresHolds
+from groundline_ingestor.adapters.postgres.documents.holds import PostgresHolds, page_key
 from groundline_ingestor.service.access import administrable_collection
 
 __all__ = ["HoldService"]
@@ -30,12 +30,14 @@ class HoldService:
     async def change(self, caller: Caller, request: pb.SetLegalHoldRequest) -> pb.SetLegalHoldResponse:
         """Set, change or release holds."""
         collection = await administrable_collection(self._collections, caller, request.collection_id)
-        count = await self._holds.change(collection, request.document_ids, request.reason.strip())
+        reason = request.reason.strip()
+        count = await self._holds.change(collection, request.document_ids, request.thread_ids, reason)
         _log.info(
             "legal_hold_changed",
             collection_id=request.collection_id,
             documents=len(request.document_ids),
-            is_released=not request.reason.strip(),
+            threads=len(request.thread_ids),
+            is_released=not reason,
         )
         return pb.SetLegalHoldResponse(changed_count=count)
 
@@ -47,7 +49,7 @@ class HoldService:
         found = await self._holds.list_holds(request.collection_id, after=after, limit=size + 1)
         return pb.ListLegalHoldsResponse(
             holds=found[:size],
-            next_page_token=self._page_tokens.next_of(request, caller, found[size - 1].document_id)
+            next_page_token=self._page_tokens.next_of(request, caller, page_key(found[size - 1]))
             if len(found) > size
             else "",
         )

@@ -99,7 +99,7 @@ async def test_a_held_collection_takes_no_import_that_may_have_to_go_again(
     async def passes() -> bool:
         return True
 
-    await stores.holds.change(collection, (), "Case 12/2026")
+    await stores.holds.change(collection, (), (), "Case 12/2026")
     path = written(tmp_path / "new.jsonl", [record("new")])
     with pytest.raises(ImportFailedError, match="legal hold"):
         await imported(settings, path, passes=passes)

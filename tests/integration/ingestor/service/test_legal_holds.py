@@ -16,6 +16,7 @@ from groundline_runtime.context import Caller
 from groundline_runtime.errors import FailedPreconditionError, NotFoundError, PermissionDeniedError
 from groundline_tests.ingestor.services import ANN, ANYBODY, BOB, Services, new
 
+THREAD: Final = "5b0d2a52-7c1d-4f6e-9a43-0c8a6f1b2e90"
 KEEPING: Final[Mapping[str, Any]] = {"history": {"revisions": 1}}
 
 
@@ -32,6 +33,11 @@ async def hold(
 ) -> int:
     request = pb.SetLegalHoldRequest(collection_id="docs", document_ids=document_ids, reason=reason)
     return (await services.documents.holds.change(caller, request)).changed_count
+
+
+async def hold_thread(services: Services, thread_id: str, reason: str = "case 9") -> int:
+    request = pb.SetLegalHoldRequest(collection_id="docs", thread_ids=[thread_id], reason=reason)
+    return (await services.documents.holds.change(ANYBODY, request)).changed_count
 
 
 async def listed(services: Services, **page: Any) -> pb.ListLegalHoldsResponse:
@@ -77,6 +83,53 @@ async def test_a_hold_of_a_collection_is_one_of_all_its_documents(services: Serv
     await refused(services.collections.delete(ANYBODY, "docs"))
     assert await hold(services, reason=" ") == 1
     await services.documents.delete(ANYBODY, "docs", ids["later"])
+
+
+async def test_a_held_thread_holds_the_documents_that_its_answers_rest_on(
+    services: Services, pool: Pool
+) -> None:
+    await services.collections.create(ANYBODY, new())
+    ids = await stored(services, "cited", "other")
+    revision = (await services.documents.get(ANYBODY, "docs", ids["cited"])).revision
+    async with acquire(pool) as connection:
+        await connection.execute(
+            "INSERT INTO threads (thread_id, owner, title) VALUES ($1, 'ann', '')", THREAD
+        )
+        await connection.execute(
+            "INSERT INTO messages (thread_id, message_index, message_id, role, content, document_ids) "
+            "VALUES ($1, 1, $1, 'assistant', 'See [1].', ARRAY[$2::uuid])",
+            THREAD,
+            ids["cited"],
+        )
+        await connection.execute(
+            "INSERT INTO cited_revisions VALUES ($2, $3, $1, 1)", THREAD, ids["cited"], revision
+        )
+    with pytest.raises(NotFoundError, match=ids["other"]) as missing:
+        await hold_thread(services, ids["other"])
+    assert missing.value.reason == "THREAD_NOT_FOUND"
+    assert await hold_thread(services, THREAD) == 1
+    await hold(services, ids["other"])
+
+    assert THREAD in await refused(services.documents.delete(ANYBODY, "docs", ids["cited"]))
+    await refused(services.collections.delete(ANYBODY, "docs"))
+    for statement in ("DELETE FROM threads", "UPDATE messages SET content = 'Another.'"):
+        async with acquire(pool) as connection:
+            with pytest.raises(asyncpg.RaiseError, match=THREAD):
+                await connection.execute(f"{statement} WHERE thread_id = $1", THREAD)
+    # All of its revisions, too.
+    await services.ingest(GivenDocument("Another text.", uri="cited"))
+    kept = pb.ListRevisionsRequest(collection_id="docs", document_id=ids["cited"])
+    assert len((await services.documents.revisions.list(ANYBODY, kept)).revisions) == 2
+
+    pages = [await listed(services, page_size=1)]
+    while token := pages[-1].next_page_token:
+        pages.append(await listed(services, page_size=1, page_token=token))
+    holds = [each for page in pages for each in page.holds]
+    assert [(each.document_id, each.thread_id) for each in holds] == [(ids["other"], ""), ("", THREAD)]
+    assert await hold_thread(services, THREAD, reason="") == 1
+    await hold(services, ids["other"], reason="")
+    await services.documents.delete(ANYBODY, "docs", ids["cited"])
+    await services.collections.delete(ANYBODY, "docs")
 
 
 async def test_an_empty_collection_that_is_held_is_not_deleted(services: Services) -> None:

@@ -18,7 +18,8 @@ _ADD: Final = """
 """
 # Collections that another one has been created in place of are not meant.
 _COLLECTION: Final = """
-    SELECT EXISTS (SELECT FROM legal_holds h WHERE h.collection_id = c.collection_id) AS is_held
+    SELECT EXISTS (SELECT FROM legal_holds h WHERE h.collection_id = c.collection_id)
+        OR EXISTS (SELECT FROM thread_holds h WHERE h.collection_id = c.collection_id) AS is_held
     FROM collections c WHERE collection_id = $1 AND create_time < $2
 """
 # Erasures of earlier releases tell what was handed in alone.

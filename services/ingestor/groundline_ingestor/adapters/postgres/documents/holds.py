@@ -12,9 +12,49 @@ from groundline_runtime.errors import NotFoundError
 from groundline_ingestor.adapters.postgres.collections import hold_collection
 from groundline_ingestor.domain.times import timestamp
 
-__all__ = ["PostgresHolds", "held_among"]
+__all__ = ["PostgresHolds", "held_among", "page_key"]
 
 _IS_HELD: Final = is_held_document("d")
+
+_DOCUMENTS: Final = """
+    SELECT document_id::text AS id FROM documents
+    WHERE collection_id = $1 AND document_id = ANY($2::uuid[]) ORDER BY uri FOR KEY SHARE
+"""
+_THREADS: Final = """
+    SELECT c.thread_id::text AS id FROM cited_revisions c JOIN documents d USING (document_id)
+    WHERE d.collection_id = $1 AND c.thread_id = ANY($2::uuid[])
+    ORDER BY c.thread_id, c.document_id, c.revision FOR KEY SHARE OF c
+"""
+_SET: Final = """
+    INSERT INTO legal_holds (collection_id, document_id, reason)
+    SELECT $1, document_id, $3 FROM unnest($2::uuid[]) AS wanted (document_id)
+    ON CONFLICT (collection_id, document_id) DO UPDATE SET reason = excluded.reason RETURNING true
+"""
+_SET_THREADS: Final = """
+    INSERT INTO thread_holds (collection_id, thread_id, reason)
+    SELECT $1, thread_id, $3 FROM unnest($2::uuid[]) AS wanted (thread_id)
+    ON CONFLICT (thread_id, collection_id) DO UPDATE SET reason = excluded.reason RETURNING true
+"""
+_RELEASE: Final = """
+    DELETE FROM legal_holds USING unnest($2::uuid[]) AS wanted (document_id)
+    WHERE collection_id = $1 AND legal_holds.document_id IS NOT DISTINCT FROM wanted.document_id
+    RETURNING true
+"""
+_RELEASE_THREADS: Final = """
+    DELETE FROM thread_holds WHERE collection_id = $1 AND thread_id = ANY($2::uuid[]) RETURNING true
+"""
+# By page_key, in which threads follow documents.
+_LIST: Final = """
+    SELECT * FROM (
+        SELECT coalesce(document_id::text, '') AS key, document_id, NULL::uuid AS thread_id, d.uri,
+               h.reason, h.create_time
+        FROM legal_holds h LEFT JOIN documents d USING (document_id) WHERE h.collection_id = $1
+        UNION ALL
+        SELECT 'thread ' || thread_id, NULL, thread_id, NULL, reason, create_time
+        FROM thread_holds WHERE collection_id = $1
+    ) AS held
+    WHERE $2::text IS NULL OR key COLLATE "C" > $2 ORDER BY key COLLATE "C" LIMIT $3
+"""
 
 
 class PostgresHolds:
@@ -23,68 +63,50 @@ class PostgresHolds:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def change(self, collection: StoredCollection, document_ids: Sequence[str], reason: str) -> int:
-        """Set holds of documents, or without any of the collection, for a reason; release them for an empty
-        one. Return their number. Raises NotFoundError for a document that is not there."""
+    async def change(
+        self,
+        collection: StoredCollection,
+        document_ids: Sequence[str],
+        thread_ids: Sequence[str],
+        reason: str,
+    ) -> int:
+        """Set holds of documents and threads, or without any of the collection, for a reason; release them
+        for an empty one. Return their number. Raises NotFoundError for a document that is not there, and for
+        a thread that cites none of the collection."""
         collection_id = collection.collection_id
-        wanted: Sequence[str | None] = list(dict.fromkeys(document_ids)) or [None]
+        is_whole = not document_ids and not thread_ids
+        held: Sequence[str | None] = [None] if is_whole else list(dict.fromkeys(document_ids))
         async with transaction(self._pool) as connection:
             # A deletion waits for these locks, and sees the hold then.
             await hold_collection(connection, collection)
-            found = await connection.fetch(
-                """
-                SELECT document_id::text FROM documents
-                WHERE collection_id = $1 AND document_id = ANY($2::uuid[]) ORDER BY uri FOR KEY SHARE
-                """,
-                collection_id,
-                list(document_ids),
-            )
-            known = {row["document_id"] for row in found}
-            for document_id in document_ids:
-                if document_id.lower() not in known:
-                    raise NotFoundError("DOCUMENT_NOT_FOUND", f"no document {document_id}")
-            if not reason:
-                rows = await connection.fetch(
-                    """
-                    DELETE FROM legal_holds WHERE collection_id = $1
-                    AND CASE WHEN $3 THEN document_id IS NULL ELSE document_id = ANY($2::uuid[]) END
-                    RETURNING true
-                    """,
-                    collection_id,
-                    list(document_ids),
-                    not document_ids,
-                )
-                return len(rows)
-            await connection.execute(
-                """
-                INSERT INTO legal_holds (collection_id, document_id, reason)
-                SELECT $1, document_id, $3 FROM unnest($2::uuid[]) AS wanted (document_id)
-                ON CONFLICT (collection_id, document_id) DO UPDATE SET reason = excluded.reason
-                """,
-                collection_id,
-                wanted,
-                reason,
-            )
-        return len(wanted)
+            for name, ids, statement in (
+                ("document", document_ids, _DOCUMENTS),
+                ("thread", thread_ids, _THREADS),
+            ):
+                found = await connection.fetch(statement, collection_id, list(ids))
+                known = {row["id"] for row in found}
+                for one in ids:
+                    if one.lower() not in known:
+                        raise NotFoundError(f"{name.upper()}_NOT_FOUND", f"no {name} {one}")
+            statements = (_SET, _SET_THREADS) if reason else (_RELEASE, _RELEASE_THREADS)
+            count = 0
+            for statement, of in zip(statements, (held, list(dict.fromkeys(thread_ids))), strict=True):
+                values = (collection_id, of, reason) if reason else (collection_id, of)
+                count += len(await connection.fetch(statement, *values))
+        return count
 
     async def list_holds(
         self, collection_id: str, *, after: str | None, limit: int
     ) -> Sequence[pb.LegalHold]:
-        """Return the first `limit` holds behind the document `after`, "" for the collection's own."""
+        """Return the first `limit` holds behind the one of the `page_key` `after`."""
         async with acquire(self._pool) as connection:
-            rows = await connection.fetch(
-                """
-                SELECT h.document_id, d.uri, h.reason, h.create_time
-                FROM legal_holds h LEFT JOIN documents d USING (document_id)
-                WHERE h.collection_id = $1 AND ($2::text IS NULL OR h.document_id > nullif($2, '')::uuid
-                    OR $2 = '' AND h.document_id IS NOT NULL)
-                ORDER BY h.document_id NULLS FIRST LIMIT $3
-                """,
-                collection_id,
-                after,
-                limit,
-            )
+            rows = await connection.fetch(_LIST, collection_id, after, limit)
         return [_hold(row) for row in rows]
+
+
+def page_key(hold: pb.LegalHold) -> str:
+    """Return what holds of a collection are listed by."""
+    return f"thread {hold.thread_id}" if hold.thread_id else hold.document_id
 
 
 async def held_among(connection: Connection, document_ids: Sequence[Any]) -> set[Any]:
@@ -99,6 +121,7 @@ async def held_among(connection: Connection, document_ids: Sequence[Any]) -> set
 def _hold(row: asyncpg.Record) -> pb.LegalHold:
     return pb.LegalHold(
         document_id=str(row["document_id"] or ""),
+        thread_id=str(row["thread_id"] or ""),
         uri=row["uri"] or "",
         reason=row["reason"],
         create_time=timestamp(row["create_time"]),
