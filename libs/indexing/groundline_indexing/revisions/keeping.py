@@ -16,6 +16,12 @@ from groundline_indexing.revisions.segments import SegmentCutter
 
 __all__ = ["keep_revisions", "prune_revisions", "settle_revisions"]
 
+MAX_RUN: Final = 256
+"""Maximum segments of a run: with the number below, a bound of what is read for an excerpt."""
+
+RUNS_TO_START: Final = 16
+"""Number of runs from one whose start is stored to the next, as the function `document_text` has it."""
+
 _SQL: Final = read_statements(__name__, current=current_revision("d"), is_held=is_held_document("r"))
 
 
@@ -50,9 +56,9 @@ async def prune_revisions(connection: Connection, limit: int) -> int:
     return len(rows)
 
 
-async def _keep_text(connection: Connection, document_id: Any) -> tuple[list[int], list[int], int]:
+async def _keep_text(connection: Connection, document_id: Any) -> tuple[list[int], list[int], list[int], int]:
     """Store the segments of a document's text that are new; return the runs of the numbers of all, by the
-    first of each and their number, and the text's size in characters."""
+    first of each and their number, where every RUNS_TO_START-th begins, and the text's size in characters."""
     known = {
         row["digest"]: row["segment"]
         for row in await connection.fetch(
@@ -62,6 +68,7 @@ async def _keep_text(connection: Connection, document_id: Any) -> tuple[list[int
     following = max(known.values(), default=-1) + 1
     firsts: list[int] = []
     counts: list[int] = []
+    starts: list[int] = []
     size, part = 0, 0
     cutter = SegmentCutter()
     is_complete = False
@@ -77,18 +84,20 @@ async def _keep_text(connection: Connection, document_id: Any) -> tuple[list[int
                 known[digest] = following
                 new.append((document_id, following, digest, segment))
                 following += 1
-            size += len(segment)
-            if firsts and known[digest] == firsts[-1] + counts[-1]:
+            if firsts and known[digest] == firsts[-1] + counts[-1] and counts[-1] < MAX_RUN:
                 counts[-1] += 1
             else:
+                if len(firsts) % RUNS_TO_START == 0:
+                    starts.append(size)
                 firsts.append(known[digest])
                 counts.append(1)
+            size += len(segment)
         if new:
             await connection.copy_records_to_table(
                 "revision_segments", records=new, columns=("document_id", "segment", "digest", "text")
             )
         part += 1
-    return firsts, counts, size
+    return firsts, counts, starts, size
 
 
 def _digested(segments: Iterator[str]) -> list[tuple[bytes, str]]:

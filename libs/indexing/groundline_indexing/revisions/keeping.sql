@@ -21,13 +21,13 @@ WHERE h.everything OR h.revisions > 0 OR h.days > 0 OR {is_cited} OR {is_held}
 -- name: keep
 INSERT INTO document_revisions
     (document_id, revision, source_type, title, mime_type, content_hash, input_hash, size_bytes, metadata,
-     allowed_principals, headings, firsts, counts, character_count, store_time, replace_time, provenance)
+     allowed_principals, headings, firsts, counts, starts, character_count, store_time, replace_time, provenance)
 SELECT document_id, {current}, source_type, title, mime_type, content_hash,
        input_hash, size_bytes, metadata, allowed_principals,
        (SELECT coalesce(jsonb_agg(heading ORDER BY part, place), '[]')
         FROM document_texts t, jsonb_array_elements(t.headings) WITH ORDINALITY AS listed (heading, place)
         WHERE t.document_id = d.document_id),
-       $2::integer[], $3::integer[], $4, update_time, clock_timestamp(), provenance
+       $2::integer[], $3::integer[], $4::integer[], $5, update_time, clock_timestamp(), provenance
 FROM documents d WHERE document_id = $1
 ON CONFLICT (document_id, revision) DO UPDATE SET replace_time = excluded.replace_time
 

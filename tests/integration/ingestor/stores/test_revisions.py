@@ -79,6 +79,68 @@ async def cite(pool: Pool, document_id: str, revision: str) -> str:
     return thread_id
 
 
+async def test_an_excerpt_is_the_same_whether_the_sizes_of_parts_are_stored_or_not(
+    stores: Stores, pool: Pool
+) -> None:
+    collection = await keeping(stores, "parts", everything=True)
+    parts = ["Größe eins.\n", "Part two. " * 40, "And three."]
+    new = replace(a_new(a_version("a.md", "parts"), "x"), segments=[TextSegment(part) for part in parts])
+    [(document_id, _)] = await stores.versions.store(collection, [new])
+    whole = "".join(parts)
+
+    async def excerpt(start: int, limit: int, revision: str = "") -> str:
+        return (
+            await stores.revisions.text("parts", document_id, (), revision, start=start, limit=limit)
+        ).text
+
+    ranges = [(0, 5), (8, 10), (len(parts[0]), 3), (5, 1000), (len(whole) - 3, 10), (len(whole), 10)]
+    expected = [whole[start : start + limit] for start, limit in ranges]
+    assert [await excerpt(*each) for each in ranges] == expected
+    async with acquire(pool) as connection:
+        sizes = "SELECT array_agg(character_count ORDER BY part) FROM document_texts WHERE document_id = $1"
+        assert sum(await connection.fetchval(sizes, document_id)) == len(whole)
+        # As an earlier release left them.
+        await connection.execute("UPDATE document_texts SET character_count = NULL")
+    assert [await excerpt(*each) for each in ranges] == expected
+    [replaced] = await kept(stores, "parts", document_id)
+    await put(stores, collection, "Another text.")
+    assert [await excerpt(*each, replaced.revision) for each in ranges] == expected
+
+
+async def test_an_excerpt_of_a_long_revision_is_found_by_where_its_segments_begin(
+    stores: Stores, pool: Pool
+) -> None:
+    collection, chance = await keeping(stores, "long", everything=True), random.Random(7)
+    lines = [f"Line {number}: {chance.random()} is written here. " * 8 + "\n" for number in range(9000)]
+    first = "".join(lines)
+    for number in range(0, 9000, 90):
+        lines[number] = f"Another line {number}.\n"
+    second = "".join(lines)
+    for text in (first, second, "The last one."):
+        document_id = await put(stores, collection, text)
+    revisions = [each.revision for each in await kept(stores, "long", document_id)]
+
+    async def excerpts() -> list[str]:
+        return [
+            (await stores.revisions.text("long", document_id, (), revision, start=start, limit=500)).text
+            for revision in revisions
+            for start in (0, 1_000_000, len(second) - 100, len(first) + 1)
+        ]
+
+    expected = [
+        text[start : start + 500]
+        for text in ("The last one.", second, first)
+        for start in (0, 1_000_000, len(second) - 100, len(first) + 1)
+    ]
+    async with acquire(pool) as connection:
+        starts = "SELECT max(cardinality(starts)) FROM document_revisions WHERE document_id = $1"
+        assert await connection.fetchval(starts, document_id) > 2
+        assert await excerpts() == expected
+        # As an earlier release left them.
+        await connection.execute("UPDATE document_revisions SET starts = NULL")
+    assert await excerpts() == expected
+
+
 async def test_a_revision_is_named_by_its_content(stores: Stores) -> None:
     collection = await keeping(stores, "named_revisions", everything=True)
 
