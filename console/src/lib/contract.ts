@@ -1,4 +1,5 @@
 import type { JsonObject } from "groundline-client";
+import { language } from "../texts";
 
 /** A type as the API's description has it, in the words of JSON Schema. */
 export interface Schema {
@@ -21,14 +22,22 @@ export type Schemas = Readonly<Record<string, Schema>>;
 
 let loading: Promise<Schemas> | undefined;
 
-/** Load the types of the API, once. Rejects where the gateway cannot be reached. */
+/** Words for fields and values in the reader's language, where that is not the contract's. */
+let words: Readonly<Record<string, string>> = {};
+
+async function load(): Promise<Schemas> {
+  const isGerman = language.slice(0, 2).toLowerCase() === "de";
+  const [response, own] = await Promise.all([fetch("openapi.json"), isGerman ? import("../texts/contract_de") : undefined]);
+  words = own?.fields ?? words;
+  return ((await response.json()) as { components: { schemas: Schemas } }).components.schemas;
+}
+
+/** Load the types of the API and the words for them, once. Rejects where the gateway cannot be reached. */
 export function loadSchemas(): Promise<Schemas> {
-  loading ??= fetch("openapi.json")
-    .then(async (response) => ((await response.json()) as { components: { schemas: Schemas } }).components.schemas)
-    .catch((error: unknown) => {
-      loading = undefined;
-      throw error;
-    });
+  loading ??= load().catch((error: unknown) => {
+    loading = undefined;
+    throw error;
+  });
   return loading;
 }
 
@@ -39,13 +48,15 @@ export function resolved(schemas: Schemas, schema: Schema): Schema {
   return name ? { ...schemas[name], ...own } : schema;
 }
 
-/** "chunkSize" as "Chunk size". */
+/** "chunkSize" as "Chunk size", or as the reader's language has it. */
 export function labelOf(name: string): string {
-  const words = name
+  const known = words[name];
+  if (known) return known;
+  const spelled = name
     .replace(/([a-z])([A-Z])/g, "$1 $2")
     .toLowerCase()
     .replace(/\b(url|uri|bm25|s3|imap|api|llm|rrf|mmr)\b/g, (abbreviation) => abbreviation.toUpperCase());
-  return words.charAt(0).toUpperCase() + words.slice(1);
+  return spelled.charAt(0).toUpperCase() + spelled.slice(1);
 }
 
 /** The values of an enum that can be chosen, each as a person reads it, and what the contract says of it. */
@@ -54,7 +65,7 @@ export function choicesOf({ enum: values = [], description = "" }: Schema): { va
   const prefix = unspecified.replace(/UNSPECIFIED$/, "");
   return values
     .filter((value) => value !== unspecified || !unspecified.endsWith("_UNSPECIFIED"))
-    .map((value) => ({ value, words: labelOf(value.replace(prefix, "").toLowerCase().replaceAll("_", " ")), about: aboutValue(description, value) }));
+    .map((value) => ({ value, words: words[value] ?? labelOf(value.replace(prefix, "").toLowerCase().replaceAll("_", " ")), about: aboutValue(description, value) }));
 }
 
 function aboutValue(description: string, value: string): string {

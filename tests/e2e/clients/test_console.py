@@ -617,8 +617,11 @@ async def test_it_speaks_the_readers_language(stack: Stack, tab: Tab) -> None:
     await tab.until(ANSWERED)
 
     assert await tab.js("document.documentElement.lang") == "de-DE"
-    assert await tab.text("nav a") == "Fragen|Suchen|Dokumente|Auswertung"
+    assert await tab.text("nav a") == "Fragen|Suchen|Dokumente|Auswertung|Betrieb"
     assert await tab.text("#send") == "Fragen"
     assert "Verlässlichkeit" in await tab.text("article .note") or "%" in await tab.text("article .note")
     await tab.js("location.hash = '#documents'; 0")
     await tab.until("document.querySelector('main form select')?.value === 'german'")
+    await tab.js("location.hash = '#documents/examples/settings'; 0")
+    await tab.until("document.querySelector('#settings .group')")
+    assert "Zerteilung" in await tab.text("#settings .group > summary")

@@ -13,6 +13,7 @@ from groundline_gateway.bridged import BRIDGED
 from groundline_runtime.errors import Code
 from groundline_tests.limit_cases import methods
 from openapi_spec_validator import OpenAPIV31SpecValidator
+from project import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -184,3 +185,25 @@ def test_every_post_that_takes_more_than_nothing_has_an_example(document: Mappin
             name = content["schema"]["$ref"].rpartition("/")[2]
             has_fields = bool(document["components"]["schemas"][name]["properties"])
             assert bool(content.get("examples")) == has_fields, operation["operationId"]
+
+
+def test_each_field_and_value_of_the_consoles_forms_has_a_german_word(document: Mapping[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+    shown: set[str] = set()
+
+    def show(name: str, *within: str) -> None:
+        for field, given in schemas[name].get("properties", {}).items():
+            inner = given.get("$ref", given.get("items", {}).get("$ref", "")).rpartition("/")[2]
+            description = given.get("description", "")
+            if "Output only" in description or "set by the service" in description:
+                continue
+            values = {*given.get("enum", ()), *schemas.get(inner, {}).get("enum", ())}
+            shown.update({field, *(value for value in values if not value.endswith("_UNSPECIFIED"))})
+            if inner and inner not in within:
+                show(inner, *within, inner)
+
+    for form in ("CollectionSettings", "DocumentSource", "WebCrawl"):
+        show(form)
+    words = (ROOT / "console/src/texts/contract_de.ts").read_text(encoding="utf-8")
+    translated = set(re.findall(r"^  (\w+): \"", words, re.MULTILINE))
+    assert shown == translated
