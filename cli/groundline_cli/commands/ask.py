@@ -4,6 +4,7 @@ import math
 import uuid
 from collections.abc import Sequence
 from contextlib import aclosing
+from datetime import datetime
 from typing import Final
 
 import click
@@ -21,6 +22,7 @@ from groundline_client.models import (
 )
 from rich.console import Console
 
+from groundline_cli.commands.as_of import as_of_option
 from groundline_cli.commands.gateway import collections_option, json_option, run, with_gateway
 from groundline_cli.connection import Connection
 from groundline_cli.terminal import print_json, printable, shown_enum, summary
@@ -41,6 +43,7 @@ _SAID_BY_FINISH_REASON: Final = (ErrorReason.ANSWER_CUT_OFF, ErrorReason.ANSWER_
     type=click.Choice(["quick", "balanced", "thorough"]),
     help="How much work the answer may take. Default: balanced.",
 )
+@as_of_option
 @json_option
 @with_gateway
 def ask(
@@ -49,6 +52,7 @@ def ask(
     collections: tuple[str, ...],
     thread: str | None,
     effort: str | None,
+    as_of: datetime | None,
     as_json: bool,
 ) -> None:
     """Answer QUESTION from the documents, with the sources that the answer cites by number.
@@ -57,7 +61,7 @@ def ask(
 
     Exit codes: 0 answered, 1 failed, 2 wrong usage, 3 the documents do not hold the answer.
     """
-    request: JsonObject = {"collection_ids": collections, "thread_id": thread or ""}
+    request: JsonObject = {"collection_ids": collections, "thread_id": thread or "", "as_of": as_of}
     if effort is not None:
         request["options"] = {"effort": f"EFFORT_{effort.upper()}"}
     if as_json:

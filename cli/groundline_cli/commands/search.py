@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Final
 
 import click
@@ -16,6 +17,7 @@ from groundline_client.models import (
     SearchResponse,
 )
 
+from groundline_cli.commands.as_of import as_of_option
 from groundline_cli.commands.ask import print_degraded
 from groundline_cli.commands.gateway import collections_option, json_object, json_option, run, with_gateway
 from groundline_cli.connection import Connection
@@ -165,6 +167,7 @@ _ENUMS: Final = {
     metavar="FIELD",
     help="Count the documents by their values of a field, such as team or $mime_type; may be repeated.",
 )
+@as_of_option
 @click.option("--explain", is_flag=True, default=None, help="Print why each passage stands where it does.")
 @json_option
 @with_gateway
@@ -175,6 +178,7 @@ def search(
     collections: tuple[str, ...],
     condition: JsonObject | None,
     facets: tuple[str, ...],
+    as_of: datetime | None,
     explain: bool | None,
     as_json: bool,
     **given: Any,
@@ -196,6 +200,7 @@ def search(
             options=options,
             include_highlights=not explain,
             facets=facets,
+            as_of=as_of,
         ),
     )
     if as_json:

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
+from datetime import datetime
 from os import PathLike
 from types import TracebackType
 from typing import Any, BinaryIO, Final, Self
@@ -146,6 +147,7 @@ class AsyncClient:
         additional_context: str = "",
         store: bool | None = None,
         min_position: str = "",
+        as_of: datetime | None = None,
         timeout_seconds: float | None = None,
     ) -> AsyncGenerator[ChatEvent]:
         """Answer a question and yield the events, ending with ChatCompleted.
@@ -169,6 +171,7 @@ class AsyncClient:
             additional_context=additional_context,
             store=store,
             min_position=min_position,
+            as_of=as_of,
         )
         deadline, after = self._deadline(timeout_seconds), ""
         for attempts_left in range(_RESUMPTIONS if request_id else 0, -1, -1):
@@ -204,6 +207,7 @@ class AsyncClient:
         additional_context: str = "",
         store: bool | None = None,
         min_position: str = "",
+        as_of: datetime | None = None,
         timeout_seconds: float | None = None,
     ) -> AnswerResponse:
         """Answer a question; return the whole answer. With a `request_id` it is retried, and not paid
@@ -219,6 +223,7 @@ class AsyncClient:
             additional_context=additional_context,
             store=store,
             min_position=min_position,
+            as_of=as_of,
         )
         return await self._call(rpcs.ANSWER, request, timeout_seconds)
 
@@ -230,6 +235,7 @@ class AsyncClient:
         filter: JsonObject | None = None,  # noqa: A002
         options: SearchOptions | JsonObject | None = None,
         min_position: str = "",
+        as_of: datetime | None = None,
         additional_queries: Sequence[str] = (),
         weak_similarity: float | None = None,
         include_vectors: bool = False,
@@ -245,6 +251,7 @@ class AsyncClient:
             filter=filter,
             options=options,
             min_position=min_position,
+            as_of=as_of,
             additional_queries=additional_queries,
             weak_similarity=weak_similarity,
             include_vectors=include_vectors,

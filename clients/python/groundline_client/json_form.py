@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final, Union, cast, get_args, get_origin, get_type_hints
 
-__all__ = ["JsonObject", "from_json", "list_from_json", "to_json"]
+__all__ = ["JsonObject", "from_json", "list_from_json", "time_json", "to_json"]
 
 type JsonObject = dict[str, Any]
 """A JSON object; as a request or part of one, its members are named in lowerCamelCase."""
@@ -44,6 +44,11 @@ def to_json(model: object, *, omit_defaults: bool = False) -> JsonObject:
     }
 
 
+def time_json(value: datetime) -> str:
+    """Return the JSON of a time; one without a zone is local."""
+    return value.astimezone(UTC).isoformat().removesuffix("+00:00") + "Z"
+
+
 def _written(value: Any, omit_defaults: bool) -> Any:
     if is_dataclass(value):
         return to_json(value, omit_defaults=omit_defaults)
@@ -51,7 +56,7 @@ def _written(value: Any, omit_defaults: bool) -> Any:
         case enum.Enum():
             return value.value
         case datetime():
-            return value.astimezone(UTC).isoformat().removesuffix("+00:00") + "Z"
+            return time_json(value)
         case bytes():
             return base64.b64encode(value).decode()
         case str() | Mapping():

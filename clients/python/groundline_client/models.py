@@ -1848,6 +1848,11 @@ class HistorySettings:
     """For how many days a revision is kept after it was replaced, 36500 at most."""
     everything: bool | None = None
     """Whether all are kept."""
+    searchable: bool | None = None
+    """Whether the chunks of replaced revisions are kept with them, for searches with as_of. It needs `days`
+    or `everything`, and holds from when it is set: the past begins then. Chunks that a new revision leaves as
+    they were are stored once. It begins anew with a re-index by another embedding model or language, and ends
+    when it is no longer set."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -698,6 +698,15 @@ export interface ChatRequest {
    * the last moments, 2 seconds unless the operator set another bound.
    */
   minPosition: string;
+  /**
+   * Time in the past: what was current then is searched, in place of what is now; sources name the revisions of
+   * then. Tables are not asked. For collections with settings.history.searchable, from when that was set and as
+   * far back as settings.history keeps. INVALID_ARGUMENT if a named collection has no such history or none that
+   * reaches back so far, or if the time is in the future. Without collection_ids those take part whose history
+   * does. Conditions on a document's own properties, such as "$title", are on those that it has now. Not together
+   * with options.retrieval.index, nor on a distributed index.
+   */
+  asOf?: string;
 }
 
 /** First event: the request is valid and work begins. */
@@ -1212,6 +1221,8 @@ export interface AnswerRequest {
   store?: boolean;
   /** Position up to which changes are visible to the search; see ChatRequest.min_position. */
   minPosition: string;
+  /** Time in the past of which what was current then is searched; see ChatRequest.as_of. */
+  asOf?: string;
 }
 
 /** Response of Answer. */
@@ -1762,6 +1773,13 @@ export interface HistorySettings {
   days: number;
   /** Whether all are kept. */
   everything?: boolean;
+  /**
+   * Whether the chunks of replaced revisions are kept with them, for searches with as_of. It needs `days` or
+   * `everything`, and holds from when it is set: the past begins then. Chunks that a new revision leaves as they
+   * were are stored once. It begins anew with a re-index by another embedding model or language, and ends when it
+   * is no longer set.
+   */
+  searchable?: boolean;
 }
 
 /** A point of a map of confidence. */
@@ -3460,6 +3478,11 @@ export interface SearchRequest {
   facets: string[];
   /** Maximum number of values of each facet. */
   maxFacetValues?: number;
+  /**
+   * Time in the past of which what was current then is searched; see ChatRequest.as_of. Passages name the
+   * revisions of then. Not together with facets.
+   */
+  asOf?: string;
 }
 
 /** A near-duplicate of a passage. */

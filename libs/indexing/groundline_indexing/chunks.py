@@ -1,7 +1,7 @@
 """Rows of chunks and texts, as they are copied into PostgreSQL."""
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import batched
 from typing import Any, Final, NamedTuple
 
@@ -61,9 +61,14 @@ async def copy_chunks(
     connection: Connection,
     into: Destination,
     rows: Iterable[tuple[ReadyDocument, asyncpg.Record]],
+    *,
+    is_stored: Callable[[tuple[Any, ...]], bool] = lambda _: False,
 ) -> None:
-    """Write the chunks of documents, each with its row of the table documents."""
-    records = (record for new, row in rows for record in chunk_records(into, new, row))
+    """Write the chunks of documents, each with its row of the table documents, but those that are stored
+    already."""
+    records = (
+        record for new, row in rows for record in chunk_records(into, new, row) if not is_stored(record)
+    )
     for batch in batched(records, COPY_ROWS):
         await connection.copy_records_to_table(
             chunk_table(into.partition_id), records=batch, columns=CHUNK_COLUMNS

@@ -26,6 +26,7 @@ __all__ = [
     "chunk_table",
     "clear_elsewhere",
     "clear_left",
+    "copied_columns",
     "copy_partition",
     "create_chunk_table",
     "create_partition",
@@ -164,23 +165,30 @@ async def copy_partition(
     *values: Any,
 ) -> None:
     """Copy a collection's chunks that meet a condition, whose values are numbered from $2, with their ids."""
-    columns = await connection.fetchval(
-        """
-        SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
-        WHERE attrelid = 'chunks'::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = ''
-          AND attname NOT IN ('partition_id', 'collection_id')
-        """
-    )
+    columns = ", ".join(await copied_columns(connection))
     # Rows of earlier releases name no collection, in partitions of a collection's own.
     await connection.execute(
         f"""
-        INSERT INTO {chunk_table(target)} (partition_id, collection_id, {columns})
-        SELECT {target:d}, $1, {columns} FROM {chunk_table(source)}
+        INSERT INTO {chunk_table(target)} (partition_id, collection_id, valid_from, {columns})
+        SELECT {target:d}, $1, valid_from, {columns} FROM {chunk_table(source)}
         WHERE coalesce(collection_id, $1) = $1 AND {condition}
         """,
         collection_id,
         *values,
     )
+
+
+async def copied_columns(connection: Connection) -> Sequence[str]:
+    """Return the columns of chunks, ready for SQL, that a copy has as they are: all but those that tell to
+    what and to which time they belong."""
+    rows = await connection.fetch(
+        """
+        SELECT quote_ident(attname) AS name FROM pg_attribute
+        WHERE attrelid = 'chunks'::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = ''
+          AND attname NOT IN ('partition_id', 'collection_id', 'valid_from', 'valid_to') ORDER BY attnum
+        """
+    )
+    return [row["name"] for row in rows]
 
 
 async def is_outgrown(connection: Connection, collection_id: str, added: Sequence[int]) -> bool:

@@ -40,6 +40,8 @@ _CHILD_SIZE: Final = 400
 MAX_NAMED_CANDIDATES: Final = 50
 """Maximum number of wrong candidates that are named: 10,000 of them get no 10,000 violations."""
 
+_ONE_INDEX: Final = "must not be set together with options.retrieval.index"
+
 type Rule = Callable[[Any], Iterable[tuple[str, str]]]
 """Yields the name of a wrong field of the message, or "" for the message, and what is wrong with it.
 
@@ -71,6 +73,13 @@ def _an_arm_counts(options: options_pb2.RerankOptions) -> Iterable[tuple[str, st
         yield "semantic_weight", "must not be 0 together with keyword_weight"
 
 
+@rule(collection_pb2.HistorySettings)
+def _a_searchable_past_is_complete(history: collection_pb2.HistorySettings) -> Iterable[tuple[str, str]]:
+    """searchable needs days or everything."""
+    if history.searchable and not history.days and not history.everything:
+        yield "searchable", "needs days or everything: a past with gaps cannot be searched"
+
+
 @rule(collection_pb2.Calibration)
 def _calibration_rises(calibration: collection_pb2.Calibration) -> Iterable[tuple[str, str]]:
     """points must have a rising confidence, and a probability that never falls."""
@@ -98,6 +107,26 @@ def _facets_are_fields(request: retriever_service_pb2.SearchRequest) -> Iterable
             parse_facet(field)
         except FilterError as error:
             yield f"facets[{index}]", error.problems[0].description
+
+
+@rule(coordinator_service_pb2.ChatRequest)
+@rule(coordinator_service_pb2.AnswerRequest)
+def _the_past_has_one_index(
+    request: coordinator_service_pb2.ChatRequest | coordinator_service_pb2.AnswerRequest,
+) -> Iterable[tuple[str, str]]:
+    """as_of must not be set together with options.retrieval.index."""
+    if request.HasField("as_of") and request.options.retrieval.index:
+        yield "as_of", _ONE_INDEX
+
+
+@rule(retriever_service_pb2.SearchRequest)
+def _the_past_is_not_counted(request: retriever_service_pb2.SearchRequest) -> Iterable[tuple[str, str]]:
+    """as_of must not be set together with facets or options.retrieval.index."""
+    if request.HasField("as_of"):
+        if request.facets:
+            yield "as_of", "must not be set together with facets, which count the documents of now"
+        if request.options.retrieval.index:
+            yield "as_of", _ONE_INDEX
 
 
 @rule(retriever_service_pb2.QueryTablesRequest)

@@ -22,6 +22,7 @@ from groundline.v1 import (
 from groundline_contracts import limits_of
 from pydantic import BaseModel, ConfigDict, Field
 
+from groundline_bridge.as_of import AsOf, moment_of
 from groundline_bridge.checked import validated
 from groundline_bridge.contract import EnumChoice, Shown, choices, message_of
 from groundline_bridge.domain.documents import address_of, link_of
@@ -71,6 +72,7 @@ class _SearchDocuments(_Arguments):
     """`keyword` for names, codes and numbers, `semantic` for paraphrases, `hybrid` (default) for both."""
     strategy: Annotated[str, EnumChoice(options_pb2.RerankStrategy.DESCRIPTOR)] | None = None
     """How passages are reranked; leave it out for the collection's default."""
+    as_of: AsOf = None
 
 
 class _QueryTables(_Arguments):
@@ -93,6 +95,7 @@ class _Ask(_Arguments):
     filter: Annotated[dict[str, Any] | None, Field(description=_FILTER)] = None
     effort: Annotated[str, EnumChoice(options_pb2.Effort.DESCRIPTOR)] | None = None
     """`quick` for one search, `balanced` (default), `thorough` if the answer stands in several documents."""
+    as_of: AsOf = None
 
 
 class _Verify(_Arguments):
@@ -301,6 +304,7 @@ class Tools:
             query=asked.query,
             collection_ids=asked.collections or (),
             filter=_struct(asked.filter),
+            as_of=moment_of(asked.as_of),
             options=options_pb2.SearchOptions(
                 retrieval=options_pb2.RetrievalOptions(
                     mode=f"RETRIEVAL_MODE_{asked.mode.upper()}" if asked.mode else None,  # type: ignore[arg-type]
@@ -337,6 +341,7 @@ class Tools:
                 query=asked.question,
                 collection_ids=asked.collections or (),
                 filter=_struct(asked.filter),
+                as_of=moment_of(asked.as_of),
                 options=options_pb2.ChatOptions(
                     effort=f"EFFORT_{asked.effort.upper()}" if asked.effort else None,  # type: ignore[arg-type]
                 ),

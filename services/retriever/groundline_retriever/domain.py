@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from operator import attrgetter
 from typing import Final
 
@@ -86,6 +87,13 @@ class Selection:
     filter: Filter | None = None
     min_position: str = ""
     """Position up to which changes must take part; see IngestionJob.position."""
+    as_of: datetime | None = None
+    """Time at which they were current, in place of now."""
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether it leaves out chunks for another reason than access."""
+        return self.filter is not None or self.as_of is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +116,8 @@ class IndexedCollection:
     """Whether a partition of its own holds documents that the caller may not read."""
     position: int = 0
     """Position from which on a standby knows the partition as it was when this was read."""
+    is_past: bool = False
+    """Whether the partition holds chunks that were replaced."""
 
     def options(self, given: options_pb2.RetrievalOptions) -> options_pb2.RetrievalOptions:
         """Return the collection's defaults, with what a request gives in their place."""

@@ -1,6 +1,7 @@
 """Ports of the retriever."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Protocol
 
 from groundline.v1 import options_pb2, reranker_service_pb2, retriever_service_pb2
@@ -40,6 +41,23 @@ class ChunkStore(Protocol):
     ) -> Sequence[IndexedCollection]:
         """Return the collections named that exist, may be read and have such an index, or all such where none
         is named."""
+
+    async def collections_as_of(
+        self, collections: Sequence[IndexedCollection], as_of: datetime, *, are_named: bool
+    ) -> Sequence[IndexedCollection]:
+        """Return the partitions in which chunks of the collections may be that were current at a time: of
+        those that are named, or else of those whose past reaches back so far.
+
+        Raises InvalidArgumentError for a time that is not in the searchable past of one that is named, or
+        of any.
+        """
+
+    async def fetch_as_of(
+        self, wanted: Sequence[Wanted], principals: Sequence[str], as_of: datetime
+    ) -> Sequence[FetchedChunk]:
+        """Return the chunks that were current at a time, as `fetch` does, each with its place in the revision
+        of then. Left out are documents that the principals may not read now, and revisions that they might
+        not read."""
 
     async def fetch(
         self,

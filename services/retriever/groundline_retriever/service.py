@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Final
 
 from cachetools import LRUCache
@@ -128,6 +129,13 @@ class SearchService:
         makes of collections that are no longer so, failures included, does not count.
         """
         named = (caller.principals, tuple(dict.fromkeys(request.collection_ids)), _index_of(request))
+        if request.HasField("as_of"):
+            past = await self._store.collections_as_of(
+                await self._collections(*named),
+                _moment(request),
+                are_named=bool(request.collection_ids),
+            )
+            return (await self._search(caller, request, past)).response
         expected = self._known.get(named)
         if expected is None:
             return (await self._search(caller, request, await self._collections(*named))).response
@@ -289,6 +297,8 @@ class SearchService:
         """Put into the response the passages that ranking keeps of what the arms found."""
 
         async def fetched(wanted: Sequence[Wanted]) -> Sequence[FetchedChunk]:
+            if request.HasField("as_of"):
+                return await self._store.fetch_as_of(wanted, principals, _moment(request))
             chunks = await self._store.fetch(wanted, principals, _index_of(request))
             found.versions |= {each.chunk.collection_id: each.collection_version for each in chunks}
             return chunks
@@ -335,7 +345,12 @@ def _versions(collections: _Collections) -> Mapping[str, int]:
 def _selection(caller: Caller, request: pb.SearchRequest) -> Selection:
     # An empty filter does not count.
     condition = parse(plain(request.filter)) if request.filter.fields else None
-    return Selection(caller.principals, condition, request.min_position)
+    as_of = _moment(request) if request.HasField("as_of") else None
+    return Selection(caller.principals, condition, request.min_position, as_of)
+
+
+def _moment(request: pb.SearchRequest) -> datetime:
+    return request.as_of.ToDatetime(UTC)
 
 
 def _with_corrections(request: pb.SearchRequest, found: Sequence[Suspect]) -> pb.SearchRequest:

@@ -69,6 +69,7 @@ SEARCH_FIELDS = {
     "query": "query",
     "collections": "collection_ids",
     "filter": "filter",
+    "as_of": "as_of",
     "mode": "options.retrieval.mode",
     "top_k": "options.rerank.top_k",
     "strategy": "options.rerank.strategy",

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass
+from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path, PurePath
 from typing import Any, Final
@@ -47,6 +48,7 @@ ASKED: dict[str, Any] = {
     "store": False,
     "additional_context": "page 7",
     "min_position": POSITION,
+    "as_of": datetime(2026, 3, 1, tzinfo=UTC),
 }
 SEARCH = models.SearchOptions(rerank=models.RerankOptions(top_k=3, type_priorities={"file": 0.5}))
 SOURCE_CHANGES = {
@@ -85,6 +87,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
         include_highlights=True,
         facets=["team"],
         max_facet_values=5,
+        as_of=datetime(2026, 3, 1, tzinfo=UTC),
     ),
     "QueryTables": lambda c: c.query_tables(
         "How heavy is it?",

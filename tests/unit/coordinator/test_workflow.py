@@ -71,6 +71,15 @@ async def test_what_must_be_seen_is_asked_of_the_retriever() -> None:
     assert {call.min_position for call in world.retriever.calls} == {"0000000003a1b2c8"}
 
 
+async def test_a_question_about_the_past_searches_the_past_and_asks_no_tables_of_now() -> None:
+    world = World()
+    asked = question("what?")
+    asked.as_of.FromJsonString("2026-03-01T00:00:00Z")
+    await world.chat(asked)
+    assert {call.as_of.ToJsonString() for call in world.retriever.calls} == {"2026-03-01T00:00:00Z"}
+    assert not world.retriever.asked_tables
+
+
 async def test_a_late_retriever_costs_no_more_than_its_share() -> None:
     world = World(timeout=0.01)
     world.retriever.hangs = True

@@ -42,6 +42,7 @@ OTHERS = frozenset(
     {
         "cat",
         "cd",
+        "date",
         "docker",
         "echo",
         "git",

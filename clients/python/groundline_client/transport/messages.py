@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import is_dataclass
+from datetime import datetime
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
@@ -15,7 +16,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from groundline_client.errors import ProtocolError, UnreachableError
-from groundline_client.json_form import JsonObject, from_json, list_from_json, to_json
+from groundline_client.json_form import JsonObject, from_json, list_from_json, time_json, to_json
 from groundline_client.models import (
     AnswerCorrection,
     ChatCompleted,
@@ -101,6 +102,8 @@ def request_json(**fields: Any) -> JsonObject:
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
         return to_json(value, omit_defaults=True)
+    if isinstance(value, datetime):
+        return time_json(value)
     if isinstance(value, str | Mapping):
         return value
     return [_plain(one) for one in value] if isinstance(value, Sequence) else value

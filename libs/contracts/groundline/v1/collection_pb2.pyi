@@ -437,26 +437,38 @@ class HistorySettings(_message.Message):
     REVISIONS_FIELD_NUMBER: _builtins.int
     DAYS_FIELD_NUMBER: _builtins.int
     EVERYTHING_FIELD_NUMBER: _builtins.int
+    SEARCHABLE_FIELD_NUMBER: _builtins.int
     revisions: _builtins.int
     """How many replaced revisions of each document are kept, the newest, 10000 at most."""
     days: _builtins.int
     """For how many days a revision is kept after it was replaced, 36500 at most."""
     everything: _builtins.bool
     """Whether all are kept."""
+    searchable: _builtins.bool
+    """Whether the chunks of replaced revisions are kept with them, for searches with as_of. It needs `days` or `everything`,
+    and holds from when it is set: the past begins then. Chunks that a new revision leaves as they were are stored once.
+    It begins anew with a re-index by another embedding model or language, and ends when it is no longer set.
+    """
     def __init__(
         self,
         *,
         revisions: _builtins.int = ...,
         days: _builtins.int = ...,
         everything: _builtins.bool | None = ...,
+        searchable: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_everything", b"_everything", "everything", b"everything"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_everything", b"_everything", "_searchable", b"_searchable", "everything", b"everything", "searchable", b"searchable"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_everything", b"_everything", "days", b"days", "everything", b"everything", "revisions", b"revisions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_everything", b"_everything", "_searchable", b"_searchable", "days", b"days", "everything", b"everything", "revisions", b"revisions", "searchable", b"searchable"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__everything: _TypeAlias = _typing.Literal["everything"]  # noqa: Y015
     _WhichOneofArgType__everything: _TypeAlias = _typing.Literal["_everything", b"_everything"]  # noqa: Y015
+    _WhichOneofReturnType__searchable: _TypeAlias = _typing.Literal["searchable"]  # noqa: Y015
+    _WhichOneofArgType__searchable: _TypeAlias = _typing.Literal["_searchable", b"_searchable"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__everything) -> _WhichOneofReturnType__everything | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__searchable) -> _WhichOneofReturnType__searchable | None: ...
 
 Global___HistorySettings: _TypeAlias = HistorySettings  # noqa: Y015
 

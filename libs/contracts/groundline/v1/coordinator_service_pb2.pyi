@@ -8,6 +8,7 @@ from google.api import httpbody_pb2 as _httpbody_pb2
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import struct_pb2 as _struct_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from groundline.v1 import chat_pb2 as _chat_pb2
 from groundline.v1 import evidence_pb2 as _evidence_pb2
@@ -43,6 +44,7 @@ class ChatRequest(_message.Message):
     ADDITIONAL_CONTEXT_FIELD_NUMBER: _builtins.int
     STORE_FIELD_NUMBER: _builtins.int
     MIN_POSITION_FIELD_NUMBER: _builtins.int
+    AS_OF_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """The question, 1 to 8000 characters after trimming white space."""
     thread_id: _builtins.str
@@ -95,6 +97,15 @@ class ChatRequest(_message.Message):
     def options(self) -> _options_pb2.ChatOptions:
         """Parameters."""
 
+    @_builtins.property
+    def as_of(self) -> _timestamp_pb2.Timestamp:
+        """Time in the past: what was current then is searched, in place of what is now; sources name the revisions of then. Tables are not asked. For collections with settings.history.searchable,
+        from when that was set and as far back as settings.history keeps. INVALID_ARGUMENT if a named collection has no
+        such history or none that reaches back so far, or if the time is in the future. Without collection_ids those take part
+        whose history does. Conditions on a document's own properties, such as "$title", are on those that it has now. Not
+        together with options.retrieval.index, nor on a distributed index.
+        """
+
     def __init__(
         self,
         *,
@@ -108,10 +119,11 @@ class ChatRequest(_message.Message):
         additional_context: _builtins.str = ...,
         store: _builtins.bool | None = ...,
         min_position: _builtins.str = ...,
+        as_of: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_store", b"_store", "filter", b"filter", "options", b"options", "store", b"store"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_store", b"_store", "as_of", b"as_of", "filter", b"filter", "options", b"options", "store", b"store"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_store", b"_store", "additional_context", b"additional_context", "chat_history", b"chat_history", "collection_ids", b"collection_ids", "filter", b"filter", "min_position", b"min_position", "options", b"options", "query", b"query", "request_id", b"request_id", "store", b"store", "thread_id", b"thread_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_store", b"_store", "additional_context", b"additional_context", "as_of", b"as_of", "chat_history", b"chat_history", "collection_ids", b"collection_ids", "filter", b"filter", "min_position", b"min_position", "options", b"options", "query", b"query", "request_id", b"request_id", "store", b"store", "thread_id", b"thread_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__store: _TypeAlias = _typing.Literal["store"]  # noqa: Y015
     _WhichOneofArgType__store: _TypeAlias = _typing.Literal["_store", b"_store"]  # noqa: Y015
@@ -211,6 +223,7 @@ class AnswerRequest(_message.Message):
     ADDITIONAL_CONTEXT_FIELD_NUMBER: _builtins.int
     STORE_FIELD_NUMBER: _builtins.int
     MIN_POSITION_FIELD_NUMBER: _builtins.int
+    AS_OF_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """The question, 1 to 8000 characters after trimming white space."""
     thread_id: _builtins.str
@@ -239,6 +252,10 @@ class AnswerRequest(_message.Message):
     def options(self) -> _options_pb2.ChatOptions:
         """Parameters."""
 
+    @_builtins.property
+    def as_of(self) -> _timestamp_pb2.Timestamp:
+        """Time in the past of which what was current then is searched; see ChatRequest.as_of."""
+
     def __init__(
         self,
         *,
@@ -252,10 +269,11 @@ class AnswerRequest(_message.Message):
         additional_context: _builtins.str = ...,
         store: _builtins.bool | None = ...,
         min_position: _builtins.str = ...,
+        as_of: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_store", b"_store", "filter", b"filter", "options", b"options", "store", b"store"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_store", b"_store", "as_of", b"as_of", "filter", b"filter", "options", b"options", "store", b"store"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_store", b"_store", "additional_context", b"additional_context", "chat_history", b"chat_history", "collection_ids", b"collection_ids", "filter", b"filter", "min_position", b"min_position", "options", b"options", "query", b"query", "request_id", b"request_id", "store", b"store", "thread_id", b"thread_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_store", b"_store", "additional_context", b"additional_context", "as_of", b"as_of", "chat_history", b"chat_history", "collection_ids", b"collection_ids", "filter", b"filter", "min_position", b"min_position", "options", b"options", "query", b"query", "request_id", b"request_id", "store", b"store", "thread_id", b"thread_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__store: _TypeAlias = _typing.Literal["store"]  # noqa: Y015
     _WhichOneofArgType__store: _TypeAlias = _typing.Literal["_store", b"_store"]  # noqa: Y015

@@ -133,6 +133,7 @@ class AnswerRecord(_message.Message):
     DEGRADED_FIELD_NUMBER: _builtins.int
     PASSAGES_FIELD_NUMBER: _builtins.int
     TRACE_ID_FIELD_NUMBER: _builtins.int
+    AS_OF_FIELD_NUMBER: _builtins.int
     rewriting_model: _builtins.str
     """Model that rewrote or decomposed the question; "rules" without one; empty if it was searched for as it is."""
     history_count: _builtins.int
@@ -175,6 +176,10 @@ class AnswerRecord(_message.Message):
     def passages(self) -> _containers.RepeatedCompositeFieldContainer[Global___ServedPassage]:
         """The passages that were served to the model."""
 
+    @_builtins.property
+    def as_of(self) -> _timestamp_pb2.Timestamp:
+        """Time of which what was current then was searched; absent if that was the present."""
+
     def __init__(
         self,
         *,
@@ -191,10 +196,11 @@ class AnswerRecord(_message.Message):
         degraded: _abc.Iterable[_passage_pb2.Degradation] | None = ...,
         passages: _abc.Iterable[Global___ServedPassage] | None = ...,
         trace_id: _builtins.str = ...,
+        as_of: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "options", b"options", "validation", b"validation"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "filter", b"filter", "options", b"options", "validation", b"validation"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_ids", b"collection_ids", "corrections", b"corrections", "degraded", b"degraded", "filter", b"filter", "has_additional_context", b"has_additional_context", "history_count", b"history_count", "options", b"options", "passages", b"passages", "prompt_version", b"prompt_version", "queries", b"queries", "rewriting_model", b"rewriting_model", "trace_id", b"trace_id", "validation", b"validation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "collection_ids", b"collection_ids", "corrections", b"corrections", "degraded", b"degraded", "filter", b"filter", "has_additional_context", b"has_additional_context", "history_count", b"history_count", "options", b"options", "passages", b"passages", "prompt_version", b"prompt_version", "queries", b"queries", "rewriting_model", b"rewriting_model", "trace_id", b"trace_id", "validation", b"validation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

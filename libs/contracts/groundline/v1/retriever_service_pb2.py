@@ -24,6 +24,7 @@ _sym_db = _symbol_database.Default()
 
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from groundline.v1 import chat_pb2 as groundline_dot_v1_dot_chat__pb2
 from groundline.v1 import limits_pb2 as groundline_dot_v1_dot_limits__pb2
 from groundline.v1 import options_pb2 as groundline_dot_v1_dot_options__pb2
@@ -31,7 +32,7 @@ from groundline.v1 import passage_pb2 as groundline_dot_v1_dot_passage__pb2
 from groundline.v1 import table_pb2 as groundline_dot_v1_dot_table__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%groundline/v1/retriever_service.proto\x12\rgroundline.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x18groundline/v1/chat.proto\x1a\x1agroundline/v1/limits.proto\x1a\x1bgroundline/v1/options.proto\x1a\x1bgroundline/v1/passage.proto\x1a\x19groundline/v1/table.proto\"\xe0\x03\n\rSearchRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12 \n\x0e\x63ollection_ids\x18\x02 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x01\x12/\n\x06\x66ilter\x18\x03 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\x8a\xe7\x18\x02H\x01\x12-\n\x07options\x18\x04 \x01(\x0b\x32\x1c.groundline.v1.SearchOptions\x12\x1c\n\x0cmin_position\x18\x05 \x01(\tB\x06\x8a\xe7\x18\x02@\x07\x12\'\n\x12\x61\x64\x64itional_queries\x18\x06 \x03(\tB\x0b\x8a\xe7\x18\x07\x18\x01 \xc0>8\t\x12\x34\n\x0fweak_similarity\x18\x07 \x01(\x02\x42\x16\x8a\xe7\x18\x12\t\x00\x00\x00\x00\x00\x00\xf0\xbf\x11\x00\x00\x00\x00\x00\x00\xf0?H\x00\x88\x01\x01\x12\x17\n\x0finclude_vectors\x18\x08 \x01(\x08\x12\x1a\n\x12include_highlights\x18\t \x01(\x08\x12\x1b\n\x06\x66\x61\x63\x65ts\x18\n \x03(\tB\x0b\x8a\xe7\x18\x07\x18\x01 \xe8\x07\x38\n\x12;\n\x10max_facet_values\x18\x0b \x01(\x05\x42\x1c\x8a\xe7\x18\x12\t\x00\x00\x00\x00\x00\x00\xf0?\x11\x00\x00\x00\x00\x00\x00Y@\x92\xe7\x18\x02\x32\x30H\x01\x88\x01\x01\x42\x12\n\x10_weak_similarityB\x13\n\x11_max_facet_values\"\xc7\x02\n\x0eSearchResponse\x12(\n\x08passages\x18\x01 \x03(\x0b\x32\x16.groundline.v1.Passage\x12,\n\x08\x64\x65graded\x18\x02 \x03(\x0b\x32\x1a.groundline.v1.Degradation\x12+\n\x07timings\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.StageTiming\x12\x10\n\x08trace_id\x18\x04 \x01(\t\x12&\n\x03\x63ut\x18\x05 \x03(\x0b\x32\x19.groundline.v1.CutPassage\x12\x14\n\x07is_weak\x18\x06 \x01(\x08H\x00\x88\x01\x01\x12$\n\x06\x66\x61\x63\x65ts\x18\x07 \x03(\x0b\x32\x14.groundline.v1.Facet\x12.\n\x0b\x63orrections\x18\x08 \x03(\x0b\x32\x19.groundline.v1.CorrectionB\n\n\x08_is_weak\"\xe6\x01\n\x12QueryTablesRequest\x12\x19\n\x08question\x18\x01 \x01(\tB\x07\x8a\xe7\x18\x03 \xe8\x07\x12&\n\x04plan\x18\x02 \x01(\x0b\x32\x18.groundline.v1.TablePlan\x12 \n\x0e\x63ollection_ids\x18\x03 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x01\x12\x1e\n\x0c\x64ocument_ids\x18\x04 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x02\x12\x1b\n\x0b\x64ocument_id\x18\x05 \x01(\tB\x06\x8a\xe7\x18\x02@\x02\x12.\n\x08planning\x18\x06 \x01(\x0e\x32\x1c.groundline.v1.TablePlanning\"\xd9\x03\n\x13QueryTablesResponse\x12&\n\x04plan\x18\x01 \x01(\x0b\x32\x18.groundline.v1.TablePlan\x12\x13\n\x0b\x65xplanation\x18\x02 \x01(\t\x12#\n\x05table\x18\x03 \x01(\x0b\x32\x14.groundline.v1.Table\x12\x31\n\x07\x63olumns\x18\x04 \x03(\x0b\x32 .groundline.v1.TableAnswerColumn\x12+\n\x04rows\x18\x05 \x03(\x0b\x32\x1d.groundline.v1.TableAnswerRow\x12\x10\n\x08has_more\x18\x06 \x01(\x08\x12,\n\x07refusal\x18\x07 \x01(\x0e\x32\x1b.groundline.v1.TableRefusal\x12\x15\n\runknown_words\x18\x08 \x03(\t\x12$\n\x06tables\x18\t \x03(\x0b\x32\x14.groundline.v1.Table\x12\x10\n\x08trace_id\x18\n \x01(\t\x12$\n\x06\x63hunks\x18\x0b \x03(\x0b\x32\x14.groundline.v1.Chunk\x12\r\n\x05model\x18\x0c \x01(\t\x12#\n\x05usage\x18\r \x01(\x0b\x32\x14.groundline.v1.Usage\x12\x17\n\x0f\x66\x61llback_reason\x18\x0e \x01(\t\"S\n\x05\x46\x61\x63\x65t\x12\r\n\x05\x66ield\x18\x01 \x01(\t\x12)\n\x06values\x18\x02 \x03(\x0b\x32\x19.groundline.v1.FacetValue\x12\x10\n\x08has_more\x18\x03 \x01(\x08\"K\n\nFacetValue\x12%\n\x05value\x18\x01 \x01(\x0b\x32\x16.google.protobuf.Value\x12\x16\n\x0e\x64ocument_count\x18\x02 \x01(\x05\"\x9b\x01\n\x12\x46\x65tchChunksRequest\x12<\n\nselections\x18\x01 \x03(\x0b\x32\x1f.groundline.v1.CollectionChunksB\x07\x8a\xe7\x18\x03\x38\xe8\x07\x12\x12\n\nwith_lines\x18\x02 \x01(\x08\x12\x33\n\x05spans\x18\x03 \x03(\x0b\x32\x1b.groundline.v1.RevisionSpanB\x07\x8a\xe7\x18\x03\x38\xe8\x07\"\xb2\x01\n\x0cRevisionSpan\x12\x1f\n\rcollection_id\x18\x01 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\x01\x12\x1d\n\x0b\x64ocument_id\x18\x02 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\x02\x12\x1a\n\x08revision\x18\x03 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\t\x12#\n\x0cstart_offset\x18\x04 \x01(\x05\x42\r\x8a\xe7\x18\t\t\x00\x00\x00\x00\x00\x00\x00\x00\x12!\n\nend_offset\x18\x05 \x01(\x05\x42\r\x8a\xe7\x18\t\t\x00\x00\x00\x00\x00\x00\x00\x00\"G\n\x0cRevisionText\x12)\n\x04span\x18\x01 \x01(\x0b\x32\x1b.groundline.v1.RevisionSpan\x12\x0c\n\x04text\x18\x02 \x01(\t\"S\n\x10\x43ollectionChunks\x12\x1f\n\rcollection_id\x18\x01 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\x01\x12\x1e\n\tchunk_ids\x18\x02 \x03(\tB\x0b\x8a\xe7\x18\x07\x30\x01\x38\xe8\x07@\x03\"\x94\x01\n\x13\x46\x65tchChunksResponse\x12$\n\x06\x63hunks\x18\x01 \x03(\x0b\x32\x14.groundline.v1.Chunk\x12+\n\x05lines\x18\x02 \x03(\x0b\x32\x1c.groundline.v1.DocumentLines\x12*\n\x05texts\x18\x03 \x03(\x0b\x32\x1b.groundline.v1.RevisionText\"L\n\rDocumentLines\x12\x13\n\x0b\x64ocument_id\x18\x01 \x01(\t\x12&\n\x04page\x18\x02 \x01(\x0b\x32\x18.groundline.v1.PageLines*I\n\rTablePlanning\x12\x1e\n\x1aTABLE_PLANNING_UNSPECIFIED\x10\x00\x12\x18\n\x14TABLE_PLANNING_RULES\x10\x01\x32\xc6\x02\n\x10RetrieverService\x12`\n\x06Search\x12\x1c.groundline.v1.SearchRequest\x1a\x1d.groundline.v1.SearchResponse\"\x19\x90\x02\x01\x82\xd3\xe4\x93\x02\x10\"\x0b/api/search:\x01*\x12u\n\x0bQueryTables\x12!.groundline.v1.QueryTablesRequest\x1a\".groundline.v1.QueryTablesResponse\"\x1f\x90\x02\x01\x82\xd3\xe4\x93\x02\x16\"\x11/api/tables/query:\x01*\x12Y\n\x0b\x46\x65tchChunks\x12!.groundline.v1.FetchChunksRequest\x1a\".groundline.v1.FetchChunksResponse\"\x03\x90\x02\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%groundline/v1/retriever_service.proto\x12\rgroundline.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18groundline/v1/chat.proto\x1a\x1agroundline/v1/limits.proto\x1a\x1bgroundline/v1/options.proto\x1a\x1bgroundline/v1/passage.proto\x1a\x19groundline/v1/table.proto\"\x8b\x04\n\rSearchRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12 \n\x0e\x63ollection_ids\x18\x02 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x01\x12/\n\x06\x66ilter\x18\x03 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\x8a\xe7\x18\x02H\x01\x12-\n\x07options\x18\x04 \x01(\x0b\x32\x1c.groundline.v1.SearchOptions\x12\x1c\n\x0cmin_position\x18\x05 \x01(\tB\x06\x8a\xe7\x18\x02@\x07\x12\'\n\x12\x61\x64\x64itional_queries\x18\x06 \x03(\tB\x0b\x8a\xe7\x18\x07\x18\x01 \xc0>8\t\x12\x34\n\x0fweak_similarity\x18\x07 \x01(\x02\x42\x16\x8a\xe7\x18\x12\t\x00\x00\x00\x00\x00\x00\xf0\xbf\x11\x00\x00\x00\x00\x00\x00\xf0?H\x00\x88\x01\x01\x12\x17\n\x0finclude_vectors\x18\x08 \x01(\x08\x12\x1a\n\x12include_highlights\x18\t \x01(\x08\x12\x1b\n\x06\x66\x61\x63\x65ts\x18\n \x03(\tB\x0b\x8a\xe7\x18\x07\x18\x01 \xe8\x07\x38\n\x12;\n\x10max_facet_values\x18\x0b \x01(\x05\x42\x1c\x8a\xe7\x18\x12\t\x00\x00\x00\x00\x00\x00\xf0?\x11\x00\x00\x00\x00\x00\x00Y@\x92\xe7\x18\x02\x32\x30H\x01\x88\x01\x01\x12)\n\x05\x61s_of\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x12\n\x10_weak_similarityB\x13\n\x11_max_facet_values\"\xc7\x02\n\x0eSearchResponse\x12(\n\x08passages\x18\x01 \x03(\x0b\x32\x16.groundline.v1.Passage\x12,\n\x08\x64\x65graded\x18\x02 \x03(\x0b\x32\x1a.groundline.v1.Degradation\x12+\n\x07timings\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.StageTiming\x12\x10\n\x08trace_id\x18\x04 \x01(\t\x12&\n\x03\x63ut\x18\x05 \x03(\x0b\x32\x19.groundline.v1.CutPassage\x12\x14\n\x07is_weak\x18\x06 \x01(\x08H\x00\x88\x01\x01\x12$\n\x06\x66\x61\x63\x65ts\x18\x07 \x03(\x0b\x32\x14.groundline.v1.Facet\x12.\n\x0b\x63orrections\x18\x08 \x03(\x0b\x32\x19.groundline.v1.CorrectionB\n\n\x08_is_weak\"\xe6\x01\n\x12QueryTablesRequest\x12\x19\n\x08question\x18\x01 \x01(\tB\x07\x8a\xe7\x18\x03 \xe8\x07\x12&\n\x04plan\x18\x02 \x01(\x0b\x32\x18.groundline.v1.TablePlan\x12 \n\x0e\x63ollection_ids\x18\x03 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x01\x12\x1e\n\x0c\x64ocument_ids\x18\x04 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x02\x12\x1b\n\x0b\x64ocument_id\x18\x05 \x01(\tB\x06\x8a\xe7\x18\x02@\x02\x12.\n\x08planning\x18\x06 \x01(\x0e\x32\x1c.groundline.v1.TablePlanning\"\xd9\x03\n\x13QueryTablesResponse\x12&\n\x04plan\x18\x01 \x01(\x0b\x32\x18.groundline.v1.TablePlan\x12\x13\n\x0b\x65xplanation\x18\x02 \x01(\t\x12#\n\x05table\x18\x03 \x01(\x0b\x32\x14.groundline.v1.Table\x12\x31\n\x07\x63olumns\x18\x04 \x03(\x0b\x32 .groundline.v1.TableAnswerColumn\x12+\n\x04rows\x18\x05 \x03(\x0b\x32\x1d.groundline.v1.TableAnswerRow\x12\x10\n\x08has_more\x18\x06 \x01(\x08\x12,\n\x07refusal\x18\x07 \x01(\x0e\x32\x1b.groundline.v1.TableRefusal\x12\x15\n\runknown_words\x18\x08 \x03(\t\x12$\n\x06tables\x18\t \x03(\x0b\x32\x14.groundline.v1.Table\x12\x10\n\x08trace_id\x18\n \x01(\t\x12$\n\x06\x63hunks\x18\x0b \x03(\x0b\x32\x14.groundline.v1.Chunk\x12\r\n\x05model\x18\x0c \x01(\t\x12#\n\x05usage\x18\r \x01(\x0b\x32\x14.groundline.v1.Usage\x12\x17\n\x0f\x66\x61llback_reason\x18\x0e \x01(\t\"S\n\x05\x46\x61\x63\x65t\x12\r\n\x05\x66ield\x18\x01 \x01(\t\x12)\n\x06values\x18\x02 \x03(\x0b\x32\x19.groundline.v1.FacetValue\x12\x10\n\x08has_more\x18\x03 \x01(\x08\"K\n\nFacetValue\x12%\n\x05value\x18\x01 \x01(\x0b\x32\x16.google.protobuf.Value\x12\x16\n\x0e\x64ocument_count\x18\x02 \x01(\x05\"\x9b\x01\n\x12\x46\x65tchChunksRequest\x12<\n\nselections\x18\x01 \x03(\x0b\x32\x1f.groundline.v1.CollectionChunksB\x07\x8a\xe7\x18\x03\x38\xe8\x07\x12\x12\n\nwith_lines\x18\x02 \x01(\x08\x12\x33\n\x05spans\x18\x03 \x03(\x0b\x32\x1b.groundline.v1.RevisionSpanB\x07\x8a\xe7\x18\x03\x38\xe8\x07\"\xb2\x01\n\x0cRevisionSpan\x12\x1f\n\rcollection_id\x18\x01 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\x01\x12\x1d\n\x0b\x64ocument_id\x18\x02 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\x02\x12\x1a\n\x08revision\x18\x03 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\t\x12#\n\x0cstart_offset\x18\x04 \x01(\x05\x42\r\x8a\xe7\x18\t\t\x00\x00\x00\x00\x00\x00\x00\x00\x12!\n\nend_offset\x18\x05 \x01(\x05\x42\r\x8a\xe7\x18\t\t\x00\x00\x00\x00\x00\x00\x00\x00\"G\n\x0cRevisionText\x12)\n\x04span\x18\x01 \x01(\x0b\x32\x1b.groundline.v1.RevisionSpan\x12\x0c\n\x04text\x18\x02 \x01(\t\"S\n\x10\x43ollectionChunks\x12\x1f\n\rcollection_id\x18\x01 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\x01\x12\x1e\n\tchunk_ids\x18\x02 \x03(\tB\x0b\x8a\xe7\x18\x07\x30\x01\x38\xe8\x07@\x03\"\x94\x01\n\x13\x46\x65tchChunksResponse\x12$\n\x06\x63hunks\x18\x01 \x03(\x0b\x32\x14.groundline.v1.Chunk\x12+\n\x05lines\x18\x02 \x03(\x0b\x32\x1c.groundline.v1.DocumentLines\x12*\n\x05texts\x18\x03 \x03(\x0b\x32\x1b.groundline.v1.RevisionText\"L\n\rDocumentLines\x12\x13\n\x0b\x64ocument_id\x18\x01 \x01(\t\x12&\n\x04page\x18\x02 \x01(\x0b\x32\x18.groundline.v1.PageLines*I\n\rTablePlanning\x12\x1e\n\x1aTABLE_PLANNING_UNSPECIFIED\x10\x00\x12\x18\n\x14TABLE_PLANNING_RULES\x10\x01\x32\xc6\x02\n\x10RetrieverService\x12`\n\x06Search\x12\x1c.groundline.v1.SearchRequest\x1a\x1d.groundline.v1.SearchResponse\"\x19\x90\x02\x01\x82\xd3\xe4\x93\x02\x10\"\x0b/api/search:\x01*\x12u\n\x0bQueryTables\x12!.groundline.v1.QueryTablesRequest\x1a\".groundline.v1.QueryTablesResponse\"\x1f\x90\x02\x01\x82\xd3\xe4\x93\x02\x16\"\x11/api/tables/query:\x01*\x12Y\n\x0b\x46\x65tchChunks\x12!.groundline.v1.FetchChunksRequest\x1a\".groundline.v1.FetchChunksResponse\"\x03\x90\x02\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -86,32 +87,32 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RETRIEVERSERVICE'].methods_by_name['QueryTables']._serialized_options = b'\220\002\001\202\323\344\223\002\026\"\021/api/tables/query:\001*'
   _globals['_RETRIEVERSERVICE'].methods_by_name['FetchChunks']._loaded_options = None
   _globals['_RETRIEVERSERVICE'].methods_by_name['FetchChunks']._serialized_options = b'\220\002\001'
-  _globals['_TABLEPLANNING']._serialized_start=2665
-  _globals['_TABLEPLANNING']._serialized_end=2738
-  _globals['_SEARCHREQUEST']._serialized_start=256
-  _globals['_SEARCHREQUEST']._serialized_end=736
-  _globals['_SEARCHRESPONSE']._serialized_start=739
-  _globals['_SEARCHRESPONSE']._serialized_end=1066
-  _globals['_QUERYTABLESREQUEST']._serialized_start=1069
-  _globals['_QUERYTABLESREQUEST']._serialized_end=1299
-  _globals['_QUERYTABLESRESPONSE']._serialized_start=1302
-  _globals['_QUERYTABLESRESPONSE']._serialized_end=1775
-  _globals['_FACET']._serialized_start=1777
-  _globals['_FACET']._serialized_end=1860
-  _globals['_FACETVALUE']._serialized_start=1862
-  _globals['_FACETVALUE']._serialized_end=1937
-  _globals['_FETCHCHUNKSREQUEST']._serialized_start=1940
-  _globals['_FETCHCHUNKSREQUEST']._serialized_end=2095
-  _globals['_REVISIONSPAN']._serialized_start=2098
-  _globals['_REVISIONSPAN']._serialized_end=2276
-  _globals['_REVISIONTEXT']._serialized_start=2278
-  _globals['_REVISIONTEXT']._serialized_end=2349
-  _globals['_COLLECTIONCHUNKS']._serialized_start=2351
-  _globals['_COLLECTIONCHUNKS']._serialized_end=2434
-  _globals['_FETCHCHUNKSRESPONSE']._serialized_start=2437
-  _globals['_FETCHCHUNKSRESPONSE']._serialized_end=2585
-  _globals['_DOCUMENTLINES']._serialized_start=2587
-  _globals['_DOCUMENTLINES']._serialized_end=2663
-  _globals['_RETRIEVERSERVICE']._serialized_start=2741
-  _globals['_RETRIEVERSERVICE']._serialized_end=3067
+  _globals['_TABLEPLANNING']._serialized_start=2741
+  _globals['_TABLEPLANNING']._serialized_end=2814
+  _globals['_SEARCHREQUEST']._serialized_start=289
+  _globals['_SEARCHREQUEST']._serialized_end=812
+  _globals['_SEARCHRESPONSE']._serialized_start=815
+  _globals['_SEARCHRESPONSE']._serialized_end=1142
+  _globals['_QUERYTABLESREQUEST']._serialized_start=1145
+  _globals['_QUERYTABLESREQUEST']._serialized_end=1375
+  _globals['_QUERYTABLESRESPONSE']._serialized_start=1378
+  _globals['_QUERYTABLESRESPONSE']._serialized_end=1851
+  _globals['_FACET']._serialized_start=1853
+  _globals['_FACET']._serialized_end=1936
+  _globals['_FACETVALUE']._serialized_start=1938
+  _globals['_FACETVALUE']._serialized_end=2013
+  _globals['_FETCHCHUNKSREQUEST']._serialized_start=2016
+  _globals['_FETCHCHUNKSREQUEST']._serialized_end=2171
+  _globals['_REVISIONSPAN']._serialized_start=2174
+  _globals['_REVISIONSPAN']._serialized_end=2352
+  _globals['_REVISIONTEXT']._serialized_start=2354
+  _globals['_REVISIONTEXT']._serialized_end=2425
+  _globals['_COLLECTIONCHUNKS']._serialized_start=2427
+  _globals['_COLLECTIONCHUNKS']._serialized_end=2510
+  _globals['_FETCHCHUNKSRESPONSE']._serialized_start=2513
+  _globals['_FETCHCHUNKSRESPONSE']._serialized_end=2661
+  _globals['_DOCUMENTLINES']._serialized_start=2663
+  _globals['_DOCUMENTLINES']._serialized_end=2739
+  _globals['_RETRIEVERSERVICE']._serialized_start=2817
+  _globals['_RETRIEVERSERVICE']._serialized_end=3143
 # @@protoc_insertion_point(module_scope)

@@ -7,6 +7,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import struct_pb2 as _struct_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from groundline.v1 import chat_pb2 as _chat_pb2
@@ -61,6 +62,7 @@ class SearchRequest(_message.Message):
     INCLUDE_HIGHLIGHTS_FIELD_NUMBER: _builtins.int
     FACETS_FIELD_NUMBER: _builtins.int
     MAX_FACET_VALUES_FIELD_NUMBER: _builtins.int
+    AS_OF_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """Query, 1 to 8000 characters after trimming white space."""
     min_position: _builtins.str
@@ -102,6 +104,12 @@ class SearchRequest(_message.Message):
         whatever the query, so that the counts tell what narrower filters would leave. A condition on "page" leaves none.
         """
 
+    @_builtins.property
+    def as_of(self) -> _timestamp_pb2.Timestamp:
+        """Time in the past of which what was current then is searched; see ChatRequest.as_of. Passages name the revisions of then.
+        Not together with facets.
+        """
+
     def __init__(
         self,
         *,
@@ -116,10 +124,11 @@ class SearchRequest(_message.Message):
         include_highlights: _builtins.bool = ...,
         facets: _abc.Iterable[_builtins.str] | None = ...,
         max_facet_values: _builtins.int | None = ...,
+        as_of: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_facet_values", b"_max_facet_values", "_weak_similarity", b"_weak_similarity", "filter", b"filter", "max_facet_values", b"max_facet_values", "options", b"options", "weak_similarity", b"weak_similarity"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_facet_values", b"_max_facet_values", "_weak_similarity", b"_weak_similarity", "as_of", b"as_of", "filter", b"filter", "max_facet_values", b"max_facet_values", "options", b"options", "weak_similarity", b"weak_similarity"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_facet_values", b"_max_facet_values", "_weak_similarity", b"_weak_similarity", "additional_queries", b"additional_queries", "collection_ids", b"collection_ids", "facets", b"facets", "filter", b"filter", "include_highlights", b"include_highlights", "include_vectors", b"include_vectors", "max_facet_values", b"max_facet_values", "min_position", b"min_position", "options", b"options", "query", b"query", "weak_similarity", b"weak_similarity"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_facet_values", b"_max_facet_values", "_weak_similarity", b"_weak_similarity", "additional_queries", b"additional_queries", "as_of", b"as_of", "collection_ids", b"collection_ids", "facets", b"facets", "filter", b"filter", "include_highlights", b"include_highlights", "include_vectors", b"include_vectors", "max_facet_values", b"max_facet_values", "min_position", b"min_position", "options", b"options", "query", b"query", "weak_similarity", b"weak_similarity"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_facet_values: _TypeAlias = _typing.Literal["max_facet_values"]  # noqa: Y015
     _WhichOneofArgType__max_facet_values: _TypeAlias = _typing.Literal["_max_facet_values", b"_max_facet_values"]  # noqa: Y015

@@ -6,15 +6,18 @@ WITH added AS (
     INSERT INTO search_index_partitions (partition_id, embedding_model, dimensions, fill_end)
     SELECT partition_id, embedding_model, dimensions, ({last_chunk_id}) FROM chunk_partitions AS p
     WHERE NOT EXISTS (SELECT FROM search_index_partitions AS s WHERE s.partition_id = p.partition_id)
+      -- Only PostgreSQL searches the past.
+      AND NOT EXISTS (SELECT FROM past_partitions AS t WHERE t.partition_id = p.partition_id)
     ON CONFLICT DO NOTHING RETURNING partition_id
 )
 DELETE FROM search_index_changes WHERE partition_id IN (SELECT partition_id FROM added)
 
 -- name: drop_strays
--- Partitions that were created and dropped between two looks never got to the index.
+-- Partitions that were created and dropped between two looks never got to the index, and those of the past never do.
 DELETE FROM search_index_changes AS c
 WHERE NOT EXISTS (SELECT FROM search_index_partitions AS s WHERE s.partition_id = c.partition_id)
-  AND NOT EXISTS (SELECT FROM chunk_partitions AS p WHERE p.partition_id = c.partition_id)
+  AND (NOT EXISTS (SELECT FROM chunk_partitions AS p WHERE p.partition_id = c.partition_id)
+       OR EXISTS (SELECT FROM past_partitions AS t WHERE t.partition_id = c.partition_id))
 
 -- name: due
 SELECT s.partition_id, s.embedding_model, s.dimensions, p.partition_id IS NULL AS is_gone

@@ -29,6 +29,7 @@ from groundline_indexing.partitions import (
     leave_partition,
 )
 from groundline_indexing.revisions.keeping import keep_revisions, settle_revisions
+from groundline_indexing.revisions.past import past_partition, retire
 from groundline_indexing.vector_indexes import build_vector_index, is_vector_index_due
 
 __all__ = ["OpenImport", "discard_import", "drop_orphaned_imports", "open_import"]
@@ -347,10 +348,8 @@ class OpenImport:
                     f"{target.collection_id} was indexed again meanwhile: start anew after --discard"
                 )
             await self._catch_up(in_use)
-            # First: what is replaced goes from candidates, which this one no longer is.
-            await connection.execute(_SQL["use"], *target)
             job_id = str(uuid.uuid4())
-            await self._take_documents(job_id)
+            await self._take_documents(in_use, job_id)
             await connection.execute(
                 "DELETE FROM reindexed_documents WHERE partition_id = $1", target.partition_id
             )
@@ -407,13 +406,16 @@ class OpenImport:
                 [row["document_id"] for row in changed],
             )
 
-    async def _take_documents(self, job_id: str) -> None:
-        """Move the documents and their texts from where they wait into the collection, and write down what
-        became of each, as the job of a hand-in does, so that it can be taken back."""
+    async def _take_documents(self, in_use: int, job_id: str) -> None:
+        """Use the table. Move the documents and their texts from where they wait into the collection, chunks
+        that they replace into its past, and write down what became of each, as the job of a hand-in does, so
+        that it can be taken back."""
         connection, target = self._connection, self._import
         replaced = f"SELECT document_id FROM {target.documents} WHERE seen_version IS NOT NULL"
         rows = await connection.fetch(replaced)
         await keep_revisions(connection, [row["document_id"] for row in rows])
+        # Now: what is replaced goes from candidates, which this one no longer is.
+        await connection.execute(_SQL["use"], *target)
         for table in ("document_texts", "document_pages", "document_originals"):
             await connection.execute(f"DELETE FROM {table} WHERE document_id IN ({replaced})")
         await clear_elsewhere(connection, target.collection_id, f"document_id IN ({replaced})")
@@ -439,6 +441,8 @@ class OpenImport:
         items = _ITEMS.format(documents=target.documents, replaced=target.replaced)
         await connection.execute(items, job_id)
         await connection.execute(f"DROP TABLE {target.replaced}")
+        if rows and (past := await past_partition(connection, target.collection_id)) is not None:
+            await retire(connection, in_use, past, f"c.document_id IN ({replaced})")
         await connection.execute(
             f"INSERT INTO document_texts ({_TEXT_COLUMNS}) SELECT {_TEXT_COLUMNS} FROM {target.texts}"
         )

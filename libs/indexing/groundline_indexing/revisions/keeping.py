@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from groundline_database import Connection, current_revision, is_held_document, read_statements
 
+from groundline_indexing.revisions.past import close_revisions, note_revisions
 from groundline_indexing.revisions.segments import SegmentCutter
 
 __all__ = ["keep_revisions", "prune_revisions", "settle_revisions"]
@@ -27,8 +28,11 @@ _SQL: Final = read_statements(__name__, current=current_revision("d"), is_held=i
 
 async def keep_revisions(connection: Connection, document_ids: Sequence[Any]) -> None:
     """Write down the revisions in use of documents, whose rows the transaction has locked, as far as their
-    collections keep them or answers cite them."""
-    for row in await connection.fetch(_SQL["wanted"], document_ids) if document_ids else ():
+    collections keep them or answers cite them; and which chunks they have, where the past is searchable."""
+    if not document_ids:
+        return
+    await note_revisions(connection, document_ids)
+    for row in await connection.fetch(_SQL["wanted"], document_ids):
         text = await _keep_text(connection, row["document_id"])
         await connection.execute(_SQL["keep"], row["document_id"], *text)
         for statement in (_SQL["keep_pages"], _SQL["keep_original"]):
@@ -38,6 +42,8 @@ async def keep_revisions(connection: Connection, document_ids: Sequence[Any]) ->
 async def settle_revisions(connection: Connection, document_ids: Sequence[Any]) -> None:
     """Drop, of documents that have just changed, the revisions that are in use again, and those beyond what
     is to be kept; and the tables of what is neither in use nor kept."""
+    if document_ids:
+        await close_revisions(connection, document_ids)
     stale = await connection.fetch(_SQL["settle"], document_ids) if document_ids else ()
     changed = [row["document_id"] for row in stale]
     if changed:

@@ -45,6 +45,7 @@ def record_of(
         degraded=completed.degraded,
         passages=[_served(number, passage) for number, passage in enumerate(passages, start=1)],
         trace_id=turn.started.trace_id,
+        as_of=turn.inquiry.as_of,
     )
 
 

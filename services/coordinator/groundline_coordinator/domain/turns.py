@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from google.protobuf.struct_pb2 import Struct
+from google.protobuf.timestamp_pb2 import Timestamp
 from groundline.v1 import chat_pb2, collection_pb2, options_pb2
 from groundline.v1 import coordinator_service_pb2 as pb
 
@@ -35,6 +36,8 @@ class Inquiry:
     rerank: options_pb2.RerankOptions
     min_position: str = ""
     """Position in the write-ahead log up to which changes must be visible."""
+    as_of: Timestamp | None = None
+    """Time of which what was current then is searched; None for now."""
 
 
 def inquiry_of(request: Question) -> Inquiry:
@@ -45,6 +48,7 @@ def inquiry_of(request: Question) -> Inquiry:
         retrieval=request.options.retrieval,
         rerank=request.options.rerank,
         min_position=request.min_position,
+        as_of=request.as_of if request.HasField("as_of") else None,
     )
 
 

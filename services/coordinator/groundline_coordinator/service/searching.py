@@ -261,6 +261,7 @@ class PassageSearch:
             filter=inquiry.filter,
             options=options_pb2.SearchOptions(retrieval=inquiry.retrieval, rerank=inquiry.rerank),
             min_position=inquiry.min_position,
+            as_of=inquiry.as_of,
             weak_similarity=weak_similarity,
         )
         with progress.stage(passage_pb2.STAGE_RETRIEVING):

@@ -26,7 +26,8 @@ async def asked_tables(
     retriever: Retriever, turn: Turn, searched: Searched, progress: StageReport, timeout_seconds: float
 ) -> retriever_service_pb2.QueryTablesResponse:
     """Return what a table says to a question; no rows if the question is not one for a table: a part of it
-    means nothing there, no row is found, or it comes with a filter or a context. A failure is declared.
+    means nothing there, no row is found, or it comes with a filter, a context or a time. A failure is
+    declared.
 
     A language model is asked for what rules do not understand if the best passage is of a table.
     """
@@ -35,6 +36,7 @@ async def asked_tables(
     if (
         turn.plan.is_empty
         or inquiry.filter.fields
+        or inquiry.as_of is not None
         or turn.question.additional_context
         or len(question) > _LONGEST_QUESTION
     ):

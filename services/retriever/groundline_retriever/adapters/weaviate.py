@@ -17,7 +17,7 @@ from groundline.v1 import options_pb2
 from groundline_embedding.ports import Vectors
 from groundline_lexical import searched_words
 from groundline_ranking import Hit
-from groundline_runtime.errors import UnavailableError
+from groundline_runtime.errors import FieldViolation, InvalidArgumentError, UnavailableError
 from groundline_weaviate import (
     MAX_PROPOSALS,
     Extent,
@@ -89,7 +89,11 @@ class WeaviateSearch:
         self, collections: Sequence[IndexedCollection], query: str, *, limit: int, selection: Selection
     ) -> Hits:
         """Return a list for each embedding space and language. The engine proposes by term statistics of the
-        whole space; scores and order are by those of what the caller may read."""
+        whole space; scores and order are by those of what the caller may read.
+
+        Raises InvalidArgumentError (as_of) for a search of the past.
+        """
+        _require_present(selection)
         groups: dict[tuple[Space, str], list[IndexedCollection]] = defaultdict(list)
         for collection in collections:
             groups[_space(collection), collection.language].append(collection)
@@ -114,7 +118,11 @@ class WeaviateSearch:
         iterative_scan: options_pb2.IterativeScan.ValueType,
         selection: Selection,
     ) -> Hits:
-        """Return a list for each embedding space. The engine decides how far HNSW looks."""
+        """Return a list for each embedding space. The engine decides how far HNSW looks.
+
+        Raises InvalidArgumentError (as_of) for a search of the past.
+        """
+        _require_present(selection)
         groups: dict[Space, list[IndexedCollection]] = defaultdict(list)
         for collection in collections:
             groups[_space(collection)].append(collection)
@@ -187,6 +195,14 @@ async def _decided(ask: Ask, decide: Decide, limit: int) -> tuple[Sequence[Hit],
         wanted = 2 * limit * number // len(hits) if hits else MAX_PROPOSALS
         number = min(max(wanted, 4 * number), MAX_PROPOSALS)
     return hits, True
+
+
+def _require_present(selection: Selection) -> None:
+    if selection.as_of is not None:
+        description = (
+            "cannot be searched for on the distributed index (Weaviate), which has what is current now"
+        )
+        raise InvalidArgumentError([FieldViolation("as_of", description)])
 
 
 def _space(collection: IndexedCollection) -> Space:

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from groundline.v1 import collection_pb2, options_pb2, passage_pb2, reranker_service_pb2
@@ -144,6 +145,16 @@ class FakeStore:
             if chunk_id not in self.gone
             and (not self.readers[one.collection_id] or {*self.readers[one.collection_id]} & {*principals})
         ]
+
+    async def collections_as_of(
+        self, collections: Sequence[IndexedCollection], as_of: datetime, *, are_named: bool
+    ) -> Sequence[IndexedCollection]:
+        return [replace(each, partition_id=each.partition_id + 1, is_past=True) for each in collections]
+
+    async def fetch_as_of(
+        self, wanted: Sequence[Wanted], principals: Sequence[str], as_of: datetime
+    ) -> Sequence[FetchedChunk]:
+        return await self.fetch(wanted, principals)
 
     async def revision_texts(
         self, spans: Sequence[pb.RevisionSpan], principals: Sequence[str]

@@ -27,6 +27,7 @@ from groundline_indexing.partitions import (
     partitions_with,
     read_settings,
 )
+from groundline_indexing.revisions.past import set_searchable
 from groundline_lexical import LexicalIndex
 from groundline_runtime.errors import (
     AbortedError,
@@ -143,7 +144,7 @@ class PostgresCollections:
     async def update(self, changed: collection_pb2.Collection) -> bool:
         """Replace name, settings and access; return False if the collection was deleted or no longer has the
         update_time of `changed`."""
-        async with acquire(self._pool) as connection:
+        async with transaction(self._pool) as connection:
             updated = await connection.fetchval(
                 """
                 UPDATE collections
@@ -158,6 +159,8 @@ class PostgresCollections:
                 *_access_columns(changed.settings.access),
                 moment(changed.update_time),
             )
+            if updated:
+                await self._set_searchable(connection, changed)
         return updated is not None
 
     async def delete(self, collection_id: str) -> bool:
@@ -199,6 +202,15 @@ class PostgresCollections:
             partition_id,
             creator,
             request_id,
+        )
+        await self._set_searchable(connection, collection)
+
+    async def _set_searchable(self, connection: Connection, collection: collection_pb2.Collection) -> None:
+        await set_searchable(
+            connection,
+            self._lexical,
+            collection.collection_id,
+            is_searchable=collection.settings.history.searchable,
         )
 
     async def _find_by_request_id(self, creator: str, request_id: str) -> StoredCollection | None:

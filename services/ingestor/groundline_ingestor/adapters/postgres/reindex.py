@@ -26,6 +26,7 @@ from groundline_indexing.partitions import (
     leave_partition,
     move_collection,
 )
+from groundline_indexing.revisions.past import swap_past
 from groundline_indexing.vector_indexes import is_vector_index_due
 from groundline_lexical import LexicalIndex
 from groundline_runtime.context import current_traceparent
@@ -351,6 +352,7 @@ class PostgresReindex:
             },
             old_partition if job["keeps_previous"] else None,
         )
+        await swap_past(connection, self._lexical, collection_id, old_partition, partition_id)
         for left in {given_up, None if job["keeps_previous"] else old_partition} - {None, partition_id}:
             await leave_partition(connection, collection_id, left, grace_seconds)
 

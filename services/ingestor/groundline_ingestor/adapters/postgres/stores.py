@@ -8,6 +8,7 @@ from pathlib import Path
 from groundline_database import Pool
 from groundline_database.spending import SpendingLedger
 from groundline_indexing.lexical_indexes import LexicalIndexes
+from groundline_indexing.revisions.past import PastChunks
 from groundline_indexing.vector_indexes import VectorIndexes
 from groundline_lexical import LexicalIndex
 from groundline_runtime.quotas import Budgets
@@ -56,6 +57,7 @@ class Stores:
     kept_indexes: PostgresKeptIndexes
     lexical_indexes: LexicalIndexes
     vector_indexes: VectorIndexes
+    past: PastChunks
     embeddings: PostgresEmbeddingCache
     contexts: ContextCache
     quotas: PostgresQuotas
@@ -88,6 +90,7 @@ def stores_on(
         PostgresKeptIndexes(pool),
         LexicalIndexes(pool, lexical),
         VectorIndexes(pool, maximum_bytes=vector_index_memory_bytes),
+        PastChunks(pool, lexical),
         PostgresEmbeddingCache(pool),
         PostgresContextCache(pool),
         PostgresQuotas(pool, SpendingLedger(pool, budgets or Budgets())),

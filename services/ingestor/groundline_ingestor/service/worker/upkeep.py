@@ -72,6 +72,7 @@ class Upkeep:
                 (self._stores.vector_indexes.build_due, partial(self._until_stirred, IDLE_SECONDS)),
                 (self._tell_webhooks, partial(self._until_stirred, IDLE_SECONDS)),
                 (self._clean, partial(asyncio.sleep, CLEANING_SECONDS)),
+                (self._stores.past.tend, partial(asyncio.sleep, CLEANING_SECONDS)),
                 (self._stores.revisions.prune, partial(asyncio.sleep, PRUNING_SECONDS)),
             ):
                 tasks.create_task(_repeat(work, pause))

@@ -26,6 +26,7 @@ __all__ = [
     "by_index",
     "in_groups",
     "indexes_of",
+    "merged",
     "position_for",
     "union",
 ]
@@ -63,6 +64,8 @@ class Index:
     collection_ids: Sequence[str]
     hides_documents: bool = False
     """Whether the collection of a partition of its own has documents that the caller may not read."""
+    is_past: bool = False
+    """Whether it holds chunks that were replaced."""
 
     @property
     def table(self) -> str:
@@ -97,6 +100,7 @@ def indexes_of(collections: Sequence[IndexedCollection]) -> Sequence[Index]:
             group[0].language,
             [collection.collection_id for collection in group],
             any(collection.hides_documents for collection in group),
+            group[0].is_past,
         )
         for partition_id, group in of.items()
     ]
@@ -117,28 +121,54 @@ class RowCondition:
     first_parameter: int
     filter: str = "true"
     """The part of it that is the caller's filter."""
+    moment: str = ""
+    """Parameter with the time at which rows were current; empty for now."""
 
     @classmethod
     def of(cls, selection: Selection, *, first_parameter: int) -> "RowCondition":
         visible = is_readable_document(f"${first_parameter}")
+        values: tuple[object, ...] = (selection.principals,)
+        moment = ""
+        if selection.as_of is not None:
+            moment, values = f"${first_parameter + 1}::timestamptz", (*values, selection.as_of)
         if selection.filter is None:
-            return cls(visible, (selection.principals,), first_parameter)
+            return cls(visible, values, first_parameter, moment=moment)
         condition = compile_sql(
-            selection.filter, Columns(documents="documents"), first_parameter=first_parameter + 1
+            selection.filter, Columns(documents="documents"), first_parameter=first_parameter + len(values)
         )
-        values = (selection.principals, *condition.arguments)
-        return cls(f"({visible} AND {condition.text})", values, first_parameter, condition.text)
+        values = (*values, *condition.arguments)
+        return cls(f"({visible} AND {condition.text})", values, first_parameter, condition.text, moment)
 
     @property
     def collections(self) -> str:
         """Parameter with the collections of partitions of which not everything may be read."""
         return f"${len(self.values) + self.first_parameter}"
 
+    def current(self, index: Index) -> str:
+        """Return the condition on rows that were current at the time of the search, if it has one. In the
+        past also on documents that the caller may read now: a row has the principals of then."""
+        if not self.moment:
+            return "true"
+        if not index.is_past:
+            return f"coalesce(valid_from, update_time) <= {self.moment}"
+        readable = is_readable_document(f"${self.first_parameter}", "now")
+        # Not EXISTS: the planner would read all documents, for a few rows.
+        document = f"SELECT {readable} FROM documents now WHERE now.document_id = {index.table}.document_id"  # noqa: S608
+        return f"(valid_from <= {self.moment} AND valid_to > {self.moment} AND ({document}))"
+
+    def selecting(self, index: Index) -> str:
+        """Return the part of the condition that is not about access to rows."""
+        return f"({self.filter} AND {self.current(index)})" if self.moment else self.filter
+
+    def row(self, index: Index) -> str:
+        """Return the condition without the searched collections of a shared partition."""
+        return f"({self.text} AND {self.current(index)})" if self.moment else self.text
+
     def within(self, index: Index) -> str:
         """Return the condition; in a shared partition, also on the searched collections."""
         if not index.is_shared:
-            return self.text
-        return f"({self.text} AND collection_id = ANY ({self.collections}::text[]))"
+            return self.row(index)
+        return f"({self.row(index)} AND collection_id = ANY ({self.collections}::text[]))"
 
     def readable(self, index: Index) -> str:
         """Return the condition on all that the caller may read, without the filter."""
@@ -196,6 +226,12 @@ def by_index(
                 )
             )
     return [(hits[partition_id], seen[partition_id]) for partition_id in owners]
+
+
+def merged(lists: Sequence[Sequence[Hit]], limit: int) -> list[list[Hit]]:
+    """Return one list of the best hits: partitions of the past and of the present are one index."""
+    hits = sorted((hit for each in lists for hit in each), key=lambda hit: (-hit.score, hit.chunk_id))
+    return [hits[:limit]]
 
 
 async def at_once[Result](works: Sequence[Coroutine[Any, Any, Result]]) -> Sequence[Result]:

@@ -23,6 +23,7 @@ from groundline_retriever.adapters.postgres.indexes import (
     by_index,
     in_groups,
     indexes_of,
+    merged,
     position_for,
     union,
 )
@@ -39,6 +40,9 @@ MOST_OVERFETCH: Final = 250
 
 PROPOSALS: Final = 5
 """Multiple of its limit that the keyword index proposes where others' chunks decide its order."""
+
+PAST_PROPOSALS: Final = 2
+"""Multiple of its limit that the keyword index of a part of the past proposes."""
 
 FEW_SELECTED: Final = 2_000
 
@@ -72,6 +76,8 @@ class _Query:
     limit: int
     selection: Selection
     condition: RowCondition
+    in_use: Sequence[Index]
+    """Indexes of the present, whose statistics count in the past as well."""
 
     @cached_property
     def terms(self) -> Terms:
@@ -101,10 +107,12 @@ class KeywordArm:
             languages[index.language].append(index)
         condition = RowCondition.of(selection, first_parameter=2)
         after = position_for(collections, selection)
+        in_use = indexes_of([each for each in collections if not each.is_past])
 
         async def in_language(language: str, indexes: Sequence[Index]) -> Sequence[Hits]:
             prepared = self._lexical.prepare_query(query, language)
-            asked = _Query(query, language, prepared, limit, selection, condition)
+            counted = [index for index in in_use if index.language == language]
+            asked = _Query(query, language, prepared, limit, selection, condition, counted)
 
             async def read(group: Sequence[Index]) -> list[Hits]:
                 search = partial(self._search, group=group, query=asked)
@@ -116,15 +124,18 @@ class KeywordArm:
 
         found = await at_once([in_language(language, group) for language, group in languages.items()])
         parts = [part for of_language in found for part in of_language]
+        lists = [hits for part in parts for hits in part.lists]
         return Hits(
-            [hits for part in parts for hits in part.lists],
+            merged(lists, limit) if selection.as_of is not None else lists,
             unsound=[name for part in parts for name in part.unsound],
             is_incomplete=any(part.is_incomplete for part in parts),
         )
 
     async def _search(self, connection: Connection, group: Sequence[Index], query: _Query) -> Hits:
         lists: list[Sequence[Hit]] = []
-        partly = [index for index in group if index.is_shared or index.hides_documents]
+        partly = [
+            index for index in group if (index.is_shared or index.hides_documents) and not index.is_past
+        ]
         if partly:
             few = await self._scores.of_few(connection, partly, query.terms, query.selection, query.limit)
             lists.extend(few.values())
@@ -133,16 +144,21 @@ class KeywordArm:
         unsound = await self._sound.unsound(connection, [index.partition_id for index in group])
         left_out = [name for index in group if index.partition_id in unsound for name in index.collection_ids]
         whole: list[Index] = []
+        past: list[Index] = []
         is_incomplete = False
         for index in group:
             if index.partition_id in unsound:
                 continue
-            if await self._is_whole(connection, index, query.selection):
+            if index.is_past:
+                past.append(index)
+            elif await self._is_whole(connection, index, query.selection):
                 whole.append(index)
             else:
                 hits, is_short = await self._of_part(connection, index, query)
                 lists.append(hits)
                 is_incomplete |= is_short
+        if past:
+            lists += await self._of_past(connection, past, query)
         if whole:
             found, is_short = await self._of_whole(connection, whole, query)
             lists.extend(found)
@@ -158,7 +174,7 @@ class KeywordArm:
         self, connection: Connection, indexes: Sequence[Index], query: _Query
     ) -> tuple[list[list[Hit]], bool]:
         """Return the hits of indexes that the caller may read whole, and whether there may be more."""
-        if query.selection.filter is not None:
+        if query.selection.is_partial:
             sizes = await self._sizes.of(connection, [index.partition_id for index in indexes])
             share = int(FEW_SHARE * sum(sizes.values()))
             most = min(max(FEW_SELECTED, share), MOST_SELECTED)
@@ -186,6 +202,21 @@ class KeywordArm:
             )
         [hits], is_short = await self._completed(connection, [index], query, proposed)
         return hits, is_short
+
+    async def _of_past(
+        self, connection: Connection, indexes: Sequence[Index], query: _Query
+    ) -> list[list[Hit]]:
+        """Return the hits of indexes of the past, by statistics of what the caller may read now."""
+        if not query.terms.values:
+            return []
+        proposed = await self._ranked(connection, indexes, query, query.limit * PAST_PROPOSALS)
+        weights = await self._scores.weights(connection, query.in_use, query.terms, query.selection)
+        if weights is None:
+            return proposed
+        chunk_ids = [hit.chunk_id for hits in proposed for hit in hits]
+        return await hits_among(
+            connection, indexes, query.terms, weights, chunk_ids, query.selection, query.limit
+        )
 
     async def _completed(
         self, connection: Connection, indexes: Sequence[Index], query: _Query, found: list[list[Hit]]
@@ -263,8 +294,8 @@ class KeywordArm:
             index.table,
             index.language,
             limit=limit,
-            columns=f"{'true' if filters else condition.text} AS selected, {index.features}",
-            condition=condition.text if filters else "",
+            columns=f"{'true' if filters else condition.row(index)} AS selected, {index.features}",
+            condition=condition.row(index) if filters else "",
             collections=condition.collections if index.is_shared else "",
         )
         return _KEYWORD.format(partition_id=index.partition_id, features=FEATURE_NAMES, ranked=ranked)
@@ -297,7 +328,7 @@ def answers_on_standbys(lexical: LexicalIndex) -> bool:
 
 
 def _is_selecting(index: Index, selection: Selection) -> bool:
-    return selection.filter is not None or index.is_shared or index.hides_documents
+    return selection.is_partial or index.is_shared or index.hides_documents
 
 
 def _more(limit: int, found: int) -> Sequence[int | None]:

@@ -19,6 +19,7 @@ from groundline_retriever.adapters.postgres.indexes import (
     by_index,
     in_groups,
     indexes_of,
+    merged,
     position_for,
     union,
 )
@@ -51,6 +52,10 @@ SCANNED_DEPTH: Final = 13
 """Multiple of its limit that HNSW may have to scan until enough rows are selected. Recall falls with the
 depth: of the 50 nearest of 100,000 chunks about 200 topics .98 are found if one in 10 is selected, .87 if one
 in 20 is, and .7 if one in 5 is, but of other topics than the query."""
+
+PAST_DEPTH: Final = 2
+"""Multiple of the search list that is scanned for a time in the past: of a partition some half was current at
+one that it spans."""
 
 # The inner statement is one scan of HNSW, the outer one keeps what is selected: without a condition on the
 # scan the planner cannot pass HNSW by. A relaxed scan is a little out of order, which the planner does not
@@ -110,7 +115,8 @@ class SemanticArm:
                 for size, group in of.items()
             ]
         )
-        return Hits([hits for of_group in found for hits in of_group])
+        lists = [hits for of_group in found for hits in of_group]
+        return Hits(merged(lists, limit) if selection.as_of is not None else lists)
 
     async def _chunks_in(self, indexes: Sequence[Index]) -> Mapping[int, int]:
         """Return the number of chunks by partition, as of some time ago."""
@@ -133,7 +139,9 @@ class SemanticArm:
         """Return the hits of each index."""
         condition, encoded = RowCondition.of(selection, first_parameter=2), HalfVector(vector)
         goes_on = iterative_scan != options_pb2.ITERATIVE_SCAN_OFF
-        scanned = limit if selection.filter is None and goes_on else ef_search
+        scanned = ef_search if selection.is_partial or not goes_on else limit
+        if selection.as_of is not None:
+            scanned *= PAST_DEPTH
 
         async def search(connection: Connection, group: Sequence[Index]) -> list[list[Hit]]:
             async def found_in(each: Sequence[Index], sql: Callable[[Index], str]) -> list[list[Hit]]:

@@ -25,11 +25,12 @@ from groundline_runtime.errors import FailedPreconditionError
 from pydantic import SecretStr
 
 from groundline_retriever.adapters.postgres.checks import IndexChecks
-from groundline_retriever.adapters.postgres.chunks import ReadableChunks
 from groundline_retriever.adapters.postgres.collections import ReadableCollections
 from groundline_retriever.adapters.postgres.facets import Facets
 from groundline_retriever.adapters.postgres.keyword import KeywordArm, answers_on_standbys
 from groundline_retriever.adapters.postgres.proposals import Proposals
+from groundline_retriever.adapters.postgres.reading.chunks import ReadableChunks
+from groundline_retriever.adapters.postgres.reading.past import SearchablePast
 from groundline_retriever.adapters.postgres.reads import Reads
 from groundline_retriever.adapters.postgres.semantic import SESSION_SETTINGS, SemanticArm
 from groundline_retriever.adapters.postgres.soundness import SoundIndexes
@@ -38,7 +39,7 @@ from groundline_retriever.adapters.postgres.tables.reading import ReadableTables
 
 __all__ = ["SERVER_SETTINGS", "PostgresChunkStore", "open_chunk_store"]
 
-SCHEMA: Final = {"ingestor": 11}
+SCHEMA: Final = {"ingestor": 15}
 """Minimum version of the tables that it reads."""
 
 SERVER_SETTINGS: Final[Mapping[str, str]] = {
@@ -133,6 +134,8 @@ class PostgresChunkStore:
         self.semantic = SemanticArm(reads).search
         chunks = ReadableChunks(reads)
         self.fetch, self.revision_texts = chunks.fetch, chunks.revision_texts
+        past = SearchablePast(reads, chunks)
+        self.collections_as_of, self.fetch_as_of = past.collections, past.fetch
         self.facets = Facets(reads).count
         self.proposals = Proposals(reads)
         self.tables = ReadableTables(reads)

@@ -225,7 +225,7 @@ class TermScores:
                 partition_id=index.partition_id,
                 table=index.table,
                 features=index.features,
-                selected=condition.filter,
+                selected=condition.selecting(index),
                 scope=condition.readable(index),
                 length=_LENGTH,
                 counts=terms.counts,

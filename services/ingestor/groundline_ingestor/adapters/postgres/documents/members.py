@@ -10,6 +10,7 @@ from groundline_indexing.collections import StoredCollection
 from groundline_indexing.documents import HandedIn
 from groundline_indexing.partitions import chunk_table
 from groundline_indexing.revisions.keeping import keep_revisions, settle_revisions
+from groundline_indexing.revisions.past import RENEWED, past_partition, retire
 
 from groundline_ingestor.adapters.postgres.documents.deletion import WITHIN, delete_documents
 from groundline_ingestor.adapters.postgres.items import ItemKey, require_held, save_items
@@ -80,9 +81,13 @@ async def _restrict(connection: Connection, collection_id: str, partition_id: in
         principals,
     )
     await settle_revisions(connection, changed)
+    if (past := await past_partition(connection, collection_id)) is not None:
+        await retire(connection, partition_id, past, "c.document_id = ANY($1::uuid[])", changed)
+    renewed = RENEWED if past is not None else ""
     await connection.execute(
         f"""
-        UPDATE {chunk_table(partition_id)} SET allowed_principals = $2, update_time = clock_timestamp()
+        UPDATE {chunk_table(partition_id)}
+        SET allowed_principals = $2, update_time = clock_timestamp(){renewed}
         WHERE document_id = ANY($1::uuid[])
         """,
         changed,

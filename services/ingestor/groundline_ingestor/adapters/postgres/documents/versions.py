@@ -22,7 +22,9 @@ from groundline_indexing.chunks import Destination, copy_chunks, document_values
 from groundline_indexing.collections import StoredCollection
 from groundline_indexing.documents import DocumentVersion
 from groundline_indexing.partitions import chunk_table, clear_elsewhere, is_outgrown, move_collection
+from groundline_indexing.revisions.carrying import CarriedChunks
 from groundline_indexing.revisions.keeping import keep_revisions, settle_revisions
+from groundline_indexing.revisions.past import RENEWED, past_partition, retire
 from groundline_indexing.tables.found import FoundTable
 from groundline_indexing.tables.storing import store_tables, tables_of
 from groundline_lexical import LexicalIndex
@@ -88,15 +90,7 @@ class PostgresVersions:
                 new.version.uri: (str(row["document_id"]), _CREATED if row["is_new"] else _UPDATED)
                 for new, row in rows
             }
-            rewritten = [row["document_id"] for _, row in rows if not row["is_inserted"]]
-            await _remove_contents(connection, partition_id, rewritten)
-            if rewritten:
-                await clear_elsewhere(
-                    connection, collection.collection_id, "document_id = ANY($1::uuid[])", rewritten
-                )
-            language = collection.settings.lexical.language
-            into = Destination(partition_id, collection.collection_id, language)
-            await copy_chunks(connection, into, rows)
+            await _replace_contents(connection, collection, partition_id, rows)
             await _copy_texts(connection, rows)
             await store_tables(connection, rows, tables)
             if restored := [row["document_id"] for new, row in rows if new.is_restored]:
@@ -161,7 +155,8 @@ class PostgresVersions:
             if not unchanged:
                 await keep_revisions(connection, [document_id])
                 by = changed_by(principals, claim)
-                await _update_in_place(connection, partition_id, document_id, version, by)
+                past = await past_partition(connection, collection.collection_id)
+                await _update_in_place(connection, (partition_id, past), document_id, version, by)
                 await clear_elsewhere(
                     connection, collection.collection_id, "document_id = $1::uuid", document_id
                 )
@@ -204,21 +199,41 @@ async def _earlier(
     return {str(row["document_id"]): row["revision"] for row in rows}
 
 
-async def _remove_contents(connection: Connection, partition_id: int, document_ids: Sequence[Any]) -> None:
-    """Delete what belonged to the versions that were replaced."""
-    if document_ids:
+async def _replace_contents(
+    connection: Connection,
+    collection: StoredCollection,
+    partition_id: int,
+    rows: Sequence[tuple[NewVersion, asyncpg.Record]],
+) -> None:
+    """Write the chunks of documents in place of those that were there, and delete what else belonged to
+    earlier versions."""
+    rewritten = [row["document_id"] for _, row in rows if not row["is_inserted"]]
+    into = Destination(partition_id, collection.collection_id, collection.settings.lexical.language)
+    past = await past_partition(connection, collection.collection_id)
+    if past is None:
+        if rewritten:
+            condition = "document_id = ANY($1::uuid[])"
+            await connection.execute(f"DELETE FROM {chunk_table(partition_id)} WHERE {condition}", rewritten)
+        await copy_chunks(connection, into, rows)
+    else:
+        carried = CarriedChunks(partition_id, past)
+        await carried.read(connection, rewritten)
+        await copy_chunks(connection, into, rows, is_stored=carried.holds)
+        await carried.settle(connection)
+    if rewritten:
         await connection.execute(
-            f"""
-            WITH chunks AS (
-                DELETE FROM {chunk_table(partition_id)} WHERE document_id = ANY($1::uuid[])
-            ), texts AS (
+            """
+            WITH texts AS (
                 DELETE FROM document_texts WHERE document_id = ANY($1::uuid[])
             ), pages AS (
                 DELETE FROM document_pages WHERE document_id = ANY($1::uuid[])
             )
             DELETE FROM document_originals WHERE document_id = ANY($1::uuid[])
             """,
-            document_ids,
+            rewritten,
+        )
+        await clear_elsewhere(
+            connection, collection.collection_id, "document_id = ANY($1::uuid[])", rewritten
         )
 
 
@@ -306,11 +321,13 @@ def not_writable(version: DocumentVersion, principals: Sequence[str]) -> Permiss
 
 async def _update_in_place(
     connection: Connection,
-    partition_id: int,
+    partitions: tuple[int, int | None],
     document_id: str,
     version: DocumentVersion,
     by: document_pb2.Provenance,
 ) -> None:
+    """Change a document and its chunks in the first of the partitions; the second takes those of before."""
+    partition_id, past = partitions
     updated = await connection.fetchrow(
         _SQL["update"],
         document_id,
@@ -320,6 +337,8 @@ async def _update_in_place(
         json_format.MessageToDict(by),
     )
     assert updated is not None, "the document is locked"
+    if past is not None:
+        await retire(connection, partition_id, past, "c.document_id = $1::uuid", document_id)
     # The pages of a chunk are its own, unless the document has metadata of that name.
     await connection.execute(
         f"""
@@ -329,7 +348,7 @@ async def _update_in_place(
                 SELECT coalesce(jsonb_object_agg(key, value), '{{}}') FROM jsonb_each(metadata)
                 WHERE key IN ('page', 'lastPage', 'pages')
             ) || $2 END,
-            allowed_principals = $3, update_time = $4
+            allowed_principals = $3, update_time = $4{RENEWED if past is not None else ""}
         WHERE document_id = $1::uuid
         """,
         document_id,

@@ -24,7 +24,7 @@ from groundline_retriever.adapters.postgres.reads import Reads
 from groundline_retriever.adapters.postgres.sizes import REMEMBERED_PARTITIONS
 from groundline_retriever.passages import FetchedChunk, Wanted, with_adjacent
 
-__all__ = ["ReadableChunks"]
+__all__ = ["ReadableChunks", "chunks_around", "found_chunks"]
 
 KEPT_METADATA: Final = 1000
 """Cached metadata. Documents have many chunks, and popular ones are found again: their metadata is parsed
@@ -46,7 +46,7 @@ _FETCH: Final = """
     JOIN collections k ON k.collection_id = d.collection_id AND k.{column} = c.partition_id
     {unchanged}
     WHERE wanted.partition_id = {partition_id:d} AND wanted.chunk_id = ANY ($2::bigint[])
-        AND d.collection_id = ANY ($3::text[]) AND {visible} AND {readable}
+        AND d.collection_id = ANY ($3::text[]) AND {visible} AND {readable}{unchanged_since}
 """
 
 # An earlier release leaves chunks of documents that it changes in an index that is not in use.
@@ -65,6 +65,8 @@ _LINES: Final = """ARRAY(
     )"""
 
 _ITSELF: Final = "c.chunk_id = wanted.chunk_id"
+
+_UNCHANGED_SINCE: Final = " AND d.update_time <= $4"
 
 _NEARBY: Final = """c.document_id = wanted.document_id
         AND c.chunk_index BETWEEN wanted.chunk_index - {before} AND wanted.chunk_index + {after}"""
@@ -104,8 +106,10 @@ class ReadableChunks:
         wanted: Sequence[Wanted],
         principals: Sequence[str],
         index: options_pb2.IndexChoice.ValueType = options_pb2.INDEX_CHOICE_CURRENT,
+        *,
+        as_of: datetime | None = None,
     ) -> Sequence[FetchedChunk]:
-        """See ChunkStore.fetch."""
+        """See ChunkStore.fetch. `as_of`: time since when their documents must not have changed."""
         column = PARTITION_COLUMNS[index]
         known = {
             each.collection_id: self._partitions[each.collection_id, column]
@@ -113,7 +117,7 @@ class ReadableChunks:
             if (each.collection_id, column) in self._partitions
         }
         async with self._reads.connection() as connection:
-            fetched = await _fetched_from(connection, column, known, wanted, principals)
+            fetched = await _fetched_from(connection, column, known, wanted, principals, as_of)
             found = {one.chunk.collection_id for one in fetched}
             missed = [each for each in wanted if each.collection_id not in found]
             if not missed:
@@ -124,7 +128,7 @@ class ReadableChunks:
             current = {row["collection_id"]: row["partition_id"] for row in rows}
             self._partitions.update({(name, column): place for name, place in current.items()})
             elsewhere = {name: place for name, place in current.items() if known.get(name) != place}
-            return [*fetched, *await _fetched_from(connection, column, elsewhere, missed, principals)]
+            return [*fetched, *await _fetched_from(connection, column, elsewhere, missed, principals, as_of)]
 
     async def revision_texts(
         self, spans: Sequence[pb.RevisionSpan], principals: Sequence[str]
@@ -149,6 +153,7 @@ async def _fetched_from(
     partitions: Mapping[str, int],
     wanted: Iterable[Wanted],
     principals: Sequence[str],
+    as_of: datetime | None,
 ) -> list[FetchedChunk]:
     """Read the wanted chunks of the collections whose partition, by a column of `collections`, is given; one
     statement for each partition."""
@@ -164,19 +169,27 @@ async def _fetched_from(
             groups[partitions[each.collection_id], shape].append(each)
     fetched: list[FetchedChunk] = []
     for (partition_id, shape), group in groups.items():
-        fetched += await _fetched(connection, partition_id, shape, group, principals)
+        fetched += await _fetched(connection, partition_id, shape, group, principals, as_of)
     return fetched
 
 
 def _place(wanted: Wanted) -> str:
     """Return the SQL condition of the chunks of its document that come with a wanted one."""
+    if not wanted.with_parents and not wanted.adjacent_chunks:
+        return _ITSELF
+    before, after = chunks_around(wanted)
+    return _NEARBY.format(before=before, after=after)
+
+
+def chunks_around(wanted: Wanted) -> tuple[str, str]:
+    """Return the SQL of how many chunks before and after a wanted one come with it."""
     distance = wanted.adjacent_chunks
     if wanted.with_parents:
-        return _NEARBY.format(
-            before=f"greatest(wanted.siblings_before, {distance:d})",
-            after=f"greatest(wanted.siblings_after, {distance:d})",
+        return (
+            f"greatest(wanted.siblings_before, {distance:d})",
+            f"greatest(wanted.siblings_after, {distance:d})",
         )
-    return _NEARBY.format(before=f"{distance:d}", after=f"{distance:d}") if distance else _ITSELF
+    return f"{distance:d}", f"{distance:d}"
 
 
 async def _fetched(
@@ -185,6 +198,7 @@ async def _fetched(
     shape: tuple[str, str, str, str],
     wanted: Sequence[Wanted],
     principals: Sequence[str],
+    as_of: datetime | None,
 ) -> Sequence[FetchedChunk]:
     """Read the wanted chunks, each with those next to it; none in a dropped table.
 
@@ -203,6 +217,7 @@ async def _fetched(
         revision=current_revision("d"),
         visible=is_readable_document("$1", "c"),
         readable=is_readable_collection("$1", "k"),
+        unchanged_since="" if as_of is None else _UNCHANGED_SINCE,
     )
     try:
         rows = await connection.fetch(
@@ -210,9 +225,15 @@ async def _fetched(
             principals,
             [chunk_id for each in wanted for chunk_id in each.chunk_ids],
             [each.collection_id for each in wanted],
+            *([] if as_of is None else [as_of]),
         )
     except asyncpg.UndefinedTableError:
         return ()
+    return found_chunks(rows)
+
+
+def found_chunks(rows: Iterable[asyncpg.Record]) -> Sequence[FetchedChunk]:
+    """Return the chunks of rows of _FETCH, each with those next to it."""
     found: dict[int, tuple[passage_pb2.Chunk, int, Sequence[float], Sequence[bytes]]] = {}
     adjacent: dict[int, list[passage_pb2.Chunk]] = defaultdict(list)
     for wanted_id, version, vector, pages, *columns in rows:

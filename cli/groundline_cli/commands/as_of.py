@@ -1,0 +1,27 @@
+"""Option --as-of of what searches."""
+
+from datetime import datetime
+
+import click
+
+from groundline_cli.commands.keys import moment_of
+
+__all__ = ["as_of_option"]
+
+
+def _moment(_context: click.Context, _option: click.Parameter, value: str | None) -> datetime | None:
+    if value is None:
+        return None
+    found = moment_of(value, ago=True)
+    if found is None:
+        raise click.BadParameter("a time such as 2026-03-01, 2026-03-01T09:30, or 30d (ago)")
+    return found
+
+
+as_of_option = click.option(
+    "--as-of",
+    metavar="TIME",
+    callback=_moment,
+    help="Search what was current then: 2026-03-01 (its first moment, UTC), 2026-03-01T09:30, or 30d (ago). "
+    "Needs collections with history.searchable.",
+)

@@ -1,0 +1,315 @@
+"""Searches of an earlier time: kept by the ingestor's stores, found by the retriever."""
+
+import zlib
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from groundline.v1 import collection_pb2, options_pb2, passage_pb2
+from groundline.v1 import retriever_service_pb2 as pb
+from groundline_cli.commands.traces import find_traces
+from groundline_database import DatabaseSettings, Pool, acquire, open_pool, register_vectors
+from groundline_embedding.ports import Vectors
+from groundline_extraction.texts import TextSegment
+from groundline_indexing.collections import StoredCollection
+from groundline_indexing.partitions import chunk_table
+from groundline_indexing.revisions.past import PastChunks
+from groundline_indexing.texts import PreparedChunk, Section
+from groundline_ingestor.adapters.postgres.stores import Stores, stores_on
+from groundline_ingestor.domain.work import NewVersion
+from groundline_lexical import detect_lexical_index
+from groundline_retriever.adapters.postgres.store import PostgresChunkStore, open_chunk_store
+from groundline_retriever.arms import Arms
+from groundline_retriever.scoring import ModelScores
+from groundline_retriever.service import SearchService
+from groundline_runtime.context import Caller
+from groundline_runtime.errors import InvalidArgumentError
+from groundline_signatures import signature
+from groundline_tests.ingestor.messages import a_collection, a_version
+from groundline_tests.ingestor.stores import DIMENSIONS, lease
+from pydantic import SecretStr
+
+LEAVE_27: Final = "Everyone has 27 days of leave a year."
+LEAVE_30: Final = "Everyone has 30 days of leave a year."
+NOTICE: Final = "Notice is given three months ahead."
+
+
+class Words:
+    """QueryEmbedder by words, and what the chunks are embedded with."""
+
+    model = "model"
+    dimensions = DIMENSIONS
+
+    async def embed_query(self, text: str) -> Vectors:
+        return self.embed(text)
+
+    @staticmethod
+    def embed(text: str) -> Vectors:
+        vector = np.zeros(DIMENSIONS, np.float32)
+        for word in text.lower().rstrip(".?").split():
+            vector[zlib.crc32(word.encode()) % DIMENSIONS] += 1
+        return vector / np.linalg.norm(vector)
+
+
+class World:
+    """The stores and the search of one database."""
+
+    def __init__(self, pool: Pool, stores: Stores, chunks: PostgresChunkStore) -> None:
+        self.pool = pool
+        self.stores = stores
+        self.chunks = chunks
+        self.service = SearchService(
+            chunks,
+            Arms(chunks, [Words()], timeout_seconds=20),
+            ModelScores(None, timeout_seconds=5),  # type: ignore[arg-type]
+            scored_candidates=50,
+        )
+
+    async def collection(
+        self, name: str, history: collection_pb2.HistorySettings | None = None
+    ) -> StoredCollection:
+        new = a_collection(name, dimensions=DIMENSIONS)
+        new.settings.history.CopyFrom(history or SEARCHABLE)
+        return await self.stores.collections.create(new, "", "")
+
+    async def store(
+        self, collection: StoredCollection, *texts: str, readers: tuple[str, ...] = (), **metadata: str
+    ) -> str:
+        version = replace(
+            a_version("leave.md", "\n".join(texts)), allowed_principals=readers, metadata=metadata
+        )
+        chunks, start = [], 0
+        for text in texts:
+            section = Section(text, start, start + len(text))
+            chunks.append(PreparedChunk(section, "", text, signature(text)))
+            start += len(text) + 1
+        vectors = [np.array([Words.embed(text) for text in texts], np.float16)]
+        segments = [TextSegment("\n".join(texts))]
+        new = NewVersion(version, chunks, np.concatenate(vectors), segments, principals=("user:ann",))
+        [(document_id, _)] = await self.stores.versions.store(collection, [new])
+        return document_id
+
+    async def now(self) -> datetime:
+        async with acquire(self.pool) as connection:
+            moment: datetime = await connection.fetchval("SELECT clock_timestamp()")
+        return moment
+
+    async def found(
+        self, as_of: datetime | None = None, *principals: str, name: str = "staff", **given: Any
+    ) -> Sequence[passage_pb2.Chunk]:
+        request = pb.SearchRequest(query="days of leave", collection_ids=[name] if name else (), **given)
+        if as_of:
+            request.as_of.FromDatetime(as_of)
+        response = await self.service.search(Caller(principals), request)
+        assert not response.degraded
+        return [each.chunk for each in response.passages]
+
+    async def texts(self, *given: Any, **more: Any) -> set[str]:
+        return {chunk.text for chunk in await self.found(*given, **more)}
+
+    async def past(self, collection: StoredCollection) -> list[str]:
+        """Return the texts of chunks in the past."""
+        async with acquire(self.pool) as connection:
+            partitions = await connection.fetch(
+                "SELECT partition_id FROM past_partitions WHERE collection_id = $1", collection.collection_id
+            )
+            rows = [
+                row
+                for (partition,) in partitions
+                for row in await connection.fetch(f"SELECT original_text FROM {chunk_table(partition)}")
+            ]
+        return sorted(row["original_text"] for row in rows)
+
+
+SEARCHABLE: Final = collection_pb2.HistorySettings(everything=True, searchable=True)
+
+
+@pytest.fixture
+async def world(database_url: str) -> AsyncIterator[World]:
+    settings = DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=8)
+    async with open_pool(settings, init=register_vectors) as pool, open_chunk_store(settings) as chunks:
+        async with acquire(pool) as connection:
+            lexical = await detect_lexical_index(connection)
+        stores = stores_on(pool, lexical)
+        yield World(pool, stores, chunks)
+        async with acquire(pool) as connection:
+            left = await connection.fetch("SELECT collection_id FROM collections")
+        for row in left:
+            await stores.collections.delete(row["collection_id"])
+
+
+async def refused(world: World, *given: Any, **more: Any) -> str:
+    with pytest.raises(InvalidArgumentError) as refusal:
+        await world.found(*given, **more)
+    [violation] = refusal.value.violations
+    assert violation.field == "as_of"
+    return violation.description
+
+
+async def test_a_time_without_a_searchable_past_is_refused_with_the_reason(world: World) -> None:
+    before = await world.now()
+    staff = await world.collection("staff")
+    await world.collection("other", collection_pb2.HistorySettings(everything=True))
+    await world.store(staff, LEAVE_27)
+    now = await world.now()
+    assert "begins" in await refused(world, before)
+    assert "future" in await refused(world, now + timedelta(hours=1))
+    assert "searchable, which other does not have" in await refused(world, now, name="other")
+    assert "no collection" in await refused(world, before, name="")
+    assert await world.texts(now, name="") == {LEAVE_27}
+
+
+async def test_what_was_current_then_is_found_with_its_revision_and_place(world: World) -> None:
+    staff = await world.collection("staff")
+    moments = []
+    for texts in ((LEAVE_27, NOTICE), (NOTICE, LEAVE_30), (NOTICE, LEAVE_30, "Leave is taken in days.")):
+        await world.store(staff, *texts)
+        moments.append((await world.now(), texts))
+    for moment, texts in moments:
+        found = await world.found(moment)
+        assert {chunk.text for chunk in found} == set(texts)
+        for chunk in found:
+            span = pb.RevisionSpan(
+                collection_id="staff",
+                document_id=chunk.document_id,
+                revision=chunk.revision,
+                start_offset=chunk.start_offset,
+                end_offset=chunk.end_offset,
+            )
+            [opened] = await world.chunks.revision_texts([span], ())
+            assert opened.text == chunk.text
+            assert chunk.chunk_index == texts.index(chunk.text)
+    assert await world.texts() == set(moments[-1][1])
+    # What did not change was stored once.
+    assert await world.past(staff) == [LEAVE_27]
+    # A passage has the chunks around it that its revision had.
+    options = options_pb2.SearchOptions(retrieval=options_pb2.RetrievalOptions(adjacent_chunks=1))
+    request = pb.SearchRequest(query="27 days", collection_ids=["staff"], options=options)
+    request.options.rerank.top_k = 1
+    request.as_of.FromDatetime(moments[0][0])
+    [passage] = (await world.service.search(Caller(()), request)).passages
+    assert [chunk.text for chunk in passage.adjacent_chunks] == [NOTICE]
+
+
+async def test_metadata_and_a_revision_that_is_put_back_are_those_of_then(world: World) -> None:
+    staff = await world.collection("staff")
+    moments = []
+    for texts, year in ((LEAVE_27, "2024"), (LEAVE_30, "2025"), (LEAVE_27, "2024"), (LEAVE_27, "2026")):
+        await world.store(staff, texts, year=year)
+        moments.append((await world.now(), texts, year))
+    # Without new chunks.
+    version = replace(a_version("leave.md", LEAVE_27), metadata={"year": "2027"})
+    assert await world.stores.versions.refresh(staff, version, ())
+    moments.append((await world.now(), LEAVE_27, "2027"))
+    for moment, text, year in moments:
+        assert await world.texts(moment, filter={"year": year}) == {text}
+        assert not await world.texts(moment, filter={"year": "2023"})
+    names = [{chunk.revision for chunk in await world.found(moment)} for moment, *_ in moments]
+    assert names[0] == names[2] != names[1]
+
+
+async def test_who_was_let_in_later_or_may_no_longer_read_sees_no_past(world: World) -> None:
+    staff = await world.collection("staff")
+    await world.store(staff, LEAVE_27, readers=("user:ann", "user:cy"))
+    before = await world.now()
+    await world.store(staff, LEAVE_30, readers=("user:ann", "user:bob"))
+    # Its text was the same, its readers were not.
+    await world.store(staff, LEAVE_30, readers=("user:ann", "user:bob", "user:dan"))
+    now = await world.now()
+    assert await world.texts(before, "user:ann") == {LEAVE_27}
+    for other in ("user:bob", "user:cy", "user:dan"):
+        assert not await world.texts(before, other), other
+    assert await world.texts(now, "user:dan") == {LEAVE_30}
+
+
+async def test_deleting_leaves_no_trace_of_the_past(world: World) -> None:
+    staff = await world.collection("staff")
+    document_id = await world.store(staff, LEAVE_27, NOTICE)
+    before = await world.now()
+    await world.store(staff, NOTICE)
+    assert await find_traces(world.pool, "27 days of leave")
+    await world.stores.documents.delete(staff, document_id)
+    assert await find_traces(world.pool, "27 days of leave") == []
+    assert not await world.texts(before)
+
+
+async def test_what_is_no_longer_kept_is_neither_found_nor_stored(world: World) -> None:
+    staff = await world.collection("staff", collection_pb2.HistorySettings(days=30, searchable=True))
+    await world.store(staff, LEAVE_27)
+    async with acquire(world.pool) as connection:
+        await connection.execute("UPDATE documents SET update_time = update_time - interval '50 days'")
+        await connection.execute("UPDATE chunks SET update_time = update_time - interval '50 days'")
+        await connection.execute("UPDATE collections SET history_since = now() - interval '60 days'")
+    await world.store(staff, LEAVE_30)
+    now = await world.now()
+    assert await world.texts(now - timedelta(days=29)) == {LEAVE_27}
+    assert "begins" in await refused(world, now - timedelta(days=31))
+    async with acquire(world.pool) as connection:
+        await connection.execute("UPDATE past_revisions SET valid_to = valid_to - interval '40 days'")
+        await connection.execute("UPDATE chunks SET valid_to = valid_to - interval '40 days'")
+    await world.stores.past.tend()
+    assert await world.past(staff) == []
+    async with acquire(world.pool) as connection:
+        assert not await connection.fetchval("SELECT count(*) FROM past_revisions")
+
+
+async def test_the_past_spans_several_partitions(world: World) -> None:
+    staff = await world.collection("staff")
+    async with acquire(world.pool) as connection:
+        small = PastChunks(world.pool, await detect_lexical_index(connection), least_bytes=1)
+    moments = []
+    for days in range(20, 24):
+        text = LEAVE_27.replace("27", str(days))
+        await world.store(staff, text, NOTICE)
+        moments.append((await world.now(), text))
+        await small.tend()
+    for moment, text in moments:
+        assert await world.texts(moment) == {text, NOTICE}
+    async with acquire(world.pool) as connection:
+        assert await connection.fetchval("SELECT count(*) FROM past_partitions") > 1
+
+
+async def test_an_index_that_is_put_into_use_keeps_the_past(world: World) -> None:
+    staff = await world.collection("staff")
+    await world.store(staff, LEAVE_27, NOTICE)
+    before = await world.now()
+    await world.store(staff, LEAVE_30, NOTICE)
+    await reindex(world, staff, staff.settings, f"{LEAVE_30}\n{NOTICE}")
+    assert await world.texts(before) == {LEAVE_27, NOTICE}
+    assert await world.texts(await world.now()) == {f"{LEAVE_30}\n{NOTICE}"}
+
+
+async def test_another_language_begins_the_past_anew_and_the_setting_ends_it(world: World) -> None:
+    staff = await world.collection("staff")
+    await world.store(staff, LEAVE_27)
+    before = await world.now()
+    await world.store(staff, LEAVE_30)
+    settings = collection_pb2.CollectionSettings()
+    settings.CopyFrom(staff.settings)
+    settings.lexical.language = "german"
+    await reindex(world, staff, settings, LEAVE_30)
+    assert "begins" in await refused(world, before)
+    assert await world.texts(await world.now()) == {LEAVE_30}
+    found = await world.stores.collections.find("staff")
+    assert found is not None
+    found.message.settings.ClearField("history")
+    assert await world.stores.collections.update(found.message)
+    assert "does not have" in await refused(world, await world.now())
+    assert await world.past(staff) == []
+
+
+async def reindex(
+    world: World, staff: StoredCollection, settings: collection_pb2.CollectionSettings, text: str
+) -> None:
+    await world.stores.reindex.begin(staff, settings, "")
+    [item] = await lease(world.stores)
+    stored = await world.stores.reindex.text("staff", str(item.document_id))
+    assert stored is not None
+    chunk = PreparedChunk(Section(text, 0, len(text)), "", text, signature(text))
+    vectors = np.array([Words.embed(text)], np.float16)
+    new = NewVersion(stored.version, [chunk], vectors, stored.segments)
+    await world.stores.reindex.store(item, stored.version_number, new)
+    assert await world.stores.reindex.settle(60)
