@@ -17,6 +17,7 @@ _BENCHMARKS: Final = (
     "ingest",
     "lexical",
     "load",
+    "past",
     "retrieval",
     "soak",
     "tables",

@@ -38,6 +38,7 @@ __all__ = [
     "RECALL_CHUNKS",
     "RECALL_FILTERS",
     "SMALL_COLLECTION_CHUNKS",
+    "clustered",
     "filter_of",
     "filter_sql",
     "load_collection",
