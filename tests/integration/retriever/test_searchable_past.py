@@ -254,6 +254,12 @@ async def test_what_is_no_longer_kept_is_neither_found_nor_stored(world: World) 
     assert await world.past(staff) == []
     async with acquire(world.pool) as connection:
         assert not await connection.fetchval("SELECT count(*) FROM past_revisions")
+    # What is gone does not come back with a longer time.
+    found = await world.stores.collections.find("staff")
+    assert found is not None
+    found.message.settings.history.days = 90
+    assert await world.stores.collections.update(found.message)
+    assert "begins" in await refused(world, now - timedelta(days=31))
 
 
 async def test_the_past_spans_several_partitions(world: World) -> None:

@@ -163,7 +163,10 @@ class PastChunks:
 
     async def tend(self) -> None:
         """Delete what is no longer kept, and drop partitions that this leaves empty; begin another partition
-        where the newest is full. Raises UnavailableError."""
+        where the newest is full, or none is there yet. Raises UnavailableError."""
+        async with transaction(self._pool) as connection:
+            for row in await connection.fetch(_SQL["unbegun"]):
+                await set_searchable(connection, self._lexical, row["collection_id"], is_searchable=True)
         async with acquire(self._pool) as connection:
             rows = await connection.fetch(_SQL["kept"], self._least_bytes)
         for row in rows:

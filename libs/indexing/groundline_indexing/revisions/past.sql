@@ -57,5 +57,16 @@ FROM collections c JOIN chunk_partitions i USING (partition_id)
 WHERE c.history_since IS NOT NULL ORDER BY c.collection_id
 
 -- name: forget
-DELETE FROM past_revisions p USING documents d
-WHERE d.collection_id = $1 AND p.document_id = d.document_id AND p.valid_to <= $2
+-- A longer time that is set later does not bring it back.
+WITH gone AS (
+    DELETE FROM past_revisions p USING documents d
+    WHERE d.collection_id = $1 AND p.document_id = d.document_id AND p.valid_to <= $2 RETURNING true
+)
+UPDATE collections SET history_since = greatest(history_since, $2)
+WHERE collection_id = $1 AND history_since IS NOT NULL AND EXISTS (SELECT FROM gone)
+
+-- name: unbegun
+-- Collections that were restored from a backup.
+SELECT collection_id FROM collections
+WHERE (settings -> 'history' ->> 'searchable')::boolean AND history_since IS NULL
+FOR NO KEY UPDATE SKIP LOCKED

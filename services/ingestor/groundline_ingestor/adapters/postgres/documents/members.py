@@ -86,9 +86,9 @@ async def _restrict(connection: Connection, collection_id: str, partition_id: in
     renewed = RENEWED if past is not None else ""
     await connection.execute(
         f"""
-        UPDATE {chunk_table(partition_id)}
-        SET allowed_principals = $2, update_time = clock_timestamp(){renewed}
-        WHERE document_id = ANY($1::uuid[])
+        UPDATE {chunk_table(partition_id)} c
+        SET allowed_principals = $2, update_time = d.update_time{renewed}
+        FROM documents d WHERE c.document_id = ANY($1::uuid[]) AND d.document_id = c.document_id
         """,
         changed,
         principals,
