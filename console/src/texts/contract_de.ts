@@ -90,6 +90,7 @@ export const fields: Readonly<Record<string, string>> = {
   rerank: "Neuordnung",
   retrieval: "Suche",
   revisions: "Fassungen",
+  searchable: "Durchsuchbar",
   rrfK: "Konstante der Rangfusion (k)",
   s3: "Bucket (S3)",
   secret: "Geheimnis",
