@@ -1,10 +1,7 @@
 """The console in a real browser, with a real suite behind it."""
 
 import asyncio
-import json
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +9,8 @@ from typing import Any, Final
 import httpx
 import pytest
 from groundline_embedding.local.catalog import MULTILINGUAL_MODEL
-from groundline_tests.browser import CHROMIUM, Tab, browser
+from groundline_tests.browser import CHROMIUM, Tab
+from groundline_tests.gateway.console import AXE, go
 from groundline_tests.gateway.page import NOBODY_ID
 from groundline_tests.http_server import Answering, listening
 from groundline_tests.programs import needs_program
@@ -23,45 +21,7 @@ pytestmark = needs_program("chromium", found=CHROMIUM is not None)
 QUESTION: Final = "Within what time must a lost or stolen laptop be reported?"
 ANSWERED: Final = "document.querySelector('article .cite') && !document.querySelector('.busy')"
 QUERY: Final = "search?q=lost+laptop&collection=examples"
-SAVED: Final = """
-    const make = URL.createObjectURL;
-    URL.createObjectURL = (blob) => {
-        blob.text().then((text) => { window.saved = text; });
-        return make.call(URL, blob);
-    };
-"""
 EVALUATED: Final = ROOT / "evaluation/examples"
-AXE: Final = """
-    axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]})
-        .then(({violations}) => violations.map(({id, nodes}) => `${id}: ${nodes.map(({html}) => html)}`))
-"""
-
-
-@pytest.fixture(scope="module")
-def axe() -> str:
-    """The program that finds what keeps people from using a page, of the console's locked packages."""
-    subprocess.run([sys.executable, str(ROOT / "tools/console.py"), "install"], check=True)
-    return (ROOT / "console/node_modules/axe-core/axe.min.js").read_text(encoding="utf-8")
-
-
-@pytest.fixture(scope="module")
-async def module_browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Tab]:
-    async with browser(tmp_path_factory.mktemp("profile")) as tab:
-        yield tab
-
-
-@pytest.fixture
-async def tab(stack: Stack, module_browser: Tab) -> AsyncIterator[Tab]:
-    await module_browser.open(f"{stack.ready['gateway']}/#key={stack.ready['api_key']}")
-    await module_browser.resize(1280, 800)
-    yield module_browser
-    assert module_browser.complaints == []
-    origins = {httpx.URL(url).netloc.decode() for url in module_browser.requested if url.startswith("http")}
-    assert origins == {httpx.URL(stack.ready["gateway"]).netloc.decode()}
-
-
-async def go(tab: Tab, address: str) -> None:
-    await tab.js(f"location.hash = {json.dumps(address)}")
 
 
 async def open_all(tab: Tab) -> None:
@@ -210,47 +170,6 @@ async def test_files_become_documents_that_answer_and_can_be_deleted(
     await client.delete("/api/collections/console-harbour")
 
 
-async def test_the_tables_of_a_document_are_asked_and_their_cells_lead_to_its_text(
-    tab: Tab, client: httpx.AsyncClient
-) -> None:
-    rows = ("DN-4,1.9,199 EUR,North", "DN-6,2.8,300 EUR,South", "<b>,3.1,400 EUR,North")
-    text = "\n".join(("Model,Weight (kg),Price,Region", *rows))
-    address = "/api/collections/console-prices"
-    await client.post("/api/collections", json={"collectionId": "console-prices"})
-    body = {"documents": [{"uri": "models.csv", "text": text, "mimeType": "text/csv"}]}
-    await ended_job(client, (await client.post(f"{address}/documents", json=body)).json()["job"]["jobId"])
-    [document] = (await client.get(f"{address}/documents")).json()["documents"]
-    await go(tab, f"documents/console-prices/{document['documentId']}")
-
-    await tab.click("#tables > summary")
-    await tab.click("#tables .tables summary")
-    await tab.until("document.querySelector('#tables tbody tr')")
-    assert (
-        await tab.text("#tables th")
-        == "Model\nText|Weight (kg)\nNumber|Price (EUR)\nNumber|Region\nText|Cells"
-    )
-    assert await tab.text("#tables tbody tr:last-child td") == "<b>|3.1|400 EUR|North|A4 … D4"
-
-    await tab.click("#tables .asked-table summary")
-    await tab.write("#tables .plan-form select", "TABLE_FUNCTION_SUM")
-    await tab.write("#tables .plan-form .setting:nth-child(2) select", "2")
-    await tab.write("#tables .plan-form .setting:nth-child(3) select", "3")
-    await tab.click("#tables .plan-form .primary")
-    await tab.until("document.querySelector('#tables .searched')?.innerText === 'sum of Price, by Region'")
-    await tab.until("document.querySelector('#tables tbody')?.innerText.includes('599')")
-
-    await tab.write("#tables > form input", "What colour is the DN-6?")
-    await tab.click("#tables > form button")
-    await tab.until("document.querySelector('#tables .note.warn')")
-    assert "Not known in the tables: colour" in await tab.text("#tables .note.warn")
-    await tab.write("#tables > form input", "How heavy is a DN-6?")
-    await tab.click("#tables > form button")
-    await tab.click("#tables > .asked-table td button")
-    await tab.until("document.querySelector('#passage mark.passage')")
-    assert (await tab.text("#passage mark.passage")).startswith("Model: DN-6")
-    await client.delete(address)
-
-
 async def uris(client: httpx.AsyncClient) -> set[str]:
     listed: dict[str, Any] = (await client.get("/api/collections/console-harbour/documents")).json()
     return {each["uri"] for each in listed["documents"]}
@@ -302,73 +221,6 @@ async def test_a_search_shows_why_each_passage_is_where_it_is(tab: Tab) -> None:
     assert "not among those of the other settings" in places
     await tab.click(".ranking .title")
     await tab.until("document.querySelector('#passage mark')")
-
-
-def evaluation_set(folder: Path) -> None:
-    """Write a few questions, of which some are passed over, and one whose text is hostile."""
-    folder.mkdir()
-    rows = [json.loads(line) for line in (EVALUATED / "queries.jsonl").read_text().splitlines()[:12]]
-    hostile = {"id": "hostile", "text": "<img src=x onerror=alert(1)> lost laptop", "kind": "<b>typo</b>"}
-    rows += [hostile, {"id": "empty", "text": " "}, {"id": "lost", "text": "Where is it?"}]
-    (folder / "queries.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    wanted = {row["id"] for row in rows}
-    heading, *judged = (EVALUATED / "qrels.tsv").read_text().splitlines()
-    judged = [line for line in judged if line.split("\t")[0] in wanted]
-    judged += ["hostile\tsecurity/policy.md\t2", "hostile\tapi/errors.md\t1", "lost\tgone.md\t1"]
-    (folder / "qrels.tsv").write_text("\n".join([heading, *judged]), encoding="utf-8")
-
-
-async def test_a_set_is_measured_as_the_command_measures_it_and_runs_are_compared(
-    stack: Stack, tab: Tab, axe: str, tmp_path: Path
-) -> None:
-    evaluation_set(tmp_path / "few")
-    command = ("eval", "run", str(tmp_path / "few"), "--collection", "examples", "--modes")
-    done = await stack.command(*command, "keyword,hybrid", "--output", str(tmp_path / "command.json"))
-    assert done.code == 0, done.err
-    measured = json.loads((tmp_path / "command.json").read_text())
-
-    await go(tab, "evaluation")
-    await tab.choose("#evaluation-files input", tmp_path / "few/queries.jsonl", tmp_path / "few/qrels.tsv")
-    await tab.until(
-        "[...document.querySelectorAll('#evaluated option')].some((one) => one.value === 'examples')"
-    )
-    await tab.write("#evaluated", "examples")
-    await tab.until("document.querySelector('#measure [role=status]')?.innerText.includes('14 questions')")
-    await tab.click("#measure input[type=checkbox]")
-    await tab.click("#measure .primary:not(:disabled)")
-    await tab.until("document.querySelector('#results table')")
-    await tab.js(SAVED)
-    await tab.click("#runs li button")
-    await tab.until("window.saved")
-    own = json.loads(await tab.js("window.saved"))
-    assert own["records"] == [{**record, "outcome": None} for record in measured["records"]]
-    for part in ("documents", "questions", "skipped", "degraded", "failed"):
-        assert own[part] == measured[part], part
-    # Intervals too: the same resamples.
-    for group, measures in measured["measures"].items():
-        for name, estimate in measures.items():
-            assert own["measures"][group][name] == pytest.approx(estimate, abs=1e-12), (group, name)
-    (tmp_path / "own.json").write_text(json.dumps(own), encoding="utf-8")
-    compared = await stack.command(*command, "hybrid", "--baseline", str(tmp_path / "own.json"), "--json")
-    assert [one["drop"] for one in json.loads(compared.out)["comparison"]["differences"]] == [0.0] * 5
-
-    for record in measured["records"]:
-        record["figures"]["keyword"]["mrr@10"] = 1.0
-    (tmp_path / "better.json").write_text(json.dumps(measured), encoding="utf-8")
-    await tab.choose("#evaluation-files input", tmp_path / "better.json")
-    await tab.until("document.querySelectorAll('#runs li').length === 2")
-    newest = await tab.js("document.querySelector('#before').value")
-    await tab.write("#after", newest)
-    await tab.write("#before", "better.json")
-    await tab.until("document.querySelector('#questions li')")
-    assert "Became worse: Keywords: MRR@10" in await tab.text("#questions h3")
-    await tab.js(f"{axe}; 0")
-    assert await tab.js(AXE) == []
-    await tab.click("#questions .title")
-    await tab.until("document.querySelector('#reason')")
-    assert "settings=keyword..none." in await tab.js("location.hash")
-    await go(tab, "evaluation")
-    await tab.until("document.querySelectorAll('#runs li').length === 2")
 
 
 @pytest.mark.parametrize(
