@@ -50,8 +50,10 @@ OUTSIDE: Final[Mapping[str, str]] = {
 }
 """Settings with an address outside, and the component whose policies let their processes go there."""
 
-INSIDE: Final = re.compile(r"(?:read_)?database_url|otlp_endpoint|weaviate\..+|admin_address|public_url")
-"""Settings with an address of the suite itself, beside those of its services."""
+INSIDE: Final = re.compile(
+    r"(?:read_)?database_url|otlp_endpoint|weaviate\..+|admin_address|public_url|console_trace_url"
+)
+"""Settings with an address of the suite itself, beside those of its services, or one that browsers open."""
 
 WORKERS: Final = "ingestor-worker"
 """The workload of the ingestor that does its work; its settings are the ingestor's."""

@@ -331,6 +331,15 @@ async def test_a_citation_opens_the_page_it_comes_from(upstream: Any, tab: Tab) 
     assert await tab.js("window.blobs.join()") == "application/pdf,application/octet-stream"
     assert await tab.js("document.title") == "Groundline"
 
+
+async def test_who_may_read_and_not_download_is_told_once(upstream: Any, tab: Tab) -> None:
+    async def cited(_request: Any, _context: Any) -> AsyncIterator[Any]:
+        place: dict[str, Any] = {"collection_id": "docs", "document_id": NOBODY_ID, "has_original": True}
+        sources = [chat_pb2.Source(number=n, metadata={"page": n + 3}, **place) for n in (1, 2)]
+        yield response(sources=chat_pb2.ChatSources(sources=sources))
+        yield response(delta=chat_pb2.ChatDelta(text="27 days [1][2]."))
+        yield response(completed=chat_pb2.ChatCompleted(finish_reason=chat_pb2.FINISH_REASON_STOP))
+
     async def refuse(_request: Any, context: Any) -> AsyncIterator[Any]:
         info = error_details_pb2.ErrorInfo(reason="ORIGINAL_NOT_READABLE", domain="groundline.dev")
         status = status_pb2.Status(code=7, message="not downloaded", details=[any_pb2.Any()])
@@ -338,13 +347,13 @@ async def test_a_citation_opens_the_page_it_comes_from(upstream: Any, tab: Tab) 
         await context.abort_with_status(rpc_status.to_status(status))
         yield
 
-    # Who may read and not download sees no button of the collection any more.
+    upstream.on("Chat", cited)
     upstream.on("DownloadDocument", refuse)
-    await tab.click("button.original")
+    await tab.ask("x")
+    await tab.click("button.original", 1)
     await tab.until("!document.querySelector('button.original')")
-    assert await tab.text(".sources .original") == (
-        "You may read this document, but not open it as it was handed in.|Page 4"
-    )
+    told = "You may read this document, but not open it as it was handed in."
+    assert await tab.text(".sources .original") == f"Page 4|{told}"
 
 
 async def test_the_reference_shows_a_request_and_tries_it_out(
