@@ -23,6 +23,7 @@ from groundline_indexing.imports.records import BatchResult, ImportFailedError, 
 from groundline_indexing.imports.tables import OpenImport, open_import
 from groundline_indexing.partitions import chunk_table
 from groundline_indexing.preparation import identify
+from groundline_indexing.revisions.past import past_partition
 from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import LexicalIndex
@@ -380,9 +381,10 @@ async def test_parquet_is_read_by_row_groups(
 
 
 async def test_what_an_import_replaces_is_kept_as_the_collection_says(
-    settings: IngestorSettings, stores: Stores, collection: StoredCollection, tmp_path: Path
+    settings: IngestorSettings, stores: Stores, pool: Pool, collection: StoredCollection, tmp_path: Path
 ) -> None:
     collection.message.settings.history.everything = True
+    collection.message.settings.history.searchable = True
     assert await stores.collections.update(collection.message)
     [(document_id, _)] = await stores.versions.store(collection, [version(record("a"), collection)])
     await imported(settings, written(tmp_path / "one.jsonl", [record("a", "A new mill."), record("b")]))
@@ -391,3 +393,11 @@ async def test_what_an_import_replaces_is_kept_as_the_collection_says(
         (await stores.revisions.text("docs", document_id, (), each.revision)).text for each in found
     ]
     assert texts_kept == ["A new mill.", "An old mill by the river."]
+    async with acquire(pool) as connection:
+        past = await past_partition(connection, "docs")
+        assert past is not None
+        chunks = await connection.fetch(f"SELECT original_text, valid_to FROM {chunk_table(past)}")
+        document = await connection.fetchrow("SELECT update_time FROM documents WHERE uri = 'a'")
+    assert document is not None
+    expected = [("An old mill by the river.", document["update_time"])]
+    assert [tuple(chunk) for chunk in chunks] == expected
