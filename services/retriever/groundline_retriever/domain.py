@@ -22,6 +22,11 @@ DEFAULT_EF_SEARCH: Final = 100
 CHUNKS_PER_ENTRY: Final = 1000
 """Number of chunks for each entry of a search list."""
 
+SCANNED_DEPTH: Final = 13
+"""Multiple of its limit that HNSW may have to scan until enough rows are selected. Recall falls with the
+depth: of the 50 nearest of 100,000 chunks about 200 topics .98 are found if one in 10 is selected, .87 if one
+in 20 is, and .7 if one in 5 is, but of other topics than the query."""
+
 _KEYWORD: Final = reranker_service_pb2.SEARCH_ARM_KEYWORD
 _SEMANTIC: Final = reranker_service_pb2.SEARCH_ARM_SEMANTIC
 _ARMS: Final[Mapping[int, frozenset[int]]] = {

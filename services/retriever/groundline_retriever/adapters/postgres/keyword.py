@@ -31,7 +31,7 @@ from groundline_retriever.adapters.postgres.reads import Reads
 from groundline_retriever.adapters.postgres.sizes import PartitionSizes
 from groundline_retriever.adapters.postgres.soundness import SoundIndexes
 from groundline_retriever.adapters.postgres.terms import Terms, TermScores, hits_among, is_readable_whole
-from groundline_retriever.domain import Hits, IndexedCollection, Selection
+from groundline_retriever.domain import SCANNED_DEPTH, Hits, IndexedCollection, Selection
 
 __all__ = ["KeywordArm", "answers_on_standbys"]
 
@@ -42,7 +42,7 @@ PROPOSALS: Final = 5
 """Multiple of its limit that the keyword index proposes where others' chunks decide its order."""
 
 PAST_PROPOSALS: Final = 2
-"""Multiple of its limit that the keyword index of a part of the past proposes."""
+"""Multiple of its limit that the keyword index of a partition of the past ranks."""
 
 FEW_SELECTED: Final = 2_000
 
@@ -206,14 +206,24 @@ class KeywordArm:
     async def _of_past(
         self, connection: Connection, indexes: Sequence[Index], query: _Query
     ) -> list[list[Hit]]:
-        """Return the hits of indexes of the past, by statistics of what the caller may read now."""
+        """Return the hits of indexes of the past, by statistics of what the caller may read now.
+
+        The best of a time are spread over its partitions as its chunks are: together they have enough, unless
+        next to nothing of what is ranked in one was current.
+        """
         if not query.terms.values:
             return []
-        proposed = await self._ranked(connection, indexes, query, query.limit * PAST_PROPOSALS)
+        taken = query.limit * PAST_PROPOSALS
+        proposed = by_index(await self._rows(connection, indexes, query, taken), indexes)
+        lists = [hits for hits, _ in proposed]
+        least = taken // SCANNED_DEPTH if sum(map(len, lists)) >= query.limit else query.limit
+        for position, (hits, seen) in enumerate(proposed):
+            if seen == taken and len(hits) < least:
+                [lists[position]] = await self._ranked(connection, [indexes[position]], query, query.limit)
         weights = await self._scores.weights(connection, query.in_use, query.terms, query.selection)
         if weights is None:
-            return proposed
-        chunk_ids = [hit.chunk_id for hits in proposed for hit in hits]
+            return lists
+        chunk_ids = [hit.chunk_id for hits in lists for hit in hits]
         return await hits_among(
             connection, indexes, query.terms, weights, chunk_ids, query.selection, query.limit
         )
@@ -268,25 +278,35 @@ class KeywordArm:
     ) -> list[list[Hit]]:
         """Return the best `limit` hits of each index, as the keyword index ranks them."""
 
-        async def rows_of(taken: int | None, each: Sequence[Index]) -> list["asyncpg.Record"]:
-            statements = [self._keyword_sql(one, query.condition, taken) for one in each]
-            if taken != limit:
-                statements = [_SELECTED.format(statement=one, limit=limit) for one in statements]
-            return await self._lexical_rows(
-                connection, union(statements), taken, query.prepared, *query.condition.arguments(each)
-            )
-
-        found = by_index(await rows_of(limit, indexes), indexes)
+        found = by_index(await self._rows(connection, indexes, query, limit), indexes)
         # If the index cannot filter, the condition is evaluated for its ranked rows, of which more are
         # taken as needed. If it can, every row is selected, and no more are taken.
         for position, index in enumerate(indexes):
             hits, seen = found[position]
             for taken in _more(limit, len(hits)) if len(hits) < seen == limit else ():
-                [(hits, _)] = by_index(await rows_of(taken, [index]), [index])
+                rows = await self._rows(connection, [index], query, taken, kept=limit)
+                [(hits, _)] = by_index(rows, [index])
                 found[position] = hits, 0
                 if len(hits) == limit:
                     break
         return [hits for hits, _ in found]
+
+    async def _rows(
+        self,
+        connection: Connection,
+        indexes: Sequence[Index],
+        query: _Query,
+        taken: int | None,
+        *,
+        kept: int | None = None,
+    ) -> list["asyncpg.Record"]:
+        """Return the first `taken` rows that each index ranks; or the first `kept` that are selected."""
+        statements = [self._keyword_sql(one, query.condition, taken) for one in indexes]
+        if kept is not None:
+            statements = [_SELECTED.format(statement=one, limit=kept) for one in statements]
+        return await self._lexical_rows(
+            connection, union(statements), taken, query.prepared, *query.condition.arguments(indexes)
+        )
 
     def _keyword_sql(self, index: Index, condition: RowCondition, limit: int | None) -> str:
         filters = self._lexical.capabilities.filters_in_index

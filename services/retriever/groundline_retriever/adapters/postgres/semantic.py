@@ -27,6 +27,7 @@ from groundline_retriever.adapters.postgres.reads import Reads
 from groundline_retriever.adapters.postgres.sizes import PartitionSizes
 from groundline_retriever.domain import (
     DEFAULT_EF_SEARCH,
+    SCANNED_DEPTH,
     Hits,
     IndexedCollection,
     Selection,
@@ -47,15 +48,6 @@ SESSION_SETTINGS: Final[Mapping[str, str]] = {
     "hnsw.iterative_scan": _SCANS[_ITERATIVE_SCAN],
 }
 """Settings of new connections, so that most searches need no statement to set them."""
-
-SCANNED_DEPTH: Final = 13
-"""Multiple of its limit that HNSW may have to scan until enough rows are selected. Recall falls with the
-depth: of the 50 nearest of 100,000 chunks about 200 topics .98 are found if one in 10 is selected, .87 if one
-in 20 is, and .7 if one in 5 is, but of other topics than the query."""
-
-PAST_DEPTH: Final = 2
-"""Multiple of the search list that is scanned for a time in the past: of a partition some half was current at
-one that it spans."""
 
 # The inner statement is one scan of HNSW, the outer one keeps what is selected: without a condition on the
 # scan the planner cannot pass HNSW by. A relaxed scan is a little out of order, which the planner does not
@@ -140,8 +132,6 @@ class SemanticArm:
         condition, encoded = RowCondition.of(selection, first_parameter=2), HalfVector(vector)
         goes_on = iterative_scan != options_pb2.ITERATIVE_SCAN_OFF
         scanned = ef_search if selection.is_partial or not goes_on else limit
-        if selection.as_of is not None:
-            scanned *= PAST_DEPTH
 
         async def search(connection: Connection, group: Sequence[Index]) -> list[list[Hit]]:
             async def found_in(each: Sequence[Index], sql: Callable[[Index], str]) -> list[list[Hit]]:
@@ -152,20 +142,24 @@ class SemanticArm:
 
             found = await found_in(group, lambda index: _nearest_sql(index, condition, limit, scanned))
 
-            async def complete(sql: Callable[[Index], str], least: float) -> None:
-                """Search again the indexes whose lists are short though they have at least this many
-                chunks."""
+            async def complete(sql: Callable[[Index], str], least: float, most: int = limit) -> None:
+                """Search again the indexes whose lists have fewer than `most` chunks, though at least this
+                many."""
                 short = [
                     position
                     for position, hits in enumerate(found)
-                    if least <= len(hits) < limit and not group[position].is_searched_exactly
+                    if least <= len(hits) < most and not group[position].is_searched_exactly
                 ]
                 if short:
                     again = await found_in([group[position] for position in short], sql)
                     for position, hits in zip(short, again, strict=True):
                         found[position] = hits
 
-            if goes_on:
+            if selection.as_of is not None and sum(map(len, found)) >= limit:
+                # The nearest of a time are spread over its partitions as its chunks are: together they have
+                # enough, unless next to nothing of what is near in one was current.
+                await complete(lambda index: _exact_sql(index, condition, limit), 0, scanned // SCANNED_DEPTH)
+            elif goes_on:
                 # Where enough of the nearest are selected, the index is scanned on, up to
                 # hnsw.max_scan_tuples. What is short then, or finds too few there, is searched without it.
                 await complete(lambda index: _filtered_sql(index, condition, limit), scanned / SCANNED_DEPTH)
