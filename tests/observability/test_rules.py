@@ -1,5 +1,6 @@
 """The rules of deploy/observability, and promtool's cases for them in rules/tests."""
 
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -87,6 +88,12 @@ def test_a_case_makes_the_alert_fire(alert: Node) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_alert_stays_silent_throughout_another_case(name: str) -> None:
     assert any(found.get(name) == set() for found in FIRED)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_fault_of_a_running_suite_makes_the_alert_fire(name: str) -> None:
+    waits = re.compile(rf"fires_and_resolves\([^)]*{name}|names = \([^)]*{name}")
+    assert any(waits.search(path.read_text()) for path in Path(__file__).parent.glob("test_alerts*.py"))
 
 
 @pytest.mark.parametrize("name", NAMES)
