@@ -67,6 +67,32 @@ def test_a_question_about_the_subject_is_answered_a_typing_error_aside(query: st
     assert [extract.number for extract in answers(query, [TORQUE, PORTS]).extracts][:1] == [3]
 
 
+YARD = numbered(
+    4,
+    "Visitors may park in the east yard. In the west yard they must not park. "
+    "Gloves can be thrown into the blue bin. Hunde dürfen auf der Südwiese frei laufen. "
+    "Auf dem Spielplatz sind Hunde verboten.",
+    title="The yard",
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "said", "never"),
+    [
+        ("Where may visitors park?", "east yard", ""),
+        ("Where are visitors not allowed to park?", "west yard", "east yard"),
+        ("Where can't visitors park?", "", "east yard"),
+        ("What must not be thrown into the blue bin?", "", "Gloves"),
+        ("Wo dürfen Hunde frei laufen?", "Südwiese", ""),
+        ("Wo dürfen Hunde nicht frei laufen?", "Spielplatz", "Südwiese"),
+    ],
+)
+def test_what_is_permitted_does_not_answer_what_is_forbidden(query: str, said: str, never: str) -> None:
+    quoted = " ".join(each.text for each in answers(query, [YARD, PORTS]).extracts)
+    assert said in quoted
+    assert not never or never not in quoted
+
+
 def test_an_answer_is_the_likelier_the_less_another_passage_says_of_it_copies_aside() -> None:
     alone, copied, rivalled = (
         answers("How long are backups kept?", [BACKUP, numbered(3, text)]).likelihood

@@ -3,7 +3,15 @@
 import re
 from typing import Final
 
-__all__ = ["DATE", "NUMBER", "asked_for", "asks_for_steps"]
+__all__ = [
+    "DATE",
+    "NUMBER",
+    "asked_for",
+    "asks_for_steps",
+    "asks_what_is_forbidden",
+    "only_permits",
+    "sets_limits",
+]
 
 _QUANTITY: Final = re.compile(
     r"\bhow (?:many|much|long|old|far|often|large|big|high|tall|deep|fast)\b|\bwhat (?:percent|number|share)"
@@ -37,6 +45,41 @@ _STEPS: Final = re.compile(
     r"|wie (?:kann|muss|soll) (?:ich|man)|wie (?:mache|gehe) ich)\b",
     re.IGNORECASE,
 )
+
+
+_NOT: Final = r"(?:not|never|nicht|nie|niemals|kein(?:e[nmrs]?)?)"
+_MAY: Final = (
+    r"(?:may|can|allowed|permitted|supposed|must|should|darf|dürfen|kann|können|soll|sollen|erlaubt)"
+)
+_PROHIBITION: Final = re.compile(
+    rf"\b(?:{_MAY}\b[^.?!]*\b{_NOT}|{_NOT}\b[^.?!]*\b{_MAY})\b|\b(?:ca|must|may|should)n['’]t\b"
+    r"|\b(?:forbidden|prohibited|banned|verboten|untersagt|tabu)\b",
+    re.IGNORECASE,
+)
+_PERMISSION: Final = re.compile(
+    r"\b(?:(?-i:may)|can|allowed|permitted|welcome|darf|dürfen|kann|können|erlaubt|gestattet|zulässig)\b",
+    re.IGNORECASE,
+)
+_LIMIT: Final = re.compile(
+    rf"\b(?:{_NOT}|no|nobody|none|cannot|\w+n['’]t|only|except|unless|without|but|besides|nur|außer|ohne|sondern"
+    r"|ausgenommen|forbidden|prohibited|banned|excluded|verboten|untersagt|tabu|un\w+)\b",
+    re.IGNORECASE,
+)
+
+
+def asks_what_is_forbidden(query: str) -> bool:
+    """Tell whether a question asks what must not be done, or where, or by whom."""
+    return _PROHIBITION.search(query) is not None
+
+
+def only_permits(text: str) -> bool:
+    """Tell whether a sentence says what may be done, and nothing of what may not."""
+    return _PERMISSION.search(text) is not None and not sets_limits(text)
+
+
+def sets_limits(text: str) -> bool:
+    """Tell whether a sentence says that something is not so, or only so."""
+    return _LIMIT.search(text) is not None
 
 
 def asked_for(query: str) -> re.Pattern[str] | None:

@@ -15,6 +15,7 @@ from groundline_language import guess_language
 
 from groundline_generator.domain.checking.disagreement import Asked, Statement, disagreement, document_of
 from groundline_generator.domain.comparing import compared
+from groundline_generator.domain.quoting.asked import asks_what_is_forbidden, only_permits, sets_limits
 from groundline_generator.domain.quoting.quotation import quotation
 from groundline_generator.domain.quoting.scoring import Candidate, Question, scored
 from groundline_generator.domain.reading import read
@@ -70,6 +71,9 @@ _MAXIMUM_SHIFT: Final = 0.3
 
 _COMPARED: Final = 5
 """Sentences on each side of a comparison among which the best pair is looked for."""
+
+_NO_LIMIT: Final = 0.6
+"""Factor of the relevance of a sentence that says nothing of limits, if a question asks what is forbidden."""
 
 _DIGIT: Final = re.compile(r"\d")
 
@@ -156,12 +160,11 @@ class _Work:
 
     def ranked(self, question: Question) -> Sequence[Candidate]:
         """Return the sentences that can be quoted, best first."""
+        found = scored(question, self._passages, self._readings, self._checkpoint)
+        if asks_what_is_forbidden(question.text):
+            _forbid(found)
         return sorted(
-            (
-                candidate
-                for candidate in scored(question, self._passages, self._readings, self._checkpoint)
-                if candidate.sentence.segment.kind is not Kind.HEADING
-            ),
+            (candidate for candidate in found if candidate.sentence.segment.kind is not Kind.HEADING),
             key=lambda candidate: (-candidate.score, candidate.passage, candidate.position),
         )
 
@@ -184,6 +187,7 @@ class _Work:
                 return None
             if (
                 candidate.language == best.language
+                and not candidate.is_of_other_question
                 and not self._is_same_document(candidate, best)
                 and disagreement(asked, ours, self._statement(candidate)) is not None
             ):
@@ -221,6 +225,22 @@ class _Work:
             )
             for each in _in_reading_order(chosen)
         )
+
+
+def _forbid(candidates: Sequence[Candidate]) -> None:
+    """Let what only permits count for less; a neighbour that sets limits to it counts as much as it did."""
+    by_place = {(each.passage, each.position): each for each in candidates}
+    permitting = [each for each in candidates if only_permits(each.sentence.text)]
+    for each in permitting:
+        for position in (each.position - 1, each.position + 1):
+            beside = by_place.get((each.passage, position))
+            if beside is not None and sets_limits(beside.sentence.text):
+                beside.stand_in_for(each)
+    for each in permitting:
+        each.fade()
+    for each in candidates:
+        if each.sentence.segment.kind is Kind.SENTENCE and not sets_limits(each.sentence.text):
+            each.relevance *= _NO_LIMIT
 
 
 def _contrasted(work: _Work, sides: tuple[str, str], min_relevance: float) -> Extraction | None:
@@ -331,6 +351,8 @@ def _choose(ranked: Sequence[Candidate], max_sentences: int) -> list[Candidate]:
             break
         if not candidate.hits or not designations <= candidate.in_heading.union(candidate.hits):
             continue
+        if candidate.is_of_other_question:
+            continue
         if all(_overlap(candidate, other) < _DUPLICATE_OVERLAP for other in chosen):
             chosen.append(candidate)
     return [*chosen, *_beside(ranked, chosen)][:max_sentences] if chosen else chosen
@@ -350,6 +372,7 @@ def _beside(ranked: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[Ca
         and abs(each.position - best.position) == 1
         and each.sentence.segment.kind is best.sentence.segment.kind is Kind.SENTENCE
         and each.sentence.segment.heading == best.sentence.segment.heading
+        and not each.is_of_other_question
     }
     before, after = around.get(-1), around.get(1)
     needed: list[Candidate] = []

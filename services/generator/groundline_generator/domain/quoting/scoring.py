@@ -66,6 +66,11 @@ _MIN_VARIANT_LENGTH: Final = 5
 _VARIANT_PREFIX_SHARE: Final = 0.7
 
 
+_OTHER_QUESTION: Final = 0.3
+"""Factor of the score and relevance of a sentence that permits where is asked what is forbidden; below the
+default of `min_relevance`."""
+
+
 @dataclass(slots=True)
 class Candidate:
     """A sentence of a passage. `hits` counts the question's terms in it, `size` all of its terms; `heading`
@@ -85,6 +90,20 @@ class Candidate:
     relevance: float = 0.0
     own_share: float = 0.0
     is_of_kind: bool = False
+    is_of_other_question: bool = False
+
+    def fade(self) -> None:
+        """Count for less, since it answers another question: it is not quoted where it is the best there is,
+        nor beside others."""
+        self.score *= _OTHER_QUESTION
+        self.relevance *= _OTHER_QUESTION
+        self.is_of_other_question = True
+
+    def stand_in_for(self, other: "Candidate") -> None:
+        """Count as much as another sentence, which names what this one is about, did before it faded."""
+        self.hits = {**other.hits, **self.hits}
+        self.score = max(self.score, other.score)
+        self.relevance = max(self.relevance, other.relevance)
 
     @property
     def refers_back(self) -> bool:
