@@ -73,7 +73,7 @@ from groundline_indexing.settings import IndexingSettings
 
 __all__ = ["discard", "import_files"]
 
-SCHEMA: Final = {"ingestor": 15}
+SCHEMA: Final = {"ingestor": 17}
 """Minimum version of the tables that an import works on."""
 
 STATEMENT_SECONDS: Final = 6 * 3600.0

@@ -39,7 +39,7 @@ from groundline_retriever.adapters.postgres.tables.reading import ReadableTables
 
 __all__ = ["SERVER_SETTINGS", "PostgresChunkStore", "open_chunk_store"]
 
-SCHEMA: Final = {"ingestor": 15}
+SCHEMA: Final = {"ingestor": 17}
 """Minimum version of the tables that it reads."""
 
 SERVER_SETTINGS: Final[Mapping[str, str]] = {
