@@ -250,10 +250,11 @@ async def _fill(
 async def _searched(
     service: SearchService, server: psutil.Process, asked: Sequence[tuple[str, datetime]]
 ) -> Mapping[str, float]:
-    """Return the mean processor time of each kind of search, in milliseconds; the first queries warm up."""
+    """Return the mean processor time of each kind of search, in milliseconds: the first time, when
+    PostgreSQL plans its statements, and again."""
     taken: dict[str, float] = defaultdict(float)
-    warm = max(1, len(asked) // 6)
-    for index, (query, moment) in enumerate((*asked[:warm], *asked)):
+    rounds = [*((each, ", first") for each in asked), *((each, "") for each in asked)]
+    for (query, moment), suffix in rounds:
         for name, collection, as_of in (
             ("without a past", PLAIN, None),
             ("present", KEPT, None),
@@ -267,8 +268,7 @@ async def _searched(
             response = await service.search(Caller(("*",)), request)
             assert response.passages
             assert not response.degraded
-            if index >= warm:
-                taken[name] += _seconds(server) - before
+            taken[name + suffix] += _seconds(server) - before
     return {name: 1000 * seconds / len(asked) for name, seconds in taken.items()}
 
 
