@@ -335,7 +335,8 @@ async def test_a_citation_opens_the_page_it_comes_from(upstream: Any, tab: Tab) 
 async def test_who_may_read_and_not_download_is_told_once(upstream: Any, tab: Tab) -> None:
     async def cited(_request: Any, _context: Any) -> AsyncIterator[Any]:
         place: dict[str, Any] = {"collection_id": "docs", "document_id": NOBODY_ID, "has_original": True}
-        sources = [chat_pb2.Source(number=n, metadata={"page": n + 3}, **place) for n in (1, 2)]
+        places = [place | {"number": number, "metadata": {"page": number + 3}} for number in (1, 2)]
+        sources = [chat_pb2.Source(**each) for each in places]
         yield response(sources=chat_pb2.ChatSources(sources=sources))
         yield response(delta=chat_pb2.ChatDelta(text="27 days [1][2]."))
         yield response(completed=chat_pb2.ChatCompleted(finish_reason=chat_pb2.FINISH_REASON_STOP))

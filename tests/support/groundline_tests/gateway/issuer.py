@@ -133,7 +133,7 @@ class OpenIdProvider(TokenServer):
         self.refused: list[str] = []
         self.revoked: list[str] = []
         self.queries: list[Mapping[str, str]] = []
-        """What was asked at the authorization endpoint."""
+        """Parameters of the requests to the authorization endpoint."""
         self._codes: dict[str, Mapping[str, str]] = {}
         self._refreshing: set[str] = set()
 
