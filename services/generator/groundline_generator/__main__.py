@@ -16,7 +16,7 @@ from groundline_generator.ports import ChatModel
 from groundline_generator.service.answers.answering import AnswerService
 from groundline_generator.service.answers.correcting import ModelCorrector
 from groundline_generator.service.breaker import Breaker
-from groundline_generator.service.cascade import ClaimCascade
+from groundline_generator.service.claims.cascade import ClaimCascade
 from groundline_generator.service.contextualizing import Contextualizer
 from groundline_generator.service.guarded_model import GuardedModel
 from groundline_generator.service.judging import ModelJudge

@@ -12,8 +12,8 @@ from groundline_runtime.errors import FailedPreconditionError
 from groundline_validation import validate
 
 from groundline_generator.service.answers.answering import AnswerService
-from groundline_generator.service.cascade import ClaimCascade
-from groundline_generator.service.claims import split_claims
+from groundline_generator.service.claims.cascade import ClaimCascade
+from groundline_generator.service.claims.splitting import split_claims
 from groundline_generator.service.contextualizing import Contextualizer
 from groundline_generator.service.judging import ModelJudge
 from groundline_generator.service.planning import TablePlanner

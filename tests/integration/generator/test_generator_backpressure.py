@@ -7,7 +7,7 @@ from groundline.v1 import generator_service_pb2 as pb
 from groundline.v1 import generator_service_pb2_grpc
 from groundline_generator.domain.calls import ModelFinished, OnWait
 from groundline_generator.service.answers.answering import AnswerService
-from groundline_generator.service.cascade import ClaimCascade
+from groundline_generator.service.claims.cascade import ClaimCascade
 from groundline_generator.service.rewriting import RuleRewriter
 from groundline_generator.service.sufficiency import RuleSufficiency
 from groundline_generator.servicer import SERVICE, GeneratorServicer, UseCases

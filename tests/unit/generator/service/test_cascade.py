@@ -12,7 +12,7 @@ from groundline.v1 import chat_pb2, error_pb2, verification_pb2
 from groundline.v1 import generator_service_pb2 as pb
 from groundline_generator.domain.calls import ModelChoice, ModelFinished
 from groundline_generator.domain.checking.readings import Reading
-from groundline_generator.service.cascade import ClaimCascade
+from groundline_generator.service.claims.cascade import ClaimCascade
 from groundline_generator.service.judging import ModelJudge
 from groundline_reader import ClaimReading
 from groundline_runtime.context import deadline_at

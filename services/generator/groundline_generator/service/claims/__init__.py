@@ -1,0 +1,1 @@
+"""Claims: cut out of texts, and judged."""
