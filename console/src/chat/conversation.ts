@@ -1,5 +1,5 @@
 import { newRequestId, type Feedback, type GroundlineClient, type Input, type Message } from "groundline-client";
-import { EVERYTHING, filterOf, type Selection } from "../lib/address";
+import { askedOf, EVERYTHING, type Selection } from "../lib/address";
 import { Changing } from "../lib/changing";
 import { isAbort, problemOf } from "../lib/problem";
 import { texts } from "../texts";
@@ -138,7 +138,6 @@ type ChatRequest = Parameters<GroundlineClient["chat"]>[0];
 const MOST_MESSAGES = 100;
 
 function requestOf({ query, threadId, requestId, history, selection }: Exchange): ChatRequest {
-  const filter = filterOf(selection);
   const { effort, model, strategy } = selection;
   const options = { ...(effort && { effort }), ...(model && { generation: { model } }), ...(strategy && { rerank: { strategy } }) };
   return {
@@ -146,8 +145,7 @@ function requestOf({ query, threadId, requestId, history, selection }: Exchange)
     requestId,
     ...(threadId && { threadId }),
     ...(history.length && { chatHistory: history }),
-    ...(selection.collectionIds.length && { collectionIds: selection.collectionIds }),
-    ...(filter && { filter }),
+    ...askedOf(selection),
     ...(Object.keys(options).length && { options }),
   };
 }

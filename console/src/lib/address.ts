@@ -39,6 +39,8 @@ export interface Selection {
   model: string;
   /** How passages are reranked for an answer; "": as it is set. */
   strategy: RerankStrategy | "";
+  /** The day at whose end, where the reader is, it was current, as 2026-01-31; "": now. */
+  day: string;
   /** Conditions on metadata: of each field one of the values. */
   filter: Record<string, unknown[]>;
 }
@@ -46,7 +48,7 @@ export interface Selection {
 /** Answers as they are set. */
 const AS_ANSWERED = { effort: "", model: "", strategy: "" } as const;
 
-export const EVERYTHING: Selection = { collectionIds: [], ...AS_ANSWERED, filter: {} };
+export const EVERYTHING: Selection = { collectionIds: [], ...AS_ANSWERED, day: "", filter: {} };
 
 /** Characters of a model's name, at most. */
 export const MOST_MODEL = 200;
@@ -89,8 +91,18 @@ function parseSelection(query: URLSearchParams): Selection {
     effort: effort === "EFFORT_QUICK" || effort === "EFFORT_THOROUGH" ? effort : "",
     model: (query.get("model") ?? "").slice(0, MOST_MODEL),
     strategy: parseStrategy(query.get("reranking") ?? ""),
+    day: parseDay(query.get("as-of") ?? ""),
     filter: parseFilter(query.get("filter")),
   };
+}
+
+function parseDay(text: string): string {
+  return /^\d{4}-\d\d-\d\d$/.test(text) && endOf(text) ? text : "";
+}
+
+/** When a day ends, where the reader is, in milliseconds; NaN if there was no such day. */
+function endOf(day: string): number {
+  return Date.parse(`${day}T24:00:00`);
 }
 
 // An address may be anybody's: what is no filter counts as none.
@@ -135,6 +147,7 @@ function selectionQuery(selection: Selection): URLSearchParams {
   if (selection.effort) query.set("effort", selection.effort);
   if (selection.model) query.set("model", selection.model);
   if (selection.strategy) query.set("reranking", shortened(selection.strategy));
+  if (selection.day) query.set("as-of", selection.day);
   if (Object.keys(selection.filter).length) query.set("filter", JSON.stringify(selection.filter));
   return query;
 }
@@ -143,6 +156,13 @@ function selectionQuery(selection: Selection): URLSearchParams {
 export function filterOf({ filter }: Selection): JsonObject | undefined {
   const fields = Object.entries(filter);
   return fields.length ? Object.fromEntries(fields.map(([field, values]) => [field, { $in: values }])) : undefined;
+}
+
+/** Return what requests ask of a selection: collections, a condition and a time. */
+export function askedOf(selection: Selection): { collectionIds: string[]; filter?: JsonObject; asOf?: string } {
+  const { collectionIds, day } = selection;
+  const filter = filterOf(selection);
+  return { collectionIds, ...(filter && { filter }), ...(day && { asOf: new Date(endOf(day)).toISOString() }) };
 }
 
 export const OPERATIONS = "#operations";

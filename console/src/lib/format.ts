@@ -3,6 +3,7 @@ import { language } from "../texts";
 const WHOLE = new Intl.NumberFormat(language, { maximumFractionDigits: 0 });
 const SHARE = new Intl.NumberFormat(language, { style: "percent", maximumFractionDigits: 0 });
 const MOMENT = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" });
+const DAY = new Intl.DateTimeFormat(language, { dateStyle: "medium" });
 const UNITS = ["byte", "kilobyte", "megabyte", "gigabyte"] as const;
 
 export function count(value: number | string | undefined): string {
@@ -22,6 +23,11 @@ export function percent(share: number): string {
 /** A time of the contract, in the reader's time zone; "" for none. */
 export function moment(time: string | undefined): string {
   return time ? MOMENT.format(new Date(time)) : "";
+}
+
+/** A day such as 2026-01-31 in the reader's form. */
+export function dayText(day: string): string {
+  return DAY.format(new Date(`${day}T12:00:00`));
 }
 
 export function bytes(size: number | string | undefined): string {

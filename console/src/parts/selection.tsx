@@ -1,8 +1,8 @@
 import type { Collection, Facet, GroundlineClient } from "groundline-client";
 import { useState } from "preact/hooks";
-import { MOST_MODEL, type Selection } from "../lib/address";
+import { EVERYTHING, MOST_MODEL, type Selection } from "../lib/address";
 import { allCollections, someCollectionIds } from "../documents/collections";
-import { count } from "../lib/format";
+import { count, dayText } from "../lib/format";
 import { useLoaded } from "../lib/use_loaded";
 import { STRATEGIES } from "../search/settings";
 import { Dialog } from "./dialog";
@@ -48,12 +48,12 @@ export function SelectionButton({ client, selection, setSelection, isAnswered = 
   );
 }
 
-function selectionText({ collectionIds, filter, model, strategy }: Selection): string {
+function selectionText({ collectionIds, filter, day, model, strategy }: Selection): string {
   const [first] = collectionIds;
   const collections =
     first === undefined ? texts.allCollections : collectionIds.length === 1 ? first : texts.collectionsChosen(collectionIds.length);
   const filters = Object.keys(filter).length;
-  return [collections, filters && texts.filtersChosen(filters), model, strategy && texts.settingValues[strategy]].filter(Boolean).join(" · ");
+  return [collections, filters && texts.filtersChosen(filters), day && texts.asOfDay(dayText(day)), model, strategy && texts.settingValues[strategy]].filter(Boolean).join(" · ");
 }
 
 interface SelectionDialogProps {
@@ -118,17 +118,45 @@ function SelectionDialog({ client, selection, isAnswered, apply, close }: Select
           </fieldset>
         ))}
         {facets.value?.length === 0 && <p class="hint">{texts.noFilters}</p>}
+        {(chosen.day || hasPast(collections.value ?? [], chosen.collectionIds)) && (
+          <fieldset>
+            <legend>{texts.asOf}</legend>
+            <label class="setting">
+              {texts.endOfDay}
+              <input
+                id="day"
+                type="date"
+                max={yesterday()}
+                value={chosen.day}
+                onInput={(event) => setChosen({ ...chosen, day: event.currentTarget.value })}
+              />
+            </label>
+            <p class="hint">{texts.asOfHint}</p>
+          </fieldset>
+        )}
         {isAnswered && <Answering collections={collections.value ?? []} chosen={chosen} choose={setChosen} />}
         <p class="hint">{texts.selectionHint}</p>
         <div class="row">
           <button class="primary">{texts.apply}</button>
-          <button type="button" onClick={() => setChosen({ ...chosen, collectionIds: [], filter: {}, model: "", strategy: "" })}>
+          <button type="button" onClick={() => setChosen({ ...EVERYTHING, effort: chosen.effort })}>
             {texts.clear}
           </button>
         </div>
       </form>
     </Dialog>
   );
+}
+
+/** Whether there are collections among those that are asked whose past can be searched. */
+function hasPast(collections: readonly Collection[], ids: readonly string[]): boolean {
+  return collections.some(({ collectionId, settings }) => (!ids.length || ids.includes(collectionId)) && settings?.history?.searchable);
+}
+
+/** The last day that has ended, where the reader is. */
+function yesterday(): string {
+  const day = new Date();
+  day.setDate(day.getDate() - 1);
+  return [day.getFullYear(), day.getMonth() + 1, day.getDate()].map((part) => String(part).padStart(2, "0")).join("-");
 }
 
 interface AnsweringProps {

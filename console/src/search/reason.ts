@@ -1,5 +1,5 @@
 import { ApiError, type CutPassage, type GroundlineClient, type IngestionState, type SearchResponse } from "groundline-client";
-import { filterOf, type Selection } from "../lib/address";
+import { askedOf, filterOf, type Selection } from "../lib/address";
 import { optionsOf, type Settings } from "./settings";
 
 /** Why a document is not among the passages of a search, or where it is: the first step that lost it. */
@@ -57,7 +57,8 @@ export async function reasonOf(client: GroundlineClient, expected: Expected, sea
   const { mode } = settings;
   const retrieval = { ...(mode && { mode }), keywordLimit: MOST_CANDIDATES, semanticLimit: MOST_CANDIDATES };
   const rerank = { topK: MOST_PASSAGES, deduplicationThreshold: 0 };
-  const own = await client.search({ query, collectionIds: [collectionId], filter: only, options: { retrieval, rerank } }, { signal });
+  const asked = askedOf(selection);
+  const own = await client.search({ query, ...asked, collectionIds: [collectionId], filter: only, options: { retrieval, rerank } }, { signal });
   const passages = own.passages ?? [];
   const ids = new Set(passages.map(({ chunk }) => chunk?.chunkId));
   const cut = (response.cut ?? []).find(({ chunkId }) => ids.has(chunkId));
@@ -65,8 +66,7 @@ export async function reasonOf(client: GroundlineClient, expected: Expected, sea
   const wide = await client.search(
     {
       query,
-      collectionIds: selection.collectionIds,
-      ...(filter && { filter }),
+      ...asked,
       options: { retrieval, rerank: { ...optionsOf(settings).rerank, ...rerank, strategy: "RERANK_STRATEGY_NONE" } },
     },
     { signal },

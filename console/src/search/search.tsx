@@ -1,6 +1,6 @@
 import type { GroundlineClient, Passage, SearchResponse } from "groundline-client";
 import { useState } from "preact/hooks";
-import { filterOf, go, searchAddress, type SearchPlace } from "../lib/address";
+import { askedOf, go, searchAddress, type SearchPlace } from "../lib/address";
 import { problemOf, type Problem } from "../lib/problem";
 import { useLoaded } from "../lib/use_loaded";
 import { PassagePanel } from "../documents/passage";
@@ -118,10 +118,9 @@ function Found({ client, place, change, open }: FoundProps) {
 
 // Of two settings one may be refused.
 async function outcomeOf(client: GroundlineClient, { query, selection }: SearchPlace, settings: Settings, signal: AbortSignal): Promise<Outcome> {
-  const filter = filterOf(selection);
   try {
     const response = await client.search(
-      { query, collectionIds: selection.collectionIds, ...(filter && { filter }), options: optionsOf(settings), includeHighlights: true },
+      { query, ...askedOf(selection), options: optionsOf(settings), includeHighlights: true },
       { signal },
     );
     return { response };

@@ -53,6 +53,7 @@ def offers(upstream: Any, *models: str) -> None:
     settings = collection_pb2.CollectionSettings(
         generation=options_pb2.GenerationOptions(model="small"),
         generation_limits=collection_pb2.GenerationLimits(models=models),
+        history=collection_pb2.HistorySettings(everything=True, searchable=True),
     )
     docs = collection_pb2.Collection(collection_id="docs", settings=settings)
 
@@ -90,6 +91,23 @@ async def test_model_and_reranking_are_chosen_of_what_collections_allow_and_stan
     (chat,) = upstream.calls_of("Chat")
     assert chat.request.options.generation.model == "small"
     assert chat.request.options.rerank.strategy == options_pb2.RERANK_STRATEGY_LLM
+
+
+async def test_a_day_is_chosen_and_what_was_current_at_its_end_is_asked(upstream: Any, tab: Tab) -> None:
+    offers(upstream)
+    await tab.js("location.hash = '#chat?as-of=2026-02-31'; 0")
+    await tab.click("#selection")
+    await tab.until("document.querySelector('#day')?.value === ''")
+    await tab.write("#day", "2026-01-31")
+    await tab.click("#selection-dialog .primary")
+    assert await tab.text("#selection") == "All collections · as of Jan 31, 2026"
+    assert await tab.js("location.hash") == "#chat?as-of=2026-01-31"
+
+    await tab.js("dispatchEvent(new HashChangeEvent('hashchange'))")
+    await tab.ask("x")
+    await tab.until("document.querySelector('.rating')")
+    (chat,) = upstream.calls_of("Chat")
+    assert chat.request.as_of.ToMilliseconds() == await tab.js("new Date(2026, 1, 1).getTime()")
 
 
 async def test_stop_cancels_the_services_work_and_keeps_what_came(upstream: Any, tab: Tab) -> None:
