@@ -62,7 +62,8 @@ _PERMISSION: Final = re.compile(
 )
 _LIMIT: Final = re.compile(
     rf"\b(?:{_NOT}|no|nobody|none|cannot|\w+n['’]t|only|except|unless|without|but|besides|nur|außer|ohne|sondern"
-    r"|ausgenommen|forbidden|prohibited|banned|excluded|verboten|untersagt|tabu|un\w+)\b",
+    r"|ausgenommen|forbidden|prohibited|banned|excluded|unauthori[sz]ed|unlawful|verboten|untersagt|unerlaubt|unzulässig"
+    r"|tabu)\b",
     re.IGNORECASE,
 )
 
