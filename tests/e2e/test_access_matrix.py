@@ -116,6 +116,7 @@ WITHOUT_RESOURCES: Final = {
     "ContextualizeChunks",
     "JudgeRelevance",
     "JudgeSufficiency",
+    "PlanTable",
     "SplitClaims",
     "JudgeClaims",
     "EmbedTexts",
