@@ -4,7 +4,7 @@ from datetime import datetime
 
 import click
 
-from groundline_cli.commands.keys import moment_of
+from groundline_cli.moments import moment_of
 
 __all__ = ["as_of_option"]
 

@@ -12,8 +12,9 @@ from groundline_gateway.auditing.store import AuditQuery, AuditStore
 from groundline_gateway.keys import SCHEMA
 
 from groundline_cli.commands.gateway import json_option, with_database
-from groundline_cli.commands.keys import moment_of, with_pool
+from groundline_cli.commands.keys import with_pool
 from groundline_cli.errors import CommandFailedError
+from groundline_cli.moments import moment_of
 from groundline_cli.terminal import print_columns, print_json, printable, shown_time
 
 __all__ = ["audit"]

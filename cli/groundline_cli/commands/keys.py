@@ -3,7 +3,7 @@
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final
 
 import click
@@ -19,14 +19,13 @@ from pydantic import SecretStr
 from groundline_cli.commands.gateway import json_option, with_database
 from groundline_cli.errors import CommandFailedError
 from groundline_cli.interrupts import run_interruptible
+from groundline_cli.moments import moment_of
 from groundline_cli.terminal import print_columns, print_json, printable
 
-__all__ = ["keys", "moment_of", "pool_of", "with_pool"]
+__all__ = ["keys", "pool_of", "with_pool"]
 
 _SIGNING: Final = {"coordinator": 5}
 """Version of the tables that hold the keys for evidence."""
-
-_UNITS: Final = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 
 
 @click.group(short_help="Create, list and revoke API keys.")
@@ -80,19 +79,6 @@ def _principals(_context: click.Context, _option: click.Parameter, value: tuple[
     if len(value) > 64:
         raise click.BadParameter("64 at most")
     return tuple(dict.fromkeys(value))
-
-
-def moment_of(value: str, *, ago: bool = False) -> datetime | None:
-    """Return the time that a date names, or a span such as 12h from now on, or before now; None for something
-    else."""
-    try:
-        if match := re.fullmatch(r"([1-9]\d{0,5})([mhd])", value):
-            span = int(match[1]) * _UNITS[match[2]]
-            return datetime.now(UTC) - span if ago else datetime.now(UTC) + span
-        found = datetime.fromisoformat(value)
-    except (ValueError, OverflowError):
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _expiry(_context: click.Context, _option: click.Parameter, value: str | None) -> datetime | None:

@@ -29,5 +29,5 @@ def _checked(value: str) -> str:
     return value
 
 
-type _Time = Annotated[str, Field(max_length=64), AfterValidator(_checked)]
+_Time = Annotated[str, Field(max_length=64), AfterValidator(_checked)]
 AsOf = Annotated[_Time | None, Field(description=_DESCRIPTION)]

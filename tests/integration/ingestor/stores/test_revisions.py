@@ -262,7 +262,7 @@ async def test_nothing_is_left_of_a_deleted_document(stores: Stores, pool: Pool)
     [
         "keep_revisions",
         "_upsert",
-        "_remove_contents",
+        "_replace_contents",
         "copy_chunks",
         "_copy_texts",
         "settle_revisions",
