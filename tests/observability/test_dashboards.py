@@ -31,6 +31,7 @@ async def used(watched: Watched, tmp_path_factory: pytest.TempPathFactory) -> Wa
         await through_the_bridge(watched)
         for counted in (
             "groundline_answer_ratings_total",
+            "groundline_generator_judged_claims_total",
             "groundline_verified_claims_total",
             "http_server_request_duration_seconds_count",
         ):

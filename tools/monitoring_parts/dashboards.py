@@ -52,11 +52,6 @@ def _cost(what: str, metric: Counter, label: str, *, needs: str = "") -> Panel:
     return Panel(f"Cost of {what} an hour, by {label}", queries, "currencyUSD", needs=needs)
 
 
-PASSED_ON: Final = tuple(
-    (_share(rate(models.JUDGED_CLAIMS, f'stage="{stage}"'), rate(models.JUDGED_CLAIMS)), stage)
-    for stage in ("reader", "model")
-)
-
 FIRST_TEXT: Final = Panel(
     "Time to the first text of an answer",
     _quantiles(answers.FIRST_DELTA),
@@ -230,7 +225,10 @@ ANSWERS: Final = Dashboard(
                     "Verified claims an hour",
                     ((increase(answers.VERIFIED_CLAIMS, by=["verdict"], window=HOUR), "{{verdict}}"),),
                 ),
-                Panel("Share of claims that rules pass on, by the last judge", PASSED_ON, "percentunit"),
+                Panel(
+                    "Claims an hour, by the last judge",
+                    ((increase(models.JUDGED_CLAIMS, by=["stage"], window=HOUR), "{{stage}}"),),
+                ),
             ),
         ),
         (

@@ -30,7 +30,7 @@ export function Runs({ bench }: { bench: Bench }) {
       <div class="settings">
         <label class="setting">
           {texts.shownRun}
-          <select id="after" value={after} onChange={(event) => bench.show(event.currentTarget.value, before)}>
+          <select id="after" value={after} onChange={(event) => bench.show(event.currentTarget.value, bench.before)}>
             {runs.map(({ name }) => (
               <option value={name}>{name}</option>
             ))}
@@ -38,7 +38,7 @@ export function Runs({ bench }: { bench: Bench }) {
         </label>
         <label class="setting">
           {texts.comparedWith}
-          <select id="before" value={before} onChange={(event) => bench.show(after, event.currentTarget.value)}>
+          <select id="before" value={before} onChange={(event) => bench.show(bench.after, event.currentTarget.value)}>
             <option value="">{texts.noOther}</option>
             {runs
               .filter(({ name }) => name !== after)
