@@ -248,11 +248,11 @@ async def test_wrong_fields_are_named(upstream: Any, tab: Tab) -> None:
 
 
 async def test_a_wrong_key_asks_again_and_keeps_the_question(upstream: Any, tab: Tab) -> None:
+    await tab.write("#query", "still here")
     await tab.click("#sign-out")
     await tab.write("#key", "wrong-key-0123456789")
     await tab.click("#sign-in .primary")
-    await tab.ask("still here")
-    await tab.until("document.querySelector('#sign-in')")
+    await tab.until("document.querySelector('#key-error')?.innerText")
 
     assert await tab.text("#key-error") == "This key is not valid."
     assert await tab.js("sessionStorage.getItem('groundline.key')") is None
