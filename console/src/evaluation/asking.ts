@@ -1,6 +1,7 @@
 /** Searches for the questions of a set, as `groundline eval` makes them. */
 
 import type { GroundlineClient, Input, RerankStrategy, RetrievalMode, SearchOptions } from "groundline-client";
+import { sideBySide } from "../lib/side_by_side";
 import type { QuestionSet } from "./sets";
 
 /** Ways of searching that can be measured, and of reranking, by the names that the command has for them. */
@@ -9,7 +10,6 @@ export const STRATEGIES = ["", "weighted", "cross_encoder", "api", "llm"] as con
 
 /** More than the deepest rank that is measured, for documents that make several chunks: a document counts once. */
 const TOP_K = 50;
-const SIDE_BY_SIDE = 4;
 /** Characters of uris that one request asks for. */
 const MOST_CHARACTERS = 4000;
 
@@ -57,20 +57,4 @@ export async function knownDocuments(client: GroundlineClient, collectionId: str
     for await (const document of client.all("listDocuments", { collectionId, filterJson }, { signal })) known.set(document.uri, document.documentId);
   });
   return known;
-}
-
-/** Do the work for each item, a few at a time; the first error ends it. */
-export async function sideBySide<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
-  const waiting = items.values();
-  let isBroken = false;
-  const one = async () => {
-    for (const item of waiting) {
-      if (isBroken) return;
-      await work(item).catch((error: unknown) => {
-        isBroken = true;
-        throw error;
-      });
-    }
-  };
-  await Promise.all(Array.from({ length: SIDE_BY_SIDE }, one));
 }

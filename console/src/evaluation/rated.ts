@@ -1,6 +1,6 @@
 import type { GroundlineClient, Message } from "groundline-client";
 import { texts } from "../texts";
-import { sideBySide } from "./asking";
+import { sideBySide } from "../lib/side_by_side";
 import type { Judgement, Query, QuestionSet } from "./sets";
 
 /** Conversations that are looked through, the last used first. */

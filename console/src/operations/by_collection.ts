@@ -1,7 +1,5 @@
 import { ApiError, type Collection, type GroundlineClient } from "groundline-client";
-
-/** Collections that are asked about at once. */
-const AT_ONCE = 4;
+import { sideBySide } from "../lib/side_by_side";
 
 export interface ByCollection<T> {
   /** What was found of each collection, in their order. */
@@ -27,22 +25,18 @@ export async function byCollection<T>(
   const found: (T | undefined)[] = asked.map(() => undefined);
   let refusal: unknown;
   let hiddenCount = 0;
-  const waiting = asked.entries();
-  const work = async () => {
-    for (const [index, collection] of waiting) {
-      try {
-        found[index] = await read(collection);
-      } catch (error) {
-        const status = error instanceof ApiError ? error.httpStatus : undefined;
-        // What is gone was deleted meanwhile.
-        if (status === 404) continue;
-        if (status !== 403) throw error;
-        hiddenCount += 1;
-        refusal = error;
-      }
+  await sideBySide([...asked.entries()], async ([index, collection]) => {
+    try {
+      found[index] = await read(collection);
+    } catch (error) {
+      const status = error instanceof ApiError ? error.httpStatus : undefined;
+      // A collection that is gone was deleted meanwhile.
+      if (status === 404) return;
+      if (status !== 403) throw error;
+      hiddenCount += 1;
+      refusal = error;
     }
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, work));
+  });
   const shown = found.filter((each) => each !== undefined);
   if (refusal && !shown.length) throw refusal;
   return { found: shown, hiddenCount, hasMore: collections.length > most };

@@ -1,0 +1,1 @@
+async function e(e,t){let n=e.values(),r=!1;await Promise.all(Array.from({length:4},async()=>{for(let e of n){if(r)return;await t(e).catch(e=>{throw r=!0,e})}}))}export{e as t};
