@@ -424,16 +424,14 @@ class OpenImport:
         await connection.execute(
             f"CREATE TABLE {target.replaced} AS {_REPLACED.format(documents=target.documents)}"
         )
-        columns = await connection.fetch(_SQL["columns"], target.documents)
-        names = ", ".join(row["name"] for row in columns)
-        changed = ", ".join(
-            f"{row['name']} = excluded.{row['name']}" for row in columns if row["name"] not in _IDENTITY
-        )
+        columns = [row["name"] for row in await connection.fetch(_SQL["columns"], target.documents)]
+        taken = ["$1::jsonb" if name == "provenance" else name for name in columns]
+        changed = [f"{name} = excluded.{name}" for name in columns if name not in _IDENTITY]
         await connection.execute(
             f"""
-            INSERT INTO documents ({names})
-            SELECT {names.replace("provenance", "$1::jsonb")} FROM {target.documents}
-            ON CONFLICT (collection_id, uri) DO UPDATE SET {changed}
+            INSERT INTO documents ({", ".join(columns)})
+            SELECT {", ".join(taken)} FROM {target.documents}
+            ON CONFLICT (collection_id, uri) DO UPDATE SET {", ".join(changed)}
             """,
             {"jobId": job_id},
         )

@@ -209,7 +209,8 @@ async def _replace_contents(
     earlier versions."""
     rewritten = [row["document_id"] for _, row in rows if not row["is_inserted"]]
     into = Destination(partition_id, collection.collection_id, collection.settings.lexical.language)
-    past = await past_partition(connection, collection.collection_id)
+    # New documents replace nothing that a past could take.
+    past = await past_partition(connection, collection.collection_id) if rewritten else None
     if past is None:
         if rewritten:
             condition = "document_id = ANY($1::uuid[])"
