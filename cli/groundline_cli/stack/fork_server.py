@@ -24,7 +24,7 @@ __all__ = ["FAILED", "main"]
 FAILED: Final = -1
 """Answer to a request, in place of a process id, if no process can be made."""
 
-# What several services import at start; not numpy, which starts threads: they do not outlive a fork.
+# Modules that several services import at start. numpy is left out: it starts threads, which a fork ends.
 _SHARED: Final = (
     "groundline_runtime",  # before whatever imports grpc
     "groundline_runtime.serving.server",

@@ -377,7 +377,7 @@ class _Reading:
                 plan.function_column = _only(self.requested[0])
             return
         if mark.function == _DIFFERENCE:
-            # Of two rows that are named, and of nothing else.
+            # A difference is taken of two named rows only.
             named = [each.operator == _EQUAL and len(each.values) for each in self.conditions]
             if named != [2] or self.compared or self.group_by is not None:
                 raise _NoPlanError

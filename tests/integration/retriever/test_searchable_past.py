@@ -183,7 +183,7 @@ async def test_what_was_current_then_is_found_with_its_revision_and_place(world:
             assert opened.text == chunk.text
             assert chunk.chunk_index == texts.index(chunk.text)
     assert await world.texts() == set(moments[-1][1])
-    # What did not change was stored once.
+    # Chunks that did not change were stored once.
     assert await world.past(staff) == [LEAVE_27]
     # A passage has the chunks around it that its revision had.
     options = options_pb2.SearchOptions(retrieval=options_pb2.RetrievalOptions(adjacent_chunks=1))
@@ -254,7 +254,7 @@ async def test_what_is_no_longer_kept_is_neither_found_nor_stored(world: World) 
     assert await world.past(staff) == []
     async with acquire(world.pool) as connection:
         assert not await connection.fetchval("SELECT count(*) FROM past_revisions")
-    # What is gone does not come back with a longer time.
+    # Revisions that were dropped do not come back when the retention grows.
     found = await world.stores.collections.find("staff")
     assert found is not None
     found.message.settings.history.days = 90

@@ -221,7 +221,7 @@ async def _is_passed(running: OpenImport, passes: Gate) -> bool:
     try:
         return await passes()
     except BaseException:
-        # What is loaded stays, and can be tried again.
+        # The loaded tables stay, so that the command can try them again.
         await running.withdraw()
         raise
 

@@ -18,7 +18,7 @@ from groundline_indexing.revisions.past import retire
 
 __all__ = ["CarriedChunks"]
 
-# What a search finds or shows of a chunk; its place in the document is its revision's.
+# Columns that a search reads or shows of a chunk. Its place in the document may differ between revisions.
 _SAID: Final = (
     "document_id",
     "original_text",

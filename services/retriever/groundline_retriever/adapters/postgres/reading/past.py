@@ -41,8 +41,9 @@ _IS_OLD: Final = """
     WHERE EXISTS (SELECT FROM {table} WHERE coalesce(valid_from, update_time) <= $1)
 """
 
-# Of documents that have changed since then. A revision that is in use again has no row of its own. Whoever
-# may not read a document now may not read its past, and whoever was let in later sees nothing from before.
+# Chunks of documents that have changed since then. A revision that is in use again has no row of its own.
+# Whoever may not read a document now may not read its past, and whoever was let in later sees nothing from
+# before.
 _FETCH: Final = """
     SELECT wanted.chunk_id AS wanted_id, k.xmin AS version,
         CASE WHEN {with_vectors} AND c.chunk_id = wanted.chunk_id THEN c.embedding::real[] END,
