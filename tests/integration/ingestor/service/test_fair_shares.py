@@ -213,6 +213,7 @@ async def test_a_single_document_is_embedded_next_beside_many_of_another_client(
         for _ in range(3):
             await gated.asked.acquire()
             gated.may.release()
+        await gated.asked.acquire()  # and is held: which group comes after it is not decided yet
         job = (await services.ingestion.ingest(BOB, "docs", [GivenDocument("single", uri="b")], "")).job
         await is_ready.wait()
         waiting = len(gated.groups)
