@@ -289,11 +289,12 @@ def test_a_reader_that_dies_is_replaced() -> None:
 
 
 def test_a_reader_without_a_file_for_long_is_ended_and_another_started_for_the_next() -> None:
-    with Sandbox(LIMITS, idle_seconds=0.5) as sandbox:
+    with Sandbox(LIMITS, idle_seconds=1) as sandbox:
         before = set(psutil.Process().children())
+        readers: set[psutil.Process] = set()
         for client in ("ann", "bob"):
             sandbox.read("web.html", b"<p>one</p>", client=client)
-        readers = set(psutil.Process().children()) - before
+            readers |= set(psutil.Process().children()) - before
         assert len(readers) == 2
         for reader in readers:
             reader.wait(timeout=30)
