@@ -3,23 +3,22 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
 import httpx
 
 from groundline_benchmarks.chaos.faults import Bounds, Fault, Rig
-from groundline_benchmarks.chaos.load import COLLECTION, Asked, Kind, Load, Outcome, http_client, searching
+from groundline_benchmarks.chaos.load import Asked, Kind, Load, Outcome
 from groundline_benchmarks.load.arrivals import paced
 from groundline_benchmarks.measuring.goals import Goal
 from groundline_benchmarks.measuring.running import Report
 from groundline_benchmarks.measuring.statistics import percentile
 
-__all__ = ["FaultFigures", "measure_fault", "prepared_load"]
+__all__ = ["FaultFigures", "measure_fault"]
 
-_DOCUMENTS: Final = 40
 _BEFORE_SECONDS: Final = 2.0
 _AFTER_SECONDS: Final = 6.0
 _EJECTED_SECONDS: Final = 3.0
@@ -154,18 +153,6 @@ class FaultFigures:
                 Goal("search / alone", self.search_seconds / max(1e-9, self.alone_seconds), bounds.slowed)
             )
         return found
-
-
-@asynccontextmanager
-async def prepared_load(
-    gateways: Sequence[str], api_key: str, collection: str = COLLECTION
-) -> AsyncIterator[Load]:
-    """Provide a client's load on a suite with some documents, spread over its gateways. Raises
-    httpx.HTTPError."""
-    async with http_client(gateways, api_key) as client, searching(gateways, api_key) as post_search:
-        load = Load(client, post_search, collection)
-        await load.prepare(_DOCUMENTS)
-        yield load
 
 
 async def measure_fault(

@@ -8,10 +8,11 @@ import httpx
 from groundline_cli.commands.gateway import json_option
 from groundline_cli.terminal import print_columns, print_json
 
-from groundline_benchmarks.chaos.benchmark import FaultFigures, measure_fault, prepared_load
+from groundline_benchmarks.chaos.benchmark import FaultFigures, measure_fault
 from groundline_benchmarks.chaos.faults import FAULTS, Rig
 from groundline_benchmarks.chaos.gateway import NEIGHBOUR_KEY, second_gateway
-from groundline_benchmarks.chaos.load import Outcome
+from groundline_benchmarks.chaos.load import Outcome, prepared_load
+from groundline_benchmarks.chaos.neighbour import other_client
 from groundline_benchmarks.chat.provider import Provider, serving_provider
 from groundline_benchmarks.measuring.databases import database_option, suite_database
 from groundline_benchmarks.measuring.goals import Goal, goals_as_json, print_goals
@@ -63,7 +64,7 @@ def chaos(names: Sequence[str], seconds: float, database_url: str | None, as_jso
                     async with (
                         second_gateway(suite, directory) as gateway,
                         prepared_load([connection.gateway, gateway], connection.api_key) as load,
-                        prepared_load([gateway], NEIGHBOUR_KEY, "neighbour") as neighbour,
+                        other_client(gateway, NEIGHBOUR_KEY) as neighbour,
                     ):
                         rig = Rig(suite, provider, neighbour)
                         return [

@@ -11,7 +11,7 @@ from typing import Final
 import asyncpg
 import psutil
 
-from groundline_benchmarks.chaos.load import Load
+from groundline_benchmarks.chaos.neighbour import Neighbour
 from groundline_benchmarks.chat.provider import Provider
 from groundline_benchmarks.measuring.suite import Suite
 
@@ -28,8 +28,8 @@ class Rig:
     suite: Suite
     provider: Provider
     """Provider of the answers of chats."""
-    neighbour: Load
-    """Load of another client, on a collection of his own."""
+    neighbour: Neighbour
+    """Another client, on a collection of its own."""
 
 
 type Happening = Callable[[Rig], AbstractAsyncContextManager[None]]

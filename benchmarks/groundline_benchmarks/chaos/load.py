@@ -15,9 +15,10 @@ import aiohttp
 import httpx
 from groundline_evidence import EvidenceError, verify
 
-__all__ = ["COLLECTION", "Asked", "Kind", "Load", "Outcome", "http_client", "searching"]
+__all__ = ["COLLECTION", "Asked", "Kind", "Load", "Outcome", "http_client", "prepared_load", "searching"]
 
 COLLECTION: Final = "chaos"
+_DOCUMENTS: Final = 40
 _SYLLABLES: Final = (
     "ba",
     "de",
@@ -414,6 +415,18 @@ class Load:
             note(Outcome.FAILED, type(error).__name__)
         outcome, reason = said[-1]
         self.asked.append(Asked(kind, begun, time.monotonic() - begun, outcome, reason))
+
+
+@asynccontextmanager
+async def prepared_load(
+    gateways: Sequence[str], api_key: str, collection: str = COLLECTION
+) -> AsyncIterator[Load]:
+    """Provide a client's load on a suite with some documents, spread over its gateways. Raises
+    httpx.HTTPError."""
+    async with http_client(gateways, api_key) as client, searching(gateways, api_key) as post_search:
+        load = Load(client, post_search, collection)
+        await load.prepare(_DOCUMENTS)
+        yield load
 
 
 def _judged(found: bool, degraded: Sequence[object]) -> tuple[Outcome, str]:
