@@ -79,6 +79,18 @@ async def test_a_service_without_dependencies_is_ready_and_looks_at_nothing_agai
         assert reply.status == SERVING
 
 
+async def test_who_asks_is_told_what_is_so_now_and_who_asks_soon_again_what_was_found() -> None:
+    dependency = Dependency()
+    asked = health_pb2.HealthCheckRequest(service="service")
+    for interval, expected in ((0.0, (SERVING, NOT_SERVING, SERVING)), (3600.0, (SERVING, SERVING, SERVING))):
+        checks = {"database": dependency.check}
+        monitor = HealthMonitor(["service"], checks, interval_seconds=interval, timeout_seconds=1.0)
+        await monitor.start()
+        for dependency.up, status in zip((True, False, True), expected, strict=True):
+            replies = await asyncio.gather(*(monitor.servicer.Check(asked, None) for _ in range(3)))
+            assert [reply.status for reply in replies] == [status] * 3
+
+
 @pytest.mark.parametrize("fault", ["fails", "hangs"])
 async def test_readiness_follows_a_dependency_both_ways(probe: SimpleNamespace, fault: str) -> None:
     dependency = Dependency()

@@ -16,8 +16,9 @@ __all__ = ["IndexChecks"]
 PROBED_PARTITIONS: Final = 4
 """Partitions whose keyword indexes are checked together; the next check continues with the next ones."""
 
-PROBE_SECONDS: Final = 5.0
-"""Time between two checks, in seconds."""
+PROBE_SECONDS: Final = 4.5
+"""Minimum time between two checks, in seconds: less than the gateway lets pass between two of its own, with
+which they come."""
 
 _PATIENCE_SECONDS: Final = 1.0
 """Maximum wait for a check, in seconds; shorter than a readiness check may take."""
