@@ -24,8 +24,8 @@ class Waking:
         """Wake after this many seconds."""
         asyncio.get_running_loop().call_later(seconds, self.wake)
 
-    async def wait(self, seen: int, seconds: float) -> None:
-        """Wait until a call after the one that was `seen`, or until the time is up."""
+    async def wait(self, seen: int, seconds: float | None = None) -> None:
+        """Wait until a call after the one that was `seen`, or until the time is up, if there is a limit."""
         if self.calls == seen:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):

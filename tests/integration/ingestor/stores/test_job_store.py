@@ -44,13 +44,16 @@ async def test_owners_are_passed_over_whatever_they_have_waiting(stores: Stores)
 
 async def test_an_item_is_leased_once_and_ends_with_its_document(stores: Stores) -> None:
     collection = await create(stores, "jobs")
+    assert not await stores.queue.has_waiting()
     job = await stores.jobs.enqueue(collection, [a_hand_in("a.md"), a_hand_in("b.md")], (), "")
     assert (job.state, job.item_count) == (job_pb2.JOB_STATE_QUEUED, 2)
     # Not by workers of another model, which is being rolled out or going.
     options: dict[str, Any] = {"limit": 10, "seconds": 60}
     assert not await stores.queue.lease(str(uuid.uuid4()), models=["another"], **options)
+    assert await stores.queue.has_waiting()
     first, second = await lease(stores)
     assert await lease(stores) == []
+    assert not await stores.queue.has_waiting()
     assert (await stores.queue.given(first)).content == "a.md"
     assert first.given == await stores.queue.given(first)
     await stores.queue.require(first.claim)

@@ -115,6 +115,15 @@ class PostgresQueue:
         async with acquire(self._pool) as connection:
             return bool(await connection.fetchval(_SQL["has_suspects"], list(models)))
 
+    async def has_waiting(self) -> bool:
+        """Tell whether any item waits, even if it may not be taken yet."""
+        async with acquire(self._pool) as connection:
+            return bool(
+                await connection.fetchval(
+                    f"SELECT EXISTS (SELECT FROM ingestion_items WHERE {PENDING} AND lease_id IS NULL)"
+                )
+            )
+
     async def waiting(self) -> tuple[Mapping[str, int], float]:
         """Return the number of items that have not ended, by state, and for how long the oldest that may be
         worked on has been waiting, in seconds."""
@@ -194,6 +203,12 @@ class PostgresQueue:
         A worker is lost that did not extend its lease for a term, by a clock that is never set: setting the
         database's neither ends leases nor prolongs them by more than a term.
         """
+        async with acquire(self._pool) as connection:
+            if not await connection.fetchval(
+                "SELECT EXISTS (SELECT FROM ingestion_items WHERE lease_id IS NOT NULL)"
+            ):
+                self._overdue = {}
+                return 0
         async with transaction(self._pool) as connection:
             # After the clock was set back, leases and pauses would last longer by as much.
             await connection.execute(

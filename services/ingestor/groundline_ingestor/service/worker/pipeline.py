@@ -21,7 +21,7 @@ from groundline_ingestor.service.worker.outcomes import Outcomes
 from groundline_ingestor.service.worker.ready import ReadyWork
 from groundline_ingestor.settings import IngestorSettings
 
-__all__ = ["POLL_SECONDS", "STORING_CONNECTIONS", "TRANSACTION_CHUNKS", "Pipeline"]
+__all__ = ["STORING_CONNECTIONS", "TRANSACTION_CHUNKS", "Pipeline"]
 
 TRANSACTION_CHUNKS: Final = GROUP_CHUNKS
 """Chunks of small documents that are stored in one transaction. Each costs the lexical index a segment, which
@@ -37,9 +37,6 @@ BUSY_SECONDS: Final = 0.5
 """Time between two looks for work of a line whose items are slow, in seconds."""
 
 _tracer = trace.get_tracer("groundline_ingestor")
-
-POLL_SECONDS: Final = 10.0
-"""Time between two looks for work without a notification, in seconds, such as the items of a lost worker."""
 
 
 class Pipeline:
@@ -100,7 +97,7 @@ class Pipeline:
                 if not running:
                     ready.add(group)
                     group = []
-                    await self._waking.wait(seen, POLL_SECONDS)
+                    await self._waking.wait(seen)
                     found_work = stalled = True
                     continue
                 more = bool(group) or (found_work and len(running) < PREPARED_ITEMS)

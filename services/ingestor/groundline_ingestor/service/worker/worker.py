@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import structlog
 from groundline_indexing.collections import StoredCollection
-from groundline_runtime.errors import whereabouts
+from groundline_runtime.errors import UnavailableError, whereabouts
 from groundline_runtime.waking import Waking
 
 from groundline_ingestor.adapters.postgres.stores import Stores
@@ -18,7 +18,7 @@ from groundline_ingestor.service.worker.embedding import GROUP_CHUNKS
 from groundline_ingestor.service.worker.items import HELD_PER_CLIENT, ITEMS_PER_CLIENT, ItemWork
 from groundline_ingestor.service.worker.leases import Leases, Searched, Shares
 from groundline_ingestor.service.worker.outcomes import Outcomes
-from groundline_ingestor.service.worker.pipeline import POLL_SECONDS, Pipeline
+from groundline_ingestor.service.worker.pipeline import Pipeline
 from groundline_ingestor.service.worker.stages import Stages
 from groundline_ingestor.service.worker.upkeep import Upkeep
 from groundline_ingestor.settings import IngestorSettings
@@ -30,6 +30,9 @@ RESTART_SECONDS: Final = 1.0
 SEARCH_SECONDS: Final = 0.25
 """Minimum time between two looks for crawls and runs, in seconds: every transaction that ends documents wakes
 those who wait."""
+
+POLL_SECONDS: Final = 10.0
+"""Time between two looks for work without a notification, in seconds, such as the items of a lost worker."""
 
 _log = structlog.get_logger(__name__)
 
@@ -101,10 +104,22 @@ class Worker:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._pipeline.run())
                 tasks.create_task(self._upkeep.run())
+                tasks.create_task(self._poll())
                 if self._settings.crawls:
                     tasks.create_task(self._search())
         finally:
             await self._leases.release()
+
+    async def _poll(self) -> None:
+        """Wake all who look for work if there is some; each look of theirs would be several statements."""
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            try:
+                is_some = await self._stores.queue.has_waiting()
+            except UnavailableError:
+                is_some = True  # they report it
+            if is_some:
+                self._waking.wake()
 
     async def _search(self) -> None:
         """Do crawls and runs of sources, as many at a time as there are places."""
@@ -121,7 +136,7 @@ class Worker:
                     continue
                 places.release()
                 await asyncio.sleep(SEARCH_SECONDS)
-                await self._waking.wait(seen, POLL_SECONDS)
+                await self._waking.wait(seen)
 
     async def _next_search[Request](
         self,
