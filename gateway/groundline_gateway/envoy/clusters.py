@@ -21,8 +21,8 @@ COLLECTOR: Final = "otel_collector"
 ADMIN: Final = "admin"
 # A service is available if one of its replicas is; they are 100 at most.
 ANY_REPLICA_PERCENT: Final = 1.0
-# Factor by which a healthy service without traffic is checked less often.
-_UNUSED_FACTOR: Final = 2.5
+# Factor by which a healthy service is checked less often if no request depends on it.
+_SELDOM_FACTOR: Final = 2.5
 # Window of an answer, and, though its name does not say so, how much of a request may wait for
 # the service; 16 MiB by default.
 _STREAM_BUFFER_BYTES: Final = 256 << 10
@@ -46,6 +46,8 @@ def service_cluster(name: str, settings: GatewaySettings) -> Node:
             "interval_jitter": {"value": 0},
             "timeout": "2.500s",
         }
+        # Without requests there is nothing to ping for. The next one connects anew.
+        options["common_http_protocol_options"] = {"idle_timeout": "30s"}
     return cluster
 
 
@@ -95,8 +97,11 @@ def jwks_clusters(settings: GatewaySettings) -> list[Node]:
 
 def _checked_cluster(name: str, settings: GatewaySettings, health_check: Node) -> Node:
     interval = duration(settings.health_interval_seconds)
+    seldom = duration(_SELDOM_FACTOR * settings.health_interval_seconds)
     addresses = getattr(settings, f"{name}_address").split(",")
-    cluster = _cluster(name, addresses, settings) | {
+    cluster = _cluster(name, addresses, settings)
+    is_single = len(addresses) == 1 and cluster["type"] == "STATIC"
+    cluster |= {
         # A slow or hanging replica gets fewer requests, since its unanswered ones count.
         "lb_policy": "LEAST_REQUEST",
         # When none is healthy, all are tried: a slow one is better than none, and one that is not ready can
@@ -116,16 +121,19 @@ def _checked_cluster(name: str, settings: GatewaySettings, health_check: Node) -
         "health_checks": [
             {
                 "timeout": "3s",
-                "interval": interval,
+                # Of a single replica it only shows in /healthz, since requests go there in any case.
+                "interval": seldom if is_single else interval,
+                "unhealthy_interval": interval,
+                "unhealthy_edge_interval": interval,
                 "no_traffic_interval": interval,
-                "no_traffic_healthy_interval": duration(_UNUSED_FACTOR * settings.health_interval_seconds),
+                "no_traffic_healthy_interval": seldom,
                 "unhealthy_threshold": 2,
                 "healthy_threshold": 1,
                 **health_check,
             }
         ],
     }
-    if len(addresses) > 1 or cluster["type"] != "STATIC":
+    if not is_single:
         # A replica that drops requests or lets them time out gets none for a while, before its health check
         # fails. A single one would get them all the same, and the look at it each second wakes the gateway.
         cluster["outlier_detection"] = {

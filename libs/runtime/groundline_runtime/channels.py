@@ -72,6 +72,9 @@ async def open_channel(
         ("grpc.max_reconnect_backoff_ms", 250),
         ("grpc.max_send_message_length", max_message_bytes),
         ("grpc.max_receive_message_length", max_message_bytes),
+        # An open connection has timers for the pings of below, which wake an idle process. The next call
+        # connects anew.
+        ("grpc.client_idle_timeout_ms", 30_000),
         *CONNECTION_OPTIONS,
     ]
     if is_of_suite:

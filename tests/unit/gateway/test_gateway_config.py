@@ -153,11 +153,17 @@ def test_every_cluster_is_health_checked_by_its_services_full_name() -> None:
     }
 
 
-def test_a_service_without_traffic_is_asked_more_seldom_until_it_fails() -> None:
-    for cluster in clusters(render(settings(health_interval_seconds=4))).values():
-        [check] = cluster["health_checks"]
-        assert (check["interval"], check["no_traffic_interval"]) == ("4.000s", "4.000s")
-        assert check["no_traffic_healthy_interval"] == "10.000s"
+@pytest.mark.parametrize(
+    ("address", "interval"), [("coordinator:50051", "4.000s"), ("127.0.0.1:50051", "10.000s")]
+)
+def test_a_service_is_asked_more_seldom_if_no_request_depends_on_it_until_it_fails(
+    address: str, interval: str
+) -> None:
+    rendered = render(settings(health_interval_seconds=4, coordinator_address=address))
+    [check] = clusters(rendered)["coordinator"]["health_checks"]
+    assert (check["interval"], check["no_traffic_healthy_interval"]) == (interval, "10.000s")
+    failing = ("unhealthy_edge_interval", "unhealthy_interval", "no_traffic_interval")
+    assert {check[name] for name in failing} == {"4.000s"}
 
 
 @pytest.mark.parametrize(
@@ -183,6 +189,7 @@ def test_connections_are_pinged_where_requests_may_wait_on_them() -> None:
         http2 = options["explicit_http_config"].get("http2_protocol_options", {})
         if "connection_keepalive" in http2:
             pinged.add(name)
+            assert options["common_http_protocol_options"] == {"idle_timeout": "30s"}
 
     assert pinged == {"coordinator", "retriever", "ingestor"}
 
