@@ -45,6 +45,9 @@ max_wal_size = 2GB
 random_page_cost = 1.1             # SSD; at the default 4 the planner passes HNSW by for a full scan
 jit = off                          # compiling costs more than the short queries here take
 fsync = on
+# So that an idle server sleeps: commits write their own WAL, and checkpoints the pages.
+wal_writer_delay = 2s
+bgwriter_delay = 2s
 # A crashed backend leaves BM25 indexes unsound: searches say so until the workers have rebuilt them.
 restart_after_crash = on
 logging_collector = off            # standard error is the log file
