@@ -1,14 +1,15 @@
 """groundline verify"""
 
 import sys
-from collections.abc import Sequence
 from contextlib import aclosing
+from datetime import datetime
 from typing import Final, TextIO
 
 import click
 from groundline_client import AsyncClient, JsonObject, to_json
 from groundline_client.models import Source, Verdict, VerifiedClaim, VerifyCompleted
 
+from groundline_cli.commands.as_of import as_of_option
 from groundline_cli.commands.ask import print_degraded
 from groundline_cli.commands.gateway import collections_option, json_object, json_option, run, with_gateway
 from groundline_cli.connection import Connection
@@ -39,6 +40,7 @@ _COLOURS: Final = {Verdict.SUPPORTED: "green", Verdict.REFUTED: "red", Verdict.N
     callback=json_object,
     help='Condition on documents, such as \'{"team": "ops"}\'.',
 )
+@as_of_option
 @json_option
 @with_gateway
 def verify(
@@ -48,6 +50,7 @@ def verify(
     file: TextIO | None,
     collections: tuple[str, ...],
     condition: JsonObject | None,
+    as_of: datetime | None,
     as_json: bool,
 ) -> None:
     """Check the claims of TEXT, or of a file, against the documents: supported, refuted or not found.
@@ -60,9 +63,8 @@ def verify(
         raise click.UsageError("give the text or a file, not both")
     if text is None:
         text = sys.stdin.read() if file is None else file.read()
-    claims, completed = run(
-        connection, lambda client: _checked(client, text, collections, condition, quiet=as_json)
-    )
+    given = {"collection_ids": collections, "filter": condition, "as_of": as_of}
+    claims, completed = run(connection, lambda client: _checked(client, text, given, quiet=as_json))
     if as_json:
         print_json({"claims": [to_json(claim) for claim in claims], "completed": to_json(completed)})
     else:
@@ -72,17 +74,12 @@ def verify(
 
 
 async def _checked(
-    client: AsyncClient,
-    text: str,
-    collections: Sequence[str],
-    condition: JsonObject | None,
-    *,
-    quiet: bool,
+    client: AsyncClient, text: str, given: JsonObject, *, quiet: bool
 ) -> tuple[list[VerifiedClaim], VerifyCompleted]:
     """Return the claims and the last event; print each claim as it comes unless told to be quiet."""
     claims: list[VerifiedClaim] = []
     completed = VerifyCompleted()
-    async with aclosing(client.verify(text, collection_ids=collections, filter=condition)) as events:
+    async with aclosing(client.verify(text, **given)) as events:
         async for event in events:
             match event:
                 case VerifiedClaim():

@@ -292,6 +292,7 @@ class AsyncClient:
         filter: JsonObject | None = None,  # noqa: A002
         options: SearchOptions | JsonObject | None = None,
         min_position: str = "",
+        as_of: datetime | None = None,
         timeout_seconds: float | None = None,
     ) -> AsyncGenerator[VerifyEvent]:
         """Check a text against documents and yield the events: each claim with its verdict as it is decided,
@@ -306,6 +307,7 @@ class AsyncClient:
             filter=filter,
             options=options,
             min_position=min_position,
+            as_of=as_of,
         )
         deadline = self._deadline(timeout_seconds)
         async with aclosing(self._events(rpcs.VERIFY, request, deadline, "")) as events:

@@ -1269,6 +1269,11 @@ export interface VerifyRequest {
   options?: SearchOptions;
   /** Position up to which changes are visible to the search; see ChatRequest.min_position. */
   minPosition: string;
+  /**
+   * Time in the past: the text is checked against what was current then; see ChatRequest.as_of. Evidence names the
+   * revisions of then.
+   */
+  asOf?: string;
 }
 
 /** First event: the request is valid, and the text is cut into claims. */

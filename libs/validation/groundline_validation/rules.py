@@ -111,8 +111,11 @@ def _facets_are_fields(request: retriever_service_pb2.SearchRequest) -> Iterable
 
 @rule(coordinator_service_pb2.ChatRequest)
 @rule(coordinator_service_pb2.AnswerRequest)
+@rule(coordinator_service_pb2.VerifyRequest)
 def _the_past_has_one_index(
-    request: coordinator_service_pb2.ChatRequest | coordinator_service_pb2.AnswerRequest,
+    request: coordinator_service_pb2.ChatRequest
+    | coordinator_service_pb2.AnswerRequest
+    | coordinator_service_pb2.VerifyRequest,
 ) -> Iterable[tuple[str, str]]:
     """as_of must not be set together with options.retrieval.index."""
     if request.HasField("as_of") and request.options.retrieval.index:

@@ -103,6 +103,7 @@ class _Verify(_Arguments):
     """Text to check, such as an answer that you have written. Each sentence must name what it is about."""
     collections: Annotated[_Collections | None, Field(description=_COLLECTIONS)] = None
     filter: Annotated[dict[str, Any] | None, Field(description=_FILTER)] = None
+    as_of: AsOf = None
 
 
 class _GetDocument(_Arguments):
@@ -373,7 +374,10 @@ class Tools:
 
     async def _verify(self, asked: _Verify) -> Result:
         request = coordinator_service_pb2.VerifyRequest(
-            text=asked.text, collection_ids=asked.collections or (), filter=_struct(asked.filter)
+            text=asked.text,
+            collection_ids=asked.collections or (),
+            filter=_struct(asked.filter),
+            as_of=moment_of(asked.as_of),
         )
         claims: list[dict[str, Any]] = []
         completed = verification_pb2.VerifyCompleted()

@@ -332,10 +332,10 @@ async def test_an_answer_comes_with_the_sources_that_it_cites(
 
 async def test_a_text_is_checked_claim_by_claim(connect: Connect, services: Services, gateway: str) -> None:
     async with connect() as agent:
-        result = await agent.call_tool(
-            "verify", {"text": "Employees have 28 days of leave.", "filter": {"year": 2026}}
-        )
+        given = {"text": "Employees have 28 days of leave.", "filter": {"year": 2026}, "as_of": "2026-03-01"}
+        result = await agent.call_tool("verify", given)
     (asked,) = services.requests
+    assert asked.as_of.ToJsonString() == "2026-03-01T00:00:00Z"
     assert asked.text == "Employees have 28 days of leave."
     assert asked.filter["year"] == 2026
     first, _, rest = text_of(result).partition("\n\n")

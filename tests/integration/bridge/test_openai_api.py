@@ -74,7 +74,11 @@ async def test_a_conversation_becomes_a_question_that_is_not_stored(
             "content": [{"type": "text", "text": "How much leave"}, {"type": "text", "text": "is there?"}],
         },
     ]
-    extension = {"filter": {"year": 2025}, "options": {"rerank": {"topK": 3}}}
+    extension = {
+        "filter": {"year": 2025},
+        "options": {"rerank": {"topK": 3}},
+        "asOf": "2026-03-01T01:00:00+01:00",
+    }
     body = ASK | {"messages": messages, "temperature": 0.5, "max_tokens": 9, "groundline": extension}
     await client.post(COMPLETIONS, json=body)
     (asked,) = services.requests
@@ -88,6 +92,7 @@ async def test_a_conversation_becomes_a_question_that_is_not_stored(
     assert asked.options.generation.max_output_tokens == 9
     assert asked.options.rerank.top_k == 3
     assert asked.filter["year"] == 2025
+    assert asked.as_of.ToJsonString() == "2026-03-01T00:00:00Z"
     assert (asked.HasField("store"), asked.store) == (True, False)
     assert asked.options.append_only
 

@@ -54,6 +54,8 @@ COMPLETIONS, RESPONSES, EMBEDDINGS = "/v1/chat/completions", "/v1/responses", "/
         ({"groundline": {"options": {"rerank": {"topK": 2**31}}}}, "groundline.options.rerank.topK"),
         ({"groundline": {"options": {"rerank": {"strategy": "BEST"}}}}, "groundline.options.rerank.strategy"),
         ({"groundline": {"filter": "year"}}, "groundline.filter"),
+        ({"groundline": {"asOf": "yesterday"}}, "groundline.asOf"),
+        ({"groundline": {"asOf": 1772323200}}, "groundline.asOf"),
         ({"filter": {"year": 2024}}, "filter"),
         ({"temprature": 0}, "temprature"),
         ({"messages": [{"role": "user", "contents": "x"}]}, "messages[0].contents"),
@@ -185,6 +187,7 @@ async def test_what_the_coordinator_refuses_is_told_in_the_clients_words(
             FieldViolation("options.generation.max_output_tokens", "at most 100"),
             FieldViolation("chat_history[3].content", "too long"),
             FieldViolation("filter.year", "no such operator"),
+            FieldViolation("as_of", "is in the future"),
         ]
     )
     error = await error_of(await client.post(COMPLETIONS, json=ASK), 400)
@@ -192,6 +195,7 @@ async def test_what_the_coordinator_refuses_is_told_in_the_clients_words(
         "max_tokens",
         "messages",
         "groundline.filter.year",
+        "groundline.asOf",
     ]
 
 

@@ -64,7 +64,8 @@ def test_claims_are_printed_with_what_decides_and_a_refuted_one_has_an_exit_code
     groundline: Run, gateway: FakeGateway
 ) -> None:
     gateway.verify_events = EVENTS
-    result = groundline("verify", "A text.", "--collection", "a", "--filter", '{"year": 2026}')
+    asked = ("--collection", "a", "--filter", '{"year": 2026}', "--as-of", "2026-03-01")
+    result = groundline("verify", "A text.", *asked)
     assert result.exit_code == 1
     assert result.stdout == (
         "supported 0.75  Claim 1.\n    “One.”\n    Leave\ufffd[2J — handbook/leave.md\n"
@@ -77,6 +78,7 @@ def test_claims_are_printed_with_what_decides_and_a_refuted_one_has_an_exit_code
         "text": "A text.",
         "collectionIds": ["a"],
         "filter": {"year": 2026},
+        "asOf": "2026-03-01T00:00:00Z",
     }
 
 

@@ -74,6 +74,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
         filter={"year": 2024},
         options=SEARCH,
         min_position=POSITION,
+        as_of=datetime(2026, 3, 1, tzinfo=UTC),
     ),
     "Search": lambda c: c.search(
         "why?",

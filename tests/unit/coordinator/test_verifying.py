@@ -4,12 +4,14 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 from groundline.v1 import coordinator_service_pb2 as pb
 from groundline.v1 import error_pb2, options_pb2, passage_pb2, verification_pb2
 from groundline_coordinator.service.quotas import CallerQuotas, QuotaLimits
 from groundline_coordinator.service.verifying import VerificationService, VerifyEvent, VerifyLimits
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import (
+    FieldViolation,
     InvalidArgumentError,
     NotFoundError,
     ResourceExhaustedError,
@@ -113,6 +115,19 @@ async def test_a_search_that_fails_ends_the_stream_with_its_error() -> None:
     assert [type(event) for event in world.events] == [VerifyStarted, VerifiedClaim]
 
 
+async def test_a_time_that_cannot_be_searched_is_named_as_a_search_names_it() -> None:
+    world = World()
+    refusal = InvalidArgumentError([FieldViolation("as_of", "is in the future")])
+    world.retriever.by_query["Alpha is one."] = refusal
+    moment = Timestamp()
+    moment.FromJsonString("2026-03-01T00:00:00Z")
+    with pytest.raises(InvalidArgumentError) as failure:
+        await world.verify(text="Alpha is one.", as_of=moment)
+    assert failure.value.violations == refusal.violations
+    [call] = world.retriever.calls
+    assert call.as_of == moment
+
+
 async def test_each_claim_is_searched_for_and_judged_by_what_was_found() -> None:
     world = World()
     world.generator.verdicts = {
@@ -127,6 +142,7 @@ async def test_each_claim_is_searched_for_and_judged_by_what_was_found() -> None
     assert sorted(world.retriever.queries) == [["Alpha is one."], ["Beta is two."], ["Gamma is three."]]
     assert all(list(call.collection_ids) == ["docs"] for call in world.retriever.calls)
     assert all(call.options.retrieval.adjacent_chunks == 0 for call in world.retriever.calls)
+    assert not any(call.HasField("as_of") for call in world.retriever.calls)
     assert {call.model for call in world.generator.judge_calls} == {"m"}
     assert isinstance(alpha, VerifiedClaim)
     assert isinstance(beta, VerifiedClaim)

@@ -358,6 +358,7 @@ class VerifyRequest(_message.Message):
     FILTER_FIELD_NUMBER: _builtins.int
     OPTIONS_FIELD_NUMBER: _builtins.int
     MIN_POSITION_FIELD_NUMBER: _builtins.int
+    AS_OF_FIELD_NUMBER: _builtins.int
     text: _builtins.str
     """Text to check, 1 to 100000 characters after trimming white space; 500 claims at most."""
     min_position: _builtins.str
@@ -374,6 +375,10 @@ class VerifyRequest(_message.Message):
     def options(self) -> _options_pb2.SearchOptions:
         """Parameters of the search for each claim. Adjacent chunks are not read."""
 
+    @_builtins.property
+    def as_of(self) -> _timestamp_pb2.Timestamp:
+        """Time in the past: the text is checked against what was current then; see ChatRequest.as_of. Evidence names the revisions of then."""
+
     def __init__(
         self,
         *,
@@ -382,10 +387,11 @@ class VerifyRequest(_message.Message):
         filter: _struct_pb2.Struct | None = ...,
         options: _options_pb2.SearchOptions | None = ...,
         min_position: _builtins.str = ...,
+        as_of: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "options", b"options"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "filter", b"filter", "options", b"options"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_ids", b"collection_ids", "filter", b"filter", "min_position", b"min_position", "options", b"options", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "collection_ids", b"collection_ids", "filter", b"filter", "min_position", b"min_position", "options", b"options", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -35,10 +35,10 @@ def chat_request_of(
 ) -> coordinator_service_pb2.ChatRequest:
     """Build a chat request: the last message is the question, those before it its history.
 
-    System messages go before the suite's own rules. `extension` holds `filter` and `options` as /api/chat
-    takes them; text that was sent always stays, since the OpenAI API takes none back. If the history is
-    longer than a request may have, its end is sent; the coordinator gives the model only its last messages
-    anyway. Raises InvalidArgumentError.
+    System messages go before the suite's own rules. `extension` holds `filter`, `options` and `asOf` as
+    /api/chat takes them; text that was sent always stays, since the OpenAI API takes none back. If the
+    history is longer than a request may have, its end is sent; the coordinator gives the model only its last
+    messages anyway. Raises InvalidArgumentError.
     """
     instructions = "\n\n".join(
         utterance.text for utterance in utterances if utterance.speaker == "system" and utterance.text.strip()

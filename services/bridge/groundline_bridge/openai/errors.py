@@ -23,6 +23,7 @@ _PARAMETERS: Final = (
     ("chat_history", "messages"),
     ("filter", "groundline.filter"),
     ("options", "groundline.options"),
+    ("as_of", "groundline.asOf"),
 )
 """Prefixes of the contract's fields, and their names in the OpenAI API; the first match counts."""
 

@@ -125,10 +125,12 @@ class Extension(OpenAiRequest):
     """As in POST /api/chat."""
     options: dict[str, Any] | None = None
     """As in POST /api/chat."""
+    as_of: Annotated[str | None, Field(alias="asOf")] = None
+    """As in POST /api/chat."""
 
     @property
     def given(self) -> dict[str, Any]:
-        return self.model_dump(exclude_none=True)
+        return self.model_dump(by_alias=True, exclude_none=True)
 
 
 class _StreamOptions(OpenAiRequest):

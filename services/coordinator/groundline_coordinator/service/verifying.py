@@ -194,6 +194,7 @@ class VerificationService:
             filter=inquiry.filter,
             options=options_pb2.SearchOptions(retrieval=inquiry.retrieval, rerank=inquiry.rerank),
             min_position=inquiry.min_position,
+            as_of=inquiry.as_of,
         )
         async with deadline_within(share(_SEARCHING_SHARE, self._limits.search_timeout_seconds)):
             found = await self._retriever.search(request)
@@ -214,4 +215,5 @@ def _inquiry_of(request: pb.VerifyRequest) -> Inquiry:
         retrieval=retrieval,
         rerank=request.options.rerank,
         min_position=request.min_position,
+        as_of=request.as_of if request.HasField("as_of") else None,
     )
