@@ -113,6 +113,10 @@ class Groups:
     it."""
 
     @property
+    def collections(self) -> Sequence[IndexedCollection]:
+        return [one for group in self.groups for one in group.collections]
+
+    @property
     def corrected(self) -> "Sequence[_Group]":
         """Groups in whose queries misspelled words are corrected."""
         return [

@@ -53,11 +53,15 @@ class ChunkStore(Protocol):
         """
 
     async def fetch_as_of(
-        self, wanted: Sequence[Wanted], principals: Sequence[str], as_of: datetime
+        self,
+        wanted: Sequence[Wanted],
+        principals: Sequence[str],
+        as_of: datetime,
+        searched: Sequence[IndexedCollection],
     ) -> Sequence[FetchedChunk]:
         """Return the chunks that were current at a time, as `fetch` does, each with its place in the revision
         of then. Left out are documents that the principals may not read now, and revisions that they might
-        not read."""
+        not read. `searched`: the partitions that collections_as_of returned."""
 
     async def fetch(
         self,

@@ -298,7 +298,7 @@ class SearchService:
 
         async def fetched(wanted: Sequence[Wanted]) -> Sequence[FetchedChunk]:
             if request.HasField("as_of"):
-                return await self._store.fetch_as_of(wanted, principals, _moment(request))
+                return await self._store.fetch_as_of(wanted, principals, _moment(request), groups.collections)
             chunks = await self._store.fetch(wanted, principals, _index_of(request))
             found.versions |= {each.chunk.collection_id: each.collection_version for each in chunks}
             return chunks

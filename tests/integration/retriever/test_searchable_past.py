@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 from groundline.v1 import collection_pb2, options_pb2, passage_pb2
 from groundline.v1 import retriever_service_pb2 as pb
+from groundline.v1.coordinator_service_pb2 import VerifyRequest
 from groundline_cli.commands.traces import find_traces
+from groundline_coordinator.service.quotas import CallerQuotas, QuotaLimits
+from groundline_coordinator.service.verifying import VerificationService, VerifyLimits
 from groundline_database import DatabaseSettings, Pool, acquire, open_pool, register_vectors
 from groundline_embedding.ports import Vectors
 from groundline_extraction.texts import TextSegment
@@ -28,6 +31,14 @@ from groundline_retriever.service import SearchService
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import InvalidArgumentError
 from groundline_signatures import signature
+from groundline_tests.coordinator.fakes import (
+    FakeCatalog,
+    FakeGenerator,
+    FakeQuotas,
+    FakeRetriever,
+    FakeThreads,
+    collection,
+)
 from groundline_tests.ingestor.messages import a_collection, a_version
 from groundline_tests.ingestor.stores import DIMENSIONS, lease
 from pydantic import SecretStr
@@ -149,6 +160,30 @@ async def refused(world: World, *given: Any, **more: Any) -> str:
     return violation.description
 
 
+async def checked_against(world: World, reader: str, as_of: datetime) -> list[str]:
+    """Return the passages by which a claim is judged that a caller has checked as of a time."""
+
+    class Retriever(FakeRetriever):
+        async def search(self, request: pb.SearchRequest) -> pb.SearchResponse:
+            return await world.service.search(Caller((reader,)), request)
+
+    generator, catalog = FakeGenerator(), FakeCatalog()
+    catalog.add(collection("staff"))
+    service = VerificationService(
+        retriever=Retriever(),
+        generator=generator,
+        catalog=catalog,
+        quotas=CallerQuotas(FakeQuotas(FakeThreads()), QuotaLimits()),
+        limits=VerifyLimits(20.0, 20.0),
+    )
+    request = VerifyRequest(text=LEAVE_27, collection_ids=["staff"])
+    request.as_of.FromDatetime(as_of)
+    begun = await service.begin(Caller((reader,)), request)
+    assert [event async for event in service.verify(begun)]
+    [call] = generator.judge_calls
+    return [passage.text for passage in call.passages]
+
+
 async def test_a_time_without_a_searchable_past_is_refused_with_the_reason(world: World) -> None:
     before = await world.now()
     staff = await world.collection("staff")
@@ -222,6 +257,9 @@ async def test_who_was_let_in_later_or_may_no_longer_read_sees_no_past(world: Wo
     assert await world.texts(before, "user:ann") == {LEAVE_27}
     for other in ("user:bob", "user:cy", "user:dan"):
         assert not await world.texts(before, other), other
+    # Nor is a text checked against it.
+    for reader, texts in (("user:ann", [LEAVE_27]), ("user:bob", []), ("user:cy", [])):
+        assert await checked_against(world, reader, before) == texts, reader
     assert await world.texts(now, "user:dan") == {LEAVE_30}
 
 
@@ -272,10 +310,23 @@ async def test_the_past_spans_several_partitions(world: World) -> None:
         await world.store(staff, text, NOTICE)
         moments.append((await world.now(), text))
         await small.tend()
-    for moment, text in moments:
-        assert await world.texts(moment) == {text, NOTICE}
+        for earlier, text_then in moments:
+            assert await world.texts(earlier) == {text_then, NOTICE}
     async with acquire(world.pool) as connection:
         assert await connection.fetchval("SELECT count(*) FROM past_partitions") > 1
+        # One that was searched, and is gone by the next search.
+        row = await connection.fetchrow(
+            "DELETE FROM past_partitions WHERE partition_id = "
+            "(SELECT min(partition_id) FROM past_partitions) RETURNING partition_id, collection_id"
+        )
+        table = chunk_table(row["partition_id"])
+        await connection.execute(f"ALTER TABLE {table} RENAME TO gone")
+        try:
+            moment, text = moments[-1]
+            assert await world.texts(moment) == {text, NOTICE}
+        finally:
+            await connection.execute(f"ALTER TABLE gone RENAME TO {table}")
+            await connection.execute("INSERT INTO past_partitions VALUES ($1, $2)", *row.values())
 
 
 async def test_an_index_that_is_put_into_use_keeps_the_past(world: World) -> None:

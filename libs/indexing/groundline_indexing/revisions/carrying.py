@@ -13,7 +13,7 @@ from typing import Any, Final
 from groundline_database import Connection
 
 from groundline_indexing.chunks import CHUNK_COLUMNS
-from groundline_indexing.partitions import chunk_table
+from groundline_indexing.partitions import chunk_table, copied_columns
 from groundline_indexing.revisions.past import retire
 
 __all__ = ["CarriedChunks"]
@@ -77,8 +77,10 @@ class CarriedChunks:
         documents are the new ones."""
         gone = [chunk_id for chunk_ids in self._earlier.values() for chunk_id in chunk_ids]
         table, of_partition = chunk_table(self._partition_id), f"partition_id = {self._partition_id:d}"
+        columns = await copied_columns(connection) if gone else ()
         for some in batched(gone, ROWS_AT_ONCE):
-            await retire(connection, self._partition_id, self._past, "c.chunk_id = ANY($1::bigint[])", some)
+            by_id = "c.chunk_id = ANY($1::bigint[])"
+            await retire(connection, self._partition_id, self._past, by_id, some, columns=columns)
             await connection.execute(
                 f"DELETE FROM {table} WHERE {of_partition} AND chunk_id = ANY($1::bigint[])", some
             )

@@ -78,10 +78,18 @@ async def past_partition(connection: Connection, collection_id: str) -> int | No
     return newest
 
 
-async def retire(connection: Connection, source: int, past: int, condition: str, *values: object) -> None:
+async def retire(
+    connection: Connection,
+    source: int,
+    past: int,
+    condition: str,
+    *values: object,
+    columns: Sequence[str] | None = None,
+) -> None:
     """Copy chunks of changed documents that meet a condition, whose values are numbered from $1, into the
-    past. They end when the present version of their document began."""
-    columns = await copied_columns(connection)
+    past. They end when the present version of their document began. `columns`: copied_columns, if they are
+    read already."""
+    columns = columns or await copied_columns(connection)
     own = ", ".join(f"c.{name}" for name in columns)
     await connection.execute(
         f"""

@@ -152,7 +152,11 @@ class FakeStore:
         return [replace(each, partition_id=each.partition_id + 1, is_past=True) for each in collections]
 
     async def fetch_as_of(
-        self, wanted: Sequence[Wanted], principals: Sequence[str], as_of: datetime
+        self,
+        wanted: Sequence[Wanted],
+        principals: Sequence[str],
+        as_of: datetime,
+        searched: Sequence[IndexedCollection],
     ) -> Sequence[FetchedChunk]:
         return await self.fetch(wanted, principals)
 

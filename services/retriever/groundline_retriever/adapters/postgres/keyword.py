@@ -6,7 +6,7 @@ he may not read: a few chunks are all scored by their terms, and of many those t
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Final
 
@@ -30,7 +30,13 @@ from groundline_retriever.adapters.postgres.indexes import (
 from groundline_retriever.adapters.postgres.reads import Reads
 from groundline_retriever.adapters.postgres.sizes import PartitionSizes
 from groundline_retriever.adapters.postgres.soundness import SoundIndexes
-from groundline_retriever.adapters.postgres.terms import Terms, TermScores, hits_among, is_readable_whole
+from groundline_retriever.adapters.postgres.terms import (
+    Terms,
+    TermScores,
+    Weights,
+    hits_among,
+    is_readable_whole,
+)
 from groundline_retriever.domain import SCANNED_DEPTH, Hits, IndexedCollection, Selection
 
 __all__ = ["KeywordArm", "answers_on_standbys"]
@@ -78,6 +84,8 @@ class _Query:
     condition: RowCondition
     in_use: Sequence[Index]
     """Indexes of the present, whose statistics count in the past as well."""
+    weights: dict[tuple[int, ...], Weights | None] = field(default_factory=dict)
+    """Statistics that were read for this query, by the partitions that they are of."""
 
     @cached_property
     def terms(self) -> Terms:
@@ -186,7 +194,7 @@ class KeywordArm:
 
     async def _of_part(self, connection: Connection, index: Index, query: _Query) -> tuple[list[Hit], bool]:
         """Return the hits of an index of which the caller may read a part, and whether there may be more."""
-        weights = await self._scores.weights(connection, [index], query.terms, query.selection)
+        weights = await self._weights(connection, [index], query)
         if weights is None:
             proposed = await self._ranked(connection, [index], query, query.limit)
         else:
@@ -220,7 +228,7 @@ class KeywordArm:
         for position, (hits, seen) in enumerate(proposed):
             if seen == taken and len(hits) < least:
                 [lists[position]] = await self._ranked(connection, [indexes[position]], query, query.limit)
-        weights = await self._scores.weights(connection, query.in_use, query.terms, query.selection)
+        weights = await self._weights(connection, query.in_use, query)
         if weights is None:
             return lists
         chunk_ids = [hit.chunk_id for hits in lists for hit in hits]
@@ -265,13 +273,23 @@ class KeywordArm:
         rows = await connection.fetch(union(statements), *condition.arguments(indexes))
         if len(rows) > most:
             return None
-        weights = await self._scores.weights(connection, indexes, query.terms, query.selection)
+        weights = await self._weights(connection, indexes, query)
         if weights is None:
             return None
         chunk_ids = [row["chunk_id"] for row in rows]
         return await hits_among(
             connection, indexes, query.terms, weights, chunk_ids, query.selection, query.limit
         )
+
+    async def _weights(
+        self, connection: Connection, indexes: Sequence[Index], query: _Query
+    ) -> Weights | None:
+        """Return the statistics of indexes, which are read once for a query."""
+        key = tuple(index.partition_id for index in indexes)
+        if key not in query.weights:
+            found = await self._scores.weights(connection, indexes, query.terms, query.selection)
+            query.weights[key] = found
+        return query.weights[key]
 
     async def _ranked(
         self, connection: Connection, indexes: Sequence[Index], query: _Query, limit: int

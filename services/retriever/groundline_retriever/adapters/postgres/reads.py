@@ -9,7 +9,7 @@ from groundline_runtime.errors import UnavailableError
 
 from groundline_retriever.adapters.postgres.standbys import Standbys
 
-__all__ = ["Reads"]
+__all__ = ["Reads", "collection_changed"]
 
 
 class Reads:
@@ -43,8 +43,13 @@ class Reads:
             try:
                 yield connection
             except (asyncpg.UndefinedTableError, asyncpg.UndefinedObjectError):
-                raise UnavailableError(
-                    "COLLECTION_CHANGED",
-                    "the collection was deleted or rebuilt while it was searched",
-                    retry_after_seconds=0.0,
-                ) from None
+                raise collection_changed() from None
+
+
+def collection_changed() -> UnavailableError:
+    """Return the error of a search whose collection changed under it."""
+    return UnavailableError(
+        "COLLECTION_CHANGED",
+        "the collection was deleted or rebuilt while it was searched",
+        retry_after_seconds=0.0,
+    )

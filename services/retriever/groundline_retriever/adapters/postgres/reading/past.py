@@ -1,26 +1,39 @@
 """Earlier times: the partitions that may hold what was current then, and chunks as they stood."""
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import batched
 from typing import Final
 
 import asyncpg
-from groundline_database import is_readable_collection, is_readable_document
+from cachetools import LRUCache
+from groundline_database import Connection, is_readable_collection, is_readable_document
 from groundline_runtime.errors import FieldViolation, InvalidArgumentError
 
+from groundline_retriever.adapters.postgres.indexes import union
 from groundline_retriever.adapters.postgres.reading.chunks import ReadableChunks, chunks_around, found_chunks
-from groundline_retriever.adapters.postgres.reads import Reads
+from groundline_retriever.adapters.postgres.reads import Reads, collection_changed
+from groundline_retriever.adapters.postgres.sizes import REMEMBERED_PARTITIONS
 from groundline_retriever.domain import IndexedCollection
 from groundline_retriever.passages import FetchedChunk, Wanted
 
 __all__ = ["SearchablePast"]
 
-# How far back what a collection keeps reaches, with its partitions of the past.
+COLLECTIONS_PER_STATEMENT: Final = 10
+
+ATTEMPTS: Final = 3
+"""Times that a collection's partitions are asked for their chunks, if others begin or are dropped."""
+
+# How far back what a collection keeps reaches, with its partitions of the past, the newest last; and which
+# of those that are known may hold what was current.
 _REACH: Final = """
-    SELECT c.collection_id, now() AS now, c.partition_id, ARRAY(
+    SELECT c.collection_id, now() AS now, ARRAY(
             SELECT partition_id FROM past_partitions s WHERE s.collection_id = c.collection_id
+            ORDER BY partition_id
         ) AS past,
+        ARRAY({held})::bigint[] AS held,
         CASE WHEN c.history_since IS NULL THEN NULL
             WHEN (c.settings -> 'history' ->> 'everything')::boolean THEN c.history_since
             ELSE greatest(c.history_since, now() - make_interval(
@@ -32,14 +45,16 @@ _REACH: Final = """
 
 # By its indexes on both columns.
 _HOLDS: Final = """
-    SELECT {partition_id:d}::bigint AS partition_id WHERE (SELECT min(valid_from) FROM {table}) <= $1
-        AND (SELECT max(valid_to) FROM {table}) > $1
+    SELECT {partition_id:d}::bigint AS partition_id WHERE (SELECT min(valid_from) FROM {table}) <= $2
+        AND (SELECT max(valid_to) FROM {table}) > $2
 """
 
 _IS_OLD: Final = """
     SELECT {partition_id:d}::bigint AS partition_id
-    WHERE EXISTS (SELECT FROM {table} WHERE coalesce(valid_from, update_time) <= $1)
+    WHERE EXISTS (SELECT FROM {table} WHERE coalesce(valid_from, update_time) <= $2)
 """
+
+_NONE_KNOWN: Final = "SELECT NULL WHERE $2::timestamptz IS NULL"
 
 # Chunks of documents that have changed since then. A revision that is in use again has no row of its own.
 # Whoever may not read a document now may not read its past, and whoever was let in later sees nothing from
@@ -81,59 +96,95 @@ class SearchablePast:
     def __init__(self, reads: Reads, chunks: ReadableChunks) -> None:
         self._reads = reads
         self._chunks = chunks
+        self._past: LRUCache[str, Sequence[int]] = LRUCache(REMEMBERED_PARTITIONS)
+        """Partitions of the past by collection, as they were found last, so that one statement asks all of
+        them; it also tells whether they still are those."""
 
     async def collections(
         self, collections: Sequence[IndexedCollection], as_of: datetime, *, are_named: bool
     ) -> Sequence[IndexedCollection]:
         """See ChunkStore.collections_as_of."""
-        ids = [each.collection_id for each in collections]
         async with self._reads.connection() as connection:
-            rows = {row["collection_id"]: row for row in await connection.fetch(_REACH, ids)}
-            reaching = [name for name, row in rows.items() if row["since"] and row["since"] <= as_of]
-            _require_reach(rows.values(), reaching, as_of, are_named=are_named)
-            found: list[IndexedCollection] = []
-            for each in collections:
-                if each.collection_id in reaching:
-                    past = rows[each.collection_id]["past"]
-                    statements = [
-                        template.format(partition_id=partition_id, table=f"chunks_p{partition_id:d}")
-                        for template, partition_id in (
-                            (_IS_OLD, each.partition_id),
-                            *((_HOLDS, partition_id) for partition_id in past),
-                        )
-                    ]
-                    held = await connection.fetch(" UNION ALL ".join(statements), as_of)
-                    for row in held:
-                        is_past = row["partition_id"] != each.partition_id
-                        found.append(
-                            replace(
-                                each,
-                                partition_id=row["partition_id"],
-                                is_past=is_past,
-                                is_shared=each.is_shared and not is_past,
-                            )
-                        )
-            return found
+            for _ in range(ATTEMPTS):
+                rows = await self._reach(connection, collections, as_of)
+                if rows is not None:
+                    break
+            else:
+                raise collection_changed()
+        reaching = {
+            row["collection_id"]: row["past"] for row in rows if row["since"] and row["since"] <= as_of
+        }
+        _require_reach(rows, reaching, as_of, are_named=are_named)
+        held = {partition_id for row in rows for partition_id in row["held"]}
+        return [
+            each
+            if partition_id == each.partition_id
+            else replace(each, partition_id=partition_id, is_past=True, is_shared=False)
+            for each in collections
+            if each.collection_id in reaching
+            for partition_id in (each.partition_id, *reaching[each.collection_id])
+            if partition_id in held
+        ]
+
+    async def _reach(
+        self, connection: Connection, collections: Sequence[IndexedCollection], as_of: datetime
+    ) -> "Sequence[asyncpg.Record] | None":
+        """Return the rows of _REACH; None if the partitions were others than those that were known."""
+        known = {each.collection_id: self._past.get(each.collection_id) for each in collections}
+        # Most collections have no past.
+        kept = [each for each in collections if known[each.collection_id]]
+        groups = [list(group) for group in batched(kept, COLLECTIONS_PER_STATEMENT)] or [[]]
+        asked = [[each.collection_id for each in group] for group in groups]
+        asked[0] += [name for name, past in known.items() if not past]
+        rows: list[asyncpg.Record] = []
+        for group, ids in zip(groups, asked, strict=True):
+            held = [
+                template.format(partition_id=partition_id, table=f"chunks_p{partition_id:d}")
+                for each in group
+                for template, partition_id in (
+                    (_IS_OLD, each.partition_id),
+                    *((_HOLDS, partition_id) for partition_id in known[each.collection_id] or ()),
+                )
+            ]
+            statement = _REACH.format(held=union(held) if held else _NONE_KNOWN)
+            try:
+                rows += await connection.fetch(statement, ids, as_of)
+            except asyncpg.UndefinedTableError:
+                for name in ids:
+                    self._past.pop(name, None)
+                return None
+        found = {row["collection_id"]: row["past"] for row in rows}
+        self._past.update(found)
+        return rows if all(past == (known[name] or []) for name, past in found.items()) else None
 
     async def fetch(
-        self, wanted: Sequence[Wanted], principals: Sequence[str], as_of: datetime
+        self,
+        wanted: Sequence[Wanted],
+        principals: Sequence[str],
+        as_of: datetime,
+        searched: Sequence[IndexedCollection],
     ) -> Sequence[FetchedChunk]:
         """See ChunkStore.fetch_as_of."""
-        found = list(await self._chunks.fetch(wanted, principals, as_of=as_of))
+        in_use = {each.collection_id for each in searched if not each.is_past}
+        present = [each for each in wanted if each.collection_id in in_use]
+        found = list(await self._chunks.fetch(present, principals, as_of=as_of)) if present else []
         known = {each.chunk_id for each in found}
+        partitions = defaultdict[str, set[int]](set)
+        for one in searched:
+            # What has been replaced since it was found is in the newest.
+            newest = self._past.get(one.collection_id, ())[-1:]
+            partitions[one.collection_id].update((one.partition_id, *newest))
         async with self._reads.connection() as connection:
-            reach = await connection.fetch(_REACH, [each.collection_id for each in wanted])
-            partitions = {row["collection_id"]: [row["partition_id"], *row["past"]] for row in reach}
             for each in wanted:
                 missing = [chunk_id for chunk_id in each.chunk_ids if chunk_id not in known]
-                if not missing or each.collection_id not in partitions:
+                if not missing:
                     continue
                 before, after = chunks_around(each)
                 statement = _FETCH.format(
                     with_vectors="true" if each.with_vectors else "false",
                     before=before,
                     after=after,
-                    partitions=", ".join(f"{one:d}" for one in partitions[each.collection_id]),
+                    partitions=", ".join(f"{number:d}" for number in sorted(partitions[each.collection_id])),
                     wanted_then=_then("wanted"),
                     then=_then("c"),
                     visible=is_readable_document("$1", "c"),
@@ -152,7 +203,7 @@ def _then(table: str) -> str:
 
 
 def _require_reach(
-    rows: "Iterable[asyncpg.Record]", reaching: Sequence[str], as_of: datetime, *, are_named: bool
+    rows: "Iterable[asyncpg.Record]", reaching: Collection[str], as_of: datetime, *, are_named: bool
 ) -> None:
     """Raise InvalidArgumentError (as_of) unless the past of the collections reaches back to a time: of all
     that are named, or of any."""
