@@ -12,6 +12,8 @@ from groundline_embedding.local.lazy import LazyEmbedder
 from groundline_embedding.settings import DEFAULT_MODEL
 
 IDLE_SECONDS = 0.2
+TEXTS = 400
+"""Texts that take several times as long."""
 
 
 @pytest.fixture
@@ -56,13 +58,13 @@ async def test_a_model_at_work_is_kept_and_many_at_once_load_it_once(
         return load(settings)
 
     monkeypatch.setattr(LocalEmbedder, "load", counted)
-    texts = [f"Sentence {number}, of some length, for a while of work." for number in range(2000)]
+    texts = [f"Sentence {number}, of some length, for a while of work." for number in range(TEXTS)]
     documents = asyncio.create_task(lazy.embed_documents(texts))
     queries = [lazy.embed_query(f"query {number}") for number in range(8)]
     counts = asyncio.to_thread(lazy.count_tokens, ["one two three"])
     *_, counted_tokens = await asyncio.gather(*queries, counts)
     assert counted_tokens == [3]
-    assert (await documents).shape == (2000, lazy.dimensions)
+    assert (await documents).shape == (TEXTS, lazy.dimensions)
     assert len(loaded) == 1
     await lazy.close()
 
