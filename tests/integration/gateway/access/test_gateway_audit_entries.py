@@ -2,9 +2,6 @@
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -14,6 +11,8 @@ from uuid import uuid4
 import asyncpg
 import httpx
 import pytest
+from click.testing import CliRunner, Result
+from groundline_cli.__main__ import cli
 from groundline_cli.stack.errors import PortTakenError
 from groundline_cli.stack.ports import reserved_port
 from groundline_database import Pool, open_pool
@@ -366,19 +365,13 @@ async def test_a_backlog_is_bounded_and_told_of_also_by_the_next_process(
     assert len(others) < 11_000, "whole blocks are gone, the last is read from where it begins again"
 
 
-def groundline(database_url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "groundline_cli", "audit", *arguments],
-        env=os.environ | {"GROUNDLINE_DATABASE_URL": database_url},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def groundline(database_url: str, *arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["audit", *arguments], env={"GROUNDLINE_DATABASE_URL": database_url})
 
 
-async def test_the_command_lists_exports_and_verifies(
-    database_url: str, store: AuditStore, pool: Pool, tmp_path: Path
-) -> None:
+@pytest.fixture
+async def stored(store: AuditStore) -> None:
+    """Two entries of ann, then two of bob."""
     for name in ("ann", "bob"):
         fields = {
             "time": "2026-11-28T12:00:00.000Z",
@@ -387,6 +380,10 @@ async def test_the_command_lists_exports_and_verifies(
             "status": 200,
         }
         await store.append(uuid4(), 0, [{**fields, "resource": f"/api/collections/{name}"}] * 2)
+
+
+@pytest.mark.usefixtures("stored")
+def test_the_command_lists_exports_and_verifies(database_url: str, tmp_path: Path) -> None:
     exported = tmp_path / "audit.jsonl"
 
     listed = groundline(database_url, "list", "--client", "bob", "--since", "2026-11-28", "--limit", "1")
@@ -394,34 +391,37 @@ async def test_the_command_lists_exports_and_verifies(
     assert "/api/collections/ann" not in listed.stdout
     old = groundline(database_url, "list", "--until", "2026-11-27", "--json")
     assert json.loads(old.stdout) == {"entries": []}
-    assert groundline(database_url, "export", "--output", str(exported)).returncode == 0
+    assert groundline(database_url, "export", "--output", str(exported)).exit_code == 0
     assert len(exported.read_text().splitlines()) == 4
     assert "entries 1 to 4 are complete" in groundline(database_url, "verify").stdout
-    assert groundline(database_url, "verify", str(exported)).returncode == 0
+    assert groundline(database_url, "verify", str(exported)).exit_code == 0
 
     lines = exported.read_text().splitlines()
     exported.write_text("\n".join([lines[0], lines[1].replace("ann", "eve"), *lines[2:]]))
     changed = groundline(database_url, "verify", str(exported))
-    assert changed.returncode == 1
+    assert changed.exit_code == 1
     assert "entry 2 was changed" in changed.stderr
     exported.write_text("no entry\n")
     assert "line 1 is not an entry" in groundline(database_url, "verify", str(exported)).stderr
     assert "WHEN" in groundline(database_url, "list", "--help").stdout
     for wrong in ("soon", "", "999999d"):
-        assert groundline(database_url, "list", "--since", wrong).returncode == 2
+        assert groundline(database_url, "list", "--since", wrong).exit_code == 2
 
 
-async def test_a_log_that_was_written_anew_differs_from_an_export(
-    database_url: str, store: AuditStore, pool: Pool, tmp_path: Path
-) -> None:
+@pytest.fixture
+async def exported(store: AuditStore, pool: Pool, tmp_path: Path) -> Path:
+    """An export of a log that was written anew since."""
     await aged(store, 1, 1)
-    exported = tmp_path / "audit.jsonl"
-    groundline(database_url, "export", "--output", str(exported))
+    path = tmp_path / "audit.jsonl"
+    path.write_text("".join(f"{json.dumps(entry.as_json())}\n" for entry in await entries(store)))
     await by_force(pool, EMPTIED)
     await aged(store, 1, 1)
+    return path
 
-    assert groundline(database_url, "verify").returncode == 0
+
+def test_a_log_that_was_written_anew_differs_from_an_export(database_url: str, exported: Path) -> None:
+    assert groundline(database_url, "verify").exit_code == 0
     compared = groundline(database_url, "verify", str(exported))
 
-    assert compared.returncode == 1
+    assert compared.exit_code == 1
     assert "another entry 2 than audit.jsonl" in compared.stderr
