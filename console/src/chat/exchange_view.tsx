@@ -1,6 +1,6 @@
 import type { Feedback, GroundlineClient, Input, Source } from "groundline-client";
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import type { Selection } from "../lib/address";
+import { searchAddress, type Selection } from "../lib/address";
 import { configuration } from "../lib/configuration";
 import { memo } from "../lib/memo";
 import { announce } from "../parts/announcer";
@@ -59,6 +59,9 @@ function Exchanged({ exchange, client, isBusy, selection, open, retry, askInstea
       {!isRunning && exchange.text && (
         <div class="actions">
           <CopyButton text={() => answerAsMarkdown(exchange)} words={texts.copyAnswer} />
+          <a class="ranked button" href={searchAddress({ query: exchange.query, selection: exchange.selection, settings: [], expected: undefined })}>
+            {texts.searchThis}
+          </a>
           {configuration.traceUrl && exchange.traceId && (
             <a class="trace button" href={configuration.traceUrl.replaceAll("{trace_id}", exchange.traceId)} target="_blank" rel="noreferrer">
               {texts.trace}

@@ -67,7 +67,7 @@ export function Search({ client, place }: SearchProps) {
       </div>
       <div class={settings.length > 1 ? "side-by-side" : ""}>
         {settings.map((each, at) => (
-          <SettingsRow settings={each} words={texts.settings(at + 1)} set={(next) => setSettings(at, next)} />
+          <SettingsRow settings={each} words={texts.settings(at + 1)} isCompared={settings.length > 1} set={(next) => setSettings(at, next)} />
         ))}
       </div>
       {place.query && <Found key={searchAddress({ ...place, expected: undefined })} client={client} place={place} change={change} open={setOpened} />}
@@ -87,7 +87,7 @@ type Outcome = { response: SearchResponse; problem?: undefined } | { response?: 
 
 function Found({ client, place, change, open }: FoundProps) {
   const { settings, selection, query } = place;
-  const { value, isLoading } = useLoaded(
+  const { value, isLoading, reload } = useLoaded(
     (signal) => Promise.all(settings.map((each) => outcomeOf(client, place, each, signal))),
     [client],
   );
@@ -99,7 +99,8 @@ function Found({ client, place, change, open }: FoundProps) {
       <div class={settings.length > 1 ? "side-by-side" : ""}>
         {value?.map(({ response, problem }, at) => (
           <section aria-label={texts.settings(at + 1)}>
-            {problem && <Failure problem={problem} />}
+            {settings.length > 1 && <h3>{texts.settings(at + 1)}</h3>}
+            {problem && <Failure problem={problem} retry={reload} />}
             {response && <Ranking response={response} other={value[1 - at]?.response} open={open} />}
           </section>
         ))}
@@ -130,7 +131,14 @@ async function outcomeOf(client: GroundlineClient, { query, selection }: SearchP
   }
 }
 
-function SettingsRow({ settings, words, set }: { settings: Settings; words: string; set: (settings: Settings) => void }) {
+interface SettingsProps {
+  settings: Settings;
+  words: string;
+  isCompared: boolean;
+  set: (settings: Settings) => void;
+}
+
+function SettingsRow({ settings, words, isCompared, set }: SettingsProps) {
   const choice = (field: "mode" | "fusion" | "strategy", values: readonly string[]) => (
     <label class="setting">
       {texts.settingNames[field]}
@@ -144,6 +152,7 @@ function SettingsRow({ settings, words, set }: { settings: Settings; words: stri
   );
   return (
     <div class="settings" role="group" aria-label={words}>
+      {isCompared && <strong aria-hidden>{words}</strong>}
       {choice("mode", MODES)}
       {choice("fusion", FUSIONS)}
       {choice("strategy", STRATEGIES)}

@@ -160,6 +160,7 @@ export const de: Texts = {
   searchPlaceholder: "In den Stellen suchen",
   searching: "Wird gesucht",
   compare: "Zwei Einstellungen vergleichen",
+  searchThis: "Suche ansehen",
   compareNoMore: "Nur die erste Einstellung",
   settings: (number) => `Einstellung ${number}`,
   asSet: "Wie eingestellt",

@@ -149,6 +149,7 @@ export const en = {
   searchPlaceholder: "Search the passages",
   searching: "Searching",
   compare: "Compare two settings",
+  searchThis: "See the search",
   compareNoMore: "Only the first settings",
   settings: (number: number) => `Settings ${number}`,
   asSet: "As set",

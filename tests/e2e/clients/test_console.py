@@ -10,7 +10,7 @@ import httpx
 import pytest
 from groundline_embedding.local.catalog import MULTILINGUAL_MODEL
 from groundline_tests.browser import CHROMIUM, Tab
-from groundline_tests.gateway.console import AXE, go
+from groundline_tests.gateway.console import AXE, go, keep_picture
 from groundline_tests.gateway.page import NOBODY_ID
 from groundline_tests.http_server import Answering, listening
 from groundline_tests.programs import needs_program
@@ -21,6 +21,8 @@ pytestmark = needs_program("chromium", found=CHROMIUM is not None)
 QUESTION: Final = "Within what time must a lost or stolen laptop be reported?"
 ANSWERED: Final = "document.querySelector('article .cite') && !document.querySelector('.busy')"
 QUERY: Final = "search?q=lost+laptop&collection=examples"
+PICTURED: Final = (1280, 390)
+"""Widths of the pictures that a run leaves in build/screenshots."""
 EVALUATED: Final = ROOT / "evaluation/examples"
 
 
@@ -110,8 +112,12 @@ async def test_everybody_can_use_every_view_on_every_screen(
             features = [{"name": "prefers-color-scheme", "value": scheme}]
             await tab.command("Emulation.setEmulatedMedia", features=features)
             assert await tab.js(AXE) == [], (width, scheme)
+            if width in PICTURED:
+                await keep_picture(tab, f"{view.replace(' ', '_')}-{width}-{scheme}")
         too_wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         assert await tab.js(too_wide) <= 0, width
+    await tab.js("document.documentElement.dir = 'rtl'")
+    assert await tab.js(too_wide) <= 0, "from right to left"
 
 
 async def test_files_become_documents_that_answer_and_can_be_deleted(
@@ -469,6 +475,9 @@ async def test_it_speaks_the_readers_language(stack: Stack, tab: Tab) -> None:
     assert await tab.text("nav a") == "Fragen|Suchen|Dokumente|Auswertung|Betrieb"
     assert await tab.text("#send") == "Fragen"
     assert "Verlässlichkeit" in await tab.text("article .note") or "%" in await tab.text("article .note")
+    for width in PICTURED:
+        await tab.resize(width, 844)
+        await keep_picture(tab, f"german-{width}")
     await tab.js("location.hash = '#documents'; 0")
     await tab.until("document.querySelector('main form select')?.value === 'german'")
     await go(tab, "documents/examples/settings")

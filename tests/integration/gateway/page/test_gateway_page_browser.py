@@ -46,6 +46,7 @@ async def test_an_answer_is_shown_with_its_sources_and_documents_stay_data(upstr
 
     assert await tab.text(".question") == "How do keys work?"
     assert await tab.text(".searched") == "Searched for: “gateway keys”"
+    assert await tab.js("document.querySelector('.ranked').hash") == "#search?q=How+do+keys+work%3F"
     answer = await tab.text(".answer")
     assert MARKUP in answer
     assert "[9]" in answer

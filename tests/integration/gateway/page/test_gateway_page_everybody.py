@@ -1,4 +1,4 @@
-"""The page in a browser, for everybody: what a screen reader finds, what moves, long lists, broken streams."""
+"""The page in a browser, for everybody: what a screen reader finds, what moves, long lists, lost ones."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,9 +1,11 @@
 """The console in a browser: where it goes, and what keeps people from using it."""
 
+import base64
 import json
 from typing import Final
 
 from groundline_tests.browser import Tab
+from groundline_tests.suite import ROOT
 
 AXE: Final = """
     axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]})
@@ -14,3 +16,11 @@ AXE: Final = """
 
 async def go(tab: Tab, address: str) -> None:
     await tab.js(f"location.hash = {json.dumps(address)}")
+
+
+async def keep_picture(tab: Tab, name: str) -> None:
+    """Keep what the tab shows, for whoever looks at the pictures of a run: in build/screenshots."""
+    folder = ROOT / "build/screenshots"
+    folder.mkdir(parents=True, exist_ok=True)
+    shot = await tab.command("Page.captureScreenshot", format="png")
+    (folder / f"{name}.png").write_bytes(base64.b64decode(shot["data"]))
