@@ -82,6 +82,15 @@ interface QuestionProps {
 
 function Question({ exchange, isBusy, askInstead }: QuestionProps) {
   const [isEdited, setEdited] = useState(false);
+  const [box, button] = [useRef<HTMLTextAreaElement>(null), useRef<HTMLButtonElement>(null)];
+  const wasEdited = useRef(false);
+  useEffect(() => {
+    if (isEdited) {
+      box.current?.focus();
+      box.current?.setSelectionRange(exchange.query.length, exchange.query.length);
+    } else if (wasEdited.current) button.current?.focus();
+    wasEdited.current = isEdited;
+  }, [isEdited]);
   if (!isEdited) {
     return (
       <div class="question-row">
@@ -89,7 +98,7 @@ function Question({ exchange, isBusy, askInstead }: QuestionProps) {
           {exchange.query}
         </h2>
         {!isBusy && (
-          <button type="button" class="edit quiet" aria-label={texts.edit} title={texts.edit} onClick={() => setEdited(true)}>
+          <button ref={button} type="button" class="edit quiet" aria-label={texts.edit} title={texts.edit} onClick={() => setEdited(true)}>
             ✎
           </button>
         )}
@@ -107,7 +116,20 @@ function Question({ exchange, isBusy, askInstead }: QuestionProps) {
     >
       <label>
         {texts.edit}
-        <textarea name="query" rows={3} maxLength={8000} dir="auto" defaultValue={exchange.query} ref={(box) => box?.focus()} />
+        <textarea
+          name="query"
+          ref={box}
+          rows={3}
+          maxLength={8000}
+          dir="auto"
+          defaultValue={exchange.query}
+          onKeyDown={(event) => {
+            if (event.key === "Escape") setEdited(false);
+            if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+            event.preventDefault();
+            event.currentTarget.form?.requestSubmit();
+          }}
+        />
       </label>
       <p class="hint">{texts.editHint}</p>
       <button class="primary">{texts.ask}</button>

@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import { chatAddress, documentsAddress, EVERYTHING, go, SETTINGS, SOURCES } from "../lib/address";
 import { useChanges } from "../lib/changing";
 import { bytes, count, moment } from "../lib/format";
+import { memo } from "../lib/memo";
 import { problemOf, type Problem } from "../lib/problem";
 import { useLoaded } from "../lib/use_loaded";
 import { Dialog } from "../parts/dialog";
@@ -154,7 +155,15 @@ function Table({ client, documents }: { client: GroundlineClient; documents: rea
   );
 }
 
-function Row({ client, document }: { client: GroundlineClient; document: Document }) {
+interface RowProps {
+  client: GroundlineClient;
+  document: Document;
+}
+
+// More documents leave those that are shown as they are.
+const Row = memo<RowProps>(DocumentRow, (before, after) => before.client === after.client && before.document === after.document);
+
+function DocumentRow({ client, document }: RowProps) {
   const { collectionId, documentId, title, uri, state, chunkCount, sizeBytes, updateTime, failure } = document;
   return (
     <tr>

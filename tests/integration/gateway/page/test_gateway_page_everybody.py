@@ -139,6 +139,27 @@ async def test_more_text_changes_the_end_of_the_answer_and_nothing_before(upstre
     assert set(await tab.js("[...window.changed]")) <= {-1, 300}
 
 
+async def test_a_question_is_edited_and_asked_again_by_keyboard_as_a_new_conversation(
+    upstream: Any, tab: Tab
+) -> None:
+    upstream.on("Chat", full_answer)
+    for count, question in enumerate(("first", "second"), start=1):
+        await tab.ask(question)
+        await tab.until(f"document.querySelectorAll('.rating').length === {count}")
+    for key in ("Enter", "Escape", "Enter"):
+        await tab.js("document.querySelectorAll('.question-row .edit')[1]?.focus(); 0")
+        await press(tab, key)
+        await tab.until(f"document.activeElement.matches({'textarea' if key == 'Enter' else '.edit'!r})")
+    await tab.command("Input.insertText", text=", and more")
+    await press(tab, "Enter")
+    await tab.until("document.querySelector('article:last-child .question')?.textContent.endsWith('more')")
+    await tab.until("document.querySelectorAll('.rating').length === 2")
+
+    asked = upstream.calls_of("Chat")[-1].request
+    assert (asked.query, asked.thread_id) == ("second, and more", "")
+    assert asked.chat_history[0].content == "first"
+
+
 async def test_nothing_is_animated_for_who_wants_it_still(upstream: Any, tab: Tab) -> None:
     async def endless(_request: Any, _context: Any) -> AsyncIterator[Any]:
         yield response(delta=chat_pb2.ChatDelta(text="so far"))
@@ -235,7 +256,7 @@ async def test_two_hundred_conversations_are_searched_and_opened_by_keyboard(ups
 
 async def press(tab: Tab, key: str) -> None:
     text = {"text": "\r"} if key == "Enter" else {}
-    code = {"Tab": 9, "Enter": 13}[key]
+    code = {"Tab": 9, "Enter": 13, "Escape": 27}[key]
     for kind in ("keyDown", "keyUp"):
         await tab.command(
             "Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **text
