@@ -3,6 +3,7 @@
 import re
 from decimal import Decimal
 from functools import cache
+from threading import Lock
 from typing import Any, Final
 
 from groundline_tables.data import words_in
@@ -15,6 +16,8 @@ _CODES: Final = frozenset(_WORDS["currency_codes"]["codes"])
 _SPELLED: Final[dict[str, str]] = _WORDS["units"]
 # Only a text of this form goes to pint, which computes any expression.
 _UNIT: Final = re.compile(r"[^\W\d_°µμΩ]{1,16}[²³]?(?:/[^\W\d_]{1,8}[²³]?)?|[°µμΩ][^\W\d_]{0,4}|\"")
+
+_LOADING: Final = Lock()
 
 
 def currency_of(text: str) -> str:
@@ -74,9 +77,17 @@ def _measure(text: str) -> Any:
     return None
 
 
-@cache
 def _registry() -> Any:
-    """Return pint's units, which take a third of a second to load."""
+    """Return pint's units, which take a third of a second to load.
+
+    Units of two registries cannot be compared, so threads that ask at once must get the same one.
+    """
+    with _LOADING:
+        return _loaded()
+
+
+@cache
+def _loaded() -> Any:
     import pint
 
     return pint.UnitRegistry(cache_folder=None)

@@ -1,5 +1,7 @@
 """Values of cells: nothing is guessed that a document does not say."""
 
+import subprocess
+import sys
 from decimal import Decimal
 
 import pytest
@@ -114,3 +116,19 @@ def test_units_are_converted_within_their_kind_and_money_never() -> None:
 @pytest.mark.parametrize("text", ["x*y", "__import__('os')", "2**9**9", "kg kg", "doors", "a" * 40])
 def test_what_is_no_unit_is_not_computed(text: str) -> None:
     assert not is_unit(text)
+
+
+def test_units_that_threads_read_at_once_in_a_new_process_can_be_compared() -> None:
+    asked = """
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from groundline_tables.units import is_unit, same_unit
+begin = Barrier(4)
+def read(unit):
+    begin.wait()
+    return is_unit(unit)
+with ThreadPoolExecutor(4) as threads:
+    assert all(threads.map(read, ["kg", "kilogram", "m", "s"]))
+assert same_unit("kg", "kilogram")
+"""
+    subprocess.run([sys.executable, "-c", asked], check=True)
