@@ -121,8 +121,12 @@ class IndexedCollection:
     """Whether a partition of its own holds documents that the caller may not read."""
     position: int = 0
     """Position from which on a standby knows the partition as it was when this was read."""
-    is_past: bool = False
-    """Whether the partition holds chunks that were replaced."""
+    in_use: "IndexedCollection | None" = None
+    """For a partition that holds chunks that were replaced, the collection with its partition in use."""
+
+    @property
+    def is_past(self) -> bool:
+        return self.in_use is not None
 
     def options(self, given: options_pb2.RetrievalOptions) -> options_pb2.RetrievalOptions:
         """Return the collection's defaults, with what a request gives in their place."""

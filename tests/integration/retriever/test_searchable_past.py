@@ -246,6 +246,16 @@ async def test_metadata_and_a_revision_that_is_put_back_are_those_of_then(world:
     assert names[0] == names[2] != names[1]
 
 
+async def test_words_weigh_at_a_time_of_which_nothing_is_current_any_more(world: World) -> None:
+    staff = await world.collection("staff")
+    await world.store(staff, "There are many days.", LEAVE_27)
+    before = await world.now()
+    await world.store(staff, NOTICE)
+    by_words = options_pb2.RetrievalOptions(mode=options_pb2.RETRIEVAL_MODE_KEYWORD)
+    best, *_ = await world.found(before, options=options_pb2.SearchOptions(retrieval=by_words))
+    assert best.text == LEAVE_27
+
+
 async def test_who_was_let_in_later_or_may_no_longer_read_sees_no_past(world: World) -> None:
     staff = await world.collection("staff")
     await world.store(staff, LEAVE_27, readers=("user:ann", "user:cy"))

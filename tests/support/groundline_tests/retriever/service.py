@@ -149,7 +149,7 @@ class FakeStore:
     async def collections_as_of(
         self, collections: Sequence[IndexedCollection], as_of: datetime, *, are_named: bool
     ) -> Sequence[IndexedCollection]:
-        return [replace(each, partition_id=each.partition_id + 1, is_past=True) for each in collections]
+        return [replace(each, partition_id=each.partition_id + 1, in_use=each) for each in collections]
 
     async def fetch_as_of(
         self,

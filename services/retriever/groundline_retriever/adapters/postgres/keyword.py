@@ -115,7 +115,8 @@ class KeywordArm:
             languages[index.language].append(index)
         condition = RowCondition.of(selection, first_parameter=2)
         after = position_for(collections, selection)
-        in_use = indexes_of([each for each in collections if not each.is_past])
+        present = {each.collection_id: each.in_use or each for each in collections}
+        in_use = indexes_of(list(present.values()))
 
         async def in_language(language: str, indexes: Sequence[Index]) -> Sequence[Hits]:
             prepared = self._lexical.prepare_query(query, language)
@@ -225,13 +226,25 @@ class KeywordArm:
         proposed = by_index(await self._rows(connection, indexes, query, taken), indexes)
         lists = [hits for hits, _ in proposed]
         least = taken // SCANNED_DEPTH if sum(map(len, lists)) >= query.limit else query.limit
-        for position, (hits, seen) in enumerate(proposed):
-            if seen == taken and len(hits) < least:
-                [lists[position]] = await self._ranked(connection, [indexes[position]], query, query.limit)
+        short = [
+            position for position, (hits, seen) in enumerate(proposed) if seen == taken and len(hits) < least
+        ]
         weights = await self._weights(connection, query.in_use, query)
+        few: Sequence[int] | None = ()
+        if short:
+            # Mostly these are partitions at whose edge the time is: all that was current is scored, if few.
+            wanted = [indexes[position] for position in short]
+            few = (
+                await self._selected(connection, wanted, query, FEW_SELECTED) if weights is not None else None
+            )
+            if few is None:
+                for position in short:
+                    [lists[position]] = await self._ranked(
+                        connection, [indexes[position]], query, query.limit
+                    )
         if weights is None:
             return lists
-        chunk_ids = [hit.chunk_id for hits in lists for hit in hits]
+        chunk_ids = [*(hit.chunk_id for hits in lists for hit in hits), *(few or ())]
         return await hits_among(
             connection, indexes, query.terms, weights, chunk_ids, query.selection, query.limit
         )
@@ -265,21 +278,27 @@ class KeywordArm:
         there are more."""
         if not query.terms.values:
             return None
+        chunk_ids = await self._selected(connection, indexes, query, most)
+        if chunk_ids is None:
+            return None
+        weights = await self._weights(connection, indexes, query)
+        if weights is None:
+            return None
+        return await hits_among(
+            connection, indexes, query.terms, weights, chunk_ids, query.selection, query.limit
+        )
+
+    async def _selected(
+        self, connection: Connection, indexes: Sequence[Index], query: _Query, most: int
+    ) -> list[int] | None:
+        """Return the ids of the chunks that are selected; None if there are more than `most`."""
         condition = RowCondition.of(query.selection, first_parameter=1)
         statements = [
             _SELECTED_IDS.format(table=index.table, selected=condition.within(index), limit=most + 1)
             for index in indexes
         ]
         rows = await connection.fetch(union(statements), *condition.arguments(indexes))
-        if len(rows) > most:
-            return None
-        weights = await self._weights(connection, indexes, query)
-        if weights is None:
-            return None
-        chunk_ids = [row["chunk_id"] for row in rows]
-        return await hits_among(
-            connection, indexes, query.terms, weights, chunk_ids, query.selection, query.limit
-        )
+        return None if len(rows) > most else [row["chunk_id"] for row in rows]
 
     async def _weights(
         self, connection: Connection, indexes: Sequence[Index], query: _Query

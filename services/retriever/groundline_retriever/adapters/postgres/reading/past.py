@@ -1,6 +1,5 @@
 """Earlier times: the partitions that may hold what was current then, and chunks as they stood."""
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -12,7 +11,7 @@ from cachetools import LRUCache
 from groundline_database import Connection, is_readable_collection, is_readable_document
 from groundline_runtime.errors import FieldViolation, InvalidArgumentError
 
-from groundline_retriever.adapters.postgres.indexes import union
+from groundline_retriever.adapters.postgres.indexes import PARTITIONS_PER_STATEMENT, union
 from groundline_retriever.adapters.postgres.reading.chunks import ReadableChunks, chunks_around, found_chunks
 from groundline_retriever.adapters.postgres.reads import Reads, collection_changed
 from groundline_retriever.adapters.postgres.sizes import REMEMBERED_PARTITIONS
@@ -26,8 +25,8 @@ COLLECTIONS_PER_STATEMENT: Final = 10
 ATTEMPTS: Final = 3
 """Times that a collection's partitions are asked for their chunks, if others begin or are dropped."""
 
-# How far back what a collection keeps reaches, with its partitions of the past, the newest last; and which
-# of those that are known may hold what was current.
+# How far back what a collection keeps reaches, with its partitions of the past, the newest last; and whether
+# the partition in use and the newest that is known may hold what was current.
 _REACH: Final = """
     SELECT c.collection_id, now() AS now, ARRAY(
             SELECT partition_id FROM past_partitions s WHERE s.collection_id = c.collection_id
@@ -44,14 +43,20 @@ _REACH: Final = """
 """
 
 # By its indexes on both columns.
+_BOUNDS: Final = """
+    SELECT {partition_id:d}::bigint AS partition_id, (SELECT min(valid_from) FROM {table}) AS begins,
+        (SELECT max(valid_to) FROM {table}) AS ends
+"""
+
 _HOLDS: Final = """
     SELECT {partition_id:d}::bigint AS partition_id WHERE (SELECT min(valid_from) FROM {table}) <= $2
         AND (SELECT max(valid_to) FROM {table}) > $2
 """
 
+# Not EXISTS: for a time that may be any, the planner reads all rows.
 _IS_OLD: Final = """
     SELECT {partition_id:d}::bigint AS partition_id
-    WHERE EXISTS (SELECT FROM {table} WHERE coalesce(valid_from, update_time) <= $2)
+    WHERE (SELECT min(coalesce(valid_from, update_time)) FROM {table}) <= $2
 """
 
 _NONE_KNOWN: Final = "SELECT NULL WHERE $2::timestamptz IS NULL"
@@ -90,6 +95,11 @@ _FETCH: Final = """
 """
 
 
+type _Bounds = tuple[datetime | None, datetime | None]
+"""Time when the first of a partition's chunks began to be current, and when the last ceased to be; None for
+an empty one."""
+
+
 class SearchablePast:
     """Partitions and chunks of the past, of collections that keep it searchable."""
 
@@ -97,8 +107,10 @@ class SearchablePast:
         self._reads = reads
         self._chunks = chunks
         self._past: LRUCache[str, Sequence[int]] = LRUCache(REMEMBERED_PARTITIONS)
-        """Partitions of the past by collection, as they were found last, so that one statement asks all of
-        them; it also tells whether they still are those."""
+        """Partitions of the past by collection, as they were found last, so that one statement asks the
+        newest; it also tells whether they still are those."""
+        self._bounds: LRUCache[int, _Bounds] = LRUCache(REMEMBERED_PARTITIONS)
+        """Bounds of partitions behind which another one began: from then on chunks are only deleted there."""
 
     async def collections(
         self, collections: Sequence[IndexedCollection], as_of: datetime, *, are_named: bool
@@ -116,10 +128,16 @@ class SearchablePast:
         }
         _require_reach(rows, reaching, as_of, are_named=are_named)
         held = {partition_id for row in rows for partition_id in row["held"]}
+        held |= {
+            partition_id
+            for past in reaching.values()
+            for partition_id in past[:-1]
+            if _may_hold(self._bounds.get(partition_id), as_of)
+        }
         return [
             each
             if partition_id == each.partition_id
-            else replace(each, partition_id=partition_id, is_past=True, is_shared=False)
+            else replace(each, partition_id=partition_id, in_use=each, is_shared=False)
             for each in collections
             if each.collection_id in reaching
             for partition_id in (each.partition_id, *reaching[each.collection_id])
@@ -139,11 +157,11 @@ class SearchablePast:
         rows: list[asyncpg.Record] = []
         for group, ids in zip(groups, asked, strict=True):
             held = [
-                template.format(partition_id=partition_id, table=f"chunks_p{partition_id:d}")
+                _on(template, partition_id)
                 for each in group
                 for template, partition_id in (
                     (_IS_OLD, each.partition_id),
-                    *((_HOLDS, partition_id) for partition_id in known[each.collection_id] or ()),
+                    *((_HOLDS, newest) for newest in (known[each.collection_id] or ())[-1:]),
                 )
             ]
             statement = _REACH.format(held=union(held) if held else _NONE_KNOWN)
@@ -154,8 +172,26 @@ class SearchablePast:
                     self._past.pop(name, None)
                 return None
         found = {row["collection_id"]: row["past"] for row in rows}
-        self._past.update(found)
-        return rows if all(past == (known[name] or []) for name, past in found.items()) else None
+        for name, past in found.items():
+            if past:
+                self._past[name] = past
+            else:
+                self._past.pop(name, None)
+        if any(past != (known[name] or []) for name, past in found.items()):
+            return None
+        return rows if await self._read_bounds(connection, found.values()) else None
+
+    async def _read_bounds(self, connection: Connection, pasts: Iterable[Sequence[int]]) -> bool:
+        """Read the bounds that are not known, of partitions that are no longer written; return whether all
+        are there."""
+        unknown = [one for past in pasts for one in past[:-1] if one not in self._bounds]
+        for some in batched(unknown, PARTITIONS_PER_STATEMENT):
+            try:
+                rows = await connection.fetch(union([_on(_BOUNDS, one) for one in some]))
+            except asyncpg.UndefinedTableError:
+                return False
+            self._bounds.update({row["partition_id"]: (row["begins"], row["ends"]) for row in rows})
+        return True
 
     async def fetch(
         self,
@@ -169,11 +205,11 @@ class SearchablePast:
         present = [each for each in wanted if each.collection_id in in_use]
         found = list(await self._chunks.fetch(present, principals, as_of=as_of)) if present else []
         known = {each.chunk_id for each in found}
-        partitions = defaultdict[str, set[int]](set)
-        for one in searched:
-            # What has been replaced since it was found is in the newest.
-            newest = self._past.get(one.collection_id, ())[-1:]
-            partitions[one.collection_id].update((one.partition_id, *newest))
+        # All of them, not those that were searched: the statement is planned once.
+        partitions = {
+            one.collection_id: ((one.in_use or one).partition_id, *self._past.get(one.collection_id, ()))
+            for one in searched
+        }
         async with self._reads.connection() as connection:
             for each in wanted:
                 missing = [chunk_id for chunk_id in each.chunk_ids if chunk_id not in known]
@@ -184,7 +220,7 @@ class SearchablePast:
                     with_vectors="true" if each.with_vectors else "false",
                     before=before,
                     after=after,
-                    partitions=", ".join(f"{number:d}" for number in sorted(partitions[each.collection_id])),
+                    partitions=", ".join(f"{number:d}" for number in partitions[each.collection_id]),
                     wanted_then=_then("wanted"),
                     then=_then("c"),
                     visible=is_readable_document("$1", "c"),
@@ -194,6 +230,18 @@ class SearchablePast:
                 rows = await connection.fetch(statement, principals, missing, [each.collection_id], as_of)
                 found += found_chunks(rows)
         return found
+
+
+def _on(template: str, partition_id: int) -> str:
+    return template.format(partition_id=partition_id, table=f"chunks_p{partition_id:d}")
+
+
+def _may_hold(bounds: _Bounds | None, as_of: datetime) -> bool:
+    """Tell whether chunks of a partition may have been current at a time."""
+    if bounds is None:
+        return True
+    begins, ends = bounds
+    return begins is not None and ends is not None and begins <= as_of < ends
 
 
 def _then(table: str) -> str:
