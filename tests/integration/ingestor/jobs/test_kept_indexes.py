@@ -1,6 +1,7 @@
 """Indexes beside the one in use: held back before they are swapped in, and kept once they were replaced."""
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,6 +18,7 @@ from groundline_retriever.arms import Arms
 from groundline_retriever.scoring import ModelScores
 from groundline_retriever.service import SearchService
 from groundline_runtime.errors import FailedPreconditionError, NotFoundError
+from groundline_tests.ingestor.killed import COMMITTED, killed
 from groundline_tests.ingestor.workers import ANYBODY, LONG, SMALLER_CHUNKS, Ingestor, chunks_of, ingestor_on
 from groundline_tests.retriever.service import FakeReranker
 from pydantic import SecretStr
@@ -189,6 +191,32 @@ async def test_the_index_before_comes_back_with_what_was_changed_since(pool: Poo
 
     assert (ended.item_count, ended.done_count) == (2, 2)
     assert sorted(await manual.search(CURRENT)) == ["A cormorant dives.", "New."]
+
+
+async def test_a_process_that_is_killed_while_it_swaps_a_kept_index_in_leaves_the_one_in_use(
+    idle: Ingestor, collection: StoredCollection, pool: Pool, database_url: str
+) -> None:
+    name = collection.collection_id
+    async with working(idle.worker, idle.settings):
+        await idle.ingest(name, GivenDocument(LONG, uri="a"))
+        before = await chunks_of(pool, name)
+        await idle.ended(await idle.reindexing(name, SMALLER_CHUNKS, keep_previous=True))
+    after = await chunks_of(pool, name)
+    job = await idle.reindex.revert(ANYBODY, pb.RevertIndexRequest(collection_id=name))
+
+    async def state() -> int:
+        return (await idle.jobs.get(ANYBODY, pb.GetJobRequest(job_id=job.job_id))).job.state
+
+    for step in ("move_collection", "swap_past", "PostgresReindex._end"):
+        assert await killed(database_url, step, "swap") == -signal.SIGKILL
+        assert await chunks_of(pool, name) == after
+        assert (await idle.stores.kept_indexes.previous(name)) is not None
+        assert await state() != job_pb2.JOB_STATE_DONE
+    assert await killed(database_url, COMMITTED, "swap") == -signal.SIGKILL
+
+    assert await chunks_of(pool, name) == before
+    assert await state() == job_pb2.JOB_STATE_DONE
+    assert await own_partitions(pool, name) == 2, "the one that was in use is kept"
 
 
 async def test_a_return_that_is_cancelled_keeps_both_indexes(manual: Manual) -> None:

@@ -1,5 +1,6 @@
 """Taking back what a job did to its documents."""
 
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -15,6 +16,7 @@ from groundline_runtime.errors import (
     NotFoundError,
     PermissionDeniedError,
 )
+from groundline_tests.ingestor.killed import COMMITTED, killed
 from groundline_tests.ingestor.services import ANN, ANYBODY, BOB, Services, chunks_of, new
 
 KEEPING: Final[Mapping[str, Any]] = {"history": {"everything": True}}
@@ -162,6 +164,26 @@ async def test_a_job_that_goes_on_is_not_taken_back(services: Services) -> None:
     with pytest.raises(FailedPreconditionError) as raised:
         await revert(services, taken.job.job_id)
     assert raised.value.reason == "JOB_UNDER_WAY"
+
+
+async def test_a_process_that_is_killed_while_it_takes_a_job_back_leaves_all_or_nothing(
+    services: Services, database_url: str
+) -> None:
+    await begun(services)
+    before = await texts(services)
+    job_id = await job_of(services, *documents(a="Alpha two.", b="Beta two.", d="Delta."))
+    changed = await texts(services)
+
+    for step in ("insert_job", "delete_documents"):
+        assert await killed(database_url, step, "revert", "docs", job_id) == -signal.SIGKILL
+        assert await texts(services) == changed
+    assert await killed(database_url, COMMITTED, "revert", "docs", job_id) == -signal.SIGKILL
+    assert "d" not in await texts(services)
+
+    # Asked again, the same job puts back what is not yet.
+    response = await revert(services, job_id, request_id="once")
+    await services.ended(response.job)
+    assert await texts(services) == before
 
 
 async def test_the_same_request_takes_back_once(services: Services) -> None:

@@ -1,10 +1,7 @@
 """Revisions of documents: which are kept, and who may read them."""
 
-import asyncio
-import os
 import random
 import signal
-import sys
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,9 +14,9 @@ from groundline_extraction.texts import TextSegment
 from groundline_indexing.collections import StoredCollection
 from groundline_indexing.partitions import chunk_table
 from groundline_ingestor.adapters.postgres.stores import Stores
+from groundline_tests.ingestor.killed import COMMITTED, killed
 from groundline_tests.ingestor.messages import a_version
 from groundline_tests.ingestor.stores import a_hand_in, a_member, a_new, create, lease
-from groundline_tests.shown import ROOT
 
 LINES = 9000
 CHANGED = 9
@@ -277,7 +274,7 @@ async def test_a_process_that_is_killed_while_it_replaces_a_document_leaves_the_
     document_id = await put(stores, collection, "one")
     was = await kept(stores, "killed", document_id)
 
-    assert await killed(database_url, "two", step) == -signal.SIGKILL
+    assert await killed(database_url, step, "replace", "killed", "two") == -signal.SIGKILL
 
     assert await kept(stores, "killed", document_id) == was
     assert await texts(stores, "killed", document_id) == ["one"]
@@ -291,19 +288,9 @@ async def test_a_process_that_is_killed_once_it_has_replaced_a_document_leaves_t
 ) -> None:
     collection = await keeping(stores, "killed", everything=True)
     document_id = await put(stores, collection, "one")
-    assert await killed(database_url, "two", "committed") == -signal.SIGKILL
+    assert await killed(database_url, COMMITTED, "replace", "killed", "two") == -signal.SIGKILL
     assert await texts(stores, "killed", document_id) == ["two", "one"]
     assert await chunk_texts(pool, collection, document_id) == ["two"]
-
-
-async def killed(database_url: str, text: str, step: str) -> int:
-    """Have a process of its own replace the document, and be killed behind a step; return its exit code."""
-    arguments = ("-m", "groundline_tests.ingestor.killed", database_url, "killed", text, step)
-    support = str(ROOT / "tests/support")
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, *arguments, env={**os.environ, "PYTHONPATH": support}
-    )
-    return await process.wait()
 
 
 async def chunk_texts(pool: Pool, collection: StoredCollection, document_id: str) -> list[str]:

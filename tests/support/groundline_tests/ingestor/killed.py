@@ -1,7 +1,8 @@
-"""A process that replaces a document and is killed with SIGKILL behind a step of it.
+"""A process that changes what is stored, and is killed with SIGKILL behind a step of it.
 
-python -m groundline_tests.ingestor.killed DATABASE_URL COLLECTION TEXT STEP; the step is a function of the
-module that stores versions, or "committed".
+python -m groundline_tests.ingestor.killed DATABASE_URL STEP OPERATION ARGUMENT…; the step is a function that
+the operation's module calls, a method with its class, or "committed". Operations: replace COLLECTION TEXT,
+swap, revert COLLECTION JOB.
 """
 
 import asyncio
@@ -9,17 +10,56 @@ import os
 import signal
 import sys
 from dataclasses import replace
-from typing import Any, NoReturn
+from functools import reduce
+from typing import Any, Final, NoReturn
 
 from groundline_database import DatabaseSettings, acquire, open_pool, register_vectors
 from groundline_extraction.texts import TextSegment
-from groundline_ingestor.adapters.postgres.documents import versions
-from groundline_ingestor.adapters.postgres.stores import stores_on
+from groundline_ingestor.adapters.postgres import reindex
+from groundline_ingestor.adapters.postgres.documents import reverting, versions
+from groundline_ingestor.adapters.postgres.stores import Stores, stores_on
 from groundline_lexical import detect_lexical_index
 from pydantic import SecretStr
 
 from groundline_tests.ingestor.messages import a_version
 from groundline_tests.ingestor.stores import a_new
+from groundline_tests.shown import ROOT
+
+COMMITTED: Final = "committed"
+
+
+async def killed(database_url: str, step: str, *operation: str) -> int:
+    """Have a process of its own do an operation, and be killed behind a step; return its exit code."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", __name__, database_url, step, *operation),
+        env={**os.environ, "PYTHONPATH": str(ROOT / "tests/support")},
+    )
+    return await process.wait()
+
+
+async def put_a(stores: Stores, collection_id: str, text: str) -> None:
+    collection = await stores.collections.find(collection_id)
+    assert collection is not None
+    new = a_new(replace(a_version("a.md", text), content_hash=b"c"), text)
+    await stores.versions.store(collection, [replace(new, segments=[TextSegment(text)])])
+
+
+async def swap(stores: Stores) -> None:
+    assert await stores.reindex.settle(3600)
+
+
+async def revert(stores: Stores, collection_id: str, job_id: str) -> None:
+    collection = await stores.collections.find(collection_id)
+    assert collection is not None
+    await stores.reverts.revert(collection, job_id, (), "once", overwrite=False)
+
+
+OPERATIONS: Final[dict[str, tuple[Any, Any]]] = {
+    "replace": (versions, put_a),
+    "swap": (reindex, swap),
+    "revert": (reverting, revert),
+}
 
 
 def die() -> NoReturn:
@@ -27,25 +67,28 @@ def die() -> NoReturn:
     raise AssertionError
 
 
-async def main(url: str, collection_id: str, text: str, step: str) -> None:
-    original = getattr(versions, step, None)
+def kill_behind(module: Any, step: str) -> None:
+    *classes, name = step.split(".")
+    owner = reduce(getattr, classes, module)
+    original = getattr(owner, name)
 
-    async def killed(*arguments: Any, **named: Any) -> NoReturn:
-        assert original is not None
+    async def deadly(*arguments: Any, **named: Any) -> NoReturn:
         await original(*arguments, **named)
         die()
 
-    if original is not None:
-        setattr(versions, step, killed)
+    setattr(owner, name, deadly)
+
+
+async def main(url: str, step: str, name: str, *arguments: str) -> None:
+    module, operation = OPERATIONS[name]
+    if step != COMMITTED:
+        kill_behind(module, step)
     async with open_pool(DatabaseSettings(database_url=SecretStr(url)), init=register_vectors) as pool:
         async with acquire(pool) as connection:
             lexical = await detect_lexical_index(connection)
-        stores = stores_on(pool, lexical)
-        collection = await stores.collections.find(collection_id)
-        assert collection is not None
-        new = a_new(replace(a_version("a.md", text), content_hash=b"c"), text)
-        await stores.versions.store(collection, [replace(new, segments=[TextSegment(text)])])
-    die()
+        await operation(stores_on(pool, lexical), *arguments)
+    if step == COMMITTED:
+        die()
 
 
 if __name__ == "__main__":
