@@ -151,7 +151,7 @@ function SettingsRow({ settings, words, isCompared, set }: SettingsProps) {
     </label>
   );
   return (
-    <div class="settings" role="group" aria-label={words}>
+    <div class="settings of-search" role="group" aria-label={words}>
       {isCompared && <strong aria-hidden>{words}</strong>}
       {choice("mode", MODES)}
       {choice("fusion", FUSIONS)}
