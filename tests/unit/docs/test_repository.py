@@ -16,6 +16,6 @@ def test_decisions_are_numbered_without_gaps_and_headed_by_their_numbers() -> No
 def test_the_hosted_checks_are_those_that_decide_what_lands_and_run_nothing_of_others() -> None:
     workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())
     [job] = workflow["jobs"].values()
-    assert [step["run"] for step in job["steps"]][-1] == ".ci/run"
+    assert [step["run"] for step in job["steps"] if "run" in step][-1] == ".ci/run"
     used = [step["uses"] for step in job["steps"] if "uses" in step]
     assert all(re.search(r"@[0-9a-f]{40}$", action) for action in used)
