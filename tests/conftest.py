@@ -14,12 +14,13 @@ from typing import Any
 import grpc
 import pytest
 from groundline_cli.stack.postgres import EmbeddedPostgres
-from groundline_cli.stack.suite import MIGRATIONS
+from groundline_database import DatabaseSettings, migrate
 from groundline_runtime.serving.server import Application
 from groundline_tests.postgres import wait_for_no_disk
 from groundline_tests.programs import INSTALL, missing
 from groundline_tests.runtime import serve
 from hypothesis import HealthCheck, settings
+from pydantic import SecretStr
 
 # No test passes or fails on the clock: a busy machine makes the drawing of examples slow.
 settings.register_profile("groundline", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -30,7 +31,8 @@ settings.load_profile("groundline")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TEMPLATE = "groundline_template"
-
+MIGRATED = ("ingestor", "coordinator", "gateway")
+"""Services with tables."""
 
 IN_CI = bool(os.environ.get("CI"))
 
@@ -92,13 +94,10 @@ async def postgres(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Em
 @pytest.fixture(scope="session")
 async def template_database(postgres: EmbeddedPostgres) -> str:
     """Name of a migrated database that others are copied from."""
-    dsn = await postgres.create_database(TEMPLATE)
-    for command in MIGRATIONS:
-        process = await asyncio.create_subprocess_exec(
-            *command, env={**os.environ, "GROUNDLINE_DATABASE_URL": dsn}, stderr=asyncio.subprocess.PIPE
-        )
-        _, problem = await process.communicate()
-        assert process.returncode == 0, problem.decode()
+    database = DatabaseSettings(database_url=SecretStr(await postgres.create_database(TEMPLATE)))
+    # By this process: each service's command would load the whole service for it.
+    for service in MIGRATED:
+        await migrate(database, service)
     return TEMPLATE
 
 
