@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import structlog
 from groundline.v1 import passage_pb2
-from groundline_embedding.ports import Vectors
+from groundline_embedding.ports import ReadsTextsAlone, Vectors
 from groundline_extraction.texts import TextSegment
 from groundline_indexing.documents import DocumentVersion
 from groundline_indexing.texts import PreparedChunk, Section
@@ -34,7 +34,7 @@ SENTENCE: Final = "This sentence, number {}, is one of many that make a text lon
 SENTENCES_PER_PARAGRAPH: Final = 12
 
 
-class GivenVectors:
+class GivenVectors(ReadsTextsAlone):
     """An Embedder with ready vectors, in topics with as much between them as those of texts."""
 
     model = "given"

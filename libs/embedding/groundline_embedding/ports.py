@@ -1,5 +1,6 @@
 """The port to an embedding model."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -8,7 +9,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Embedder", "Vectors"]
+__all__ = ["Embedder", "ReadsTextsAlone", "Vectors"]
 
 type Vectors = NDArray[np.float32]
 
@@ -48,5 +49,30 @@ class Embedder(Protocol):
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Embed passages: float32 of shape (len(texts), dimensions), unit length, in the order given."""
 
+    def windows(self, chunks: Sequence[str]) -> list[Sequence[str]]:
+        """Cut the chunks of a document, in their order, into windows: a vector depends on the chunk and on
+        those in its window. A model that reads each text alone has windows of one.
+
+        The same chunks have the same windows in every process, whatever its settings of resources. CPU work,
+        safe in any thread.
+        """
+
+    async def embed_windows(self, windows: Sequence[Sequence[str]]) -> Vectors:
+        """Embed the chunks of windows: float32 of shape (number of chunks, dimensions), unit length, in the
+        order given. A window of one has the vector that `embed_documents` gives."""
+
     async def close(self) -> None:
         """Wait for the work under way and release the model. May be called again."""
+
+
+class ReadsTextsAlone(ABC):
+    """Windows of an Embedder whose vectors depend on no other text."""
+
+    @abstractmethod
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors: ...
+
+    def windows(self, chunks: Sequence[str]) -> list[Sequence[str]]:
+        return [(chunk,) for chunk in chunks]
+
+    async def embed_windows(self, windows: Sequence[Sequence[str]]) -> Vectors:
+        return await self.embed_documents([chunk for window in windows for chunk in window])

@@ -40,7 +40,9 @@ async def forget_cached_chunks(
             ), vectors AS (
                 DELETE FROM embedding_cache USING gone JOIN chunk_partitions AS partition USING (partition_id)
                 WHERE embedding_cache.model = partition.embedding_model
-                  AND embedding_cache.content_hash = gone.content_hash
+                  -- The text's hash, alone or with its window's behind it.
+                  AND embedding_cache.content_hash
+                      BETWEEN gone.content_hash AND gone.content_hash || decode(repeat('ff', 33), 'hex')
             )
             SELECT max(chunk_id) FROM gone
             """,

@@ -1,12 +1,8 @@
 """Hosted embedding models: each wire format against a local server that speaks it."""
 
 import asyncio
-import json
-import threading
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import numpy as np
@@ -19,96 +15,12 @@ from groundline_runtime.errors import (
     ResourceExhaustedError,
     UnavailableError,
 )
-from groundline_tests.embedding import EmbedderContract, FakeEmbedder
+from groundline_tests.embedding import EmbedderContract
+from groundline_tests.embedding.provider import KEY, LIMITS, Provider, serving, settings_for
 from pydantic import SecretStr
 
-KEY = "a-key-for-tests-only"
-PROVIDERS = ("openai", "cohere", "voyage", "jina", "gemini", "tei")
-LIMITS = {"openai": 256, "cohere": 96, "voyage": 128, "jina": 128, "gemini": 100, "tei": 32}
-
-
-@dataclass
-class Provider:
-    """A server that speaks one wire format, and embeds as FakeEmbedder does."""
-
-    kind: str
-    base_url: str = ""
-    requests: list[dict[str, Any]] = field(default_factory=list)
-    keys: list[str] = field(default_factory=list)
-    refusals: list[tuple[int, dict[str, str]]] = field(default_factory=list)
-    """Statuses and headers of the next answers."""
-    next_answer: Any = None
-
-    def answer(self, path: str, body: Any) -> Any:
-        if self.next_answer is not None:
-            return self.next_answer
-        match self.kind:
-            case "openai" | "voyage" | "jina":
-                assert path == "/v1/embeddings"
-                rows = [
-                    {"index": i, "embedding": v, "object": "embedding"}
-                    for i, v in enumerate(self._vectors(body["input"]))
-                ]
-                rows.reverse()  # the index counts, not the place
-                return {"data": rows, "model": body["model"], "usage": {"total_tokens": 7}}
-            case "cohere":
-                assert path == "/v1/embed"
-                vectors = self._vectors(body["texts"])
-                return {"embeddings": {"float": vectors}, "meta": {"billed_units": {"input_tokens": 7}}}
-            case "gemini":
-                assert path == f"/v1/{body['requests'][0]['model']}:batchEmbedContents"
-                texts = [one["content"]["parts"][0]["text"] for one in body["requests"]]
-                # Of reduced dimensions, they are not of unit length.
-                return {"embeddings": [{"values": [3 * x for x in v]} for v in self._vectors(texts)]}
-            case _:
-                assert path == "/v1/embed"
-                return self._vectors(body["inputs"])
-
-    def _vectors(self, texts: Sequence[str]) -> list[list[float]]:
-        assert 0 < len(texts) <= LIMITS[self.kind]
-        assert all(text.strip() for text in texts), "providers refuse blank texts"
-        embedder = FakeEmbedder(max_tokens=100_000)
-        return [embedder._embed(text).tolist() for text in texts]
-
-
-@contextmanager
-def serving(kind: str) -> Iterator[Provider]:
-    provider = Provider(kind)
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            provider.requests.append(body)
-            given = self.headers.get("authorization") or self.headers.get("x-goog-api-key") or ""
-            provider.keys.append(given)
-            status, headers = provider.refusals.pop(0) if provider.refusals else (200, {})
-            answer = provider.answer(self.path, body) if status == 200 else {"error": str(body)}
-            content = json.dumps(answer).encode()
-            self.send_response(status)
-            for name, value in {**headers, "content-length": str(len(content))}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            """Log nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        provider.base_url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield provider
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-def settings_for(provider: Provider, **more: Any) -> EmbeddingSettings:
-    given = {"model": "encoder-1", "api_key": SecretStr(KEY), "base_url": provider.base_url, **more}
-    return EmbeddingSettings(provider=provider.kind, **given)
+PROVIDERS = ("openai", "cohere", "voyage", "voyage-context", "jina", "gemini", "tei")
+WINDOW_BYTES = 64_000
 
 
 @pytest.fixture(params=PROVIDERS)
@@ -120,6 +32,12 @@ def provider(request: pytest.FixtureRequest) -> Iterator[Provider]:
 @pytest.fixture
 def openai() -> Iterator[Provider]:
     with serving("openai") as provider:
+        yield provider
+
+
+@pytest.fixture
+def contextual() -> Iterator[Provider]:
+    with serving("voyage-context") as provider:
         yield provider
 
 
@@ -156,14 +74,14 @@ class TestHostedEmbedder(EmbedderContract):
         await embedder.embed_documents(["lease"])
         query, document = provider.requests
         names = {"cohere": "input_type", "voyage": "input_type", "jina": "task", "gemini": "taskType"}
-        name = names.get(provider.kind, "none")
+        name = names.get(provider.kind.removesuffix("-context"), "none")
         told = [body.get("requests", [body])[0].get(name) for body in (query, document)]
         assert told == {
             "cohere": ["search_query", "search_document"],
             "voyage": ["query", "document"],
             "jina": ["retrieval.query", "retrieval.passage"],
             "gemini": ["RETRIEVAL_QUERY", "RETRIEVAL_DOCUMENT"],
-        }.get(provider.kind, [None, None])
+        }.get(provider.kind.removesuffix("-context"), [None, None])
 
 
 async def test_what_passes_is_tried_again_after_the_pause_that_is_asked_for(openai: Provider) -> None:
@@ -266,3 +184,69 @@ async def test_tokens_cost_what_the_settings_say_else_what_the_provider_publishe
         embedder = HostedEmbedder(published.model_copy(update={"provider": provider}))
         assert embedder.cost(1_000_000) == pytest.approx(expected)
         await embedder.close()
+    named = EmbeddingSettings(provider="voyage", model="voyage-context-3", api_key=SecretStr(KEY))
+    embedder = HostedEmbedder(named)
+    assert embedder.cost(1_000_000) == pytest.approx(0.18)
+    await embedder.close()
+
+
+@pytest.mark.parametrize(
+    ("status", "error"), [(429, ResourceExhaustedError), (503, UnavailableError), (400, InternalError)]
+)
+async def test_a_refused_window_says_so_without_repeating_its_chunks(
+    contextual: Provider, status: int, error: type[GroundlineError]
+) -> None:
+    async with embedding(contextual) as embedder:
+        contextual.refusals = [(status, {"retry-after": "0"})] * 4
+        with pytest.raises(error) as refused:
+            await embedder.embed_windows([["something confidential", "and more"]])
+        assert "confidential" not in str(refused.value)
+        assert len(contextual.requests) == (1 if status == 400 else 4)
+
+
+@pytest.mark.parametrize("counts", [[], [1], [3], [1, 2], [2], [2, 1, 1], [2, 2]])
+async def test_vectors_that_are_not_those_of_the_windows_are_none(
+    contextual: Provider, counts: list[int]
+) -> None:
+    async with embedding(contextual) as embedder:
+        row = [1.0] * 256
+        contextual.next_answer = {
+            "data": [
+                {"index": index, "data": [{"index": place, "embedding": row} for place in range(count)]}
+                for index, count in enumerate(counts)
+            ]
+        }
+        with pytest.raises(InternalError) as refused:
+            await embedder.embed_windows([["a lease", "of a replica"], ["bread"]])
+        assert refused.value.reason == "EMBEDDING_API_MALFORMED"
+
+
+async def test_chunks_of_a_document_are_read_together_and_in_order(contextual: Provider) -> None:
+    async with embedding(contextual, dimensions=256) as embedder:
+        alone = await embedder.embed_documents(["a lease", "of a replica"])
+        windows = [*embedder.windows(["a lease", "of a replica", " "]), *embedder.windows(["bread"])]
+        together = await embedder.embed_windows(windows)
+        assert contextual.requests[-1] == {
+            "model": "voyage-context-3",
+            "inputs": [["a lease", "of a replica", "-"], ["bread"]],
+            "input_type": "document",
+            "output_dimension": 256,
+        }
+        assert together.shape == (4, 256)
+        assert [int(np.argmax(alone @ row)) for row in together[:2]] == [0, 1]
+        assert not np.allclose(together[:2], alone, atol=0.1)
+
+
+async def test_a_long_document_has_windows_that_the_provider_takes(contextual: Provider) -> None:
+    many = ["x"] * 1001
+    long = ["lease " * 300, "Größe東京 " * 4_000, *["bread " * 300] * 70]
+    async with embedding(contextual, batch_size=2) as embedder:
+        assert [len(window) for window in embedder.windows(many)] == [1000, 1]
+        windows = embedder.windows(long)
+        assert [chunk for window in windows for chunk in window] == long
+        sizes = [sum(len(chunk[:24_000].encode()) for chunk in window) for window in windows]
+        assert max(sizes) <= WINDOW_BYTES
+        # As few as possible: the next chunk would have been too much.
+        assert all(size + 1800 > WINDOW_BYTES for size in sizes[1:-1])
+        assert (await embedder.embed_windows(windows)).shape == (72, 256)
+        assert [len(request["inputs"]) for request in contextual.requests] == [1] * len(windows)

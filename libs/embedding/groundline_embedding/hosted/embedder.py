@@ -13,7 +13,7 @@ from groundline_runtime.errors import GroundlineError, InternalError
 from groundline_runtime.provider_api import ProviderApi, Reasons
 
 from groundline_embedding.errors import ModelError
-from groundline_embedding.hosted.formats import FORMATS, EmbeddingFormat, EmbeddingReply, Purpose
+from groundline_embedding.hosted.formats import EmbeddingFormat, EmbeddingReply, Purpose, format_of
 from groundline_embedding.metrics import EMBEDDED_TOKENS
 from groundline_embedding.ports import Vectors
 from groundline_embedding.settings import EmbeddingSettings
@@ -50,8 +50,9 @@ class HostedEmbedder:
 
     def __init__(self, settings: EmbeddingSettings) -> None:
         """Prepare the client. Raises ModelError if an address or a name is missing."""
-        self._format: EmbeddingFormat = FORMATS[settings.provider]
-        self._name = settings.model if "model" in settings.model_fields_set else self._format.model
+        chosen = settings.model if "model" in settings.model_fields_set else ""
+        self._format: EmbeddingFormat = format_of(settings.provider, chosen)
+        self._name = chosen or self._format.model
         base_url = str(settings.base_url or "") or self._format.base_url
         if not self._name or not base_url:
             raise ModelError(f"the provider {settings.provider} needs base_url and model")
@@ -79,7 +80,7 @@ class HostedEmbedder:
         """Return an embedder after a first call, which tells its dimensions. Raises ModelError."""
         embedder = cls(settings)
         try:
-            [vector] = (await embedder._post(["dimensions"], "query")).vectors
+            [vector] = (await embedder._post([["dimensions"]], "query")).vectors
             embedder._dimensions = len(vector)
             if settings.dimensions not in (None, embedder._dimensions):
                 raise ModelError(
@@ -128,20 +129,41 @@ class HostedEmbedder:
         return None if cost is None else cost / 1_000_000
 
     async def embed_query(self, text: str) -> Vectors:
-        row: Vectors = (await self._embed([text], "query"))[0]
+        row: Vectors = (await self._embed([[text]], "query"))[0]
         return row
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        return await self.embed_windows([(text,) for text in texts])
+
+    def windows(self, chunks: Sequence[str]) -> list[Sequence[str]]:
+        """Cut a document into windows of as many chunks as the model reads together, from its beginning."""
+        if self._format.window_bytes is None:
+            return [(chunk,) for chunk in chunks]
+        sizes = [self._size_bytes(chunk) for chunk in chunks]
+        windows: list[Sequence[str]] = []
+        start, size = 0, 0
+        for index, added in enumerate(sizes):
+            count = index - start
+            if count and (count == self._format.max_texts or size + added > self._format.window_bytes):
+                windows.append(chunks[start:index])
+                start, size = index, 0
+            size += added
+        return [*windows, chunks[start:]] if chunks else []
+
+    async def embed_windows(self, windows: Sequence[Sequence[str]]) -> Vectors:
         self._require_open()
-        if not texts:
+        if not windows:
             return np.empty((0, self._dimensions), np.float32)
 
-        async def embedded(batch: Sequence[str]) -> Vectors:
+        async def embedded(batch: Sequence[Sequence[str]]) -> Vectors:
             async with self._documents:
                 return await self._embed(batch, "document")
 
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(embedded(batch)) for batch in self._batches(texts)]
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(embedded(batch)) for batch in self._batches(windows)]
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from None  # as itself, since whoever asks may try again
         return np.concatenate([task.result() for task in tasks])
 
     async def close(self) -> None:
@@ -152,28 +174,44 @@ class HostedEmbedder:
         if self._closed:
             raise RuntimeError("the embedder is closed")
 
-    def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
-        batch: list[str] = []
-        size = 0
-        for text in texts:
-            length = min(len(text), self._format.max_characters)
-            if batch and (len(batch) == self._batch or size + length > MAX_REQUEST_CHARACTERS):
+    def _size_bytes(self, text: str) -> int:
+        """Return the size of what is sent of a text."""
+        return len(text[: self._format.max_characters].encode(errors="surrogatepass"))
+
+    def _batches(self, windows: Sequence[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
+        """Yield the windows in groups that fit into one request; a window of more texts than that is one."""
+        batch: list[Sequence[str]] = []
+        count = size = 0
+        for window in windows:
+            if self._format.window_bytes is None:
+                length, limit = sum(self._length(text) for text in window), MAX_REQUEST_CHARACTERS
+            else:
+                length, limit = sum(map(self._size_bytes, window)), self._format.window_bytes
+            if batch and (count + len(window) > self._batch or size + length > limit):
                 yield batch
-                batch, size = [], 0
-            batch.append(text)
+                batch, count, size = [], 0, 0
+            batch.append(window)
+            count += len(window)
             size += length
         yield batch
 
-    async def _embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
-        """Return unit vectors of texts that fit into one request."""
+    def _length(self, text: str) -> int:
+        return min(len(text), self._format.max_characters)
+
+    async def _embed(self, windows: Sequence[Sequence[str]], purpose: Purpose) -> Vectors:
+        """Return unit vectors of windows that fit into one request."""
         self._require_open()
-        given = [text[: self._format.max_characters] if text.strip() else BLANK for text in texts]
+        given = [
+            [text[: self._format.max_characters] if text.strip() else BLANK for text in window]
+            for window in windows
+        ]
         answer = await self._post(given, purpose)
         try:
             vectors = np.array(answer.vectors, np.float32)
         except (TypeError, ValueError):
             raise self._malformed() from None
-        if vectors.shape != (len(texts), self._dimensions) or not np.isfinite(vectors).all():
+        expected = (sum(map(len, windows)), self._dimensions)
+        if vectors.shape != expected or not np.isfinite(vectors).all():
             raise self._malformed()
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         if not lengths.all():
@@ -181,14 +219,14 @@ class HostedEmbedder:
         unit: Vectors = vectors / lengths
         return unit
 
-    async def _post(self, texts: Sequence[str], purpose: Purpose) -> EmbeddingReply:
-        request = self._format.request(self._name, texts, purpose, self._asked_dimensions)
-        return self._answer(await self._api.post(request.path, request.body), len(texts))
+    async def _post(self, windows: Sequence[Sequence[str]], purpose: Purpose) -> EmbeddingReply:
+        request = self._format.windows_request(self._name, windows, purpose, self._asked_dimensions)
+        return self._answer(await self._api.post(request.path, request.body), [len(each) for each in windows])
 
-    def _answer(self, body: Any, count: int) -> EmbeddingReply:
+    def _answer(self, body: Any, sizes: Sequence[int]) -> EmbeddingReply:
         try:
             answer = self._format.answer(body)
-            if len(answer.vectors) != count:
+            if len(answer.vectors) != sum(sizes) or answer.window_sizes not in (None, sizes):
                 raise ValueError("not one vector for each text")
         except (AttributeError, KeyError, TypeError, ValueError):
             raise self._malformed() from None

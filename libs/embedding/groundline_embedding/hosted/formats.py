@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-__all__ = ["FORMATS", "EmbeddingFormat", "EmbeddingReply", "Purpose", "Request"]
+__all__ = ["EmbeddingFormat", "EmbeddingReply", "Purpose", "Request", "format_of"]
 
 type Purpose = Literal["query", "document"]
 
@@ -24,6 +24,8 @@ class EmbeddingReply:
 
     vectors: Sequence[Sequence[float]]
     tokens: int
+    window_sizes: Sequence[int] | None = None
+    """Number of vectors of each window; None from an API that knows no windows."""
 
 
 class EmbeddingFormat(ABC):
@@ -40,13 +42,21 @@ class EmbeddingFormat(ABC):
     max_characters: int = 24_000
     """Maximum characters of one text; the rest is cut off, since the provider would refuse the text."""
 
+    window_bytes: int | None = None
+    """Maximum size of the chunks that are read together, in UTF-8; None if each text is read alone."""
+
     def headers(self, key: str) -> Mapping[str, str]:
         return {"authorization": f"Bearer {key}"}
 
     @abstractmethod
-    def request(
-        self, model: str, texts: Sequence[str], purpose: Purpose, dimensions: int | None
-    ) -> Request: ...
+    def request(self, model: str, texts: Sequence[str], purpose: Purpose, dimensions: int | None) -> Request:
+        """Return the request of texts that are read alone."""
+
+    def windows_request(
+        self, model: str, windows: Sequence[Sequence[str]], purpose: Purpose, dimensions: int | None
+    ) -> Request:
+        """Return the request of windows."""
+        return self.request(model, [text for window in windows for text in window], purpose, dimensions)
 
     @abstractmethod
     def answer(self, body: Any) -> EmbeddingReply:
@@ -66,11 +76,9 @@ class OpenAiFormat(EmbeddingFormat):
         return Request("/embeddings", body if dimensions is None else body | {"dimensions": dimensions})
 
     def answer(self, body: Any) -> EmbeddingReply:
-        rows = sorted(body["data"], key=lambda row: int(row["index"]))
-        if [row["index"] for row in rows] != [*range(len(rows))]:
-            raise ValueError("not one vector for each text")
         return EmbeddingReply(
-            [row["embedding"] for row in rows], int((body.get("usage") or {}).get("total_tokens", 0))
+            [row["embedding"] for row in _in_order(body["data"])],
+            int((body.get("usage") or {}).get("total_tokens", 0)),
         )
 
 
@@ -92,6 +100,41 @@ class VoyageFormat(OpenAiFormat):
         if dimensions is not None:
             body["output_dimension"] = dimensions
         return Request("/embeddings", body)
+
+
+class VoyageContextFormat(VoyageFormat):
+    """`/contextualizedembeddings` of Voyage: the chunks of a document are read together.
+
+    A request has at most 1,000 windows and 120,000 tokens in all, a window 32,000; one of Voyage's pages has
+    32,000 for the request, too, so both end at 64,000 bytes: no text has fewer than two bytes a token.
+    """
+
+    model = ""
+    max_texts = 1000
+    window_bytes = 64_000
+
+    def request(self, model: str, texts: Sequence[str], purpose: Purpose, dimensions: int | None) -> Request:
+        return self.windows_request(model, [[text] for text in texts], purpose, dimensions)
+
+    def windows_request(
+        self, model: str, windows: Sequence[Sequence[str]], purpose: Purpose, dimensions: int | None
+    ) -> Request:
+        body: dict[str, Any] = {
+            "model": model,
+            "inputs": [[*window] for window in windows],
+            "input_type": purpose,
+        }
+        if dimensions is not None:
+            body["output_dimension"] = dimensions
+        return Request("/contextualizedembeddings", body)
+
+    def answer(self, body: Any) -> EmbeddingReply:
+        windows = [super(VoyageContextFormat, self).answer(each).vectors for each in _in_order(body["data"])]
+        return EmbeddingReply(
+            [vector for vectors in windows for vector in vectors],
+            int((body.get("usage") or {}).get("total_tokens", 0)),
+            [len(vectors) for vectors in windows],
+        )
 
 
 class JinaFormat(OpenAiFormat):
@@ -170,7 +213,15 @@ class TeiFormat(EmbeddingFormat):
         return EmbeddingReply(body, 0)
 
 
-FORMATS: Final[Mapping[str, EmbeddingFormat]] = {
+def _in_order(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Return rows by their index. Raises ValueError unless each index is there once."""
+    ordered = sorted(rows, key=lambda row: int(row["index"]))
+    if [row["index"] for row in ordered] != [*range(len(ordered))]:
+        raise ValueError("not one vector for each text")
+    return ordered
+
+
+_FORMATS: Final[Mapping[str, EmbeddingFormat]] = {
     "openai": OpenAiFormat(),
     "cohere": CohereFormat(),
     "voyage": VoyageFormat(),
@@ -178,3 +229,12 @@ FORMATS: Final[Mapping[str, EmbeddingFormat]] = {
     "gemini": GeminiFormat(),
     "tei": TeiFormat(),
 }
+_VOYAGE_CONTEXT: Final = VoyageContextFormat()
+
+
+def format_of(provider: str, model: str) -> EmbeddingFormat:
+    """Return the wire format by which a provider serves a model, "" for its default. Voyage has another
+    address for models that know neighbours."""
+    if provider == "voyage" and model.startswith("voyage-context-"):
+        return _VOYAGE_CONTEXT
+    return _FORMATS[provider]

@@ -15,7 +15,7 @@ from tokenizers import Encoding
 from groundline_embedding.errors import ModelError
 from groundline_embedding.local import models
 from groundline_embedding.local.onnx_model import TokenIds, whole_texts
-from groundline_embedding.ports import Vectors
+from groundline_embedding.ports import ReadsTextsAlone, Vectors
 from groundline_embedding.settings import EmbeddingSettings
 
 __all__ = ["LocalEmbedder", "batches_by_length"]
@@ -34,7 +34,7 @@ RUN_TOKENS: Final = 256
 200 to 400, whether of many texts or of one; and the fewer texts share a run, the less of it is padding."""
 
 
-class LocalEmbedder:
+class LocalEmbedder(ReadsTextsAlone):
     """An Embedder over a model of sentence-transformers or fastembed.
 
     The model's native code releases the GIL, so it runs on threads beside the event loop. Queries have

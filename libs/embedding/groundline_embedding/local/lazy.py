@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from groundline_embedding.local.catalog import KnownModel
-from groundline_embedding.ports import Vectors
+from groundline_embedding.ports import ReadsTextsAlone, Vectors
 from groundline_embedding.settings import EmbeddingSettings
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _LOOKS: Final = 10
 """Number of times that it is looked for while that passes."""
 
 
-class LazyEmbedder:
+class LazyEmbedder(ReadsTextsAlone):
     """An Embedder that takes neither memory nor time while no text comes. Its methods raise ModelError where
     the model cannot be loaded."""
 

@@ -45,7 +45,7 @@ class RecordPreparation:
             chunks = [chunk for prepared in parts for chunk in prepared.chunks]
             segments = list(kept)
         texts = [chunk.embedded_text for chunk in chunks]
-        vectors = (await self._embedder.embed_documents(texts)).astype(np.float16)
+        vectors = (await self._embedder.embed_windows(self._embedder.windows(texts))).astype(np.float16)
         tokens = sum(self._embedder.count_tokens(texts))
         return ReadyDocument(version, chunks, vectors, segments, tokens)
 

@@ -65,6 +65,18 @@ class EmbedderContract:
         alone = [await embedder.embed_documents([text]) for text in texts]
         assert np.abs(together - np.concatenate(alone)).max() < TOLERANCE
 
+    async def test_windows_hold_all_chunks_in_order_and_have_a_vector_for_each(
+        self, embedder: Embedder
+    ) -> None:
+        windows = [*embedder.windows(TEXTS), *embedder.windows([])]
+        assert [chunk for window in windows for chunk in window] == list(TEXTS)
+        vectors = await embedder.embed_windows(windows)
+        assert vectors.shape == (len(TEXTS), embedder.dimensions)
+        assert np.abs(np.linalg.norm(vectors, axis=1) - 1).max() < TOLERANCE
+        [alone] = await embedder.embed_windows([TEXTS[:1]])
+        assert np.abs(alone - (await embedder.embed_documents(TEXTS[:1]))[0]).max() < TOLERANCE
+        assert (await embedder.embed_windows([])).shape == (0, embedder.dimensions)
+
     async def test_the_same_text_has_the_same_vector_each_time(self, embedder: Embedder) -> None:
         first, second = [await embedder.embed_query(TEXTS[0]) for _ in range(2)]
         assert np.array_equal(first, second)

@@ -5,12 +5,12 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
-from groundline_embedding.ports import Vectors
+from groundline_embedding.ports import ReadsTextsAlone, Vectors
 
 __all__ = ["FakeEmbedder"]
 
 
-class FakeEmbedder:
+class FakeEmbedder(ReadsTextsAlone):
     """Feature hashing of a bag of words: each word counts at the index that its hash gives.
 
     The same words, in whatever order and case, have the same vector in every process. Reads the first

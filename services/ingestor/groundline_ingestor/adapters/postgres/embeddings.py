@@ -10,7 +10,8 @@ __all__ = ["PostgresEmbeddingCache"]
 
 
 class PostgresEmbeddingCache:
-    """Vectors by model and SHA-256 of the embedded text."""
+    """Vectors by model and key: the SHA-256 of the embedded text, followed in a window of several chunks by
+    the window's."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool

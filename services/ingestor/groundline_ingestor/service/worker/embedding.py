@@ -1,6 +1,7 @@
 """Embedding with a cache: a text that was embedded before is not embedded again."""
 
 import asyncio
+import hashlib
 from collections.abc import Sequence
 from typing import Final
 
@@ -33,29 +34,60 @@ class RememberingEmbedder:
         self._cache = cache
         self._memory: LRUCache[tuple[str, bytes], Vectors] = LRUCache(remembered)
 
-    async def embed(self, embedder: Embedder, texts: Sequence[str]) -> tuple[Vectors, Sequence[bool]]:
-        """Embed with one of them: return float16 of shape (len(texts), dimensions), and for each text whether
-        the model read it.
+    async def embed(
+        self, embedder: Embedder, documents: Sequence[Sequence[str]]
+    ) -> tuple[Vectors, Sequence[bool]]:
+        """Embed the chunks of documents, or of parts of them, with one of the embedders: return float16 of
+        shape (number of chunks, dimensions), and for each chunk whether the model read it.
 
-        Raises the errors of the Embedder and the cache.
+        A window is embedded again if one of its vectors is not known. Raises the errors of the Embedder and
+        the cache.
         """
-        if not texts:
+        cut, hashes = await asyncio.to_thread(_keyed_windows, embedder, documents)
+        if not cut:
             return np.empty((0, embedder.dimensions), np.float16), ()
         if self._cache is None:
-            return (await embedder.embed_documents(texts)).astype(np.float16), [True] * len(texts)
-        hashes = await asyncio.to_thread(lambda: [content_hash(text) for text in texts])
-        remembered = ((key, self._memory.get((embedder.model, key))) for key in hashes)
+            vectors = (await embedder.embed_windows(cut)).astype(np.float16)
+            return vectors, [True] * len(vectors)
+        all_keys = [key for keys in hashes for key in keys]
+        remembered = ((key, self._memory.get((embedder.model, key))) for key in all_keys)
         known = {key: vector for key, vector in remembered if vector is not None}
-        if unknown := list(dict.fromkeys(key for key in hashes if key not in known)):
+        if unknown := list(dict.fromkeys(key for key in all_keys if key not in known)):
             known |= await self._cache.get(embedder.model, unknown)
-        new = {key: text for key, text in zip(hashes, texts, strict=True) if key not in known}
-        count_lookups("chunk_vectors", hits=len(hashes) - len(new), misses=len(new))
+        new = {
+            keys: window
+            for keys, window in zip(hashes, cut, strict=True)
+            if not all(key in known for key in keys)
+        }
+        misses = sum(map(len, new))
+        count_lookups("chunk_vectors", hits=len(all_keys) - misses, misses=misses)
         if new:
-            vectors = (await embedder.embed_documents(list(new.values()))).astype(np.float16)
-            made: dict[bytes, Vectors] = dict(zip(new, vectors, strict=True))
+            vectors = (await embedder.embed_windows(list(new.values()))).astype(np.float16)
+            new_keys = (key for keys in new for key in keys)
+            made: dict[bytes, Vectors] = dict(zip(new_keys, vectors, strict=True))
             await self._cache.put(embedder.model, made)
             known |= made
         if self._memory.maxsize:
             self._memory.update({(embedder.model, key): vector for key, vector in known.items()})
-        vectors_of_all = np.stack([known[key] for key in hashes]).astype(np.float16, copy=False)
-        return vectors_of_all, [new.pop(key, None) is not None for key in hashes]
+        vectors_of_all = np.stack([known[key] for key in all_keys]).astype(np.float16, copy=False)
+        read: list[bool] = []
+        for keys in hashes:
+            read += [new.pop(keys, None) is not None] * len(keys)
+        return vectors_of_all, read
+
+
+def _keyed_windows(
+    embedder: Embedder, documents: Sequence[Sequence[str]]
+) -> tuple[list[Sequence[str]], list[tuple[bytes, ...]]]:
+    """Return the windows of documents, and the cache keys of the chunks of each: the text's hash, in a window
+    of several followed by a hash of the window and the place in it. Deletion finds both by the first."""
+    cut = [window for document in documents for window in embedder.windows(document)]
+    keys: list[tuple[bytes, ...]] = []
+    for window in cut:
+        own = [content_hash(text) for text in window]
+        if len(own) > 1:
+            whole = b"".join(own)
+            places = (hashlib.sha256(whole + index.to_bytes(4)).digest() for index in range(len(own)))
+            own = [text + place for text, place in zip(own, places, strict=True)]
+        keys.append(tuple(own))
+    return cut, keys

@@ -344,9 +344,10 @@ class ItemWork:
     async def _embed_by(
         self, embedder: Embedder, items: Sequence[Unembedded]
     ) -> Sequence[tuple[Vectors, int]]:
-        texts = [chunk.embedded_text for item in items for chunk in item.chunks]
+        documents = [[chunk.embedded_text for chunk in item.chunks] for item in items]
+        texts = [text for document in documents for text in document]
         with span(_tracer, "embed_chunks", attributes={"chunks": len(texts)}):
-            parts = [await self._embedder.embed(embedder, some) for some in batched(texts, GROUP_CHUNKS)]
+            parts = [await self._embedder.embed(embedder, some) for some in _together(documents)]
         vectors = np.concatenate([part for part, _ in parts]).astype(np.float16, copy=False)
         tokens = np.array(await asyncio.to_thread(embedder.count_tokens, texts), np.int64)
         read = tokens * [is_read for _, are_read in parts for is_read in are_read]
@@ -369,6 +370,19 @@ class ItemWork:
         else:
             await self._versions.store(first.collection, [work.new for work in batch])
         CHUNKS.add(sum(len(work.new.chunks) for work in batch))
+
+
+def _together(documents: Sequence[Sequence[str]]) -> Iterator[Sequence[Sequence[str]]]:
+    """Yield texts of documents in groups; of a long one GROUP_CHUNKS at a time, however it is embedded with
+    others, so that a chunk has the same neighbours each time."""
+    group: list[Sequence[str]] = []
+    for part in (part for document in documents for part in batched(document, GROUP_CHUNKS)):
+        if group and sum(map(len, group)) + len(part) > GROUP_CHUNKS:
+            yield group
+            group = []
+        group.append(part)
+    if group:
+        yield group
 
 
 def _counts(parsed: int, contextualized: int, embedded: int) -> job_pb2.ChunkCounts:
