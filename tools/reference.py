@@ -48,7 +48,8 @@ def reference() -> str:
     """Return the whole page."""
     files, comments = read()
     services = {name: one for file in files for name, one in file.services_by_name.items()}
-    names = [f"{name.title()}Service" for name in SERVICES]
+    # The gateway serves one itself.
+    names = [*(f"{name.title()}Service" for name in SERVICES), "AdministrationService"]
     parts = [HEAD, *(service(services[name], comments) for name in names if name in services)]
     parts.append("## Messages\n")
     for file in files:

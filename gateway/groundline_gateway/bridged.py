@@ -4,7 +4,7 @@ from collections.abc import Set
 from dataclasses import dataclass
 from typing import Final
 
-from groundline_gateway.scopes import Scope
+from groundline_gateway.scopes import OF_COLLECTIONS, Scope
 
 __all__ = ["BRIDGED", "Bridged"]
 
@@ -32,8 +32,8 @@ BRIDGED: Final = (
     Bridged("OpenAiCreateResponse", "POST", "/v1/responses", {Scope.CHAT}, answers=True),
     # Callers embed texts in order to search or to ingest elsewhere.
     Bridged("OpenAiCreateEmbeddings", "POST", "/v1/embeddings", {Scope.SEARCH, Scope.INGEST}, answers=True),
-    Bridged("OpenAiListModels", "GET", "/v1/models", frozenset(Scope)),
-    Bridged("OpenAiGetModel", "GET", "/v1/models/[^/]+", frozenset(Scope), is_fixed=False),
+    Bridged("OpenAiListModels", "GET", "/v1/models", OF_COLLECTIONS),
+    Bridged("OpenAiGetModel", "GET", "/v1/models/[^/]+", OF_COLLECTIONS, is_fixed=False),
     # The bridge shows and runs only the tools that the scopes allow; it has no sessions.
-    Bridged("McpRequest", None, "/mcp", frozenset(Scope), answers=True),
+    Bridged("McpRequest", None, "/mcp", OF_COLLECTIONS, answers=True),
 )

@@ -12,13 +12,19 @@ from google.protobuf.descriptor_pb2 import (
     FileDescriptorSet,
 )
 from google.rpc import error_details_pb2  # type: ignore[import-untyped]
-from groundline.v1 import coordinator_service_pb2, ingestor_service_pb2, retriever_service_pb2
+from groundline.v1 import (
+    administration_service_pb2,
+    coordinator_service_pb2,
+    ingestor_service_pb2,
+    retriever_service_pb2,
+)
 
 # Envoy prints a google.rpc.Status only when the set also describes the messages in its details.
 _FILES: Final = (
     coordinator_service_pb2.DESCRIPTOR,
     retriever_service_pb2.DESCRIPTOR,
     ingestor_service_pb2.DESCRIPTOR,
+    administration_service_pb2.DESCRIPTOR,
     error_details_pb2.DESCRIPTOR,
 )
 

@@ -13,12 +13,12 @@ from groundline_runtime.settings import SettingsError
 from pydantic_settings import SettingsConfigDict
 
 from groundline_gateway.auditing.recording import AuditLog, recording
-from groundline_gateway.envoy.bootstrap import reflection_socket
+from groundline_gateway.envoy.bootstrap import own_socket
 from groundline_gateway.envoy.canary import share_percent
 from groundline_gateway.envoy.files import write, write_routes, write_shares, write_tokens
 from groundline_gateway.envoy.tokens import key_set
 from groundline_gateway.keys import SCHEMA, Holder, KeyStore
-from groundline_gateway.reflection import reflecting
+from groundline_gateway.own import answering
 from groundline_gateway.settings import GatewaySettings
 
 __all__ = ["KeyDatabaseSettings", "configured", "follows", "key_set_files"]
@@ -37,7 +37,7 @@ class KeyDatabaseSettings(DatabaseSettings):
 @asynccontextmanager
 async def configured(settings: GatewaySettings, path: Path) -> AsyncIterator[None]:
     """Write the configuration to `path`. While the body runs, keep its keys up to date with the database and
-    the issuers' key sets with their files, store the audit log, and answer reflection if gRPC is served.
+    the issuers' key sets with their files, store the audit log, and answer what the gateway answers itself.
 
     Waits until the database is reachable: a gateway without keys would refuse everyone. If it becomes
     unreachable later, the keys stay as they were, and expire. Raises SettingsError for a file that is not a
@@ -45,6 +45,7 @@ async def configured(settings: GatewaySettings, path: Path) -> AsyncIterator[Non
     """
     following = []
     audited: AbstractAsyncContextManager[None] = nullcontext()
+    database = None
     if settings.database_url is None:
         write(settings, path)
     else:
@@ -68,8 +69,14 @@ async def configured(settings: GatewaySettings, path: Path) -> AsyncIterator[Non
     try:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(audited)
-            if settings.grpc_port is not None:
-                await stack.enter_async_context(reflecting(reflection_socket(path)))
+            if database is not None or settings.grpc_port is not None:
+                own = answering(
+                    own_socket(path),
+                    database,
+                    timeout_seconds=settings.request_timeout_seconds,
+                    with_reflection=settings.grpc_port is not None,
+                )
+                await stack.enter_async_context(own)
             yield
     finally:
         for task in following:

@@ -1,6 +1,7 @@
 """API keys in PostgreSQL: creating, listing, revoking and following them."""
 
 import hashlib
+import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,8 +11,18 @@ from typing import Final
 from groundline_database import Pool, database_errors, migrations_of
 
 from groundline_gateway.scopes import Scope
+from groundline_gateway.settings import CLIENT_PATTERN, PRINCIPAL_PATTERN
 
-__all__ = ["SCHEMA", "Holder", "Key", "KeyStore", "key_hash"]
+__all__ = [
+    "SCHEMA",
+    "Holder",
+    "Key",
+    "KeyStore",
+    "expiry_problem",
+    "key_hash",
+    "name_problem",
+    "principal_problem",
+]
 
 SCHEMA: Final = {"gateway": len(migrations_of("gateway"))}
 """Version of the tables that this module needs."""
@@ -57,6 +68,25 @@ def key_hash(key: str) -> str:
     return hashlib.sha256(key.encode("ascii")).hexdigest()
 
 
+def name_problem(name: str) -> str | None:
+    """Return what is wrong with the name of a new key; None if it is right."""
+    if re.fullmatch(CLIENT_PATTERN, name):
+        return None
+    return "1 to 64 letters, digits, dots, dashes and underscores"
+
+
+def principal_problem(principal: str) -> str | None:
+    """Return what is wrong with a principal of a new key; None if it is right."""
+    if re.fullmatch(PRINCIPAL_PATTERN, principal):
+        return None
+    return "1 to 128 visible ASCII characters without a comma, not *, such as user:alice"
+
+
+def expiry_problem(expire_time: datetime, now: datetime) -> str | None:
+    """Return what is wrong with the time at which a new key expires; None if it is right."""
+    return "is in the past" if expire_time <= now else None
+
+
 class KeyStore:
     """The table api_keys. Every method raises UnavailableError when the database cannot be reached."""
 
@@ -94,9 +124,38 @@ class KeyStore:
         """List every key, the newest first."""
         with database_errors():
             rows = await self._pool.fetch(
-                f"SELECT {_COLUMNS} FROM api_keys ORDER BY create_time DESC, key_id"  # noqa: S608
+                f"SELECT {_COLUMNS} FROM api_keys ORDER BY create_time DESC, key_id DESC"  # noqa: S608
             )
         return [Key(**row) for row in rows]
+
+    async def page(self, after: str, size: int) -> Sequence[Key]:
+        """List keys in the order of list_keys(), from the one behind this id on; from the first on if it is
+        empty."""
+        with database_errors():
+            rows = await self._pool.fetch(
+                f"""
+                SELECT {_COLUMNS} FROM api_keys
+                WHERE $1 = '' OR (create_time, key_id) < (
+                    SELECT create_time, key_id FROM api_keys WHERE key_id = $1
+                )
+                ORDER BY create_time DESC, key_id DESC LIMIT $2
+                """,  # noqa: S608
+                after,
+                size,
+            )
+        return [Key(**row) for row in rows]
+
+    async def revoke_one(self, key_id: str) -> Key | None:
+        """Revoke the key of this id, unless it is revoked already; return it; None for an unknown id."""
+        with database_errors():
+            row = await self._pool.fetchrow(
+                f"""
+                UPDATE api_keys SET revoke_time = coalesce(revoke_time, now())
+                WHERE key_id = $1 RETURNING {_COLUMNS}
+                """,  # noqa: S608
+                key_id,
+            )
+        return None if row is None else Key(**row)
 
     async def revoke(self, key: str) -> Sequence[Key]:
         """Revoke the key of this id, or every key of this name; return those that were valid until now."""

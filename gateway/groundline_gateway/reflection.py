@@ -1,45 +1,23 @@
 """gRPC reflection of the RPCs that the gateway serves, for grpcurl, Postman and code generators."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import grpc
 from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.descriptor_pool import DescriptorPool
-from groundline_runtime.settings import SettingsError
 from grpc_reflection.v1alpha.reflection import enable_server_reflection
 
 from groundline_gateway.descriptors import descriptor_set, exposed_services
 from groundline_gateway.endpoints import endpoints
 
-__all__ = ["reflecting"]
-
-_MAX_STREAMS: Final = 100
+__all__ = ["add_reflection"]
 
 
-@asynccontextmanager
-async def reflecting(socket: Path) -> AsyncIterator[None]:
-    """Answer gRPC server reflection (v1alpha) at a Unix socket while the body runs.
-
-    It describes only the exposed services, and of them only the RPCs that the gateway serves. Raises
-    SettingsError if the socket cannot be created.
-    """
-    server = grpc.aio.server(maximum_concurrent_rpcs=_MAX_STREAMS)
+def add_reflection(server: grpc.aio.Server) -> None:
+    """Add gRPC server reflection (v1alpha), which describes only the exposed services, and of them only the
+    RPCs that the gateway serves."""
     names = [service.full_name for service in exposed_services()]
     enable_server_reflection(names, server, pool=_Symbols(_pool()))
-    try:
-        server.add_insecure_port(f"unix:{socket}")
-    except RuntimeError:
-        raise SettingsError(
-            f"GRPC_PORT: cannot create the socket {socket}; its path may have 107 bytes"
-        ) from None
-    await server.start()
-    try:
-        yield
-    finally:
-        await server.stop(None)
 
 
 class _Symbols:

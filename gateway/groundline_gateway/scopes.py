@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-__all__ = ["REQUIRED", "Scope"]
+__all__ = ["OF_COLLECTIONS", "REQUIRED", "Scope"]
 
 
 class Scope(StrEnum):
@@ -18,14 +18,19 @@ class Scope(StrEnum):
     """Bring documents in, change and delete them."""
     ADMIN = "admin"
     """Create, change and delete collections."""
+    ADMINISTRATION = "administration"
+    """Administer the installation: everybody's keys. No other scope includes it, and it includes no other."""
 
 
-_READS: Final = frozenset(Scope)
+OF_COLLECTIONS: Final = frozenset(Scope) - {Scope.ADMINISTRATION}
+"""Scopes of what principals decide about; a key of the settings has them unless it names its own."""
+
 _SEARCH: Final = frozenset({Scope.SEARCH})
 _CHAT: Final = frozenset({Scope.CHAT})
 _INGEST: Final = frozenset({Scope.INGEST})
 _ADMIN: Final = frozenset({Scope.ADMIN})
 _JOBS: Final = _INGEST | _ADMIN
+_ADMINISTRATION: Final = frozenset({Scope.ADMINISTRATION})
 _OPEN: Final[frozenset[Scope]] = frozenset()
 
 REQUIRED: Final[Mapping[str, frozenset[Scope]]] = {
@@ -41,19 +46,19 @@ REQUIRED: Final[Mapping[str, frozenset[Scope]]] = {
     "RateAnswer": _CHAT,
     "GetEvidence": _CHAT,
     "ListSigningKeys": _OPEN,
-    "GetQuotas": _READS,
-    "GetCollection": _READS,
-    "ListCollections": _READS,
-    "GetCollectionStats": _READS,
-    "GetDocument": _READS,
-    "ListDocuments": _READS,
-    "GetDocumentText": _READS,
-    "ListChunks": _READS,
-    "ListRevisions": _READS,
-    "GetRevision": _READS,
-    "CompareRevisions": _READS,
-    "DownloadDocument": _READS,
-    "GetDocumentPage": _READS,
+    "GetQuotas": OF_COLLECTIONS,
+    "GetCollection": OF_COLLECTIONS,
+    "ListCollections": OF_COLLECTIONS,
+    "GetCollectionStats": OF_COLLECTIONS,
+    "GetDocument": OF_COLLECTIONS,
+    "ListDocuments": OF_COLLECTIONS,
+    "GetDocumentText": OF_COLLECTIONS,
+    "ListChunks": OF_COLLECTIONS,
+    "ListRevisions": OF_COLLECTIONS,
+    "GetRevision": OF_COLLECTIONS,
+    "CompareRevisions": OF_COLLECTIONS,
+    "DownloadDocument": OF_COLLECTIONS,
+    "GetDocumentPage": OF_COLLECTIONS,
     "IngestDocuments": _INGEST,
     "RestoreRevision": _INGEST,
     "RevertJob": _INGEST,
@@ -83,6 +88,9 @@ REQUIRED: Final[Mapping[str, frozenset[Scope]]] = {
     "ListLegalHolds": _ADMIN,
     "ListErasures": _INGEST | _ADMIN,
     "GetErasureCertificate": _INGEST | _ADMIN,
+    "ListApiKeys": _ADMINISTRATION,
+    "CreateApiKey": _ADMINISTRATION,
+    "RevokeApiKey": _ADMINISTRATION,
 }
 """Scopes by RPC, of which a caller needs one; without any, it is open to everyone, also without a key. An RPC
 that is not listed is refused to everyone."""

@@ -21,10 +21,11 @@ from pydantic import (
 )
 from pydantic_settings import SettingsConfigDict
 
-from groundline_gateway.scopes import Scope
+from groundline_gateway.scopes import OF_COLLECTIONS, Scope
 
 __all__ = [
     "CLIENT_PATTERN",
+    "MAX_PRINCIPALS",
     "PRINCIPAL_PATTERN",
     "ApiKey",
     "ClaimPrincipals",
@@ -51,6 +52,8 @@ Origin = Annotated[str, StringConstraints(pattern=r"^(\*|https?://[A-Za-z0-9.-]+
 # Visible ASCII without the comma, which separates principals and headers of the same name. Not "*", which
 # stands for everyone in lists of access: what its caller created would be everyone's.
 PRINCIPAL_PATTERN: Final = r"^([!-)+\--~]|[!-+\--~]{2,128})$"
+MAX_PRINCIPALS: Final = 64
+"""Maximum number of a key's principals."""
 CLIENT_PATTERN: Final = r"^[A-Za-z0-9._-]{1,64}$"
 _KEY: Final = re.compile(r"[!-+\--~]{16,256}")
 
@@ -76,11 +79,13 @@ class ApiKey(BaseModel):
     """Name in logs and the unit of rate limiting; several keys may share it, to rotate one for another."""
     principals: Annotated[
         tuple[Annotated[str, StringConstraints(pattern=PRINCIPAL_PATTERN)], ...],
-        Field(min_length=1, max_length=64),
+        Field(min_length=1, max_length=MAX_PRINCIPALS),
     ]
     """Principals of the caller, such as user:alice and group:staff."""
-    scopes: Annotated[tuple[Scope, ...], Field(min_length=1)] = tuple(Scope)
-    """Scopes: search, chat, ingest, admin. Not set: all."""
+    scopes: Annotated[tuple[Scope, ...], Field(min_length=1)] = tuple(
+        scope for scope in Scope if scope in OF_COLLECTIONS
+    )
+    """Scopes: search, chat, ingest, admin, administration. Not set: all but administration."""
 
     @field_validator("key")
     @classmethod
@@ -123,8 +128,8 @@ class JwtIssuer(BaseModel):
     client_claim: Annotated[str, StringConstraints(min_length=1, max_length=256)] = "sub"
     """Claim that names the client in logs and limits."""
     scope_claim: Annotated[str, StringConstraints(min_length=1, max_length=256)] = "scope"
-    """Claim with the scopes, as words in a string or as a list; those other than search, chat, ingest and
-    admin are ignored."""
+    """Claim with the scopes, as words in a string or as a list; those other than search, chat,
+    ingest, admin and administration are ignored."""
     scopes: tuple[Scope, ...] = ()
     """Scopes that every token of this issuer has in addition."""
 

@@ -43,6 +43,9 @@ LISTS: Final[Mapping[Relation, Outcome]] = dict.fromkeys(RELATIONS, "allowed")
 # An id that is taken is taken, whoever asks; nothing else is told of it.
 CREATES: Final[Mapping[Relation, Outcome]] = dict.fromkeys(RELATIONS, "denied")
 
+# No key has the id that is asked for.
+UNKNOWN: Final[Mapping[Relation, Outcome]] = dict.fromkeys(RELATIONS, "hidden")
+
 SOURCE: Final[Json] = {"web": {"startUrl": "http://127.0.0.1:1/"}}
 """It brings nothing: the address is not the internet's."""
 
@@ -100,6 +103,10 @@ EXPECTED: Final[Mapping[str, Mapping[Relation, Outcome]]] = {
     "ListErasures": LISTS,
     "GetErasureCertificate": PRIVATE,
     "ListLegalHolds": CHANGES,
+    # Of the installation, whoever asks.
+    "ListApiKeys": LISTS,
+    "CreateApiKey": LISTS,
+    "RevokeApiKey": UNKNOWN,
     "OpenAiCreateChatCompletion": READS,
     "OpenAiCreateResponse": READS,
     "OpenAiCreateEmbeddings": LISTS,
@@ -185,7 +192,7 @@ async def clients(stack: Stack, keys: Mapping[str, str]) -> AsyncIterator[Mappin
 async def is_known(client: httpx.AsyncClient) -> None:
     """Wait until the gateway knows the client's key."""
     while True:
-        if (await client.get("/api/collections")).status_code == 200:
+        if (await client.get("/api/collections")).status_code != 401:
             return
         await asyncio.sleep(0.2)
 
@@ -258,6 +265,7 @@ def body_of(name: str, resource: Resource) -> Json:
         "UpdateThread": {"title": "renamed"},
         "RevertJob": {"dryRun": True},
         "SetLegalHold": {"reason": ""},
+        "CreateApiKey": {"name": "matrix-made", "principals": ["user:made"], "scopes": ["search"]},
         "RateAnswer": {"feedback": {"rating": "RATING_GOOD"}},
         "CreateCollection": {"collectionId": resource.collection_id},
         "UpdateCollection": {"name": "renamed"},
@@ -281,7 +289,10 @@ async def ask(
     found: dict[str, Endpoint] = {endpoint.name: endpoint for endpoint in endpoints()}
     bridged = {each.name: each for each in BRIDGED}
     if name in found:
-        verb, path = found[name].verb, found[name].template.format_map(asdict(resource) | {"page": 1})
+        verb, path = (
+            found[name].verb,
+            found[name].template.format_map(asdict(resource) | {"page": 1, "key_id": "none"}),
+        )
     else:
         verb, path = bridged[name].verb or "POST", bridged[name].path
         path = path.replace("[^/]+", resource.collection_id)

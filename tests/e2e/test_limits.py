@@ -18,6 +18,7 @@ from google.protobuf.message import Message
 from google.rpc import code_pb2, error_details_pb2  # type: ignore[import-untyped]
 from groundline_cli.stack.suite import LOCAL_PRINCIPAL
 from groundline_client import ApiError
+from groundline_gateway.envoy.bootstrap import own_socket
 from groundline_runtime.context import PRINCIPALS_KEY
 from groundline_tests.limit_cases import LimitCase, limit_cases, methods, smallest
 from groundline_tests.suite import Stack
@@ -87,7 +88,9 @@ def base_of(method: MethodDescriptor) -> Message:
 @pytest.fixture(scope="module")
 async def channels(stack: Stack) -> AsyncIterator[Mapping[str, grpc.aio.Channel]]:
     """By name of the service."""
-    opened = {name: grpc.aio.insecure_channel(target) for name, target in stack.ready["services"].items()}
+    own = f"unix:{own_socket(stack.data_dir / 'envoy.json')}"
+    targets = {**stack.ready["services"], "administration": own}
+    opened = {name: grpc.aio.insecure_channel(target) for name, target in targets.items()}
     yield opened
     for channel in opened.values():
         await channel.close()
@@ -143,6 +146,7 @@ async def by_gateway(client: httpx.AsyncClient, method: MethodDescriptor, reques
         "message_id",
         "job_id",
         "source_id",
+        "key_id",
     ):
         if f"{{{name}}}" in path:
             value = str(fields.pop(method.input_type.fields_by_name[name].json_name, ""))

@@ -103,6 +103,9 @@ EXAMPLES: Final[Mapping[str, Mapping[str, dict[str, Any]]]] = {
         },
         "Released": {"reason": ""},
     },
+    "CreateApiKey": {
+        "For one application": {"name": "hr-app", "principals": ["group:hr"], "scopes": ["search", "chat"]},
+    },
     "RevertJob": {
         "What it would do": {"dryRun": True},
         "With what was changed again since": {"overwrite": True},

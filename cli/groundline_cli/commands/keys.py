@@ -1,6 +1,5 @@
 """groundline keys"""
 
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -10,9 +9,16 @@ import click
 from groundline_database import Pool, SigningKeyStore, open_pool, require_schema
 from groundline_evidence import KeyPair
 from groundline_gateway.following import KeyDatabaseSettings
-from groundline_gateway.keys import SCHEMA, Key, KeyStore
+from groundline_gateway.keys import (
+    SCHEMA,
+    Key,
+    KeyStore,
+    expiry_problem,
+    name_problem,
+    principal_problem,
+)
 from groundline_gateway.scopes import Scope
-from groundline_gateway.settings import CLIENT_PATTERN, PRINCIPAL_PATTERN
+from groundline_gateway.settings import MAX_PRINCIPALS
 from groundline_runtime.errors import GroundlineError
 from pydantic import SecretStr
 
@@ -65,19 +71,17 @@ async def pool_of(url: str, schema: Mapping[str, int]) -> AsyncIterator[Pool]:
 
 
 def _client(_context: click.Context, _option: click.Parameter, value: str) -> str:
-    if not re.fullmatch(CLIENT_PATTERN, value):
-        raise click.BadParameter("1 to 64 letters, digits, dots, dashes and underscores")
+    if problem := name_problem(value):
+        raise click.BadParameter(problem)
     return value
 
 
 def _principals(_context: click.Context, _option: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     for principal in value:
-        if not re.fullmatch(PRINCIPAL_PATTERN, principal):
-            raise click.BadParameter(
-                f"{principal!r}: 1 to 128 visible ASCII characters without a comma, not *, such as user:alice"
-            )
-    if len(value) > 64:
-        raise click.BadParameter("64 at most")
+        if problem := principal_problem(principal):
+            raise click.BadParameter(f"{principal!r}: {problem}")
+    if len(value) > MAX_PRINCIPALS:
+        raise click.BadParameter(f"{MAX_PRINCIPALS} at most")
     return tuple(dict.fromkeys(value))
 
 
@@ -87,8 +91,8 @@ def _expiry(_context: click.Context, _option: click.Parameter, value: str | None
     found = moment_of(value)
     if found is None:
         raise click.BadParameter("a time such as 30m, 12h, 90d, or 2027-01-31")
-    if found <= datetime.now(UTC):
-        raise click.BadParameter("is in the past")
+    if problem := expiry_problem(found, datetime.now(UTC)):
+        raise click.BadParameter(problem)
     return found
 
 

@@ -168,9 +168,10 @@ def gateway_settings(
     metrics: GatewayMetrics | None = None,
 ) -> "GatewaySettings":
     """Return the settings of a local suite's gateway. Raises StackError for a wrong one."""
+    from groundline_gateway.scopes import Scope
     from groundline_gateway.settings import GatewaySettings
 
-    own_key = {"key": api_key, "client": "local", "principals": [LOCAL_PRINCIPAL]}
+    own_key = {"key": api_key, "client": "local", "principals": [LOCAL_PRINCIPAL], "scopes": list(Scope)}
     values: dict[str, Any] = {f"{name}_address": address for name, address in addresses.items()}
     if endpoint := environ.get("GROUNDLINE_GATEWAY_OTLP_ENDPOINT") or environ.get("GROUNDLINE_OTLP_ENDPOINT"):
         values["otlp_endpoint"] = endpoint

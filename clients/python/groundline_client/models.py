@@ -392,6 +392,21 @@ class ErrorReason(OpenEnum):
     """The job does not build an index, or it failed or was cancelled."""
     TABLE_NOT_FOUND = "TABLE_NOT_FOUND"
     """The document has no such table, or the caller may not read it."""
+    KEY_NOT_FOUND = "KEY_NOT_FOUND"
+    """No API key has this id."""
+
+
+class ApiKeyState(OpenEnum):
+    """State of an API key."""
+
+    UNSPECIFIED = "API_KEY_STATE_UNSPECIFIED"
+    """Not known."""
+    ACTIVE = "API_KEY_STATE_ACTIVE"
+    """The gateway takes it, in every replica within seconds of its creation."""
+    EXPIRED = "API_KEY_STATE_EXPIRED"
+    """Its expire_time has passed."""
+    REVOKED = "API_KEY_STATE_REVOKED"
+    """It was revoked."""
 
 
 class Role(OpenEnum):
@@ -912,6 +927,38 @@ class TableRefusal(OpenEnum):
     """A part of the question means nothing in the tables, or its form is none that rules know."""
     AMBIGUOUS = "TABLE_REFUSAL_AMBIGUOUS"
     """It means different things in different tables or columns."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ApiKey:
+    """An API key of the gateway. Its text is shown once, when it is created, and stored nowhere."""
+
+    key_id: str = ""
+    """Id of the key; the audit log names it as the credential key:ID."""
+    name: str = ""
+    """Name of the client, in logs and limits. Several keys may share it."""
+    principals: Sequence[str] = ()
+    """Principals that the key stands for. The first one owns what the key creates."""
+    scopes: Sequence[str] = ()
+    """Scopes: search, chat, ingest, admin, administration."""
+    state: ApiKeyState = ApiKeyState.UNSPECIFIED
+    """State at the time of the response."""
+    create_time: datetime | None = None
+    """Time of its creation."""
+    expire_time: datetime | None = None
+    """Time from which it is refused; not set: never."""
+    revoke_time: datetime | None = None
+    """Time at which it was revoked; not set: it was not."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CreateApiKeyResponse:
+    """Response of CreateApiKey."""
+
+    key: ApiKey | None = None
+    """The key."""
+    secret: str = ""
+    """Its text, which is sent as x-api-key; it is shown this once."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

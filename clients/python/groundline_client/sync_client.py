@@ -15,6 +15,7 @@ from groundline_client.errors import ApiError, DeadlineExceededError, ProtocolEr
 from groundline_client.json_form import JsonObject
 from groundline_client.models import (
     AnswerResponse,
+    ApiKey,
     ChatMessage,
     ChatOptions,
     Chunk,
@@ -22,6 +23,7 @@ from groundline_client.models import (
     CollectionSettings,
     CollectionStats,
     CompareRevisionsResponse,
+    CreateApiKeyResponse,
     Document,
     DocumentInput,
     DocumentSource,
@@ -733,6 +735,32 @@ class Client:
         """
         request = request_json(erasure_id=erasure_id)
         return self._signed(rpcs.GET_ERASURE_CERTIFICATE, request, timeout_seconds)
+
+    def list_api_keys(
+        self, *, limit: int | None = None, timeout_seconds: float | None = None
+    ) -> Generator[ApiKey]:
+        """Yield the API keys of all callers, the newest first; at most `limit`. It needs the scope
+        administration."""
+        return self._entries(rpcs.LIST_API_KEYS, request_json(), limit, timeout_seconds)
+
+    def create_api_key(
+        self,
+        name: str,
+        *,
+        principals: Sequence[str],
+        scopes: Sequence[str],
+        expire_time: datetime | None = None,
+        timeout_seconds: float | None = None,
+    ) -> CreateApiKeyResponse:
+        """Create an API key, whose text is in `secret` and cannot be asked for again. It needs the scope
+        administration."""
+        request = request_json(name=name, principals=principals, scopes=scopes, expire_time=expire_time)
+        return self._call(rpcs.CREATE_API_KEY, request, timeout_seconds)
+
+    def revoke_api_key(self, key_id: str, *, timeout_seconds: float | None = None) -> ApiKey:
+        """Revoke an API key, which every gateway refuses within seconds. It needs the scope
+        administration."""
+        return self._call(rpcs.REVOKE_API_KEY, request_json(key_id=key_id), timeout_seconds)
 
     def create_source(
         self,

@@ -384,7 +384,91 @@ export type ErrorReason =
   /** The job does not build an index, or it failed or was cancelled. */
   | "NO_REINDEX"
   /** The document has no such table, or the caller may not read it. */
-  | "TABLE_NOT_FOUND";
+  | "TABLE_NOT_FOUND"
+  /** No API key has this id. */
+  | "KEY_NOT_FOUND";
+
+/** Request of ListApiKeys. */
+export interface ListApiKeysRequest {
+  /** Maximum number of keys to return; more than 1000 count as 1000. */
+  pageSize: number;
+  /** Token of the page to return, from the last response; page_size may differ. */
+  pageToken: string;
+}
+
+/** State of an API key. */
+export type ApiKeyState =
+  /** Not known. */
+  | "API_KEY_STATE_UNSPECIFIED"
+  /** The gateway takes it, in every replica within seconds of its creation. */
+  | "API_KEY_STATE_ACTIVE"
+  /** Its expire_time has passed. */
+  | "API_KEY_STATE_EXPIRED"
+  /** It was revoked. */
+  | "API_KEY_STATE_REVOKED";
+
+/** An API key of the gateway. Its text is shown once, when it is created, and stored nowhere. */
+export interface ApiKey {
+  /** Id of the key; the audit log names it as the credential key:ID. */
+  keyId: string;
+  /** Name of the client, in logs and limits. Several keys may share it. */
+  name: string;
+  /** Principals that the key stands for. The first one owns what the key creates. */
+  principals: string[];
+  /** Scopes: search, chat, ingest, admin, administration. */
+  scopes: string[];
+  /** State at the time of the response. */
+  state: ApiKeyState;
+  /** Time of its creation. */
+  createTime?: string;
+  /** Time from which it is refused; not set: never. */
+  expireTime?: string;
+  /** Time at which it was revoked; not set: it was not. */
+  revokeTime?: string;
+}
+
+/** Response of ListApiKeys. */
+export interface ListApiKeysResponse {
+  /** The keys. */
+  keys: ApiKey[];
+  /** For the next page; empty on the last. */
+  nextPageToken: string;
+}
+
+/** Request of CreateApiKey. */
+export interface CreateApiKeyRequest {
+  /** Name of the client, in logs and limits: letters, digits, ".", "-" and "_". Several keys may share it. */
+  name: string;
+  /**
+   * Principals that the key stands for, such as user:alice and group:staff: visible ASCII without a comma, not
+   * "*". The first one owns what the key creates.
+   */
+  principals: string[];
+  /** Scopes of the key. */
+  scopes: string[];
+  /** Time from which it is refused, in the future. Not set: never. */
+  expireTime?: string;
+}
+
+/** Response of CreateApiKey. */
+export interface CreateApiKeyResponse {
+  /** The key. */
+  key?: ApiKey;
+  /** Its text, which is sent as x-api-key; it is shown this once. */
+  secret: string;
+}
+
+/** Request of RevokeApiKey. */
+export interface RevokeApiKeyRequest {
+  /** Id of the key. */
+  keyId: string;
+}
+
+/** Response of RevokeApiKey. */
+export interface RevokeApiKeyResponse {
+  /** The key. */
+  key?: ApiKey;
+}
 
 /**
  * Who wrote a message. The values have no prefix, so that JSON clients may write "user" and "assistant", as they

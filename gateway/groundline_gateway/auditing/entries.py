@@ -31,7 +31,7 @@ LOST: Final = "LoseAuditEntries"
 
 _FIELDS: Final = (
     "time", "client", "credential", "principals", "action", "resource", "status", "grpc_status", "peer",
-    "request_id", "trace_id", "dry_run",
+    "request_id", "trace_id", "dry_run", "created",
 )  # fmt: skip
 _OK: Final = 200
 _REFUSED_STATUSES: Final = (401, 403)

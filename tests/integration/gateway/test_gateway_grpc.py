@@ -19,7 +19,7 @@ from groundline.v1 import (
     ingestor_service_pb2_grpc,
 )
 from groundline_gateway.endpoints import endpoints
-from groundline_gateway.reflection import reflecting
+from groundline_gateway.own import answering
 from groundline_gateway.scopes import REQUIRED, Scope
 from groundline_runtime.settings import SettingsError
 from groundline_tests.gateway.program import gateway_program
@@ -263,24 +263,26 @@ async def test_reflection_describes_the_rpcs_that_are_served_and_nothing_else(
     program: grpc.aio.Channel,
 ) -> None:
     for path in REFLECTION:
-        services, chat, ingestor, retriever, reranker = await reflect(
+        services, chat, ingestor, retriever, administration, reranker = await reflect(
             program,
             path,
             ServerReflectionRequest(list_services=""),
             ServerReflectionRequest(file_containing_symbol="groundline.v1.CoordinatorService.Chat"),
             ServerReflectionRequest(file_containing_symbol="groundline.v1.IngestorService"),
             ServerReflectionRequest(file_containing_symbol="groundline.v1.RetrieverService"),
+            ServerReflectionRequest(file_containing_symbol="groundline.v1.AdministrationService"),
             ServerReflectionRequest(file_containing_symbol="groundline.v1.RerankerService"),
         )
         listed = [service.name for service in services.list_services_response.service]
         assert listed == [
+            "groundline.v1.AdministrationService",
             "groundline.v1.CoordinatorService",
             "groundline.v1.IngestorService",
             "groundline.v1.RetrieverService",
         ]
 
         files = DescriptorDatabase()
-        for answer in (chat, ingestor, retriever):
+        for answer in (chat, ingestor, retriever, administration):
             for file in answer.file_descriptor_response.file_descriptor_proto:
                 files.Add(FileDescriptorProto.FromString(file))
         described = DescriptorPool(files)
@@ -313,6 +315,6 @@ async def test_streams_of_reflection_that_ask_nothing_hold_no_place_for_long(
 
 
 async def test_a_place_where_no_socket_can_be_is_a_wrong_setting(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="GRPC_PORT"):
-        async with reflecting(tmp_path / ("x" * 200)):
+    with pytest.raises(SettingsError, match="socket"):
+        async with answering(tmp_path / ("x" * 200), None, timeout_seconds=1, with_reflection=True):
             pass

@@ -32,6 +32,7 @@ _NEEDED: Final[Mapping[str, Mapping[str, Any]]] = {
     "PlanTableRequest": {"tables": [{}]},
     "TableCondition": {"operator": "TABLE_OPERATOR_EQUAL", "values": ["x"]},
     "TableGroupCondition": {"operator": "TABLE_OPERATOR_EQUAL"},
+    "CreateApiKeyRequest": {"name": "limits", "principals": ["user:limits"], "scopes": ["search"]},
     "CollectionChunks": {"chunkIds": ["1"]},
     "RankedList": {"arm": "SEARCH_ARM_KEYWORD"},
     "Chunk": {"chunkId": "a"},

@@ -169,6 +169,11 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "DeleteDocument": lambda c: c.delete_document("docs", UUID),
     "DeleteDocuments": lambda c: c.delete_documents("docs", {"year": 2024}, dry_run=True),
     "SetLegalHold": lambda c: c.set_legal_hold("docs", [UUID], reason="case 7", thread_ids=[UUID]),
+    "ListApiKeys": lambda c: c.list_api_keys(),
+    "CreateApiKey": lambda c: c.create_api_key(
+        "ci", principals=["user:ci"], scopes=["search"], expire_time=datetime(2030, 1, 1, tzinfo=UTC)
+    ),
+    "RevokeApiKey": lambda c: c.revoke_api_key("1a2b3c4d"),
     "ListLegalHolds": lambda c: c.list_legal_holds("docs"),
     "ListErasures": lambda c: c.list_erasures("docs"),
     "GetErasureCertificate": lambda c: c.get_erasure_certificate(UUID),

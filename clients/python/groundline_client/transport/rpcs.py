@@ -8,6 +8,11 @@ from typing import Final
 from groundline_client import models
 from groundline_client.transport.rpc import Rpc
 
+LIST_API_KEYS: Final = Rpc("GET", "/api/keys", models.ApiKey, "keys", is_idempotent=True)
+CREATE_API_KEY: Final = Rpc("POST", "/api/keys", models.CreateApiKeyResponse, has_body=True)
+REVOKE_API_KEY: Final = Rpc(
+    "POST", "/api/keys/{key_id}:revoke", models.ApiKey, "key", has_body=True, is_idempotent=True
+)
 CHAT: Final = Rpc("POST", "/api/chat", models.ChatResponse, has_body=True)
 ANSWER: Final = Rpc("POST", "/api/answer", models.AnswerResponse, has_body=True)
 VERIFY: Final = Rpc("POST", "/api/verify", models.VerifyResponse, has_body=True, is_idempotent=True)

@@ -390,6 +390,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The job does not build an index, or it failed or was cancelled."""
     TABLE_NOT_FOUND: _ErrorReason.ValueType  # 182
     """The document has no such table, or the caller may not read it."""
+    KEY_NOT_FOUND: _ErrorReason.ValueType  # 183
+    """No API key has this id."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why something failed, was left out or was degraded: the `reason` of google.rpc.ErrorInfo (domain "groundline.dev"),
@@ -767,4 +769,6 @@ NO_REINDEX: ErrorReason.ValueType  # 181
 """The job does not build an index, or it failed or was cancelled."""
 TABLE_NOT_FOUND: ErrorReason.ValueType  # 182
 """The document has no such table, or the caller may not read it."""
+KEY_NOT_FOUND: ErrorReason.ValueType  # 183
+"""No API key has this id."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

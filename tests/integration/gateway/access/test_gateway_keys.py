@@ -15,6 +15,7 @@ import httpx
 import pytest
 from groundline.v1 import coordinator_service_pb2, coordinator_service_pb2_grpc
 from groundline_database import Pool, open_pool
+from groundline_gateway.auditing.store import AuditQuery, AuditStore
 from groundline_gateway.following import KeyDatabaseSettings
 from groundline_gateway.keys import KeyStore, key_hash
 from groundline_gateway.scopes import Scope
@@ -163,6 +164,102 @@ async def test_a_running_gateway_follows_what_the_command_does(
     assert revoked.returncode == 0, revoked.stderr
     await answers(following, 401, key["key"])
     await answers_over_grpc(also_unused, grpc.StatusCode.UNAUTHENTICATED, key["key"])
+
+
+@pytest.fixture
+async def administrator(store: KeyStore, following: httpx.AsyncClient) -> AsyncIterator[httpx.AsyncClient]:
+    """The same gateway, for a key with the scope administration and no other."""
+    key = await store.create("keeper", ["user:keeper"], [Scope.ADMINISTRATION], None)
+    assert key.secret is not None
+    await answers(following, 403, key.secret)
+    async with httpx.AsyncClient(base_url=following.base_url, headers={"x-api-key": key.secret}) as client:
+        yield client
+
+
+async def test_keys_of_all_other_scopes_together_administer_nothing(
+    pool: Pool, store: KeyStore, following: httpx.AsyncClient
+) -> None:
+    every = [scope for scope in Scope if scope is not Scope.ADMINISTRATION]
+    key = await store.create("all-others", ["user:a"], every, None)
+    assert key.secret is not None
+    await answers(following, 200, key.secret)
+    headers = {"x-api-key": key.secret, "x-groundline-scopes": "administration"}
+    body = {"name": "mine", "principals": ["user:a"], "scopes": ["administration"]}
+    for refused in (
+        await following.get("/api/keys", headers=headers),
+        await following.post("/api/keys", headers=headers, json=body),
+        await following.post(f"/api/keys/{key.key_id}:revoke", headers=headers, json={}),
+    ):
+        assert refused.status_code == 403
+        assert "needs the scope administration" in refused.json()["message"]
+    assert [each.name for each in await store.list_keys()] == ["all-others"]
+
+
+async def test_every_wrong_field_of_a_new_key_is_named(
+    pool: Pool, store: KeyStore, administrator: httpx.AsyncClient
+) -> None:
+    wrong = {
+        "name": "a b",
+        "principals": ["user:a", "user:a,user:b", "*"],
+        "scopes": ["search"],
+        "expireTime": "2020-01-01T00:00:00Z",
+    }
+    refused = await administrator.post("/api/keys", json=wrong)
+    unknown = await administrator.post("/api/keys", json=wrong | {"scopes": ["all"]})
+    gone = await administrator.post("/api/keys/ffffffff:revoke", json={})
+
+    assert refused.status_code == unknown.status_code == 400
+    violations = refused.json()["details"][1]["fieldViolations"]
+    assert [each["field"] for each in violations] == [
+        "name",
+        "principals[1]",
+        "principals[2]",
+        "expireTime",
+    ]
+    assert "scopes[0]" in unknown.text
+    assert (gone.status_code, gone.json()["details"][0]["reason"]) == (404, "KEY_NOT_FOUND")
+    assert [each.name for each in await store.list_keys()] == ["keeper"]
+
+
+async def test_a_key_that_the_api_creates_and_revokes_is_one_like_the_commands(
+    pool: Pool, database_url: str, following: httpx.AsyncClient, administrator: httpx.AsyncClient
+) -> None:
+    body = {"name": "app", "principals": ["user:app", "user:app"], "scopes": ["chat", "search"]}
+    created = await administrator.post("/api/keys", json=body)
+    assert created.status_code == 200, created.text
+    key, secret = created.json()["key"], created.json()["secret"]
+    assert (key["principals"], key["scopes"]) == (["user:app"], ["search", "chat"])
+    assert key["state"] == "API_KEY_STATE_ACTIVE"
+    await answers(following, 200, secret)
+
+    page = (await administrator.get("/api/keys", params={"pageSize": 1})).json()
+    rest = await administrator.get("/api/keys", params={"pageToken": page["nextPageToken"]})
+    assert [each["name"] for each in (*page["keys"], *rest.json()["keys"])] == ["app", "keeper"]
+    assert secret not in f"{page}{rest.text}"
+    assert "hash" not in rest.text
+    listed = await asyncio.to_thread(keys, database_url, "list")
+    assert key["keyId"] in listed.stdout
+
+    for _ in range(2):
+        revoked = (await administrator.post(f"/api/keys/{key['keyId']}:revoke", json={})).json()["key"]
+        assert revoked["state"] == "API_KEY_STATE_REVOKED"
+    await answers(following, 401, secret)
+
+    store = AuditStore(pool)
+    async with asyncio.timeout(60):
+        while not (found := await store.latest(AuditQuery(action="RevokeApiKey"), 1)):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    assert found[0].fields["resource"] == f"/api/keys/{key['keyId']}:revoke"
+    (made,) = await store.latest(AuditQuery(action="CreateApiKey"), 1)
+    assert (made.fields["client"], made.fields["created"]) == ("keeper", f"key:{key['keyId']}")
+    assert secret not in str(made.as_json())
+
+
+def test_the_socket_of_administration_is_the_gateways_own_users_alone(
+    administrator: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    (socket,) = tmp_path.rglob("*.sock")
+    assert socket.stat().st_mode & 0o077 == 0
 
 
 async def test_a_key_expires_while_the_database_is_away(

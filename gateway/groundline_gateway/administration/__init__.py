@@ -1,0 +1,1 @@
+"""Administration of the installation, which the gateway serves itself: the keys of all callers."""
