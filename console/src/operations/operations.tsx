@@ -5,12 +5,13 @@ import { operations } from "../texts/operations";
 import { ErasuresSection } from "./erasures";
 import { IndexesSection } from "./indexes";
 import { JobsSection } from "./jobs";
+import { KeysSection } from "./keys";
 import { Section } from "./section";
 import { Services } from "./services";
 import { SourcesSection } from "./sources";
 
 /** Commands for what the API does not give. */
-const COMMANDS = { "groundline keys list": operations.ofKeys, "groundline audit list": operations.ofAudit, "groundline doctor": operations.ofDoctor };
+const COMMANDS = { "groundline audit list": operations.ofAudit, "groundline doctor": operations.ofDoctor };
 
 /** How the installation does, for those who keep it going. */
 export function Operations({ client }: { client: GroundlineClient }) {
@@ -25,7 +26,8 @@ export function Operations({ client }: { client: GroundlineClient }) {
         <OwnQuotas client={client} />
       </Section>
       <ErasuresSection client={client} />
-      <Section id="keys" title={operations.keys} hint={operations.keysHint}>
+      <KeysSection client={client} />
+      <Section id="by-command" title={operations.byCommand} hint={operations.byCommandHint}>
         <dl class="facts">
           {Object.entries(COMMANDS).map(([command, about]) => (
             <>

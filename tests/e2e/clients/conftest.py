@@ -1,20 +1,18 @@
 """A browser, and a tab of it that shows the console of a running suite."""
 
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 
 import httpx
 import pytest
 from groundline_tests.browser import Tab, browser
-from groundline_tests.suite import ROOT, Stack
+from groundline_tests.gateway.console import axe_program
+from groundline_tests.suite import Stack
 
 
 @pytest.fixture(scope="module")
 def axe() -> str:
     """The program that finds what keeps people from using a page, of the console's locked packages."""
-    subprocess.run([sys.executable, str(ROOT / "tools/console.py"), "install"], check=True)
-    return (ROOT / "console/node_modules/axe-core/axe.min.js").read_text(encoding="utf-8")
+    return axe_program()
 
 
 @pytest.fixture(scope="module")

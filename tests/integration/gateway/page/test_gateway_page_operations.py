@@ -5,8 +5,17 @@ from typing import Any
 
 import grpc
 from google.api.httpbody_pb2 import HttpBody  # type: ignore[import-untyped]
-from groundline.v1 import document_pb2, evidence_pb2, ingestor_service_pb2, job_pb2, source_pb2
+from groundline.v1 import (
+    administration_service_pb2,
+    api_key_pb2,
+    document_pb2,
+    evidence_pb2,
+    ingestor_service_pb2,
+    job_pb2,
+    source_pb2,
+)
 from groundline_tests.browser import CHROMIUM, Tab
+from groundline_tests.gateway.console import AXE, axe_program
 from groundline_tests.gateway.page import KEY, MARKUP, NOBODY_ID
 from groundline_tests.programs import needs_program
 
@@ -21,7 +30,7 @@ SAVED = """
     };
     0
 """
-SECTIONS = ("services", "all-jobs", "all-sources", "indexes", "own-quotas", "erasures", "keys")
+SECTIONS = ("services", "all-jobs", "all-sources", "indexes", "own-quotas", "erasures", "keys", "by-command")
 
 
 def collections(upstream: Any, *ids: str) -> None:
@@ -53,7 +62,7 @@ async def test_what_is_not_for_the_key_and_what_is_down_says_so_and_the_rest_is_
     assert health.count("Ready") == 5
     assert await tab.text("#announcer") == "coordinator is not ready"
     assert "the coordinator is not available" in notes.pop("own-quotas")
-    refused = ("all-jobs", "all-sources", "erasures")
+    refused = ("all-jobs", "all-sources", "erasures", "keys")
     assert notes == dict.fromkeys(notes, "") | dict.fromkeys(refused, "Your key is not for this.")
 
 
@@ -152,3 +161,66 @@ async def test_a_certificate_of_an_erasure_is_saved_byte_for_byte(upstream: Any,
     await tab.until("window.saved")
     assert await tab.js("window.saved") == '{"signed":"ü"}'
     assert tab.complaints == []
+
+
+async def test_a_key_is_created_shown_once_and_revoked_when_that_is_confirmed(
+    upstream: Any, launch: Any, module_browser: Tab
+) -> None:
+    made: list[Any] = []
+    revoked: list[str] = []
+
+    async def listed(_request: Any, _context: Any) -> Any:
+        state = api_key_pb2.API_KEY_STATE_REVOKED if revoked else api_key_pb2.API_KEY_STATE_ACTIVE
+        keys = [
+            api_key_pb2.ApiKey(key_id=f"0000000{number}", name=each.name, state=state, scopes=each.scopes)
+            for number, each in enumerate(made)
+        ]
+        return administration_service_pb2.ListApiKeysResponse(keys=keys)
+
+    async def create(request: Any, context: Any) -> Any:
+        if request.name == "wrong":
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the name is taken amiss")
+        made.append(request)
+        return administration_service_pb2.CreateApiKeyResponse(secret="glk_0000000once")
+
+    async def revoke(request: Any, _context: Any) -> Any:
+        revoked.append(request.key_id)
+        return administration_service_pb2.RevokeApiKeyResponse()
+
+    upstream.on("ListApiKeys", listed)
+    upstream.on("CreateApiKey", create)
+    upstream.on("RevokeApiKey", revoke)
+    keeper = {"key": KEY, "client": "keeper", "principals": ["user:keeper"], "scopes": ["administration"]}
+    tab = module_browser
+    async with launch(api_keys=[keeper]) as gateway:
+        await gateway.becomes(200)
+        await tab.open(f"{gateway.url}/#key={KEY}")
+        await tab.js("location.hash = 'operations'")
+        await tab.until("document.querySelector('#keys .hint + button')")
+        assert "There are no keys here yet." in await tab.text("#keys .hint")
+        await tab.click("#keys .hint + button")
+        await tab.write("#new-key [name=name]", "wrong")
+        await tab.write("#new-key [name=principals]", "user:app, group:app")
+        await tab.click("#new-key [value=search]")
+        await tab.click("#new-key .primary")
+        await tab.until("document.querySelector('#new-key .note.bad')")
+        assert "amiss" in await tab.text("#new-key .note.bad")
+        await tab.write("#new-key [name=name]", "app")
+        await tab.click("#new-key .primary")
+        await tab.until("document.querySelector('#new-key .secret')")
+        assert await tab.text("#new-key .secret") == "glk_0000000once"
+        await tab.js(axe_program())
+        assert await tab.js(AXE) == []
+        await tab.click("#new-key .close")
+        await tab.until("!document.querySelector('#new-key') && document.querySelector('#keys tbody tr')")
+        assert "glk_0000000once" not in await tab.js("document.documentElement.outerHTML")
+        [asked] = made
+        assert (list(asked.principals), list(asked.scopes)) == (["user:app", "group:app"], ["search"])
+
+        await tab.click("#keys tbody button")
+        await tab.until("document.querySelector('#revoke-key .primary')")
+        assert revoked == []
+        await tab.click("#revoke-key .primary")
+        await tab.until("document.querySelector('#keys tbody')?.innerText.includes('revoked')")
+        assert revoked == ["00000000"]
+        assert await tab.js(AXE) == []

@@ -2,6 +2,8 @@
 
 import base64
 import json
+import subprocess
+import sys
 from typing import Final
 
 from groundline_tests.browser import Tab
@@ -24,3 +26,9 @@ async def keep_picture(tab: Tab, name: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     shot = await tab.command("Page.captureScreenshot", format="png")
     (folder / f"{name}.png").write_bytes(base64.b64decode(shot["data"]))
+
+
+def axe_program() -> str:
+    """Return the program of axe, of the console's locked packages."""
+    subprocess.run([sys.executable, str(ROOT / "tools/console.py"), "install"], check=True)
+    return (ROOT / "console/node_modules/axe-core/axe.min.js").read_text(encoding="utf-8")
