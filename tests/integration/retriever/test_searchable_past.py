@@ -8,9 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-from groundline.v1 import collection_pb2, options_pb2, passage_pb2
+from groundline.v1 import collection_pb2, coordinator_service_pb2, options_pb2, passage_pb2
 from groundline.v1 import retriever_service_pb2 as pb
-from groundline.v1.coordinator_service_pb2 import VerifyRequest
 from groundline_cli.commands.traces import find_traces
 from groundline_coordinator.service.quotas import CallerQuotas, QuotaLimits
 from groundline_coordinator.service.verifying import VerificationService, VerifyLimits
@@ -176,7 +175,7 @@ async def checked_against(world: World, reader: str, as_of: datetime) -> list[st
         quotas=CallerQuotas(FakeQuotas(FakeThreads()), QuotaLimits()),
         limits=VerifyLimits(20.0, 20.0),
     )
-    request = VerifyRequest(text=LEAVE_27, collection_ids=["staff"])
+    request = coordinator_service_pb2.VerifyRequest(text=LEAVE_27, collection_ids=["staff"])
     request.as_of.FromDatetime(as_of)
     begun = await service.begin(Caller((reader,)), request)
     assert [event async for event in service.verify(begun)]
