@@ -23,6 +23,8 @@ MAX_RUN: Final = 256
 RUNS_TO_START: Final = 16
 """Number of runs from one whose start is stored to the next, as the function `document_text` has it."""
 
+DIGESTS_AT_ONCE: Final = 10_000
+
 _SQL: Final = read_statements(__name__, current=current_revision("d"), is_held=is_held_document("r"))
 
 
@@ -66,9 +68,11 @@ async def _keep_text(connection: Connection, document_id: Any) -> tuple[list[int
     """Store the segments of a document's text that are new; return the runs of the numbers of all, by the
     first of each and their number, where every RUNS_TO_START-th begins, and the text's size in characters."""
     known = {
-        row["digest"]: row["segment"]
-        for row in await connection.fetch(
-            "SELECT segment, digest FROM revision_segments WHERE document_id = $1", document_id
+        digest: segment
+        async for digest, segment in connection.cursor(
+            "SELECT digest, segment FROM revision_segments WHERE document_id = $1",
+            document_id,
+            prefetch=DIGESTS_AT_ONCE,
         )
     }
     following = max(known.values(), default=-1) + 1

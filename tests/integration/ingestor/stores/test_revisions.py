@@ -13,6 +13,7 @@ from groundline_database import Pool, acquire
 from groundline_extraction.texts import TextSegment
 from groundline_indexing.collections import StoredCollection
 from groundline_indexing.partitions import chunk_table
+from groundline_ingestor.adapters.postgres.documents import versions
 from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_tests.ingestor.killed import COMMITTED, killed
 from groundline_tests.ingestor.messages import a_version
@@ -78,8 +79,9 @@ async def cite(pool: Pool, document_id: str, revision: str) -> str:
 
 
 async def test_an_excerpt_is_the_same_whether_the_sizes_of_parts_are_stored_or_not(
-    stores: Stores, pool: Pool
+    stores: Stores, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(versions, "TEXTS_AT_ONCE", 2)
     collection = await keeping(stores, "parts", everything=True)
     parts = ["Größe eins.\n", "Part two. " * 40, "And three."]
     new = replace(a_new(a_version("a.md", "parts"), "x"), segments=[TextSegment(part) for part in parts])

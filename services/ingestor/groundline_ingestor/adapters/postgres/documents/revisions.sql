@@ -32,7 +32,7 @@ WHERE d.collection_id = $1 AND d.document_id = $2::uuid AND {is_readable} AND {w
 
 -- name: segments
 -- With the headings of all before them.
-SELECT s.text, CASE WHEN row_number() OVER (ORDER BY runs.run, s.segment) = 1 THEN r.headings END AS headings
+SELECT s.text, CASE WHEN runs.run = 1 AND s.segment = runs.first THEN r.headings END AS headings
 FROM document_revisions r
 CROSS JOIN unnest(r.firsts, r.counts) WITH ORDINALITY AS runs (first, count, run)
 JOIN revision_segments s ON s.document_id = r.document_id

@@ -37,17 +37,25 @@ def read_version(row: asyncpg.Record) -> DocumentVersion:
 
 
 async def read_segments(
-    connection: Connection, statement: str, *arguments: Any, mime_type: str, directory: Path | None
+    connection: Connection,
+    statement: str,
+    *arguments: Any,
+    mime_type: str,
+    directory: Path | None,
+    parts_at_once: int = 2,
 ) -> Spool[TextSegment]:
     """Return segments as they were cut when the document was ingested; the statement gives its text in parts
-    of another cut, with the headings of each. The segments are the caller's to close."""
+    of another cut, with the headings of each. The segments are the caller's to close. `parts_at_once`: number
+    of parts that are held at a time."""
     headings: deque[Heading] = deque()
     cutter = HeadedCutter(is_markdown=is_markdown(mime_type), read_headings=known_headings(headings))
     segments = kept_segments(directory)
     try:
-        async for part in connection.cursor(statement, *arguments, prefetch=2):
-            headings.extend(Heading(*heading) for heading in part["headings"] or ())
-            for segment in cutter.feed(part["text"]):
+        cursor = await connection.cursor(statement, *arguments)
+        while parts := await cursor.fetch(parts_at_once):
+            headings.extend(Heading(*each) for part in parts for each in part["headings"] or ())
+            # Joined first: the cutter copies what it holds with each piece.
+            for segment in cutter.feed("".join(part["text"] for part in parts)):
                 segments.append(segment)
         for segment in cutter.end():
             segments.append(segment)

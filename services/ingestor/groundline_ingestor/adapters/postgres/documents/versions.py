@@ -4,6 +4,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from itertools import chain, islice
 from typing import Any, Final
 
 import asyncpg
@@ -48,6 +49,10 @@ _SQL: Final = read_statements(
 
 _NAMED_PRINCIPALS: Final = 5
 """Maximum principals that an error names."""
+
+TEXTS_AT_ONCE: Final = 64
+"""Parts of texts, of a million characters at most, that one COPY writes; one of a text of 500 MB might take
+longer than a statement may."""
 
 _CREATED: Final = job_pb2.INGESTION_OUTCOME_CREATED
 _UPDATED: Final = job_pb2.INGESTION_OUTCOME_UPDATED
@@ -285,12 +290,14 @@ async def _upsert(
 async def _copy_texts(connection: Connection, rows: Sequence[tuple[NewVersion, asyncpg.Record]]) -> None:
     """Write the texts of documents, and where their lines are on their pages."""
     pages: list[tuple[Any, ...]] = []
-    # COPY sends one segment after the other, executemany() would hold all of them.
-    await connection.copy_records_to_table(
-        "document_texts",
-        records=(part for new, row in rows for part in text_parts(row["document_id"], new.segments, pages)),
-        columns=("document_id", "part", "text", "headings"),
-    )
+    parts = (part for new, row in rows for part in text_parts(row["document_id"], new.segments, pages))
+    for first in parts:
+        # COPY sends one segment after the other; a batch of them would be held.
+        await connection.copy_records_to_table(
+            "document_texts",
+            records=chain((first,), islice(parts, TEXTS_AT_ONCE - 1)),
+            columns=("document_id", "part", "text", "headings"),
+        )
     if pages:
         await connection.copy_records_to_table(
             "document_pages", records=pages, columns=("document_id", "start_offset", "lines")
