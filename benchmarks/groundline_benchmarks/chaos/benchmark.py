@@ -21,6 +21,7 @@ __all__ = ["FaultFigures", "measure_fault"]
 
 _BEFORE_SECONDS: Final = 2.0
 _AFTER_SECONDS: Final = 6.0
+"""Time of the load after a fault, in seconds; after a short one only as long as it lasted."""
 _EJECTED_SECONDS: Final = 3.0
 """Time after which a replica that hangs should get no requests, in seconds."""
 _SETTLE_SECONDS: Final = 120.0
@@ -187,7 +188,7 @@ async def measure_fault(
                 await asyncio.sleep(figures.begin + seconds - time.monotonic())
                 figures.end = time.monotonic()
             figures.refused_calls = rig.provider.refused_calls - refused
-            await asyncio.sleep(_AFTER_SECONDS)
+            await asyncio.sleep(min(_AFTER_SECONDS, seconds))
     finally:
         watch.cancel()
         await asyncio.gather(watch, return_exceptions=True)
