@@ -43,5 +43,5 @@ def templated(home: Path, *options: str | Path) -> list[Node]:
     """Return the objects of a release, without those of its tests."""
     done = helm("template", RELEASE, CHART, *options, home=home)
     assert done.returncode == 0, done.stderr
-    documents = [one for one in yaml.safe_load_all(done.stdout) if one]
+    documents = [one for one in yaml.load_all(done.stdout, Loader=yaml.CSafeLoader) if one]
     return [one for one in documents if HOOK not in one["metadata"].get("annotations", {})]
