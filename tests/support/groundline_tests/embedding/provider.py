@@ -69,7 +69,7 @@ class Provider:
                 return self._vectors(body["inputs"])
 
     def _of_windows(self, windows: Sequence[Sequence[str]]) -> Any:
-        """Each chunk's vector has something of those of its window."""
+        """Answer vectors that have something of the others in their window."""
         vectors = iter(self._vectors([text for window in windows for text in window]))
         data = []
         for index, window in enumerate(windows):
