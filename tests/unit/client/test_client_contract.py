@@ -18,7 +18,12 @@ from google.api import annotations_pb2  # type: ignore[import-untyped]
 from google.protobuf import json_format, message_factory, struct_pb2, timestamp_pb2
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
-from groundline.v1 import coordinator_service_pb2, ingestor_service_pb2, retriever_service_pb2
+from groundline.v1 import (
+    administration_service_pb2,
+    coordinator_service_pb2,
+    ingestor_service_pb2,
+    retriever_service_pb2,
+)
 from groundline_client import AsyncClient, Client, ProtocolError, from_json, models, to_json
 from groundline_tests.shown import ROOT
 
@@ -26,6 +31,7 @@ SERVICES = [
     *coordinator_service_pb2.DESCRIPTOR.services_by_name.values(),
     *retriever_service_pb2.DESCRIPTOR.services_by_name.values(),
     *ingestor_service_pb2.DESCRIPTOR.services_by_name.values(),
+    *administration_service_pb2.DESCRIPTOR.services_by_name.values(),
 ]
 METHODS = {
     method.name: method

@@ -245,6 +245,7 @@ def test_the_descriptor_set_is_complete_and_in_order() -> None:
         "groundline.v1.CoordinatorService",
         "groundline.v1.RetrieverService",
         "groundline.v1.IngestorService",
+        "groundline.v1.AdministrationService",
     ]
 
 

@@ -1,6 +1,6 @@
 """The page in a browser: how the installation does, for those who keep it going."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import grpc
@@ -163,33 +163,39 @@ async def test_a_certificate_of_an_erasure_is_saved_byte_for_byte(upstream: Any,
     assert tab.complaints == []
 
 
-async def test_a_key_is_created_shown_once_and_revoked_when_that_is_confirmed(
-    upstream: Any, launch: Any, module_browser: Tab
-) -> None:
-    made: list[Any] = []
-    revoked: list[str] = []
+class ScriptedKeys:
+    """Keys that the page has created, and ids of those that it has revoked."""
 
-    async def listed(_request: Any, _context: Any) -> Any:
-        state = api_key_pb2.API_KEY_STATE_REVOKED if revoked else api_key_pb2.API_KEY_STATE_ACTIVE
+    def __init__(self, upstream: Any) -> None:
+        self.made: Sequence[Any] = ()
+        self.revoked: Sequence[str] = ()
+        upstream.on("ListApiKeys", self.list)
+        upstream.on("CreateApiKey", self.create)
+        upstream.on("RevokeApiKey", self.revoke)
+
+    async def list(self, _request: Any, _context: Any) -> Any:
+        state = api_key_pb2.API_KEY_STATE_REVOKED if self.revoked else api_key_pb2.API_KEY_STATE_ACTIVE
         keys = [
             api_key_pb2.ApiKey(key_id=f"0000000{number}", name=each.name, state=state, scopes=each.scopes)
-            for number, each in enumerate(made)
+            for number, each in enumerate(self.made)
         ]
         return administration_service_pb2.ListApiKeysResponse(keys=keys)
 
-    async def create(request: Any, context: Any) -> Any:
+    async def create(self, request: Any, context: Any) -> Any:
         if request.name == "wrong":
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the name is taken amiss")
-        made.append(request)
+        self.made = [*self.made, request]
         return administration_service_pb2.CreateApiKeyResponse(secret="glk_0000000once")
 
-    async def revoke(request: Any, _context: Any) -> Any:
-        revoked.append(request.key_id)
+    async def revoke(self, request: Any, _context: Any) -> Any:
+        self.revoked = [*self.revoked, request.key_id]
         return administration_service_pb2.RevokeApiKeyResponse()
 
-    upstream.on("ListApiKeys", listed)
-    upstream.on("CreateApiKey", create)
-    upstream.on("RevokeApiKey", revoke)
+
+async def test_a_key_is_created_shown_once_and_revoked_when_that_is_confirmed(
+    upstream: Any, launch: Any, module_browser: Tab
+) -> None:
+    keys = ScriptedKeys(upstream)
     keeper = {"key": KEY, "client": "keeper", "principals": ["user:keeper"], "scopes": ["administration"]}
     tab = module_browser
     async with launch(api_keys=[keeper]) as gateway:
@@ -214,13 +220,13 @@ async def test_a_key_is_created_shown_once_and_revoked_when_that_is_confirmed(
         await tab.click("#new-key .close")
         await tab.until("!document.querySelector('#new-key') && document.querySelector('#keys tbody tr')")
         assert "glk_0000000once" not in await tab.js("document.documentElement.outerHTML")
-        [asked] = made
+        [asked] = keys.made
         assert (list(asked.principals), list(asked.scopes)) == (["user:app", "group:app"], ["search"])
 
         await tab.click("#keys tbody button")
         await tab.until("document.querySelector('#revoke-key .primary')")
-        assert revoked == []
+        assert keys.revoked == ()
         await tab.click("#revoke-key .primary")
         await tab.until("document.querySelector('#keys tbody')?.innerText.includes('revoked')")
-        assert revoked == ["00000000"]
+        assert keys.revoked == ["00000000"]
         assert await tab.js(AXE) == []
