@@ -328,6 +328,7 @@ async def test_the_past_spans_several_partitions(world: World) -> None:
             "DELETE FROM past_partitions WHERE partition_id = "
             "(SELECT min(partition_id) FROM past_partitions) RETURNING partition_id, collection_id"
         )
+        assert row is not None
         table = chunk_table(row["partition_id"])
         await connection.execute(f"ALTER TABLE {table} RENAME TO gone")
         try:
