@@ -26,12 +26,18 @@ from groundline_bridge.settings import BridgeSettings
 from groundline_cli.stack.ports import reserved_port
 from groundline_gateway.envoy.bootstrap import arguments, own_socket
 from groundline_gateway.envoy.files import write
+from groundline_gateway.scopes import Scope
 from groundline_gateway.settings import GatewaySettings
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as health_aio
 
 KEYS: dict[str, dict[str, Any]] = {
-    "alice": {"key": "alice-key-0123456789", "client": "alice", "principals": ["user:alice", "group:staff"]},
+    "alice": {
+        "key": "alice-key-0123456789",
+        "client": "alice",
+        "principals": ["user:alice", "group:staff"],
+        "scopes": list(Scope),
+    },
     "bob": {"key": "bob-key-0123456789", "client": "bob", "principals": ["user:bob"]},
 }
 # As the suite's own server allows it.

@@ -96,7 +96,7 @@ async def test_principals_cannot_be_forged(upstream: Any, alice: httpx.AsyncClie
         ours = {(key, value) for key, value in call.metadata if key.startswith("x-groundline-")}
         assert ours == {
             ("x-groundline-principals", "user:alice,group:staff"),
-            ("x-groundline-scopes", "search,chat,ingest,admin"),
+            ("x-groundline-scopes", "search,chat,ingest,admin,administration"),
             ("x-groundline-transcoded", "true"),
         }
 
