@@ -204,18 +204,19 @@ async def test_a_process_that_is_killed_while_it_swaps_a_kept_index_in_leaves_th
     after = await chunks_of(pool, name)
     job = await idle.reindex.revert(ANYBODY, pb.RevertIndexRequest(collection_id=name))
 
-    async def state() -> int:
-        return (await idle.jobs.get(ANYBODY, pb.GetJobRequest(job_id=job.job_id))).job.state
+    async def is_done() -> bool:
+        shown = (await idle.jobs.get(ANYBODY, pb.GetJobRequest(job_id=job.job_id))).job
+        return bool(shown.state == job_pb2.JOB_STATE_DONE)
 
     for step in ("move_collection", "swap_past", "PostgresReindex._end"):
         assert await killed(database_url, step, "swap") == -signal.SIGKILL
         assert await chunks_of(pool, name) == after
         assert (await idle.stores.kept_indexes.previous(name)) is not None
-        assert await state() != job_pb2.JOB_STATE_DONE
+        assert not await is_done()
     assert await killed(database_url, COMMITTED, "swap") == -signal.SIGKILL
 
     assert await chunks_of(pool, name) == before
-    assert await state() == job_pb2.JOB_STATE_DONE
+    assert await is_done()
     assert await own_partitions(pool, name) == 2, "the one that was in use is kept"
 
 
