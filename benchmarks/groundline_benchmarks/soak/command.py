@@ -8,7 +8,7 @@ import httpx
 from groundline_cli.commands.gateway import json_option
 from groundline_cli.terminal import print_columns, print_json
 
-from groundline_benchmarks.chaos.benchmark import prepared_load
+from groundline_benchmarks.chaos.load import prepared_load
 from groundline_benchmarks.measuring.databases import database_option
 from groundline_benchmarks.measuring.goals import goals_as_json, print_goals
 from groundline_benchmarks.measuring.options import number
