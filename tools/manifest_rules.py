@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from groundline_coordinator.settings import CoordinatorMigrationSettings
 from groundline_database import DatabaseSettings
-from groundline_gateway.following import KeyDatabaseSettings
+from groundline_gateway.keys import KeyDatabaseSettings
 from groundline_gateway.settings import GatewaySettings
 from groundline_runtime.serving.health import LIVENESS
 from groundline_runtime.settings import Settings, SettingsError, load_settings

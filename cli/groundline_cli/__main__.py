@@ -1,7 +1,7 @@
 """The `groundline` command."""
 
+import sys
 from importlib import import_module
-from importlib.metadata import entry_points, version
 from typing import Final
 
 import click
@@ -20,6 +20,8 @@ class _Commands(click.Group):
     called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
+        from importlib.metadata import entry_points
+
         return sorted([*_MODULES, *_WITH_EXTRA, *entry_points(group=_PLUGINS).names])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -27,6 +29,8 @@ class _Commands(click.Group):
             return _imported(_MODULES[cmd_name], cmd_name)
         if cmd_name in _WITH_EXTRA:
             return _with_extra(cmd_name)
+        from importlib.metadata import entry_points
+
         for plugin in entry_points(group=_PLUGINS, name=cmd_name):
             command = plugin.load()
             assert isinstance(command, click.Command)
@@ -119,7 +123,7 @@ def _without_extra(name: str, missing: str) -> click.Command:
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(version("groundline-cli"), prog_name="groundline")
+@click.version_option(package_name="groundline-cli", prog_name="groundline")
 def cli() -> None:
     """Answer questions from your own documents.
 
@@ -136,6 +140,8 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line."""
+    # httpx loads a command of its own with rich and pygments, and does without if the import fails.
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
     cli(prog_name="groundline")
 
 

@@ -17,7 +17,8 @@ from groundline_runtime.telemetry.logs import configure_logs
 
 from groundline_gateway.envoy.bootstrap import arguments, render
 from groundline_gateway.envoy.files import write
-from groundline_gateway.following import KeyDatabaseSettings, configured, follows
+from groundline_gateway.following import configured, follows
+from groundline_gateway.keys import KeyDatabaseSettings
 from groundline_gateway.settings import GatewaySettings
 
 

@@ -10,28 +10,19 @@ import structlog
 from groundline_database import DatabaseSettings, keep_session, open_pool, require_schema
 from groundline_runtime.errors import GroundlineError
 from groundline_runtime.settings import SettingsError
-from pydantic_settings import SettingsConfigDict
 
 from groundline_gateway.auditing.recording import AuditLog, recording
 from groundline_gateway.envoy.bootstrap import own_socket
 from groundline_gateway.envoy.canary import share_percent
 from groundline_gateway.envoy.files import write, write_routes, write_shares, write_tokens
 from groundline_gateway.envoy.tokens import key_set
-from groundline_gateway.keys import SCHEMA, Holder, KeyStore
+from groundline_gateway.keys import SCHEMA, Holder, KeyDatabaseSettings, KeyStore
 from groundline_gateway.own import answering
 from groundline_gateway.settings import GatewaySettings
 
-__all__ = ["KeyDatabaseSettings", "configured", "follows", "key_set_files"]
+__all__ = ["configured", "follows", "key_set_files"]
 
 _log = structlog.get_logger(__name__)
-
-
-class KeyDatabaseSettings(DatabaseSettings):
-    """Database settings of the gateway: one query at a time."""
-
-    model_config = SettingsConfigDict(env_prefix="GROUNDLINE_GATEWAY_")
-
-    pool_max_size: int = 1
 
 
 @asynccontextmanager

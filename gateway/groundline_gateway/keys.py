@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from groundline_database import Pool, database_errors, migrations_of
+from groundline_database import DatabaseSettings, Pool, database_errors, migrations_of
+from pydantic_settings import SettingsConfigDict
 
 from groundline_gateway.scopes import Scope
 from groundline_gateway.settings import CLIENT_PATTERN, PRINCIPAL_PATTERN
@@ -17,6 +18,7 @@ __all__ = [
     "SCHEMA",
     "Holder",
     "Key",
+    "KeyDatabaseSettings",
     "KeyStore",
     "expiry_problem",
     "key_hash",
@@ -28,6 +30,14 @@ SCHEMA: Final = {"gateway": len(migrations_of("gateway"))}
 """Version of the tables that this module needs."""
 
 _COLUMNS: Final = "key_id, name, principals, scopes, create_time, expire_time, revoke_time"
+
+
+class KeyDatabaseSettings(DatabaseSettings):
+    """Database settings of the gateway: one query at a time."""
+
+    model_config = SettingsConfigDict(env_prefix="GROUNDLINE_GATEWAY_")
+
+    pool_max_size: int = 1
 
 
 @dataclass(frozen=True, slots=True)

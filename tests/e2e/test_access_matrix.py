@@ -17,8 +17,7 @@ from groundline.v1 import (
 from groundline_database import open_pool
 from groundline_gateway.bridged import BRIDGED
 from groundline_gateway.endpoints import Endpoint, endpoints
-from groundline_gateway.following import KeyDatabaseSettings
-from groundline_gateway.keys import KeyStore
+from groundline_gateway.keys import KeyDatabaseSettings, KeyStore
 from groundline_gateway.scopes import REQUIRED, Scope
 from groundline_tests.limit_cases import methods
 from groundline_tests.suite import Stack, ended_job

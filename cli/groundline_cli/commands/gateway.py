@@ -4,11 +4,10 @@ import functools
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any, Concatenate, Final
+from typing import TYPE_CHECKING, Any, Concatenate, Final
 
 import click
 from click.core import ParameterSource
-from groundline_client import AsyncClient, GatewayError, JsonObject
 
 from groundline_cli.connection import (
     Connection,
@@ -19,6 +18,10 @@ from groundline_cli.connection import (
 from groundline_cli.errors import CommandFailedError
 from groundline_cli.interrupts import run_interruptible
 from groundline_cli.profiles import CONFIG_FILE
+
+# Takes long to load, and the commands on the database do without it.
+if TYPE_CHECKING:
+    from groundline_client import AsyncClient, JsonObject
 
 __all__ = [
     "all_of",
@@ -119,8 +122,9 @@ def _connection(options: dict[str, Any]) -> Connection:
         raise click.UsageError(str(error)) from error
 
 
-def run[T](connection: Connection, work: Callable[[AsyncClient], Awaitable[T]]) -> T:
+def run[T](connection: Connection, work: "Callable[[AsyncClient], Awaitable[T]]") -> T:
     """Return the result of `work` with a client; end the command on an error of the gateway."""
+    from groundline_client import GatewayError
 
     async def session() -> T:
         async with connection.client() as client:
@@ -137,7 +141,7 @@ async def all_of[T](items: AsyncIterator[T]) -> list[T]:
     return [item async for item in items]
 
 
-def json_object(_context: click.Context, _option: click.Parameter, value: str | None) -> JsonObject | None:
+def json_object(_context: click.Context, _option: click.Parameter, value: str | None) -> "JsonObject | None":
     """Parse an option's text as a JSON object; for click's `callback`."""
     if value is None:
         return None

@@ -7,11 +7,10 @@ from typing import Final
 
 import click
 from groundline_database import Pool, SigningKeyStore, open_pool, require_schema
-from groundline_evidence import KeyPair
-from groundline_gateway.following import KeyDatabaseSettings
 from groundline_gateway.keys import (
     SCHEMA,
     Key,
+    KeyDatabaseSettings,
     KeyStore,
     expiry_problem,
     name_problem,
@@ -154,6 +153,8 @@ def rotate_signing(database_url: str) -> None:
     The key before signs nothing more: its private half is deleted. Its public half stays among those that
     evidence is verified with.
     """
+    from groundline_evidence import KeyPair
+
     key = KeyPair.new()
     values = (key.key_id, key.public_key, key.private_key)
     with_pool(database_url, _SIGNING, lambda pool: SigningKeyStore(pool).replace(*values))

@@ -11,8 +11,7 @@ from groundline_cli.configuration.keys import plan_keys
 from groundline_cli.configuration.planning import Action, Prune
 from groundline_cli.configuration.reading import DeclaredKey
 from groundline_database import open_pool
-from groundline_gateway.following import KeyDatabaseSettings
-from groundline_gateway.keys import KeyStore
+from groundline_gateway.keys import KeyDatabaseSettings, KeyStore
 from groundline_runtime.errors import AlreadyExistsError
 from pydantic import SecretStr
 

@@ -20,7 +20,7 @@ from groundline_gateway.auditing import recording
 from groundline_gateway.auditing.entries import PRUNED, AuditEntry, ChainError
 from groundline_gateway.auditing.recording import AuditLog
 from groundline_gateway.auditing.store import AuditQuery, AuditStore
-from groundline_gateway.following import KeyDatabaseSettings
+from groundline_gateway.keys import KeyDatabaseSettings
 from groundline_tests.gateway.program import gateway_program
 from pydantic import SecretStr
 

@@ -16,8 +16,7 @@ import pytest
 from groundline.v1 import coordinator_service_pb2, coordinator_service_pb2_grpc
 from groundline_database import Pool, open_pool
 from groundline_gateway.auditing.store import AuditQuery, AuditStore
-from groundline_gateway.following import KeyDatabaseSettings
-from groundline_gateway.keys import KeyStore, key_hash
+from groundline_gateway.keys import KeyDatabaseSettings, KeyStore, key_hash
 from groundline_gateway.scopes import Scope
 from groundline_tests.gateway.program import gateway_program
 from pydantic import SecretStr
