@@ -194,7 +194,9 @@ def test_a_table_of_a_long_page_keeps_all_rows_and_columns_under_one_head(
 ) -> None:
     rows = "".join(f"<tr><td>{n}<td><td>{'late' if n == 8000 else ''}<td>Part {n}</tr>" for n in range(9000))
     page = f"<p>Before.</p><table><tr><th>No<th>Old<th>Note<th>Name</tr>{rows}</table><p>After.</p>"
-    lines = long_html(page, monkeypatch).text.splitlines()
+    read = long_html(page, monkeypatch)
+    assert_whole(read, [(str(n), "", "late" if n == 8000 else "", f"Part {n}") for n in range(9000)])
+    lines = read.text.splitlines()
     assert lines[:5] == [
         "Before.",
         "",
@@ -232,9 +234,20 @@ def test_a_docx_table_of_thousands_of_rows_keeps_all_of_them_under_one_head() ->
     rows.rows[0].cells[2].text = "Name"
     out = io.BytesIO()
     document.save(out)
-    found = docx_reader.read(with_rows(out.getvalue(), 1200), Hints(), LIMITS).text.splitlines()
+    read = docx_reader.read(with_rows(out.getvalue(), 1200), Hints(), LIMITS)
+    assert_whole(read, [(str(number), "", f"Part {number}") for number in range(1200)])
+    found = read.text.splitlines()
     assert found[:5] == ["# Parts", "", "| No |  | Name |", "|---|---|---|", "| 0 |  | Part 0 |"]
     assert found[4:] == [f"| {number} |  | Part {number} |" for number in range(1200)]
+
+
+def assert_whole(read: Read, rows: list[tuple[str, ...]]) -> None:
+    """Assert that the parts of a table are one, whose rows stand where it says."""
+    found = [row for table in read.tables for row in table.rows]
+    assert {table.index for table in read.tables} == {0}
+    assert [row.cells for row in found] == rows
+    assert [row.number for row in found] == list(range(2, len(rows) + 2))
+    assert all(read.text.startswith(f"| {row.cells[0]} |", row.start) for row in found)
 
 
 def with_rows(data: bytes, count: int) -> bytes:

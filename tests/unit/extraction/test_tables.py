@@ -118,3 +118,93 @@ def test_tables_of_html_and_word_are_found(read: Read) -> None:
 def test_a_text_without_tables_has_none(read: Read) -> None:
     assert read("# Title\n\nWords | with | bars.\n", "a.md")[1] == []
     assert read("a,b\n", "a.csv")[1] == []
+
+
+def html_table(*rows: str) -> str:
+    return f"<h1>Sales</h1><table>{''.join(f'<tr>{row}' for row in rows)}</table>"
+
+
+HEAD = "<th rowspan=2>Region<th colspan=2>2023<th colspan=2>2024"
+QUARTERS = "<th>Q1<th>Q2<th>Q1<th>Q2"
+NAMES = ("Region", "2023 Q1", "2023 Q2", "2024 Q1", "2024 Q2")
+
+
+@pytest.mark.parametrize(
+    ("rows", "names"),
+    [
+        ((HEAD, QUARTERS), NAMES),
+        ((HEAD, QUARTERS.replace("th", "td")), NAMES),
+        ((HEAD.replace("th", "td").replace(" rowspan=2", ""), "<td>" + QUARTERS.replace("th", "td")), NAMES),
+        ((HEAD.replace("2023", "Sold").replace("2024", "Made"), "<th>2023<th>2024" * 2),
+         ("Region", "Sold 2023", "Sold 2024", "Made 2023", "Made 2024")),
+        (("<th colspan=5>Pumps", HEAD, QUARTERS), NAMES),
+    ],
+)  # fmt: skip
+def test_a_head_of_several_rows_names_each_column(
+    read: Read, rows: tuple[str, ...], names: tuple[str, ...]
+) -> None:
+    page = html_table(*rows, "<td>North<td>1<td>2<td>3<td>4", "<td>South<td>5<td>6<td>7<td>8")
+    text, [table] = read(page, "a.html")
+    assert table.columns == names
+    assert table.name == ("Pumps" if "Pumps" in page else "Sales")
+    assert [(row.number, row.cells[0]) for row in table.rows] == [
+        (len(rows) + 1, "North"),
+        (len(rows) + 2, "South"),
+    ]
+    assert text[table.rows[0].start :].startswith("| North | 1 | 2 | 3 | 4 |\n")
+
+
+def test_a_row_below_a_merged_name_that_is_no_head_stays_a_row(read: Read) -> None:
+    for cell in ("th", "td"):
+        page = html_table(
+            f"<{cell}>Who<{cell} colspan=2>Details", "<td>Bob<td>Paris<td>Baker", "<td>Eve<td>Rome<td>Cook"
+        )
+        _, [table] = read(page, "a.html")
+        assert (table.columns, len(table.rows)) == (("Who", "Details", "Details"), 2)
+
+
+def test_a_number_that_is_merged_in_html_counts_once_and_lines_between_rows_are_none(read: Read) -> None:
+    page = html_table(
+        "<th>Region<th>Q1<th>Q2",
+        "<td rowspan=2>North<td colspan=2>5",
+        "<td>6<td rowspan=2>7",
+        "<td>South<td>8",
+        "<td colspan=3>Europe",
+        "<td>West<td>9<td>1",
+    )
+    text, [table] = read(page, "a.html")
+    assert [(row.number, row.cells, row.numbers) for row in table.rows] == [
+        (2, ("North", "5", "5"), {2: ""}),
+        (3, ("North", "6", "7"), {0: ""}),
+        (4, ("South", "8", "7"), {2: ""}),
+        (6, ("West", "9", "1"), {}),
+    ]
+    assert "| Europe | Europe | Europe |" in text
+
+
+def word_table(rows: Sequence[Sequence[str]], *merged: tuple[tuple[int, int], tuple[int, int]]) -> bytes:
+    document = docx.Document()
+    document.add_heading("Sales", 1)
+    grid = document.add_table(len(rows), len(rows[0]))
+    for (top, left), (bottom, right) in merged:
+        grid.cell(top, left).merge(grid.cell(bottom, right))
+    for at, row in enumerate(rows):
+        for column, value in enumerate(row):
+            if value:
+                grid.cell(at, column).text = value
+    out = io.BytesIO()
+    document.save(out)
+    return out.getvalue()
+
+
+def test_a_word_table_has_names_of_its_heads_and_its_merged_numbers_once(read: Read) -> None:
+    rows = [["Region", "2023", "", "2024", ""], ["", "Q1", "Q2", "Q1", "Q2"]]
+    rows += [["North", "1", "2", "3", "4"], ["South", "", "6", "7", ""]]
+    merged = [((0, 0), (1, 0)), ((0, 1), (0, 2)), ((0, 3), (0, 4)), ((2, 1), (3, 1)), ((3, 3), (3, 4))]
+    text, [table] = read(word_table(rows, *merged), "a.docx")
+    assert (table.name, table.columns) == ("Sales", NAMES)
+    assert [(row.number, row.cells, row.numbers) for row in table.rows] == [
+        (3, ("North", "1", "2", "3", "4"), {}),
+        (4, ("South", "1", "6", "7", "7"), {1: "", 4: ""}),
+    ]
+    assert text[table.rows[1].start :].startswith("| South | 1 | 6 |")

@@ -1,7 +1,9 @@
 """Builder of a document's Markdown text, block by block."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate
 from typing import Final, Literal
 
 from groundline_extraction.readers.common import (
@@ -14,7 +16,8 @@ from groundline_extraction.readers.common import (
     line_edges,
     one_line,
 )
-from groundline_extraction.tables import TableRow, TableRows
+from groundline_extraction.readers.grids import GridRow, Head, head_of
+from groundline_extraction.tables import TableRow, TableRows, rows_between
 
 __all__ = ["PAGE_BREAK", "MarkdownBuilder", "TablePart", "escaped", "table_text"]
 
@@ -41,7 +44,11 @@ class MarkdownBuilder:
         self._headings: list[tuple[int, str, int]] = []
         self._lines: list[LineEdges] = []
         self._tables: list[tuple[TableRows, list[TableRow]]] = []
+        self._table_count = self._table_rows = 0
+        self._table_end = -1
+        self._last_heading = ""
         self._page = 1
+        self._has_pages = False
         self._piece_start = 0
 
     @property
@@ -77,6 +84,7 @@ class MarkdownBuilder:
         if title:
             level = min(max(level, 1), 6)
             self._headings.append((level, title, self.start))
+            self._last_heading = title
             self.add(f"{'#' * level} {title}")
 
     def outline(self, level: int, title: str, start: int) -> None:
@@ -91,15 +99,36 @@ class MarkdownBuilder:
         if text.strip():
             self.add(f"{fence}{language}\n{text.strip(chr(10)).rstrip()}\n{fence}")
 
-    def table(self, rows: Sequence[Sequence[str]], *, part: TablePart = "whole") -> None:
-        """Append a table whose first row is its head, or a part of a table that is too long to be held."""
-        match part:
-            case "whole":
-                self.add(table_text(rows))
-            case "first":
-                self.add(_joined_rows(rows, with_head=True))
-            case "next":
-                self.add(_joined_rows(rows, with_head=False), between="\n")
+    def table(self, rows: Sequence[GridRow], *, part: TablePart = "whole") -> None:
+        """Append a table and its rows, or a part of a table that is too long to be held."""
+        rows = [row._replace(cells=_cleaned(row.cells)) for row in rows]
+        rows = _without_blanks(rows) if part == "whole" else [row for row in rows if any(row.cells)]
+        lines = list(_lines(rows, with_head=part != "next"))
+        between = "\n" if part == "next" else _BETWEEN
+        begin = self._length + (len(between) if self._length else 0)
+        is_next = part == "next"
+        is_known = not is_next or self._table_end == self._length
+        self.add("\n".join(lines), between=between)
+        if rows and is_known:
+            starts = list(accumulate((len(line) + 1 for line in lines[:-1]), initial=begin))
+            self._add_rows(rows, starts if is_next else [starts[0], *starts[2:]], is_next=is_next)
+
+    def _add_rows(self, rows: Sequence[GridRow], starts: Sequence[int], *, is_next: bool) -> None:
+        """Record the rows of a table, or more of the last one, by where they begin in the text."""
+        head = Head("", self._tables[-1][0].columns, 0) if is_next else head_of(rows)
+        before = self._table_rows if is_next else 0
+        self._table_rows = before + len(rows)
+        found = [
+            TableRow(before + number, start, tuple(row.cells), row.copies)
+            for number, start, row in zip(range(1, len(rows) + 1), starts, rows, strict=True)
+            if number > head.height and not row.is_one_cell(len(head.names))
+        ]
+        if found and not is_next:
+            self.begin_table(head.names, name=one_line(head.title) or self._last_heading, sheet="")
+        if found:
+            self._tables[-1][1].extend(found)
+        if found or is_next:
+            self._table_end = self._length
 
     def begin_table(
         self, columns: Sequence[str], *, name: str, sheet: str, left: int = -1, has_points: bool = False
@@ -107,8 +136,10 @@ class MarkdownBuilder:
         """Begin the table of the rows that follow; see TableRows."""
         rows: list[TableRow] = []
         names = tuple(map(clean, columns))
-        table = TableRows(len(self._tables), name, names, rows, clean(sheet), left, has_points=has_points)
+        page = self._page if self._has_pages else 0
+        table = TableRows(self._table_count, name, names, rows, clean(sheet), left, page, has_points)
         self._tables.append((table, rows))
+        self._table_count += 1
 
     def row(self, row: TableRow) -> None:
         """Record a row of the table that was begun last, which the text shows."""
@@ -116,6 +147,7 @@ class MarkdownBuilder:
 
     def page(self, number: int) -> None:
         """Begin a page, counted from 1; pages in between are empty."""
+        self._has_pages = True
         if number > self._page:
             self._put(PAGE_BREAK * (number - self._page))
             self._page = number
@@ -138,11 +170,21 @@ class MarkdownBuilder:
             self._headings += [
                 (min(level + below, 6), title, max(start, at + shift)) for level, title, at in read.headings
             ]
+            self._last_heading = read.headings[-1][1] if read.headings else self._last_heading
+            for table in rows_between(read.tables, -shift, len(read.text) + 1):
+                self.begin_table(table.columns, name=table.name, sheet=table.sheet, left=table.left)
+                self._tables[-1][1].extend(table.rows)
 
     def read(self, *, title: str = "", metadata: Mapping[str, str | float] | None = None) -> Read:
         """Return what was built since the last piece."""
         text, start = "".join(self._parts), self._piece_start
         headings = [(level, heading, begin - start) for level, heading, begin in self._headings]
+        tables: Sequence[TableRows] = [table for table, _ in self._tables]
+        if start:
+            tables = rows_between(tables, start, self._length + 1)
+        rows: list[TableRow] = []
+        # The last table may go on, with its index again.
+        self._tables = [(replace(table, rows=rows), rows) for table, _ in self._tables[-1:]]
         self._parts, self._headings, self._piece_start = [], [], self._length
         return Read(
             text,
@@ -155,7 +197,7 @@ class MarkdownBuilder:
                 if value
             },
             lines=self._lines,
-            tables=[table for table, _ in self._tables],
+            tables=tables,
         )
 
 
@@ -167,29 +209,37 @@ def escaped(text: str) -> str:
 def table_text(rows: Iterable[Sequence[str]]) -> str:
     """Return a Markdown table whose first row is its head; short rows are filled up. Columns and rows without
     any text are left out. Raises ReadError with DOCUMENT_TOO_LARGE."""
-    cells = _cells(rows)
-    width = max(map(len, cells), default=0)
-    if width * len(cells) > MAX_TABLE_CELLS:
+    grid = _without_blanks([GridRow(_cleaned(row)) for row in rows])
+    return "\n".join(_lines(grid, with_head=True))
+
+
+def _cleaned(cells: Iterable[str]) -> list[str]:
+    return [" ".join(clean(cell).split()) for cell in cells]
+
+
+def _without_blanks(rows: Iterable[GridRow]) -> list[GridRow]:
+    """Return the rows with as many cells each, without rows and columns that have no text."""
+    rows = [row for row in rows if any(row.cells)]
+    width = max((len(row.cells) for row in rows), default=0)
+    if width * len(rows) > MAX_TABLE_CELLS:
         raise ReadError("DOCUMENT_TOO_LARGE", f"a table of more than {MAX_TABLE_CELLS} cells")
-    cells = [row + [""] * (width - len(row)) for row in cells]
+    cells = [[*row.cells, *[""] * (width - len(row.cells))] for row in rows]
     kept = [column for column in range(width) if any(row[column] for row in cells)]
-    if not kept:
-        return ""
-    return _marked([[row[column] for column in kept] for row in cells], with_head=True)
+    return [
+        GridRow(
+            [texts[column] for column in kept],
+            frozenset(at for at, column in enumerate(kept) if column in row.left),
+            frozenset(at for at, column in enumerate(kept) if column in row.above),
+            row.is_head,
+        )
+        for row, texts in zip(rows, cells, strict=True)
+    ]
 
 
-def _joined_rows(rows: Iterable[Sequence[str]], *, with_head: bool) -> str:
-    """Return the rows with all of their columns: only the end of the table shows which ones stay empty."""
-    return _marked(_cells(rows), with_head=with_head)
-
-
-def _cells(rows: Iterable[Sequence[str]]) -> list[list[str]]:
-    cells = ([" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in rows)
-    return [row for row in cells if any(row)]
-
-
-def _marked(cells: Sequence[Sequence[str]], *, with_head: bool) -> str:
-    lines = [f"| {' | '.join(row)} |" for row in cells]
-    if with_head and cells:
-        lines.insert(1, "|" + "---|" * len(cells[0]))
-    return "\n".join(lines)
+def _lines(rows: Iterable[GridRow], *, with_head: bool) -> Iterator[str]:
+    """Yield the lines of a Markdown table, or of a part of one."""
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', '\\|') for cell in row.cells)} |"
+        if with_head:
+            yield "|" + "---|" * len(row.cells)
+        with_head = False

@@ -13,8 +13,8 @@ from typing import Final
 from groundline_extraction.readers.building import MarkdownBuilder, escaped
 from groundline_extraction.readers.common import Hints, Read, ReaderLimits, ReadError, clean
 from groundline_extraction.readers.compound import CompoundFile, guarded, title_of
+from groundline_extraction.readers.grids import spread
 from groundline_extraction.readers.office.docx import MAX_CELLS
-from groundline_extraction.readers.web.markup import spread
 
 __all__ = ["read"]
 

@@ -23,8 +23,8 @@ from groundline_extraction.readers.common import (
     whole,
 )
 from groundline_extraction.readers.data.xml import parsed
+from groundline_extraction.readers.grids import Cell, GridRow, spread
 from groundline_extraction.readers.images.pictures import picture_text
-from groundline_extraction.readers.web.markup import Cell, spread
 from groundline_extraction.readers.zips import open_zip
 
 __all__ = ["read", "read_pieces"]
@@ -173,7 +173,7 @@ class _Writer:
             if name == "sectPr":
                 self._section(element)
             elif table is not None and name == "tr" and element.getparent() is table.element:
-                table.add(self._row(element, table))
+                self._row(element, table)
                 if len(table.rows) == ROWS_AT_ONCE:
                     self._builder.table(table.taken(), part=table.part)
                     table.part = "next"
@@ -219,7 +219,7 @@ class _Writer:
                 case "tbl":
                     table = _Table(element)
                     for row in element.iterchildren(_w("tr")):
-                        table.add(self._row(row, table))
+                        self._row(row, table)
                     self._builder.table(table.taken())
                 case name if name in _CONTAINERS:
                     self._box(element)
@@ -273,10 +273,11 @@ class _Writer:
                 case _:
                     yield from self._pieces(element)
 
-    def _row(self, row: Element, table: "_Table") -> list[Cell]:
+    def _row(self, row: Element, table: "_Table") -> None:
         before = int(_value(row.find(_w("trPr")), "gridBefore") or 0)
         table.spread(before)
         cells: list[Cell] = [("", 1, 1)] * before
+        repeated: set[int] = set()
         place = before
         for cell in row.iter(_w("tc")):
             if next(cell.iterancestors(_w("tbl"))) is not table.element:
@@ -289,24 +290,25 @@ class _Writer:
             merge = None if properties is None else properties.find(_w("vMerge"))
             if merge is not None and merge.get(_w("val")) != "restart":
                 text = table.above.get(place, "")
+                repeated.update(range(place, place + columns))
             table.above[place] = text
             cells.append((text, columns, 1))
             place += columns
-        return cells
+        mark = row.find("w:trPr/w:tblHeader", _NAMES)
+        is_head = mark is not None and mark.get(_w("val")) not in {"false", "0", "off"}
+        table.rows.append((cells, GridRow((), above=frozenset(repeated), is_head=is_head)))
 
 
 @dataclass(slots=True)
 class _Table:
-    """A table that is being read. `above`: the last text of each column that a cell begins in."""
+    """A table that is being read, its rows with what goes on in them from above. `above`: the last text of
+    each column that a cell begins in."""
 
     element: Element
     part: TablePart = "first"
-    rows: list[list[Cell]] = field(default_factory=list)
+    rows: list[tuple[list[Cell], GridRow]] = field(default_factory=list)
     above: dict[int, str] = field(default_factory=dict)
     repeated: int = 0
-
-    def add(self, row: list[Cell]) -> None:
-        self.rows.append(row)
 
     def spread(self, places: int) -> None:
         """Count places that a cell spans besides its first. Raises ReadError with DOCUMENT_TOO_LARGE."""
@@ -314,10 +316,11 @@ class _Table:
         if self.repeated > MAX_CELLS:
             raise ReadError("DOCUMENT_TOO_LARGE", f"a table with cells over more than {MAX_CELLS} places")
 
-    def taken(self) -> list[list[str]]:
+    def taken(self) -> list[GridRow]:
         """Return the rows that were not taken before."""
         rows, self.rows = self.rows, []
-        return list(spread(rows, MAX_CELLS))
+        merged = zip(spread((cells for cells, _ in rows), MAX_CELLS), rows, strict=True)
+        return [row._replace(cells=each.cells, left=each.left - row.above) for each, (_, row) in merged]
 
 
 class _Numbering:

@@ -9,9 +9,9 @@ from zipfile import ZipFile
 from groundline_extraction.readers.building import MarkdownBuilder
 from groundline_extraction.readers.common import Hints, Read, ReaderLimits, ReadError
 from groundline_extraction.readers.data.xml import parsed
+from groundline_extraction.readers.grids import GridRow, spread
 from groundline_extraction.readers.images.pictures import picture_text
-from groundline_extraction.readers.office.sheets import MAX_CELLS, Rows, Sheet, add_sheet
-from groundline_extraction.readers.web.markup import spread
+from groundline_extraction.readers.office.sheets import MAX_CELLS, Sheet, add_sheet
 from groundline_extraction.readers.zips import open_zip
 
 __all__ = ["read"]
@@ -84,8 +84,9 @@ class _Writer:
             case "office:spreadsheet":
                 for sheet in body.iterchildren(_full("table:table")):
                     name = sheet.get(_full("table:name")) or ""
+                    rows = [list(row.cells) for row in self._rows(sheet)]
                     # Empty rows are not all counted, so rows have no references.
-                    add_sheet(self._builder, Sheet(name, self._rows(sheet), has_references=False))
+                    add_sheet(self._builder, Sheet(name, rows, has_references=False))
             case "office:presentation":
                 pages = list(body.iterchildren(_full("draw:page")))
                 if len(pages) > self._limits.max_pages:
@@ -188,7 +189,7 @@ class _Writer:
                     yield "  " * min(depth, 20) + mark + text
                     mark = " " * len(mark)
 
-    def _rows(self, table: Element) -> Rows:
+    def _rows(self, table: Element) -> list[GridRow]:
         rows: list[list[tuple[str, int, int]]] = []
         for row in table.iter(_full("table:table-row")):
             cells: list[tuple[str, int, int]] = []

@@ -12,6 +12,7 @@ from pptx.util import Emu
 from groundline_extraction.readers.building import MarkdownBuilder
 from groundline_extraction.readers.common import Hints, Read, ReaderLimits, ReadError
 from groundline_extraction.readers.data.xml import parsed
+from groundline_extraction.readers.grids import GridRow
 from groundline_extraction.readers.images.pictures import picture_text
 from groundline_extraction.readers.zips import open_zip
 
@@ -73,7 +74,7 @@ def _add(builder: MarkdownBuilder, shape: Any, limits: ReaderLimits) -> None:
         space = parsed(shape.chart_part.blob)
         for title in _find(space, ".//c:title"):
             builder.paragraph("".join(_find(title, ".//a:t/text()")))
-        builder.table(list(_chart_rows(space)))
+        builder.table(list(map(GridRow, _chart_rows(space))))
     elif (diagram := next(shape._element.iter(f"{{{_DIAGRAM}}}relIds"), None)) is not None:
         points = _find(parsed(shape.part.related_part(diagram.get(_DIAGRAM_DATA)).blob), ".//dgm:pt/dgm:t")
         texts = ("".join(_find(point, ".//a:t/text()")).strip() for point in points)
@@ -97,10 +98,12 @@ def _comments(slide: Any) -> Iterator[str]:
                     yield f"- {text}"
 
 
-def _grid(table: Any) -> list[list[str]]:
+def _grid(table: Any) -> list[GridRow]:
     """Return the cells by rows; a merged cell has its text in each of its places."""
     rows, columns = len(table.rows), len(table.columns)
     grid = [[""] * columns for _ in range(rows)]
+    left: list[set[int]] = [set() for _ in range(rows)]
+    above: list[set[int]] = [set() for _ in range(rows)]
     for row in range(rows):
         for column in range(columns):
             cell = table.cell(row, column)
@@ -109,7 +112,12 @@ def _grid(table: Any) -> list[list[str]]:
             for below in range(row, min(row + cell.span_height, rows)):
                 for right in range(column, min(column + cell.span_width, columns)):
                     grid[below][right] = cell.text_frame.text
-    return grid
+                    if below > row:
+                        above[below].add(right)
+                    elif right > column:
+                        left[below].add(right)
+    merged = zip(grid, map(frozenset, left), map(frozenset, above), strict=True)
+    return [GridRow(*row) for row in merged]
 
 
 def _chart_rows(space: Any) -> Iterator[list[str]]:

@@ -8,6 +8,7 @@ from striprtf.striprtf import rtf_to_text
 
 from groundline_extraction.readers.building import MarkdownBuilder
 from groundline_extraction.readers.common import Hints, Read, ReaderLimits, ReadError, clean
+from groundline_extraction.readers.grids import GridRow
 from groundline_extraction.readers.office.revisions import without_deletions
 
 __all__ = ["read"]
@@ -30,7 +31,7 @@ def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     builder = MarkdownBuilder(limits)
     for is_row, lines in groupby(text.splitlines(), key=lambda line: line.rstrip().endswith("|")):
         if is_row:
-            builder.table([line.rstrip().removesuffix("|").split("|") for line in lines])
+            builder.table([GridRow(line.rstrip().removesuffix("|").split("|")) for line in lines])
             continue
         for line in lines:
             builder.paragraph(line.strip())

@@ -1,6 +1,5 @@
 """Sheets of cells: each row a record under the names of its columns, and a row of a table."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, groupby
@@ -11,6 +10,7 @@ from openpyxl.utils.cell import get_column_letter
 from groundline_extraction.readers.building import MarkdownBuilder, escaped
 from groundline_extraction.readers.common import one_line
 from groundline_extraction.readers.data.table import row_text
+from groundline_extraction.readers.grids import is_names, joined_names
 from groundline_extraction.tables import TableRow
 
 __all__ = ["MAX_CELLS", "Comments", "Merged", "Numbers", "Rows", "Sheet", "add_sheet", "fill_merged"]
@@ -154,18 +154,10 @@ def _header(table: Rows) -> tuple[list[str], Rows]:
     heads = [table[0]]
     for row in table[1:3]:
         # A second row of names is below merged ones, which repeat.
-        if not (_is_names(row) and _repeats(heads[-1])):
+        if not (is_names(row) and _repeats(heads[-1])):
             break
         heads.append(row)
-    names = []
-    for column in range(max(map(len, heads))):
-        parts = [head[column] for head in heads if column < len(head) and head[column]]
-        names.append(" ".join(dict.fromkeys(parts)))
-    return names, table[len(heads) :]
-
-
-def _is_names(row: Sequence[str]) -> bool:
-    return not any(re.fullmatch(r"[-+]?[\d.,]+ ?%?", cell) for cell in row if cell)
+    return joined_names(heads), table[len(heads) :]
 
 
 def _repeats(row: Sequence[str]) -> bool:

@@ -1,17 +1,16 @@
 """HTML elements as Markdown blocks, all of them: the content is chosen before."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from groundline_extraction.readers.building import MarkdownBuilder, TablePart
+from groundline_extraction.readers.grids import spread
 
-__all__ = ["BLOCKS", "HEADINGS", "INLINE", "MAX_DEPTH", "add_markup", "is_left_out", "span", "spread"]
+__all__ = ["BLOCKS", "HEADINGS", "INLINE", "MAX_DEPTH", "add_markup", "is_left_out", "span"]
 
 type Element = Any
 """lxml's elements, whose stubs do not tell them from comments."""
-type Cell = tuple[str, int, int]
-"""Its text, and how many columns and rows it spans."""
 
 MAX_DEPTH: Final = 200
 MAX_SPAN: Final = 1000
@@ -60,31 +59,6 @@ def span(element: Element, name: str) -> int:
     """Return how many columns or rows a cell spans."""
     value = element.get(name) or "1"
     return min(max(int(value), 1), MAX_SPAN) if value.isdecimal() else 1
-
-
-def spread(rows: Iterable[Sequence[Cell]], most_repeated: int) -> Iterator[list[str]]:
-    """Yield rows of cells as rows of texts, with each text in every place that its cell spans. Beyond
-    `most_repeated` places besides the first ones, it stands in its first one only."""
-    above: dict[int, tuple[str, int]] = {}
-    repeated = 0
-    for row in rows:
-        placed = {column: text for column, (text, _) in above.items()}
-        below = {column: (text, left - 1) for column, (text, left) in above.items() if left > 1}
-        repeated += len(above)
-        column = 0
-        for text, columns, height in row:
-            while column in placed:
-                column += 1
-            if repeated + columns - 1 > most_repeated:
-                columns = height = 1
-            for right in range(column, column + columns):
-                placed.setdefault(right, text)
-                if height > 1:
-                    below.setdefault(right, (text, height - 1))
-            repeated += columns - 1
-            column += columns
-        above = below if repeated + len(below) <= most_repeated else {}
-        yield [placed.get(column, "") for column in range(max(placed, default=-1) + 1)]
 
 
 class _Writer:
@@ -198,12 +172,15 @@ class _Writer:
             ]
             for row in rows
         ]
-        grid = list(spread(cells, MAX_REPEATED_CELLS))
-        if max(map(len, grid), default=0) > 1:
+        grid = [
+            line._replace(is_head=_is_head(row))
+            for line, row in zip(spread(cells, MAX_REPEATED_CELLS), rows, strict=True)
+        ]
+        if max((len(line.cells) for line in grid), default=0) > 1:
             self._builder.table(grid, part=self._table_part)
         else:
-            for row in grid:
-                self._builder.paragraph(" ".join(row))
+            for line in grid:
+                self._builder.paragraph(" ".join(line.cells))
 
 
 def _tag(element: Element) -> str:
@@ -228,6 +205,14 @@ def _holds_headings(element: Element) -> bool:
 def _is_laid_out(cell: Element, rows: int) -> bool:
     """Tell whether a cell holds a table, or several paragraphs in the only row: a layout, not data."""
     return cell.find(".//table") is not None or (rows == 1 and len(cell.findall(".//p")) > 1)
+
+
+def _is_head(row: Element) -> bool:
+    """Tell whether a row stands in the table's head, or is of heading cells only."""
+    if _tag(row.getparent()) == "thead":
+        return True
+    cells = [_tag(cell) for cell in row if _tag(cell) in {"td", "th"}]
+    return bool(cells) and "td" not in cells
 
 
 def _words(element: Element) -> str:
