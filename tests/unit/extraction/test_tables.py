@@ -12,6 +12,7 @@ from groundline_extraction.extractor import DocumentExtractor
 from groundline_extraction.readers.common import ReaderLimits
 from groundline_extraction.sandbox import Sandbox
 from groundline_extraction.tables import TableRows
+from groundline_tests.extraction.files import opendocument
 
 type Read = Callable[..., tuple[str, list[TableRows]]]
 
@@ -208,3 +209,44 @@ def test_a_word_table_has_names_of_its_heads_and_its_merged_numbers_once(read: R
         (4, ("South", "1", "6", "7", "7"), {1: "", 4: ""}),
     ]
     assert text[table.rows[1].start :].startswith("| South | 1 | 6 |")
+
+
+def ods(*rows: str) -> bytes:
+    table = "".join(rows).replace("<row", "<table:table-row").replace("</row", "</table:table-row")
+    return opendocument("spreadsheet", f"<table:table table:name='Prices'>{table}</table:table>")
+
+
+def ods_cell(text: str, attributes: str = "") -> str:
+    return f"<table:table-cell {attributes}><text:p>{text}</text:p></table:table-cell>"
+
+
+def test_a_sheet_of_opendocument_has_references_and_its_merged_numbers_once(read: Read) -> None:
+    merged = ods_cell("5", "table:number-rows-spanned='2'")
+    content = ods(
+        "<table:table-row table:number-rows-repeated='20000'><table:table-cell/></table:table-row>",
+        f"<row><table:table-cell/>{ods_cell('Region')}{ods_cell('Sales')}</row>",
+        f"<row><table:table-cell/>{ods_cell('North')}{merged}</row>",
+        f"<row><table:table-cell/>{ods_cell('South')}<table:covered-table-cell/></row>",
+        f"<table:table-row table:number-rows-repeated='2'><table:table-cell/>{ods_cell('West')}"
+        f"{ods_cell('7')}</table:table-row>",
+        "<table:table-row table:number-rows-repeated='1028553'><table:table-cell/></table:table-row>",
+    )
+    text, [table] = read(content, "a.ods")
+    assert (table.sheet, table.left, table.columns) == ("Prices", 0, ("", "Region", "Sales"))
+    assert [(row.number, row.cells[1:], row.numbers) for row in table.rows] == [
+        (20_002, ("North", "5"), {}),
+        (20_003, ("South", "5"), {2: ""}),
+        (20_004, ("West", "7"), {}),
+        (20_005, ("West", "7"), {}),
+    ]
+    assert text[table.rows[1].start :].startswith("Region: South\nSales: 5")
+
+
+def test_a_sheet_with_more_empty_cells_before_a_cell_than_are_counted_has_no_references(read: Read) -> None:
+    empty = "<table:table-cell table:number-columns-repeated='2000'/>"
+    content = ods(
+        f"<row>{empty}{ods_cell('A')}{ods_cell('B')}</row>",
+        f"<row>{empty}{ods_cell('1')}{ods_cell('2')}</row>",
+    )
+    _, [table] = read(content, "a.ods")
+    assert table.left == -1

@@ -21,6 +21,9 @@ type Element = Any
 MAX_REPEATED: Final = 1000
 """Maximum repetitions of a cell or row; at the end of a sheet they are millions."""
 
+MAX_ROW: Final = 1 << 24
+"""Maximum number of a row that is told; sheets have 1,048,576."""
+
 _NAMESPACE: Final = "urn:oasis:names:tc:opendocument:xmlns:"
 _NAMES: Final = {
     **{name: f"{_NAMESPACE}{name}:1.0" for name in ("office", "text", "table", "style", "presentation")},
@@ -84,9 +87,7 @@ class _Writer:
             case "office:spreadsheet":
                 for sheet in body.iterchildren(_full("table:table")):
                     name = sheet.get(_full("table:name")) or ""
-                    rows = [list(row.cells) for row in self._rows(sheet)]
-                    # Empty rows are not all counted, so rows have no references.
-                    add_sheet(self._builder, Sheet(name, rows, has_references=False))
+                    self._sheet(name, sheet)
             case "office:presentation":
                 pages = list(body.iterchildren(_full("draw:page")))
                 if len(pages) > self._limits.max_pages:
@@ -97,6 +98,14 @@ class _Writer:
                 self._blocks(body)
         for note in self._notes:
             self._builder.paragraph(note)
+
+    def _sheet(self, name: str, table: Element) -> None:
+        grid, places = self._placed_rows(table)
+        copies = {(at, column): "" for at, row in enumerate(grid) for column in row.copies}
+        rows = [list(row.cells) for row in grid]
+        add_sheet(
+            self._builder, Sheet(name, rows, numbers=copies, has_references=bool(places), places=places)
+        )
 
     def around(self, styles: Element) -> None:
         """Add the headers and footers of pages, except page numbers, each once."""
@@ -190,9 +199,18 @@ class _Writer:
                     mark = " " * len(mark)
 
     def _rows(self, table: Element) -> list[GridRow]:
+        return self._placed_rows(table)[0]
+
+    def _placed_rows(self, table: Element) -> tuple[list[GridRow], list[int]]:
+        """Return the rows, of empty ones not all, and the place of each in its table, from 0; no places if
+        more stands before a cell than is counted."""
         rows: list[list[tuple[str, int, int]]] = []
+        places: list[int] = []
+        place = 0
+        is_counted = True
         for row in table.iter(_full("table:table-row")):
             cells: list[tuple[str, int, int]] = []
+            counts = True
             for cell in row:
                 if _name(cell) == "table:covered-table-cell":
                     continue
@@ -200,15 +218,22 @@ class _Writer:
                 times = _number(cell, "table:number-columns-repeated")
                 columns = _number(cell, "table:number-columns-spanned")
                 height = _number(cell, "table:number-rows-spanned")
+                is_counted = is_counted and (counts or not text)
+                counts = counts and (bool(text) or times <= MAX_REPEATED)
                 cells += [(text, columns, height)] * (times if text else min(times, MAX_REPEATED))
             while cells and not cells[-1][0]:
                 cells.pop()
-            rows += [cells] * min(_number(row, "table:number-rows-repeated"), MAX_REPEATED if cells else 1)
+            times = min(_number(row, "table:number-rows-repeated"), MAX_REPEATED if cells else 1)
+            rows += [cells] * times
+            places += range(place, place + times)
+            place += _number(row, "table:number-rows-repeated", most=MAX_ROW)
             if sum(map(len, rows[-1:])) and len(rows) * len(rows[-1]) > MAX_CELLS:
                 raise ReadError("DOCUMENT_TOO_LARGE", f"more than {MAX_CELLS} cells")
         while rows and not rows[-1]:
             rows.pop()
-        return list(spread(rows, MAX_CELLS))
+        places = places[: len(rows)]
+        is_counted = is_counted and all(at < MAX_ROW for at in places[-1:])
+        return list(spread(rows, MAX_CELLS)), places if is_counted else []
 
     def _inline(self, element: Element) -> str:
         return " ".join("".join(self._pieces(element)).split(" ")).strip()
@@ -252,6 +277,6 @@ def _name(element: Element) -> str:
     return f"{_SHORT.get(address, '')}:{local}"
 
 
-def _number(element: Element, name: str, default: int = 1) -> int:
+def _number(element: Element, name: str, default: int = 1, most: int = MAX_REPEATED * 10) -> int:
     value = element.get(_full(name)) or ""
-    return min(max(int(value), 1), MAX_REPEATED * 10) if value.isdecimal() else default
+    return min(max(int(value), 1), most) if value.isdecimal() else default

@@ -28,8 +28,8 @@ type Numbers = dict[tuple[int, int], str]
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """Cells of a sheet as it shows them. `has_references`: rows and columns are those of the sheet;
-    `has_points`: points stand before decimals, whatever the language."""
+    """Cells of a sheet as it shows them. `has_references`: its columns, and its rows or their `places`, are
+    those of the sheet, from 0; `has_points`: points stand before decimals, whatever the language."""
 
     name: str
     rows: Rows
@@ -37,6 +37,7 @@ class Sheet:
     numbers: Numbers = field(default_factory=dict)
     has_references: bool = True
     has_points: bool = False
+    places: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,8 @@ def add_sheet(builder: MarkdownBuilder, sheet: Sheet) -> None:
             )
             caption = ""
         exact_numbers: Mapping[int, str] = by_row.get(block.row, {})
-        builder.row(TableRow(block.row + 1, start, tuple(block.cells), exact_numbers))
+        row = sheet.places[block.row] if sheet.places else block.row
+        builder.row(TableRow(row + 1, start, tuple(block.cells), exact_numbers))
 
 
 def fill_merged(rows: Rows, merged: Merged) -> Numbers:
