@@ -106,6 +106,7 @@ EXPECTED: Final[Mapping[str, Mapping[Relation, Outcome]]] = {
     "ListApiKeys": LISTS,
     "CreateApiKey": LISTS,
     "RevokeApiKey": UNKNOWN,
+    "ListAuditEntries": LISTS,
     "OpenAiCreateChatCompletion": READS,
     "OpenAiCreateResponse": READS,
     "OpenAiCreateEmbeddings": LISTS,

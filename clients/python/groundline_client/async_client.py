@@ -16,6 +16,7 @@ from groundline_client.json_form import JsonObject
 from groundline_client.models import (
     AnswerResponse,
     ApiKey,
+    AuditEntry,
     ChatMessage,
     ChatOptions,
     Chunk,
@@ -765,6 +766,25 @@ class AsyncClient:
         """Revoke an API key, which every gateway refuses within seconds. It needs the scope
         administration."""
         return await self._call(rpcs.REVOKE_API_KEY, request_json(key_id=key_id), timeout_seconds)
+
+    def list_audit_entries(
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        client: str = "",
+        action: str = "",
+        resource: str = "",
+        limit: int | None = None,
+        timeout_seconds: float | None = None,
+    ) -> AsyncGenerator[AuditEntry]:
+        """Yield entries of the audit log, the newest first; at most `limit`. It needs the scope
+        administration.
+
+        `client`, `action` (the name of an RPC) and `resource` (the beginning of a path) restrict them.
+        """
+        request = request_json(since=since, until=until, client=client, action=action, resource=resource)
+        return self._entries(rpcs.LIST_AUDIT_ENTRIES, request, limit, timeout_seconds)
 
     async def create_source(
         self,

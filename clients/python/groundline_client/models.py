@@ -962,6 +962,44 @@ class CreateApiKeyResponse:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class AuditEntry:
+    """An entry of the audit log: a call of the API, with who made it and how it ended. It has no query, body
+    or key."""
+
+    entry_id: str = ""
+    """Number of the entry, from 1, without gaps; a decimal number."""
+    time: datetime | None = None
+    """Time of the call."""
+    client: str = ""
+    """Name of the client; empty: the caller was not known."""
+    credential: str = ""
+    """Credential of the caller, such as key:ID for an API key that is stored."""
+    principals: Sequence[str] = ()
+    """Principals of the caller."""
+    action: str = ""
+    """The RPC, such as DeleteDocument. The gateway itself writes PruneAuditLog (older entries were deleted by
+    retention) and LoseAuditEntries (some could not be stored)."""
+    resource: str = ""
+    """Path of the request."""
+    status: int = 0
+    """HTTP status of the response; 0: no response was sent."""
+    grpc_status: str = ""
+    """gRPC status of a call whose HTTP status is 200, such as OK or PermissionDenied; empty: not known."""
+    peer: str = ""
+    """IP address of the peer."""
+    request_id: str = ""
+    """Id of the request."""
+    trace_id: str = ""
+    """Id of its trace."""
+    is_dry_run: bool = False
+    """Whether the call was a dry run."""
+    created: str = ""
+    """Name of the resource that the call created, such as key:ID; empty: nothing that is named."""
+    hash: str = ""
+    """SHA-256 of the entry and of the hash before it, in hexadecimal digits."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ChatMessage:
     """A message of the conversation that comes with a request."""
 

@@ -470,6 +470,69 @@ export interface RevokeApiKeyResponse {
   key?: ApiKey;
 }
 
+/** Request of ListAuditEntries. A condition that is not set holds for every entry. */
+export interface ListAuditEntriesRequest {
+  /** Maximum number of entries to return; more than 1000 count as 1000. */
+  pageSize: number;
+  /** Token of the page to return, from the last response; page_size may differ. */
+  pageToken: string;
+  /** Only calls since this time. */
+  since?: string;
+  /** Only calls before this time. */
+  until?: string;
+  /** Only calls of the client with this name. */
+  client: string;
+  /** Only calls of this RPC, such as DeleteDocument. */
+  action: string;
+  /** Only calls whose path begins so, such as /api/collections/hr. */
+  resource: string;
+}
+
+/** An entry of the audit log: a call of the API, with who made it and how it ended. It has no query, body or key. */
+export interface AuditEntry {
+  /** Number of the entry, from 1, without gaps; a decimal number. */
+  entryId: string;
+  /** Time of the call. */
+  time?: string;
+  /** Name of the client; empty: the caller was not known. */
+  client: string;
+  /** Credential of the caller, such as key:ID for an API key that is stored. */
+  credential: string;
+  /** Principals of the caller. */
+  principals: string[];
+  /**
+   * The RPC, such as DeleteDocument. The gateway itself writes PruneAuditLog (older entries were deleted by
+   * retention) and LoseAuditEntries (some could not be stored).
+   */
+  action: string;
+  /** Path of the request. */
+  resource: string;
+  /** HTTP status of the response; 0: no response was sent. */
+  status: number;
+  /** gRPC status of a call whose HTTP status is 200, such as OK or PermissionDenied; empty: not known. */
+  grpcStatus: string;
+  /** IP address of the peer. */
+  peer: string;
+  /** Id of the request. */
+  requestId: string;
+  /** Id of its trace. */
+  traceId: string;
+  /** Whether the call was a dry run. */
+  isDryRun: boolean;
+  /** Name of the resource that the call created, such as key:ID; empty: nothing that is named. */
+  created: string;
+  /** SHA-256 of the entry and of the hash before it, in hexadecimal digits. */
+  hash: string;
+}
+
+/** Response of ListAuditEntries. */
+export interface ListAuditEntriesResponse {
+  /** The entries. */
+  entries: AuditEntry[];
+  /** For the next page; empty on the last. */
+  nextPageToken: string;
+}
+
 /**
  * Who wrote a message. The values have no prefix, so that JSON clients may write "user" and "assistant", as they
  * do elsewhere: case makes no difference.

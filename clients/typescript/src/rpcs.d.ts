@@ -8,6 +8,7 @@ export interface Methods {
   listApiKeys(request: Input<models.ListApiKeysRequest>, options?: CallOptions): Promise<models.ListApiKeysResponse>;
   createApiKey(request: Input<models.CreateApiKeyRequest>, options?: CallOptions): Promise<models.CreateApiKeyResponse>;
   revokeApiKey(request: Input<models.RevokeApiKeyRequest>, options?: CallOptions): Promise<models.RevokeApiKeyResponse>;
+  listAuditEntries(request: Input<models.ListAuditEntriesRequest>, options?: CallOptions): Promise<models.ListAuditEntriesResponse>;
   answer(request: Input<models.AnswerRequest>, options?: CallOptions): Promise<models.AnswerResponse>;
   getThread(request: Input<models.GetThreadRequest>, options?: CallOptions): Promise<models.GetThreadResponse>;
   listThreads(request: Input<models.ListThreadsRequest>, options?: CallOptions): Promise<models.ListThreadsResponse>;
@@ -58,6 +59,7 @@ export interface Methods {
 /** The methods that answer in pages, with what the pages hold. */
 export interface Lists {
   listApiKeys: { request: models.ListApiKeysRequest; entry: models.ApiKey };
+  listAuditEntries: { request: models.ListAuditEntriesRequest; entry: models.AuditEntry };
   getThread: { request: models.GetThreadRequest; entry: models.Message };
   listThreads: { request: models.ListThreadsRequest; entry: models.Thread };
   listCollections: { request: models.ListCollectionsRequest; entry: models.Collection };

@@ -4,6 +4,7 @@ export const rpcs = {
   listApiKeys: { verb: "GET", path: "/api/keys", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "keys" },
   createApiKey: { verb: "POST", path: "/api/keys", hasBody: true, isIdempotent: false, takesRequestId: false },
   revokeApiKey: { verb: "POST", path: "/api/keys/{keyId}:revoke", hasBody: true, isIdempotent: true, takesRequestId: false },
+  listAuditEntries: { verb: "GET", path: "/api/audit", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "entries" },
   chat: { verb: "POST", path: "/api/chat", hasBody: true, isIdempotent: false, takesRequestId: true },
   answer: { verb: "POST", path: "/api/answer", hasBody: true, isIdempotent: false, takesRequestId: true },
   verify: { verb: "POST", path: "/api/verify", hasBody: true, isIdempotent: true, takesRequestId: false },

@@ -2,6 +2,7 @@ import type { GroundlineClient } from "groundline-client";
 import { OwnQuotas } from "../documents/usage";
 import { texts } from "../texts";
 import { operations } from "../texts/operations";
+import { AuditSection } from "./audit";
 import { ErasuresSection } from "./erasures";
 import { IndexesSection } from "./indexes";
 import { JobsSection } from "./jobs";
@@ -11,7 +12,7 @@ import { Services } from "./services";
 import { SourcesSection } from "./sources";
 
 /** Commands for what the API does not give. */
-const COMMANDS = { "groundline audit list": operations.ofAudit, "groundline doctor": operations.ofDoctor };
+const COMMANDS = { "groundline audit verify": operations.ofAudit, "groundline doctor": operations.ofDoctor };
 
 /** How the installation does, for those who keep it going. */
 export function Operations({ client }: { client: GroundlineClient }) {
@@ -27,6 +28,7 @@ export function Operations({ client }: { client: GroundlineClient }) {
       </Section>
       <ErasuresSection client={client} />
       <KeysSection client={client} />
+      <AuditSection client={client} />
       <Section id="by-command" title={operations.byCommand} hint={operations.byCommandHint}>
         <dl class="facts">
           {Object.entries(COMMANDS).map(([command, about]) => (

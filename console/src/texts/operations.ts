@@ -73,7 +73,7 @@ const en = {
     chat: "ask, and keep conversations",
     ingest: "bring documents in and delete them",
     admin: "create, change and delete collections",
-    administration: "everybody's keys, and so everything",
+    administration: "everybody's keys and the audit log, and so everything",
   },
   created: "Created",
   expires: "Expires",
@@ -92,9 +92,20 @@ const en = {
   revokeHint: "Whoever uses it is refused within seconds. This cannot be taken back.",
   keyRevoked: "The key was revoked.",
 
+  audit: "Audit log",
+  auditHint: "Calls that changed something, and those that were refused. An entry is here some two seconds after the call.",
+  noEntries: "The log has no such entries.",
+  noEntriesYet: "No such entries among the newest.",
+  time: "Time",
+  action: "Action",
+  outcome: "Outcome",
+  resource: "Resource",
+  done: "done",
+  dryRun: "dry run",
+
   byCommand: "By command",
   byCommandHint: "Whoever has the gateway's database reads there:",
-  ofAudit: "who changed what, and what was refused",
+  ofAudit: "whether an entry of the audit log is missing or was changed",
   ofDoctor: "what is wrong with this installation, and what to do",
 };
 
@@ -171,7 +182,7 @@ const de: typeof en = {
     chat: "fragen, und Unterhaltungen behalten",
     ingest: "Dokumente aufnehmen und löschen",
     admin: "Sammlungen anlegen, ändern und löschen",
-    administration: "die Schlüssel aller, und damit alles",
+    administration: "die Schlüssel aller und das Prüfprotokoll, und damit alles",
   },
   created: "Angelegt",
   expires: "Läuft ab",
@@ -190,9 +201,20 @@ const de: typeof en = {
   revokeHint: "Wer ihn benutzt, wird innerhalb von Sekunden abgewiesen. Das lässt sich nicht zurücknehmen.",
   keyRevoked: "Der Schlüssel wurde widerrufen.",
 
+  audit: "Prüfprotokoll",
+  auditHint: "Aufrufe, die etwas geändert haben, und solche, die abgelehnt wurden. Ein Eintrag ist etwa zwei Sekunden nach dem Aufruf hier.",
+  noEntries: "Das Protokoll hat keine solchen Einträge.",
+  noEntriesYet: "Unter den neuesten sind keine solchen Einträge.",
+  time: "Zeit",
+  action: "Aktion",
+  outcome: "Ergebnis",
+  resource: "Ressource",
+  done: "erledigt",
+  dryRun: "Probelauf",
+
   byCommand: "Mit Befehlen",
   byCommandHint: "Wer die Datenbank des Gateways hat, liest dort:",
-  ofAudit: "wer was geändert hat, und was abgelehnt wurde",
+  ofAudit: "ob ein Eintrag des Prüfprotokolls fehlt oder geändert wurde",
   ofDoctor: "was an dieser Installation nicht stimmt, und was zu tun ist",
 };
 

@@ -4,12 +4,12 @@ import re
 from datetime import UTC, datetime
 from typing import Final
 
-from google.protobuf.timestamp_pb2 import Timestamp
 from groundline.v1 import administration_service_pb2 as pb
 from groundline.v1 import api_key_pb2
 from groundline_runtime.errors import NotFoundError, Violations
 from groundline_runtime.paging import page_size
 
+from groundline_gateway.administration.times import time_in, timestamp
 from groundline_gateway.keys import Key, KeyStore, expiry_problem, name_problem, principal_problem
 from groundline_gateway.scopes import Scope
 
@@ -63,15 +63,9 @@ def _checked(request: pb.CreateApiKeyRequest) -> datetime | None:
     for position, principal in enumerate(request.principals):
         if problem := principal_problem(principal):
             violations.add(f"principals[{position}]", f"must have {problem}")
-    expire_time = None
-    if request.HasField("expire_time"):
-        try:
-            expire_time = request.expire_time.ToDatetime(UTC)
-        except (ValueError, OverflowError):
-            violations.add("expire_time", "is not a time")
-        else:
-            if problem := expiry_problem(expire_time, datetime.now(UTC)):
-                violations.add("expire_time", problem)
+    expire_time = time_in(request, "expire_time", violations)
+    if expire_time is not None and (problem := expiry_problem(expire_time, datetime.now(UTC))):
+        violations.add("expire_time", problem)
     violations.raise_if_any()
     return expire_time
 
@@ -84,15 +78,7 @@ def _message(key: Key) -> api_key_pb2.ApiKey:
         principals=key.principals,
         scopes=key.scopes,
         state=api_key_pb2.ApiKeyState.Value(f"API_KEY_STATE_{state}"),
-        create_time=_timestamp(key.create_time),
-        expire_time=_timestamp(key.expire_time),
-        revoke_time=_timestamp(key.revoke_time),
+        create_time=timestamp(key.create_time),
+        expire_time=timestamp(key.expire_time),
+        revoke_time=timestamp(key.revoke_time),
     )
-
-
-def _timestamp(time: datetime | None) -> Timestamp | None:
-    if time is None:
-        return None
-    found = Timestamp()
-    found.FromDatetime(time)
-    return found

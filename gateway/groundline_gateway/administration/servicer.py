@@ -12,7 +12,9 @@ from groundline.v1 import administration_service_pb2_grpc
 from groundline_database import DatabaseSettings, Pool, open_pool, require_schema
 from groundline_validation import validate
 
+from groundline_gateway.administration.audit import AuditAdministration
 from groundline_gateway.administration.keys import KeyAdministration
+from groundline_gateway.auditing.store import AuditStore
 from groundline_gateway.keys import SCHEMA, KeyStore
 
 __all__ = ["AdministrationServicer"]
@@ -59,3 +61,10 @@ class AdministrationServicer(administration_service_pb2_grpc.AdministrationServi
         validate(request)
         async with self._connected() as pool:
             return await KeyAdministration(KeyStore(pool)).revoke(request)
+
+    async def ListAuditEntries(
+        self, request: pb.ListAuditEntriesRequest, context: Context
+    ) -> pb.ListAuditEntriesResponse:
+        validate(request)
+        async with self._connected() as pool:
+            return await AuditAdministration(AuditStore(pool)).list_entries(request)

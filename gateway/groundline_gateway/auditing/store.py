@@ -13,6 +13,8 @@ from groundline_gateway.auditing.entries import LOST, PRUNED, AuditEntry, Chain,
 __all__ = ["AuditQuery", "AuditStore", "lost"]
 
 READ_AT_ONCE: Final = 1000
+SEARCHED_FOR_A_PAGE: Final = 10_000
+"""Maximum number of entries that are searched for those of one page."""
 
 
 # The conditions are those of an AuditQuery, in its order.
@@ -22,6 +24,15 @@ _SELECT: Final = """
       AND ($3::text IS NULL OR entry ->> 'client' = $3)
       AND ($4::text IS NULL OR entry ->> 'action' = $4)
       AND ($5::text IS NULL OR starts_with(entry ->> 'resource', $5))
+"""
+
+# By the index of times; the conditions on fields are looked at in what it brings.
+_SEARCHED: Final = """
+    SELECT entry_id, time, entry, hash FROM audit_entries
+    WHERE time >= coalesce($1::timestamptz, '-infinity') AND time < coalesce($2::timestamptz, 'infinity')
+      AND time <= coalesce($3::timestamptz, 'infinity')
+      AND ($3::timestamptz IS NULL OR (time, entry_id) < ($3, $4::bigint))
+    ORDER BY time DESC, entry_id DESC
 """
 
 
@@ -121,6 +132,48 @@ class AuditStore:
                 f"{_SELECT} ORDER BY entry_id DESC LIMIT $6", *astuple(wanted), limit
             )
         return [AuditEntry(*row) for row in reversed(rows)]
+
+    async def page(
+        self, wanted: AuditQuery, before: int | None, size: int
+    ) -> tuple[Sequence[AuditEntry], int | None]:
+        """Return at most `size` entries by their times, the newest first, from behind the entry of the number
+        `before` on; and the number from behind which the next page begins, None if nothing is left.
+
+        SEARCHED_FOR_A_PAGE entries are searched at most, so there may be fewer, and yet another page.
+        """
+        async with acquire(self._pool) as connection:
+            start = None
+            if before is not None:
+                start = await connection.fetchval(
+                    "SELECT time FROM audit_entries WHERE entry_id = $1", before
+                )
+                if start is None:  # retention has deleted it, and what was older
+                    return [], None
+            place = (wanted.since, wanted.until, start, before)
+            rows = await connection.fetch(
+                f"""
+                SELECT entry_id, entry, hash FROM ({_SEARCHED} LIMIT $5) AS searched
+                WHERE ($6::text IS NULL OR entry ->> 'client' = $6)
+                  AND ($7::text IS NULL OR entry ->> 'action' = $7)
+                  AND ($8::text IS NULL OR starts_with(entry ->> 'resource', $8))
+                ORDER BY time DESC, entry_id DESC LIMIT $9
+                """,  # noqa: S608
+                *place,
+                SEARCHED_FOR_A_PAGE,
+                wanted.client,
+                wanted.action,
+                wanted.resource,
+                size + 1,
+            )
+            found = [AuditEntry(*row) for row in rows[:size]]
+            if len(rows) > size:
+                return found, found[-1].entry_id
+            last = await connection.fetchval(
+                f"SELECT entry_id FROM ({_SEARCHED} OFFSET $5 LIMIT 1) AS last",  # noqa: S608
+                *place,
+                SEARCHED_FOR_A_PAGE - 1,
+            )
+        return found, last
 
     async def verify(self) -> tuple[AuditEntry | None, int]:
         """Check the chain of all entries; return the last one, and up to which number retention has deleted

@@ -23,6 +23,7 @@ LEAST_FIELDS_WITHIN = 4
 ALLOWED: Mapping[str, str] = {
     "groundline_cli.configuration.reading.DeclaredKey": "of a file, with what keeps two of a name apart",
     "groundline_gateway.keys.Key": "a row of the command's and the gateway's table",
+    "groundline_gateway.auditing.entries.AuditEntry": "with its fields as they were hashed",
     "groundline_gateway.settings.ApiKey": "of the settings, with its text; the contract's never has it",
     "groundline_extraction.readers.common.LineEdges": "in the confined process that reads",
     "groundline_embedding.settings.EmbeddingSettings": "settings of a process, not of a collection",

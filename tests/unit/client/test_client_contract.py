@@ -180,6 +180,13 @@ CALLS: dict[str, Callable[[Any], Any]] = {
         "ci", principals=["user:ci"], scopes=["search"], expire_time=datetime(2030, 1, 1, tzinfo=UTC)
     ),
     "RevokeApiKey": lambda c: c.revoke_api_key("1a2b3c4d"),
+    "ListAuditEntries": lambda c: c.list_audit_entries(
+        since=datetime(2030, 1, 1, tzinfo=UTC),
+        until=datetime(2031, 1, 1, tzinfo=UTC),
+        client="ci",
+        action="DeleteDocument",
+        resource="/api/collections/hr",
+    ),
     "ListLegalHolds": lambda c: c.list_legal_holds("docs"),
     "ListErasures": lambda c: c.list_erasures("docs"),
     "GetErasureCertificate": lambda c: c.get_erasure_certificate(UUID),

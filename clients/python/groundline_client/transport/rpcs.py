@@ -13,6 +13,7 @@ CREATE_API_KEY: Final = Rpc("POST", "/api/keys", models.CreateApiKeyResponse, ha
 REVOKE_API_KEY: Final = Rpc(
     "POST", "/api/keys/{key_id}:revoke", models.ApiKey, "key", has_body=True, is_idempotent=True
 )
+LIST_AUDIT_ENTRIES: Final = Rpc("GET", "/api/audit", models.AuditEntry, "entries", is_idempotent=True)
 CHAT: Final = Rpc("POST", "/api/chat", models.ChatResponse, has_body=True)
 ANSWER: Final = Rpc("POST", "/api/answer", models.AnswerResponse, has_body=True)
 VERIFY: Final = Rpc("POST", "/api/verify", models.VerifyResponse, has_body=True, is_idempotent=True)

@@ -25,10 +25,11 @@ _sym_db = _symbol_database.Default()
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from groundline.v1 import api_key_pb2 as groundline_dot_v1_dot_api__key__pb2
+from groundline.v1 import audit_entry_pb2 as groundline_dot_v1_dot_audit__entry__pb2
 from groundline.v1 import limits_pb2 as groundline_dot_v1_dot_limits__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n*groundline/v1/administration_service.proto\x12\rgroundline.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bgroundline/v1/api_key.proto\x1a\x1agroundline/v1/limits.proto\"Z\n\x12ListApiKeysRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\x14\x8a\xe7\x18\t\t\x00\x00\x00\x00\x00\x00\x00\x00\x92\xe7\x18\x03\x31\x30\x30\x12\x1b\n\npage_token\x18\x02 \x01(\tB\x07\x8a\xe7\x18\x03 \xa0\x1f\"S\n\x13ListApiKeysResponse\x12#\n\x04keys\x18\x01 \x03(\x0b\x32\x15.groundline.v1.ApiKey\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xc6\x01\n\x13\x43reateApiKeyRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01 @\x12!\n\nprincipals\x18\x02 \x03(\tB\r\x8a\xe7\x18\t\x18\x01 \x80\x01\x30\x01\x38@\x12\x43\n\x06scopes\x18\x03 \x03(\tB3\x8a\xe7\x18/0\x01R\x06searchR\x04\x63hatR\x06ingestR\x05\x61\x64minR\x0e\x61\x64ministration\x12/\n\x0b\x65xpire_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"J\n\x14\x43reateApiKeyResponse\x12\"\n\x03key\x18\x01 \x01(\x0b\x32\x15.groundline.v1.ApiKey\x12\x0e\n\x06secret\x18\x02 \x01(\t\"/\n\x13RevokeApiKeyRequest\x12\x18\n\x06key_id\x18\x01 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01 @\":\n\x14RevokeApiKeyResponse\x12\"\n\x03key\x18\x01 \x01(\x0b\x32\x15.groundline.v1.ApiKey2\xf8\x02\n\x15\x41\x64ministrationService\x12j\n\x0bListApiKeys\x12!.groundline.v1.ListApiKeysRequest\x1a\".groundline.v1.ListApiKeysResponse\"\x14\x90\x02\x01\x82\xd3\xe4\x93\x02\x0b\x12\t/api/keys\x12p\n\x0c\x43reateApiKey\x12\".groundline.v1.CreateApiKeyRequest\x1a#.groundline.v1.CreateApiKeyResponse\"\x17\x90\x02\x00\x82\xd3\xe4\x93\x02\x0e\"\t/api/keys:\x01*\x12\x80\x01\n\x0cRevokeApiKey\x12\".groundline.v1.RevokeApiKeyRequest\x1a#.groundline.v1.RevokeApiKeyResponse\"\'\x90\x02\x02\x82\xd3\xe4\x93\x02\x1e\"\x19/api/keys/{key_id}:revoke:\x01*b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n*groundline/v1/administration_service.proto\x12\rgroundline.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bgroundline/v1/api_key.proto\x1a\x1fgroundline/v1/audit_entry.proto\x1a\x1agroundline/v1/limits.proto\"Z\n\x12ListApiKeysRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\x14\x8a\xe7\x18\t\t\x00\x00\x00\x00\x00\x00\x00\x00\x92\xe7\x18\x03\x31\x30\x30\x12\x1b\n\npage_token\x18\x02 \x01(\tB\x07\x8a\xe7\x18\x03 \xa0\x1f\"S\n\x13ListApiKeysResponse\x12#\n\x04keys\x18\x01 \x03(\x0b\x32\x15.groundline.v1.ApiKey\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xc6\x01\n\x13\x43reateApiKeyRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01 @\x12!\n\nprincipals\x18\x02 \x03(\tB\r\x8a\xe7\x18\t\x18\x01 \x80\x01\x30\x01\x38@\x12\x43\n\x06scopes\x18\x03 \x03(\tB3\x8a\xe7\x18/0\x01R\x06searchR\x04\x63hatR\x06ingestR\x05\x61\x64minR\x0e\x61\x64ministration\x12/\n\x0b\x65xpire_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"J\n\x14\x43reateApiKeyResponse\x12\"\n\x03key\x18\x01 \x01(\x0b\x32\x15.groundline.v1.ApiKey\x12\x0e\n\x06secret\x18\x02 \x01(\t\"/\n\x13RevokeApiKeyRequest\x12\x18\n\x06key_id\x18\x01 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01 @\":\n\x14RevokeApiKeyResponse\x12\"\n\x03key\x18\x01 \x01(\x0b\x32\x15.groundline.v1.ApiKey\"\x82\x02\n\x17ListAuditEntriesRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\x14\x8a\xe7\x18\t\t\x00\x00\x00\x00\x00\x00\x00\x00\x92\xe7\x18\x03\x31\x30\x30\x12\x1b\n\npage_token\x18\x02 \x01(\tB\x07\x8a\xe7\x18\x03 \xa0\x1f\x12)\n\x05since\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05until\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x17\n\x06\x63lient\x18\x05 \x01(\tB\x07\x8a\xe7\x18\x03 \x80\x02\x12\x17\n\x06\x61\x63tion\x18\x06 \x01(\tB\x07\x8a\xe7\x18\x03 \x80\x02\x12\x19\n\x08resource\x18\x07 \x01(\tB\x07\x8a\xe7\x18\x03 \xa0\x1f\"_\n\x18ListAuditEntriesResponse\x12*\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x19.groundline.v1.AuditEntry\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t2\xf4\x03\n\x15\x41\x64ministrationService\x12j\n\x0bListApiKeys\x12!.groundline.v1.ListApiKeysRequest\x1a\".groundline.v1.ListApiKeysResponse\"\x14\x90\x02\x01\x82\xd3\xe4\x93\x02\x0b\x12\t/api/keys\x12p\n\x0c\x43reateApiKey\x12\".groundline.v1.CreateApiKeyRequest\x1a#.groundline.v1.CreateApiKeyResponse\"\x17\x90\x02\x00\x82\xd3\xe4\x93\x02\x0e\"\t/api/keys:\x01*\x12\x80\x01\n\x0cRevokeApiKey\x12\".groundline.v1.RevokeApiKeyRequest\x1a#.groundline.v1.RevokeApiKeyResponse\"\'\x90\x02\x02\x82\xd3\xe4\x93\x02\x1e\"\x19/api/keys/{key_id}:revoke:\x01*\x12z\n\x10ListAuditEntries\x12&.groundline.v1.ListAuditEntriesRequest\x1a\'.groundline.v1.ListAuditEntriesResponse\"\x15\x90\x02\x01\x82\xd3\xe4\x93\x02\x0c\x12\n/api/auditb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -47,24 +48,40 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CREATEAPIKEYREQUEST'].fields_by_name['scopes']._serialized_options = b'\212\347\030/0\001R\006searchR\004chatR\006ingestR\005adminR\016administration'
   _globals['_REVOKEAPIKEYREQUEST'].fields_by_name['key_id']._loaded_options = None
   _globals['_REVOKEAPIKEYREQUEST'].fields_by_name['key_id']._serialized_options = b'\212\347\030\004\030\001 @'
+  _globals['_LISTAUDITENTRIESREQUEST'].fields_by_name['page_size']._loaded_options = None
+  _globals['_LISTAUDITENTRIESREQUEST'].fields_by_name['page_size']._serialized_options = b'\212\347\030\t\t\000\000\000\000\000\000\000\000\222\347\030\003100'
+  _globals['_LISTAUDITENTRIESREQUEST'].fields_by_name['page_token']._loaded_options = None
+  _globals['_LISTAUDITENTRIESREQUEST'].fields_by_name['page_token']._serialized_options = b'\212\347\030\003 \240\037'
+  _globals['_LISTAUDITENTRIESREQUEST'].fields_by_name['client']._loaded_options = None
+  _globals['_LISTAUDITENTRIESREQUEST'].fields_by_name['client']._serialized_options = b'\212\347\030\003 \200\002'
+  _globals['_LISTAUDITENTRIESREQUEST'].fields_by_name['action']._loaded_options = None
+  _globals['_LISTAUDITENTRIESREQUEST'].fields_by_name['action']._serialized_options = b'\212\347\030\003 \200\002'
+  _globals['_LISTAUDITENTRIESREQUEST'].fields_by_name['resource']._loaded_options = None
+  _globals['_LISTAUDITENTRIESREQUEST'].fields_by_name['resource']._serialized_options = b'\212\347\030\003 \240\037'
   _globals['_ADMINISTRATIONSERVICE'].methods_by_name['ListApiKeys']._loaded_options = None
   _globals['_ADMINISTRATIONSERVICE'].methods_by_name['ListApiKeys']._serialized_options = b'\220\002\001\202\323\344\223\002\013\022\t/api/keys'
   _globals['_ADMINISTRATIONSERVICE'].methods_by_name['CreateApiKey']._loaded_options = None
   _globals['_ADMINISTRATIONSERVICE'].methods_by_name['CreateApiKey']._serialized_options = b'\220\002\000\202\323\344\223\002\016\"\t/api/keys:\001*'
   _globals['_ADMINISTRATIONSERVICE'].methods_by_name['RevokeApiKey']._loaded_options = None
   _globals['_ADMINISTRATIONSERVICE'].methods_by_name['RevokeApiKey']._serialized_options = b'\220\002\002\202\323\344\223\002\036\"\031/api/keys/{key_id}:revoke:\001*'
-  _globals['_LISTAPIKEYSREQUEST']._serialized_start=181
-  _globals['_LISTAPIKEYSREQUEST']._serialized_end=271
-  _globals['_LISTAPIKEYSRESPONSE']._serialized_start=273
-  _globals['_LISTAPIKEYSRESPONSE']._serialized_end=356
-  _globals['_CREATEAPIKEYREQUEST']._serialized_start=359
-  _globals['_CREATEAPIKEYREQUEST']._serialized_end=557
-  _globals['_CREATEAPIKEYRESPONSE']._serialized_start=559
-  _globals['_CREATEAPIKEYRESPONSE']._serialized_end=633
-  _globals['_REVOKEAPIKEYREQUEST']._serialized_start=635
-  _globals['_REVOKEAPIKEYREQUEST']._serialized_end=682
-  _globals['_REVOKEAPIKEYRESPONSE']._serialized_start=684
-  _globals['_REVOKEAPIKEYRESPONSE']._serialized_end=742
-  _globals['_ADMINISTRATIONSERVICE']._serialized_start=745
-  _globals['_ADMINISTRATIONSERVICE']._serialized_end=1121
+  _globals['_ADMINISTRATIONSERVICE'].methods_by_name['ListAuditEntries']._loaded_options = None
+  _globals['_ADMINISTRATIONSERVICE'].methods_by_name['ListAuditEntries']._serialized_options = b'\220\002\001\202\323\344\223\002\014\022\n/api/audit'
+  _globals['_LISTAPIKEYSREQUEST']._serialized_start=214
+  _globals['_LISTAPIKEYSREQUEST']._serialized_end=304
+  _globals['_LISTAPIKEYSRESPONSE']._serialized_start=306
+  _globals['_LISTAPIKEYSRESPONSE']._serialized_end=389
+  _globals['_CREATEAPIKEYREQUEST']._serialized_start=392
+  _globals['_CREATEAPIKEYREQUEST']._serialized_end=590
+  _globals['_CREATEAPIKEYRESPONSE']._serialized_start=592
+  _globals['_CREATEAPIKEYRESPONSE']._serialized_end=666
+  _globals['_REVOKEAPIKEYREQUEST']._serialized_start=668
+  _globals['_REVOKEAPIKEYREQUEST']._serialized_end=715
+  _globals['_REVOKEAPIKEYRESPONSE']._serialized_start=717
+  _globals['_REVOKEAPIKEYRESPONSE']._serialized_end=775
+  _globals['_LISTAUDITENTRIESREQUEST']._serialized_start=778
+  _globals['_LISTAUDITENTRIESREQUEST']._serialized_end=1036
+  _globals['_LISTAUDITENTRIESRESPONSE']._serialized_start=1038
+  _globals['_LISTAUDITENTRIESRESPONSE']._serialized_end=1133
+  _globals['_ADMINISTRATIONSERVICE']._serialized_start=1136
+  _globals['_ADMINISTRATIONSERVICE']._serialized_end=1636
 # @@protoc_insertion_point(module_scope)

@@ -9,6 +9,7 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from groundline.v1 import api_key_pb2 as _api_key_pb2
+from groundline.v1 import audit_entry_pb2 as _audit_entry_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -189,3 +190,81 @@ class RevokeApiKeyResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RevokeApiKeyResponse: _TypeAlias = RevokeApiKeyResponse  # noqa: Y015
+
+@_typing.final
+class ListAuditEntriesRequest(_message.Message):
+    """Request of ListAuditEntries. A condition that is not set holds for every entry."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    UNTIL_FIELD_NUMBER: _builtins.int
+    CLIENT_FIELD_NUMBER: _builtins.int
+    ACTION_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """Maximum number of entries to return; more than 1000 count as 1000."""
+    page_token: _builtins.str
+    """Token of the page to return, from the last response; page_size may differ."""
+    client: _builtins.str
+    """Only calls of the client with this name."""
+    action: _builtins.str
+    """Only calls of this RPC, such as DeleteDocument."""
+    resource: _builtins.str
+    """Only calls whose path begins so, such as /api/collections/hr."""
+    @_builtins.property
+    def since(self) -> _timestamp_pb2.Timestamp:
+        """Only calls since this time."""
+
+    @_builtins.property
+    def until(self) -> _timestamp_pb2.Timestamp:
+        """Only calls before this time."""
+
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+        since: _timestamp_pb2.Timestamp | None = ...,
+        until: _timestamp_pb2.Timestamp | None = ...,
+        client: _builtins.str = ...,
+        action: _builtins.str = ...,
+        resource: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["since", b"since", "until", b"until"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "client", b"client", "page_size", b"page_size", "page_token", b"page_token", "resource", b"resource", "since", b"since", "until", b"until"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListAuditEntriesRequest: _TypeAlias = ListAuditEntriesRequest  # noqa: Y015
+
+@_typing.final
+class ListAuditEntriesResponse(_message.Message):
+    """Response of ListAuditEntries."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENTRIES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """For the next page; empty on the last."""
+    @_builtins.property
+    def entries(self) -> _containers.RepeatedCompositeFieldContainer[_audit_entry_pb2.AuditEntry]:
+        """The entries."""
+
+    def __init__(
+        self,
+        *,
+        entries: _abc.Iterable[_audit_entry_pb2.AuditEntry] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["entries", b"entries", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListAuditEntriesResponse: _TypeAlias = ListAuditEntriesResponse  # noqa: Y015

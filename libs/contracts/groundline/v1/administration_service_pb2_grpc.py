@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class AdministrationServiceStub:
-    """Administers the installation: the keys of all callers. The gateway serves it itself, for callers with the scope
+    """Administers the installation: the keys of all callers, and the audit log. The gateway serves it itself, for callers with the scope
     administration, which no other scope includes: who has it can create a key with any principals, and so reach
     everything. Without a database of keys, every method is UNAVAILABLE.
 
@@ -54,10 +54,15 @@ class AdministrationServiceStub:
                 request_serializer=groundline_dot_v1_dot_administration__service__pb2.RevokeApiKeyRequest.SerializeToString,
                 response_deserializer=groundline_dot_v1_dot_administration__service__pb2.RevokeApiKeyResponse.FromString,
                 _registered_method=True)
+        self.ListAuditEntries = channel.unary_unary(
+                '/groundline.v1.AdministrationService/ListAuditEntries',
+                request_serializer=groundline_dot_v1_dot_administration__service__pb2.ListAuditEntriesRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_administration__service__pb2.ListAuditEntriesResponse.FromString,
+                _registered_method=True)
 
 
 class AdministrationServiceServicer:
-    """Administers the installation: the keys of all callers. The gateway serves it itself, for callers with the scope
+    """Administers the installation: the keys of all callers, and the audit log. The gateway serves it itself, for callers with the scope
     administration, which no other scope includes: who has it can create a key with any principals, and so reach
     everything. Without a database of keys, every method is UNAVAILABLE.
 
@@ -93,6 +98,20 @@ class AdministrationServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListAuditEntries(self, request, context):
+        """Lists entries of the audit log, the newest first: calls that change something and those refused for want of a key, a
+        scope or a right, some two seconds after their response; searches, answers and other reads, too, if the gateway
+        records them. A request reads 10,000 entries of the times asked for at most, so a page may have fewer entries than
+        page_size, or none, and still be followed by another.
+
+        It does not verify the hashes, which takes reading the whole log: `groundline audit verify` does.
+
+        INVALID_ARGUMENT: a field is wrong. UNAVAILABLE: the database is out of reach.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdministrationServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -111,6 +130,11 @@ def add_AdministrationServiceServicer_to_server(servicer, server):
                     request_deserializer=groundline_dot_v1_dot_administration__service__pb2.RevokeApiKeyRequest.FromString,
                     response_serializer=groundline_dot_v1_dot_administration__service__pb2.RevokeApiKeyResponse.SerializeToString,
             ),
+            'ListAuditEntries': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListAuditEntries,
+                    request_deserializer=groundline_dot_v1_dot_administration__service__pb2.ListAuditEntriesRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_administration__service__pb2.ListAuditEntriesResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'groundline.v1.AdministrationService', rpc_method_handlers)
@@ -120,7 +144,7 @@ def add_AdministrationServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AdministrationService:
-    """Administers the installation: the keys of all callers. The gateway serves it itself, for callers with the scope
+    """Administers the installation: the keys of all callers, and the audit log. The gateway serves it itself, for callers with the scope
     administration, which no other scope includes: who has it can create a key with any principals, and so reach
     everything. Without a database of keys, every method is UNAVAILABLE.
 
@@ -198,6 +222,33 @@ class AdministrationService:
             '/groundline.v1.AdministrationService/RevokeApiKey',
             groundline_dot_v1_dot_administration__service__pb2.RevokeApiKeyRequest.SerializeToString,
             groundline_dot_v1_dot_administration__service__pb2.RevokeApiKeyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListAuditEntries(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.AdministrationService/ListAuditEntries',
+            groundline_dot_v1_dot_administration__service__pb2.ListAuditEntriesRequest.SerializeToString,
+            groundline_dot_v1_dot_administration__service__pb2.ListAuditEntriesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AdministrationServiceStub:
-    """Administers the installation: the keys of all callers. The gateway serves it itself, for callers with the scope
+    """Administers the installation: the keys of all callers, and the audit log. The gateway serves it itself, for callers with the scope
     administration, which no other scope includes: who has it can create a key with any principals, and so reach
     everything. Without a database of keys, every method is UNAVAILABLE.
 
@@ -55,10 +55,20 @@ class AdministrationServiceStub:
 
     INVALID_ARGUMENT: the id is empty. NOT_FOUND: no such key. UNAVAILABLE: the database is out of reach.
     """
+    ListAuditEntries: _grpc.UnaryUnaryMultiCallable[_administration_service_pb2.ListAuditEntriesRequest, _administration_service_pb2.ListAuditEntriesResponse]
+    """Lists entries of the audit log, the newest first: calls that change something and those refused for want of a key, a
+    scope or a right, some two seconds after their response; searches, answers and other reads, too, if the gateway
+    records them. A request reads 10,000 entries of the times asked for at most, so a page may have fewer entries than
+    page_size, or none, and still be followed by another.
+
+    It does not verify the hashes, which takes reading the whole log: `groundline audit verify` does.
+
+    INVALID_ARGUMENT: a field is wrong. UNAVAILABLE: the database is out of reach.
+    """
 
 @_typing.type_check_only
 class AdministrationServiceAsyncStub(AdministrationServiceStub):
-    """Administers the installation: the keys of all callers. The gateway serves it itself, for callers with the scope
+    """Administers the installation: the keys of all callers, and the audit log. The gateway serves it itself, for callers with the scope
     administration, which no other scope includes: who has it can create a key with any principals, and so reach
     everything. Without a database of keys, every method is UNAVAILABLE.
 
@@ -83,9 +93,19 @@ class AdministrationServiceAsyncStub(AdministrationServiceStub):
 
     INVALID_ARGUMENT: the id is empty. NOT_FOUND: no such key. UNAVAILABLE: the database is out of reach.
     """
+    ListAuditEntries: _aio.UnaryUnaryMultiCallable[_administration_service_pb2.ListAuditEntriesRequest, _administration_service_pb2.ListAuditEntriesResponse]  # type: ignore[assignment]
+    """Lists entries of the audit log, the newest first: calls that change something and those refused for want of a key, a
+    scope or a right, some two seconds after their response; searches, answers and other reads, too, if the gateway
+    records them. A request reads 10,000 entries of the times asked for at most, so a page may have fewer entries than
+    page_size, or none, and still be followed by another.
+
+    It does not verify the hashes, which takes reading the whole log: `groundline audit verify` does.
+
+    INVALID_ARGUMENT: a field is wrong. UNAVAILABLE: the database is out of reach.
+    """
 
 class AdministrationServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Administers the installation: the keys of all callers. The gateway serves it itself, for callers with the scope
+    """Administers the installation: the keys of all callers, and the audit log. The gateway serves it itself, for callers with the scope
     administration, which no other scope includes: who has it can create a key with any principals, and so reach
     everything. Without a database of keys, every method is UNAVAILABLE.
 
@@ -125,6 +145,22 @@ class AdministrationServiceServicer(metaclass=_abc_1.ABCMeta):
         """Revokes an API key, which every gateway refuses within seconds. A key that is revoked already stays as it is.
 
         INVALID_ARGUMENT: the id is empty. NOT_FOUND: no such key. UNAVAILABLE: the database is out of reach.
+        """
+
+    @_abc_1.abstractmethod
+    def ListAuditEntries(
+        self,
+        request: _administration_service_pb2.ListAuditEntriesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_administration_service_pb2.ListAuditEntriesResponse, _abc.Awaitable[_administration_service_pb2.ListAuditEntriesResponse]]:
+        """Lists entries of the audit log, the newest first: calls that change something and those refused for want of a key, a
+        scope or a right, some two seconds after their response; searches, answers and other reads, too, if the gateway
+        records them. A request reads 10,000 entries of the times asked for at most, so a page may have fewer entries than
+        page_size, or none, and still be followed by another.
+
+        It does not verify the hashes, which takes reading the whole log: `groundline audit verify` does.
+
+        INVALID_ARGUMENT: a field is wrong. UNAVAILABLE: the database is out of reach.
         """
 
 def add_AdministrationServiceServicer_to_server(servicer: AdministrationServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

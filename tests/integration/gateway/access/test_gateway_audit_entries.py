@@ -17,6 +17,7 @@ from groundline_cli.stack.errors import PortTakenError
 from groundline_cli.stack.ports import reserved_port
 from groundline_database import Pool, open_pool
 from groundline_gateway.auditing import recording
+from groundline_gateway.auditing import store as storing
 from groundline_gateway.auditing.entries import PRUNED, AuditEntry, ChainError
 from groundline_gateway.auditing.recording import AuditLog
 from groundline_gateway.auditing.store import AuditQuery, AuditStore
@@ -24,11 +25,12 @@ from groundline_gateway.keys import KeyDatabaseSettings
 from groundline_tests.gateway.program import gateway_program
 from pydantic import SecretStr
 
-ALICE, BOB = "alice-key-0123456789", "bob-key-0123456789"
+ALICE, BOB, KEEPER = "alice-key-0123456789", "bob-key-0123456789", "keeper-key-0123456789"
 KEYS: Final = json.dumps(
     [
         {"key": ALICE, "client": "alice", "principals": ["user:alice"]},
         {"key": BOB, "client": "bob", "principals": ["user:bob"], "scopes": ["search"]},
+        {"key": KEEPER, "client": "keeper", "principals": ["user:keeper"], "scopes": ["administration"]},
     ]
 )
 
@@ -425,3 +427,64 @@ def test_a_log_that_was_written_anew_differs_from_an_export(database_url: str, e
 
     assert compared.exit_code == 1
     assert "another entry 2 than audit.jsonl" in compared.stderr
+
+
+def call(minute: int, client: str, action: str = "DeleteDocument", **more: Any) -> dict[str, Any]:
+    time = f"2026-01-01T00:{minute:02}:00.500Z"
+    return {"time": time, "client": client, "action": action, "resource": f"/api/{client}/x", **more}
+
+
+async def test_who_administers_lists_the_log_by_pages_and_conditions(
+    upstream: Any, unused: int, database_url: str, tmp_path: Path, store: AuditStore
+) -> None:
+    calls = [
+        call(1, "ann", status=403, principals="user:ann,group:a"),
+        call(3, "ann", status=200, grpc_status="OK", dry_run="true"),
+        call(2, "ben", "CreateCollection", status=200, created="key:1"),
+    ]
+    await store.append(uuid4(), 0, calls)
+    async with gateway(upstream, unused, database_url, tmp_path) as client:
+        client.headers["x-api-key"] = KEEPER
+
+        async def listed(**parameters: Any) -> Any:
+            response = await client.get("/api/audit", params=parameters)
+            assert response.status_code == 200, response.text
+            return response.json()
+
+        for name, value in (("pageToken", "0"), ("pageSize", -1), ("since", "0000"), ("client", "x" * 257)):
+            refused = await client.get("/api/audit", params={name: value})
+            assert refused.status_code == 400, refused.text
+
+        first = await listed(pageSize=2)
+        rest = await listed(pageSize=2, pageToken=first["nextPageToken"])
+        found = [*first["entries"], *rest["entries"]]
+        assert [each["entryId"] for each in found] == ["2", "3", "1"]
+        assert not rest["nextPageToken"]
+        assert (found[0]["time"], found[0]["isDryRun"]) == ("2026-01-01T00:03:00.500Z", True)
+        assert (found[0]["grpcStatus"], found[1]["created"]) == ("OK", "key:1")
+        assert (found[2]["status"], found[2]["principals"]) == (403, ["user:ann", "group:a"])
+        assert [bytes.fromhex(each["hash"]) for each in found[2:]] == [(await entries(store))[0].hash]
+
+        for condition, ids in (
+            ({"client": "ann"}, ["2", "1"]),
+            ({"action": "CreateCollection"}, ["3"]),
+            ({"resource": "/api/b"}, ["3"]),
+            ({"since": "2026-01-01T00:02:00.500Z", "until": "2026-01-01T00:03:00.500Z"}, ["3"]),
+            ({"client": "nobody"}, []),
+        ):
+            assert [each["entryId"] for each in (await listed(**condition))["entries"]] == ids
+        # Retention has deleted what the page began behind.
+        assert await listed(pageToken="99") == {"entries": [], "nextPageToken": ""}
+
+
+async def test_a_page_that_finds_little_ends_early_and_tells_where_the_next_begins(
+    store: AuditStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storing, "SEARCHED_FOR_A_PAGE", 2)
+    await store.append(uuid4(), 0, [call(each, "ann" if each == 1 else "ben") for each in range(1, 6)])
+    before = None
+    found: list[list[int]] = []
+    while not found or before is not None:
+        page, before = await store.page(AuditQuery(client="ann"), before, 10)
+        found.append([each.entry_id for each in page])
+    assert found == [[], [], [1]]

@@ -8,6 +8,7 @@ from google.api.httpbody_pb2 import HttpBody  # type: ignore[import-untyped]
 from groundline.v1 import (
     administration_service_pb2,
     api_key_pb2,
+    audit_entry_pb2,
     document_pb2,
     evidence_pb2,
     ingestor_service_pb2,
@@ -30,7 +31,9 @@ SAVED = """
     };
     0
 """
-SECTIONS = ("services", "all-jobs", "all-sources", "indexes", "own-quotas", "erasures", "keys", "by-command")
+SECTIONS = (
+    "services", "all-jobs", "all-sources", "indexes", "own-quotas", "erasures", "keys", "audit", "by-command"
+)  # fmt: skip
 
 
 def collections(upstream: Any, *ids: str) -> None:
@@ -62,7 +65,7 @@ async def test_what_is_not_for_the_key_and_what_is_down_says_so_and_the_rest_is_
     assert health.count("Ready") == 5
     assert await tab.text("#announcer") == "coordinator is not ready"
     assert "the coordinator is not available" in notes.pop("own-quotas")
-    refused = ("all-jobs", "all-sources", "erasures", "keys")
+    refused = ("all-jobs", "all-sources", "erasures", "keys", "audit")
     assert notes == dict.fromkeys(notes, "") | dict.fromkeys(refused, "Your key is not for this.")
 
 
@@ -230,3 +233,64 @@ async def test_a_key_is_created_shown_once_and_revoked_when_that_is_confirmed(
         await tab.until("document.querySelector('#keys tbody')?.innerText.includes('revoked')")
         assert keys.revoked == ["00000000"]
         assert await tab.js(AXE) == []
+
+
+async def test_the_audit_log_is_shown_by_client_and_looked_through_as_far_as_is_wanted(
+    upstream: Any, launch: Any, module_browser: Tab
+) -> None:
+    async def listed(request: Any, context: Any) -> Any:
+        if request.client == "away":
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "the database is out of reach")
+        page = administration_service_pb2.ListAuditEntriesResponse()
+        if request.client == "nobody":
+            return page
+        first = int(request.page_token or 1)
+        if request.client == "rare" and first < 12:  # pages on which none of its calls is
+            page.next_page_token = str(first + 1)
+            return page
+        for number in range(first, first + min(request.page_size, 30)):
+            page.entries.add(
+                entry_id=str(number),
+                client=request.client or MARKUP,
+                action="DeleteDocument",
+                resource="/api/x",
+            )
+        page.entries[0].MergeFrom(
+            audit_entry_pb2.AuditEntry(status=200, grpc_status="PermissionDenied", is_dry_run=True)
+        )
+        page.entries[1].status = 403
+        page.next_page_token = str(first + len(page.entries)) if first == 1 else ""
+        return page
+
+    upstream.on("ListAuditEntries", listed)
+    keeper = {"key": KEY, "client": "keeper", "principals": ["user:keeper"], "scopes": ["administration"]}
+    tab = module_browser
+
+    async def ask_for(client: str) -> None:
+        await tab.write("#audit input", client)
+        await tab.click("#audit form button")
+
+    async with launch(api_keys=[keeper]) as gateway:
+        await gateway.becomes(200)
+        await tab.open(f"{gateway.url}/#key={KEY}")
+        await tab.js("location.hash = 'operations'")
+        await tab.until("document.querySelectorAll('#audit tbody tr').length === 50")
+        rows = [await tab.text(f"#audit tbody tr:nth-child({number})") for number in (1, 2, 3)]
+        assert MARKUP in rows[0]
+        assert "DeleteDocument (dry run)\tPermissionDenied" in rows[0]
+        assert ["403" in rows[1], "done" in rows[2]] == [True, True]
+        await tab.js(axe_program())
+        assert await tab.js(AXE) == []
+
+        await ask_for("rare")
+        await tab.until("document.querySelector('#audit form + .hint')")
+        assert await tab.text("#audit form + .hint") == "No such entries among the newest."
+        await tab.click("#audit form + .hint + button")
+        await tab.until("document.querySelector('#audit tbody')?.innerText.includes('rare')")
+        await ask_for("nobody")
+        await tab.until("document.querySelector('#audit form + .hint')")
+        assert await tab.text("#audit form + .hint") == "The log has no such entries."
+        assert await tab.js(AXE) == []
+        await ask_for("away")
+        await tab.until("document.querySelector('#audit .note.bad')")
+        assert "out of reach" in await tab.text("#audit .note.bad")
