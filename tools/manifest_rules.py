@@ -397,9 +397,10 @@ def _differences(name: str, what: str, allowed: set[Edge], expected: set[Edge]) 
 def connections(settings: Any) -> int:
     """Return how many connections to the database a process with these settings may have open."""
     if isinstance(settings, GatewaySettings):
-        # It follows the keys in a pool, and stores its audit log by another; neither is asked for its state.
+        # It follows the keys in a pool, stores its audit log by another, and administers by a third; none is
+        # asked for its state.
         size: int = KeyDatabaseSettings.model_fields["pool_max_size"].default
-        return 2 * size if settings.database_url is not None else 0
+        return 3 * size if settings.database_url is not None else 0
     # A process with workers also listens for what is handed in.
     listens = bool(getattr(settings, "workers", 0))
     return settings.pool_max_size + 1 + listens if isinstance(settings, DatabaseSettings) else 0

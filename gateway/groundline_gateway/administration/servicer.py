@@ -21,8 +21,6 @@ __all__ = ["AdministrationServicer"]
 
 type Context = "grpc.aio.ServicerContext[Any, Any]"
 
-_MAX_CONNECTIONS: Final = 2
-
 _CREATED: Final = "x-groundline-created"
 """Trailing metadata with the id of what a call has created, for the audit log."""
 
@@ -33,11 +31,12 @@ class AdministrationServicer(administration_service_pb2_grpc.AdministrationServi
 
     def __init__(self, database: DatabaseSettings) -> None:
         self._database = database
-        self._places = asyncio.Semaphore(_MAX_CONNECTIONS)
+        self._connection = asyncio.Lock()
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[Pool]:
-        async with self._places, open_pool(self._database) as pool:
+        # One at a time, since the replicas' connections add up.
+        async with self._connection, open_pool(self._database) as pool:
             await require_schema(pool, SCHEMA)
             yield pool
 
