@@ -16,6 +16,9 @@ from groundline_gateway.auditing.store import AuditQuery, AuditStore
 __all__ = ["AuditAdministration"]
 
 _ENTRY_ID: Final = re.compile(r"[1-9][0-9]{0,17}")
+_TEXTS: Final = (
+    "client", "credential", "action", "resource", "grpc_status", "peer", "request_id", "trace_id", "created",
+)  # fmt: skip
 
 
 class AuditAdministration:
@@ -47,21 +50,14 @@ class AuditAdministration:
 
 def _message(entry: AuditEntry) -> audit_entry_pb2.AuditEntry:
     fields = entry.fields
+    texts = {name: fields[name] for name in _TEXTS if name in fields}
     principals = fields.get("principals")
     return audit_entry_pb2.AuditEntry(
         entry_id=str(entry.entry_id),
         time=timestamp(datetime.fromisoformat(fields["time"])),
-        client=fields.get("client"),
-        credential=fields.get("credential"),
         principals=principals.split(",") if principals else (),
-        action=fields.get("action"),
-        resource=fields.get("resource"),
-        status=fields.get("status"),
-        grpc_status=fields.get("grpc_status"),
-        peer=fields.get("peer"),
-        request_id=fields.get("request_id"),
-        trace_id=fields.get("trace_id"),
+        status=fields.get("status", 0),
         is_dry_run="dry_run" in fields,
-        created=fields.get("created"),
         hash=entry.hash.hex(),
+        **texts,
     )
