@@ -14,7 +14,7 @@ from groundline.v1 import passage_pb2
 
 from groundline_extraction.readers.common import LineEdges
 from groundline_extraction.spooling import Spool
-from groundline_extraction.tables import TableRows, markdown_tables, read_rows
+from groundline_extraction.tables import PagedTables, TableRows, markdown_tables, read_rows
 from groundline_extraction.texts import PAGE_BREAK, Heading, TextSegment
 
 __all__ = ["SEGMENT_CHARACTERS", "HeadedCutter", "kept_segments", "known_headings"]
@@ -55,6 +55,7 @@ class HeadedCutter:
         """Rows that were read, to be told with the next segment."""
         self._has_rows = False
         self._tables = 0
+        self._paged = PagedTables()
         self._page = 1
         self._has_pages = has_pages
         self._text = ""
@@ -87,22 +88,30 @@ class HeadedCutter:
         if not self._is_markdown or self._has_rows:
             return
         fences = _fenced(text)
-        at, above = 0, 0
-        for table in markdown_tables(text):
-            begin = table.rows[0].start
+        at = above = after = 0
+        for begin, table in markdown_tables(text):
             self._page += text.count(PAGE_BREAK, at, begin)
             at = begin
             while above < len(headings) and headings[above].start <= start + begin:
                 above += 1
-            if not any(first < begin < last for first, last in fences):
-                yield replace(
+            if any(first < begin < last for first, last in fences):
+                continue
+            self._paged.pass_text(text[after:begin])
+            found = self._paged.continued(begin, table)
+            if found is None and table.rows:
+                found = replace(
                     table,
                     index=self._tables,
                     name=headings[above - 1].title if above else "",
                     page=self._page if self._has_pages or self._page > 1 else 0,
-                    rows=[row._replace(start=row.start + start) for row in table.rows],
                 )
                 self._tables += 1
+            if found is not None and found.rows:
+                self._paged.end(found)
+                end = text.find("\n", found.rows[-1].start)
+                after = len(text) if end < 0 else end
+                yield replace(found, rows=[row._replace(start=row.start + start) for row in found.rows])
+        self._paged.pass_text(text[after:])
         self._page += text.count(PAGE_BREAK, at)
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from groundline.v1 import passage_pb2
 
-from groundline_extraction.tables import TableRows
+from groundline_extraction.tables import PAGE_BREAK, TableRows
 
 __all__ = [
     "MEMBER_MARK",
@@ -20,9 +20,6 @@ __all__ = [
     "is_paged",
     "last_part",
 ]
-
-PAGE_BREAK: Final = "\f"
-"""Separator of pages in an extracted text, as in plain text files."""
 
 MEMBER_MARK: Final = "!/"
 """Separator of a document's uri and the name of a file within it, as in Java archives."""

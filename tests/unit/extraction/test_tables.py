@@ -13,6 +13,7 @@ from groundline_extraction.readers.common import ReaderLimits
 from groundline_extraction.sandbox import Sandbox
 from groundline_extraction.tables import TableRows
 from groundline_tests.extraction.files import opendocument
+from reportlab.platypus import Flowable, SimpleDocTemplate, Table
 
 type Read = Callable[..., tuple[str, list[TableRows]]]
 
@@ -119,6 +120,49 @@ def test_tables_of_html_and_word_are_found(read: Read) -> None:
 def test_a_text_without_tables_has_none(read: Read) -> None:
     assert read("# Title\n\nWords | with | bars.\n", "a.md")[1] == []
     assert read("a,b\n", "a.csv")[1] == []
+
+
+def pdf(table: list[list[str]], *, is_repeated: bool) -> bytes:
+    out = io.BytesIO()
+    style = [("GRID", (0, 0), (-1, -1), 0.5, "black")]
+    parts: list[Flowable] = [Table(table, repeatRows=int(is_repeated), style=style)]
+    SimpleDocTemplate(out, pagesize=(400, 300)).build(parts)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("characters", [1 << 20, 300])
+@pytest.mark.parametrize("is_repeated", [True, False])
+def test_a_table_that_goes_on_over_pages_of_a_pdf_is_one(
+    read: Read, is_repeated: bool, characters: int
+) -> None:
+    rows = [["Model", "Year", "Weight"], *([f"DN-{n}", str(1990 + n), f"{n}.5 kg"] for n in range(30))]
+    text, tables = read(pdf(rows, is_repeated=is_repeated), "a.pdf", characters=characters)
+    found = [row for table in tables for row in table.rows]
+    assert {(table.index, table.page, table.columns) for table in tables} == {
+        (0, 1, ("Model", "Year", "Weight"))
+    }
+    assert [row.cells for row in found] == [tuple(row) for row in rows[1:]]
+    assert [row.number for row in found] == list(range(2, 32))
+    assert all(text.startswith(f"| {row.cells[0]} |", row.start) for row in found)
+    assert text.count("\f", 0, found[-1].start) >= 2
+
+
+@pytest.mark.parametrize(
+    ("between", "head"),
+    [
+        ("\f", "City | 2023"),
+        ("\f", "City | People"),
+        ("\f", "Rome | big"),
+        ("\f", "a | 5 | c"),
+        ("\f\n\nWords.", "Part | Weight"),
+        ("\f\n\n\f", "Rome | 5"),
+        ("", "Part | Weight"),
+    ],
+)
+def test_another_table_after_one_is_another(read: Read, between: str, head: str) -> None:
+    first = "| Part | Weight |\n|---|---|\n| Pump | 5 |"
+    _, tables = read(f"{first}\n\n{between}\n\n| {head} |\n|---|---|\n| Oslo | 7 |\n", "a.md")
+    assert [table.index for table in tables] == [0, 1]
 
 
 def html_table(*rows: str) -> str:
