@@ -39,6 +39,8 @@ CHANGES: Final[Mapping[Relation, Outcome]] = {"own": "allowed", "shared": "denie
 PRIVATE: Final[Mapping[Relation, Outcome]] = {"own": "allowed", "shared": "hidden", "foreign": "hidden"}
 # They name no resource; what they show is looked at.
 LISTS: Final[Mapping[Relation, Outcome]] = dict.fromkeys(RELATIONS, "allowed")
+# Of the installation, whoever asks. Who administers it is told of everybody's resources.
+INSTALLATION: Final[Mapping[Relation, Outcome]] = dict.fromkeys(RELATIONS, "allowed")
 # An id that is taken is taken, whoever asks; nothing else is told of it.
 CREATES: Final[Mapping[Relation, Outcome]] = dict.fromkeys(RELATIONS, "denied")
 
@@ -102,11 +104,10 @@ EXPECTED: Final[Mapping[str, Mapping[Relation, Outcome]]] = {
     "ListErasures": LISTS,
     "GetErasureCertificate": PRIVATE,
     "ListLegalHolds": CHANGES,
-    # Of the installation, whoever asks.
-    "ListApiKeys": LISTS,
-    "CreateApiKey": LISTS,
+    "ListApiKeys": INSTALLATION,
+    "CreateApiKey": INSTALLATION,
     "RevokeApiKey": UNKNOWN,
-    "ListAuditEntries": LISTS,
+    "ListAuditEntries": INSTALLATION,
     "OpenAiCreateChatCompletion": READS,
     "OpenAiCreateResponse": READS,
     "OpenAiCreateEmbeddings": LISTS,
