@@ -87,12 +87,14 @@ async def target(site: Site, serve_retriever: Any, corpus_on: Any) -> AsyncItera
         yield target
 
 
-async def search(target: str, *collection_ids: str) -> pb.SearchResponse:
+async def search(
+    target: str, *collection_ids: str, mode: options_pb2.RetrievalMode.ValueType = KEYWORD
+) -> pb.SearchResponse:
     request = pb.SearchRequest(
         query="lease replica",
         collection_ids=collection_ids,
         options=options_pb2.SearchOptions(
-            retrieval=options_pb2.RetrievalOptions(mode=KEYWORD),
+            retrieval=options_pb2.RetrievalOptions(mode=mode),
             rerank=options_pb2.RerankOptions(top_k=100, deduplication_threshold=0),
         ),
     )
@@ -120,6 +122,23 @@ async def assert_serving(target: str) -> None:
         request = health_pb2.HealthCheckRequest(service="groundline.v1.RetrieverService")
         answer = await health_pb2_grpc.HealthStub(channel).Check(request)
         assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+
+async def test_vectors_find_all_where_the_building_of_a_keyword_index_has_just_begun(
+    site: Site, target: str
+) -> None:
+    await site.connection.execute(f"DROP INDEX {site.board}_bm25")
+    async with site.connection.transaction(), asyncio.timeout(PATIENCE_SECONDS):
+        # What builds waits for this lock; where it builds concurrently, the index is there, without a page.
+        await site.connection.execute(f"LOCK TABLE {site.board} IN ROW EXCLUSIVE MODE")
+        building = asyncio.create_task(site.rebuild_due())
+        while not await site.connection.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        searching = asyncio.create_task(search(target, "board", mode=options_pb2.RETRIEVAL_MODE_SEMANTIC))
+        await asyncio.wait([searching], timeout=0.3)
+    assert await building == 1
+    found = await searching
+    assert (len(found.passages), list(found.degraded)) == (len(TEXTS), [])
 
 
 async def test_a_dropped_index_is_named_until_upkeep_has_built_it_and_no_replica_goes_down(

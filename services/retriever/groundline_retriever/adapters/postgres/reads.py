@@ -1,7 +1,10 @@
 """Where a read goes: to the primary, or to a standby that has replayed enough."""
 
+import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Final
 
 import asyncpg
 from groundline_database import Connection, Pool, acquire
@@ -10,6 +13,11 @@ from groundline_runtime.errors import UnavailableError
 from groundline_retriever.adapters.postgres.standbys import Standbys
 
 __all__ = ["Reads", "collection_changed"]
+
+_ATTEMPTS: Final = 10
+_PAUSE_SECONDS: Final = 0.1
+_WITHOUT_A_PAGE: Final = re.compile(r"could not read blocks? 0\b.* read only 0 of")
+"""Error of an index whose building has begun: it has no page yet, and pg_search looks at it still."""
 
 
 class Reads:
@@ -32,6 +40,16 @@ class Reads:
         return await self.read_on_primary(work)
 
     async def read_on_primary[T](self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        """Read on the primary, for a second again and again while an index of the table has just begun to be
+        built."""
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                async with self.connection() as connection:
+                    return await work(connection)
+            except asyncpg.DataCorruptedError as error:
+                if not _WITHOUT_A_PAGE.search(str(error)):
+                    raise
+            await asyncio.sleep(_PAUSE_SECONDS)
         async with self.connection() as connection:
             return await work(connection)
 
