@@ -1,6 +1,7 @@
 """groundline up"""
 
 import asyncio
+import logging
 import os
 import sys
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 import click
+import structlog
 from pydantic import SecretStr
 
 from groundline_cli.connection import READY_FILE
@@ -112,6 +114,8 @@ def up(
         if examples:
             await _ingest_examples(examples, report)(info)
 
+    # The lines of what the gateway answers itself are for its log, and this is a terminal.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     try:
         announced = partial(announce, ready_file=data_dir / READY_FILE.name)
         asyncio.run(run_until_stopped(options, report, announced, after_ready=after_ready))
