@@ -39,7 +39,7 @@ CHANGES: Final[Mapping[Relation, Outcome]] = {"own": "allowed", "shared": "denie
 PRIVATE: Final[Mapping[Relation, Outcome]] = {"own": "allowed", "shared": "hidden", "foreign": "hidden"}
 # They name no resource; what they show is looked at.
 LISTS: Final[Mapping[Relation, Outcome]] = dict.fromkeys(RELATIONS, "allowed")
-# Of the installation, whoever asks. Who administers it is told of everybody's resources.
+# They are about the installation: its administrators are told of everybody's resources.
 INSTALLATION: Final[Mapping[Relation, Outcome]] = dict.fromkeys(RELATIONS, "allowed")
 # An id that is taken is taken, whoever asks; nothing else is told of it.
 CREATES: Final[Mapping[Relation, Outcome]] = dict.fromkeys(RELATIONS, "denied")

@@ -122,7 +122,7 @@ def _checked_cluster(name: str, settings: GatewaySettings, health_check: Node) -
         "health_checks": [
             {
                 "timeout": "3s",
-                # Of a single replica it only shows in /healthz, since requests go there in any case.
+                # Requests go to a single replica in any case: its health only shows in /healthz.
                 "interval": seldom if is_single else interval,
                 "unhealthy_interval": interval,
                 "unhealthy_edge_interval": interval,

@@ -129,7 +129,7 @@ async def test_vectors_find_all_where_the_building_of_a_keyword_index_has_just_b
 ) -> None:
     await site.connection.execute(f"DROP INDEX {site.board}_bm25")
     async with site.connection.transaction(), asyncio.timeout(PATIENCE_SECONDS):
-        # What builds waits for this lock; where it builds concurrently, the index is there, without a page.
+        # The build waits for this lock. A concurrent one has created the index by then, without a page.
         await site.connection.execute(f"LOCK TABLE {site.board} IN ROW EXCLUSIVE MODE")
         building = asyncio.create_task(site.rebuild_due())
         while not await site.connection.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"):  # noqa: ASYNC110

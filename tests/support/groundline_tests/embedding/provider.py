@@ -62,7 +62,7 @@ class Provider:
             case "gemini":
                 assert path == f"/v1/{body['requests'][0]['model']}:batchEmbedContents"
                 texts = [one["content"]["parts"][0]["text"] for one in body["requests"]]
-                # Of reduced dimensions, they are not of unit length.
+                # Vectors of reduced dimensions do not have unit length.
                 return {"embeddings": [{"values": [3 * x for x in v]} for v in self._vectors(texts)]}
             case _:
                 assert path == "/v1/embed"
