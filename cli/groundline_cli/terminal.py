@@ -2,14 +2,23 @@
 
 import json
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Final
 
 import click
 
-__all__ = ["print_columns", "print_json", "printable", "shown_enum", "shown_time", "summary"]
+__all__ = [
+    "logging_from",
+    "print_columns",
+    "print_json",
+    "printable",
+    "shown_enum",
+    "shown_time",
+    "summary",
+]
 
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 _ELLIPSIS: Final = "\N{HORIZONTAL ELLIPSIS}"
@@ -39,6 +48,19 @@ def shown_enum(value: Enum) -> str:
 def shown_time(time: datetime | None) -> str:
     """Format a time in UTC to the second, as RFC 3339; "" for None."""
     return "" if time is None else time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@contextmanager
+def logging_from(level: int) -> Iterator[None]:
+    """Keep log lines below `level`, one of `logging`, out of the terminal, and let them in again after."""
+    import structlog
+
+    before = structlog.get_config()["wrapper_class"]
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(level))
+    try:
+        yield
+    finally:
+        structlog.configure(wrapper_class=before)
 
 
 def print_json(value: object) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import structlog
 
 from groundline_cli.backups.manifest import Manifest
 from groundline_cli.backups.one_collection import restore_collection
@@ -22,7 +21,7 @@ from groundline_cli.connection import READY_FILE
 from groundline_cli.errors import CommandFailedError
 from groundline_cli.interrupts import run_interruptible
 from groundline_cli.stack.postgres import EmbeddedPostgres
-from groundline_cli.terminal import printable
+from groundline_cli.terminal import logging_from, printable
 
 __all__ = ["restore"]
 
@@ -83,11 +82,10 @@ def restore(
     if (new_name or with_erased) and not collection:
         raise click.UsageError("--as and --with-erased need --collection")
     manifest = Manifest.of(backup)
-    # Progress takes the place of the log lines of the builders of indexes.
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     begun = time.monotonic()
     show = showing()
-    with ending_clearly("give the same command again"):
+    # Progress takes the place of the log lines of the builders of indexes.
+    with logging_from(logging.CRITICAL), ending_clearly("give the same command again"):
         show("comparing checksums")
         manifest.require_whole(backup)
         if check:

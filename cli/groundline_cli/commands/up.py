@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Final
 
 import click
-import structlog
 from pydantic import SecretStr
 
 from groundline_cli.connection import READY_FILE
 from groundline_cli.errors import CommandFailedError
 from groundline_cli.stack.errors import StackError
 from groundline_cli.stack.stack import ReadyInfo, Report, StackOptions, run_until_stopped
+from groundline_cli.terminal import logging_from
 
 __all__ = ["announce", "up"]
 
@@ -114,11 +114,11 @@ def up(
         if examples:
             await _ingest_examples(examples, report)(info)
 
-    # The lines of what the gateway answers itself are for its log, and this is a terminal.
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    announced = partial(announce, ready_file=data_dir / READY_FILE.name)
     try:
-        announced = partial(announce, ready_file=data_dir / READY_FILE.name)
-        asyncio.run(run_until_stopped(options, report, announced, after_ready=after_ready))
+        # The lines of what the gateway answers itself are for its log, and this is a terminal.
+        with logging_from(logging.WARNING):
+            asyncio.run(run_until_stopped(options, report, announced, after_ready=after_ready))
     except StackError as error:
         raise CommandFailedError(str(error)) from error
 

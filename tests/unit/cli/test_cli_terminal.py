@@ -1,11 +1,13 @@
 """Text that a terminal may be shown."""
 
+import logging
 import os
 import subprocess
 import sys
 
 import pytest
-from groundline_cli.terminal import print_columns, print_json, printable, summary
+import structlog
+from groundline_cli.terminal import logging_from, print_columns, print_json, printable, summary
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,3 +66,16 @@ def test_progress_is_a_line_for_each_twentieth_where_lines_cannot_be_written_ove
         lines = shown.read(65536).decode().splitlines()
     assert lines[0] == "ingesting: 50 of 1000 documents, 50 chunks"
     assert len(lines) == 19
+
+
+def test_log_lines_are_kept_out_for_as_long_as_a_command_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    log = structlog.get_logger()
+    with pytest.raises(ValueError, match="stopped"), logging_from(logging.WARNING):
+        log.info("detail")
+        log.warning("danger")
+        raise ValueError("stopped")
+    log.info("later")
+    shown = capsys.readouterr().out
+    assert "detail" not in shown
+    assert "danger" in shown
+    assert "later" in shown
