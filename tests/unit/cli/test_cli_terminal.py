@@ -1,5 +1,6 @@
 """Text that a terminal may be shown."""
 
+import contextlib
 import logging
 import os
 import subprocess
@@ -70,10 +71,10 @@ def test_progress_is_a_line_for_each_twentieth_where_lines_cannot_be_written_ove
 
 def test_log_lines_are_kept_out_for_as_long_as_a_command_runs(capsys: pytest.CaptureFixture[str]) -> None:
     log = structlog.get_logger()
-    with pytest.raises(ValueError, match="stopped"), logging_from(logging.WARNING):
+    with contextlib.suppress(ValueError), logging_from(logging.WARNING):
         log.info("detail")
         log.warning("danger")
-        raise ValueError("stopped")
+        raise ValueError
     log.info("later")
     shown = capsys.readouterr().out
     assert "detail" not in shown
