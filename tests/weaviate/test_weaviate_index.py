@@ -115,7 +115,7 @@ async def test_without_an_engine_searches_are_unavailable_and_say_when_to_try_ag
     await index.corpus.collection("engine", numbered(2))
     gone = one_node.settings().model_copy(update={"grpc_target": "127.0.0.1:1"})
     store: Any = index.store
-    async with open_weaviate_search(gone, store.proposals, max_lag_seconds=LAG_SECONDS) as lost:
+    async with open_weaviate_search(gone, store, max_lag_seconds=LAG_SECONDS) as lost:
         for arm in ("keyword", "semantic"):
             with pytest.raises(UnavailableError) as caught:
                 await SearchedIndex(index.corpus, store, lost, index.settle).find(arm, "lease", "engine")
@@ -127,5 +127,5 @@ async def test_a_wrong_key_is_told_at_the_start(index: SearchedIndex, one_node: 
     wrong = one_node.settings().model_copy(update={"api_key": SecretStr("wrong")})
     store: Any = index.store
     with pytest.raises(FailedPreconditionError, match="refused"):
-        async with open_weaviate_search(wrong, store.proposals, max_lag_seconds=LAG_SECONDS):
+        async with open_weaviate_search(wrong, store, max_lag_seconds=LAG_SECONDS):
             pass

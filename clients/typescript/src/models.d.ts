@@ -851,7 +851,7 @@ export interface ChatRequest {
    * far back as settings.history keeps. INVALID_ARGUMENT if a named collection has no such history or none that
    * reaches back so far, or if the time is in the future. Without collection_ids those take part whose history
    * does. Conditions on a document's own properties, such as "$title", are on those that it has now. Not together
-   * with options.retrieval.index, nor on a distributed index.
+   * with options.retrieval.index. Where a distributed index has the present, PostgreSQL searches the past.
    */
   asOf?: string;
 }

@@ -117,7 +117,7 @@ async def _search_index(settings: RetrieverSettings, store: PostgresChunkStore) 
         yield store
         return
     async with open_weaviate_search(
-        settings.weaviate, store.proposals, max_lag_seconds=settings.max_index_lag_seconds
+        settings.weaviate, store, max_lag_seconds=settings.max_index_lag_seconds
     ) as index:
         yield index
 

@@ -1,7 +1,8 @@
 """SearchIndex on Weaviate, which proposes ids and scores; PostgreSQL decides which of them are hits.
 
 Weaviate's objects may be late or stale, and its condition may hold for too much. So its proposals are looked
-up by key, and if that leaves a list short, more are asked for.
+up by key, and if that leaves a list short, more are asked for. It has the present alone: the past is searched
+by PostgreSQL's own indexes.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from groundline.v1 import options_pb2
 from groundline_embedding.ports import Vectors
 from groundline_lexical import searched_words
 from groundline_ranking import Hit
-from groundline_runtime.errors import FieldViolation, InvalidArgumentError, UnavailableError
+from groundline_runtime.errors import UnavailableError
 from groundline_weaviate import (
     MAX_PROPOSALS,
     Extent,
@@ -30,8 +31,8 @@ from groundline_weaviate import (
 )
 from groundline_weaviate.wire_pb2 import Filters
 
-from groundline_retriever.adapters.postgres.proposals import Proposals
 from groundline_retriever.adapters.postgres.sizes import REMEMBERED_PARTITIONS
+from groundline_retriever.adapters.postgres.store import PostgresChunkStore
 from groundline_retriever.domain import Hits, IndexedCollection, Selection
 
 __all__ = ["WeaviateSearch", "open_weaviate_search"]
@@ -54,7 +55,7 @@ _log = structlog.get_logger(__name__)
 
 @asynccontextmanager
 async def open_weaviate_search(
-    settings: WeaviateSettings, proposals: Proposals, *, max_lag_seconds: float
+    settings: WeaviateSettings, store: PostgresChunkStore, *, max_lag_seconds: float
 ) -> AsyncIterator["WeaviateSearch"]:
     """Open the index on a client of its own. Weaviate need not be up yet: searches fail until it is.
 
@@ -65,7 +66,7 @@ async def open_weaviate_search(
             await weaviate.require_access()
         except UnavailableError as error:
             _log.warning("search_index_unavailable", error=error.message)
-        yield WeaviateSearch(weaviate, proposals, max_lag_seconds=max_lag_seconds)
+        yield WeaviateSearch(weaviate, store, max_lag_seconds=max_lag_seconds)
 
 
 class _Lag(NamedTuple):
@@ -77,11 +78,13 @@ class _Lag(NamedTuple):
 
 
 class WeaviateSearch:
-    """SearchIndex that finds changes older than `max_lag_seconds`, or names their collection as behind."""
+    """SearchIndex that finds changes older than `max_lag_seconds`, or names their collection as behind. The
+    store decides, and searches the past."""
 
-    def __init__(self, weaviate: Weaviate, proposals: Proposals, *, max_lag_seconds: float) -> None:
+    def __init__(self, weaviate: Weaviate, store: PostgresChunkStore, *, max_lag_seconds: float) -> None:
         self._weaviate = weaviate
-        self._proposals = proposals
+        self._store = store
+        self._proposals = store.proposals
         self._max_lag_seconds = max_lag_seconds
         self._lags: LRUCache[int, _Lag] = LRUCache(REMEMBERED_PARTITIONS)
 
@@ -89,11 +92,9 @@ class WeaviateSearch:
         self, collections: Sequence[IndexedCollection], query: str, *, limit: int, selection: Selection
     ) -> Hits:
         """Return a list for each embedding space and language. The engine proposes by term statistics of the
-        whole space; scores and order are by those of what the caller may read.
-
-        Raises InvalidArgumentError (as_of) for a search of the past.
-        """
-        _require_present(selection)
+        whole space; scores and order are by those of what the caller may read."""
+        if selection.as_of is not None:
+            return await self._store.keyword(collections, query, limit=limit, selection=selection)
         groups: dict[tuple[Space, str], list[IndexedCollection]] = defaultdict(list)
         for collection in collections:
             groups[_space(collection), collection.language].append(collection)
@@ -118,11 +119,16 @@ class WeaviateSearch:
         iterative_scan: options_pb2.IterativeScan.ValueType,
         selection: Selection,
     ) -> Hits:
-        """Return a list for each embedding space. The engine decides how far HNSW looks.
-
-        Raises InvalidArgumentError (as_of) for a search of the past.
-        """
-        _require_present(selection)
+        """Return a list for each embedding space. The engine decides how far HNSW looks."""
+        if selection.as_of is not None:
+            return await self._store.semantic(
+                collections,
+                vector,
+                limit=limit,
+                ef_search=ef_search,
+                iterative_scan=iterative_scan,
+                selection=selection,
+            )
         groups: dict[Space, list[IndexedCollection]] = defaultdict(list)
         for collection in collections:
             groups[_space(collection)].append(collection)
@@ -195,14 +201,6 @@ async def _decided(ask: Ask, decide: Decide, limit: int) -> tuple[Sequence[Hit],
         wanted = 2 * limit * number // len(hits) if hits else MAX_PROPOSALS
         number = min(max(wanted, 4 * number), MAX_PROPOSALS)
     return hits, True
-
-
-def _require_present(selection: Selection) -> None:
-    if selection.as_of is not None:
-        description = (
-            "cannot be searched for on the distributed index (Weaviate), which has what is current now"
-        )
-        raise InvalidArgumentError([FieldViolation("as_of", description)])
 
 
 def _space(collection: IndexedCollection) -> Space:

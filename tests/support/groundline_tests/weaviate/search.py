@@ -30,7 +30,7 @@ async def searched_weaviate(database_url: str, weaviate: WeaviateSettings) -> As
         async with (
             open_chunk_store(settings) as store,
             open_weaviate(weaviate) as client,
-            open_weaviate_search(weaviate, store.proposals, max_lag_seconds=LAG_SECONDS) as searched,
+            open_weaviate_search(weaviate, store, max_lag_seconds=LAG_SECONDS) as searched,
         ):
             fed: set[tuple[int, int]] = set()
 
