@@ -2,7 +2,9 @@
 
 import pytest
 from groundline.v1 import document_pb2
+from groundline_ingestor.domain.documents import TextPart
 from groundline_ingestor.domain.revisions import compare_part, compare_texts
+from groundline_ingestor.service.revisions import found_part
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,6 +51,38 @@ def test_a_cited_text_is_found_again(after: str, fate: int, became: str) -> None
 def test_of_equal_texts_the_nearest_is_the_cited_one() -> None:
     after = f"{CITED}\nThe hatch of the DN-6.\n{CITED}\n"
     assert compare_part(CITED, len(after), after).start == after.rindex(CITED)
+
+
+@pytest.mark.parametrize(
+    ("after", "fate", "start"),
+    [
+        ("y" * 2000, GONE, 0),
+        ("y" * 900 + CITED + "y" * 1100, SAME, 900),
+        ("y" * 950 + CITED + "y" * 1100, MOVED, 950),
+        ("y" * 700 + CITED + "y" * 1900 + CITED, MOVED, 700),
+        (CITED + "y" * 1700 + CITED + "y" * 500, MOVED, 1700 + len(CITED)),
+        ("y" * 2500 + CITED, MOVED, 2500),
+        ("y" * 889 + f" {CITED.replace('1.8', '2.4')} " + "y" * 1100, CHANGED, 890),
+        ("y" * 889 + f" {CITED.replace('1.8', '2.4')} " + "y" * 1100 + CITED, MOVED, 2035),
+    ],
+)
+async def test_a_cited_text_is_found_again_in_one_that_is_too_large_to_be_held(
+    after: str, fate: int, start: int
+) -> None:
+    assert await found_in(after, 900) == (fate, start)
+
+
+async def test_a_cited_text_is_found_at_the_beginning_of_one_that_could_be_held() -> None:
+    assert await found_in(CITED + "y" * 230, 250) == (MOVED, 0)
+
+
+async def found_in(after: str, start: int) -> tuple[int, int]:
+    async def read(begin: int, limit: int) -> TextPart:
+        assert limit == 300
+        return TextPart(after[begin : begin + limit], len(after))
+
+    found = await found_part(CITED, start, read, held=300)
+    return found.fate, found.start
 
 
 def test_a_change_is_told_in_words() -> None:

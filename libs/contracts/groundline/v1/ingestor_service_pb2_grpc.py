@@ -451,8 +451,9 @@ class IngestorServiceServicer:
         """Compares the text of a revision, or a part of it, with another revision's: what became of what was cited.
 
         INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision.
-        OUT_OF_RANGE (DOCUMENT_TOO_LARGE): a text has more than 20,000,000 characters, or, where whole texts are compared, more
-        than 4,000,000 or 20,000 lines.
+        OUT_OF_RANGE (DOCUMENT_TOO_LARGE): whole texts are compared, and one has more than 4,000,000 characters or 20,000 lines.
+        A part is compared with a text of any size: as it was, it is found anywhere; something like it within 2,000,000
+        characters of its place.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -167,8 +167,9 @@ class IngestorServiceStub:
     """Compares the text of a revision, or a part of it, with another revision's: what became of what was cited.
 
     INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision.
-    OUT_OF_RANGE (DOCUMENT_TOO_LARGE): a text has more than 20,000,000 characters, or, where whole texts are compared, more
-    than 4,000,000 or 20,000 lines.
+    OUT_OF_RANGE (DOCUMENT_TOO_LARGE): whole texts are compared, and one has more than 4,000,000 characters or 20,000 lines.
+    A part is compared with a text of any size: as it was, it is found anywhere; something like it within 2,000,000
+    characters of its place.
     """
     RestoreRevision: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.RestoreRevisionRequest, _ingestor_service_pb2.RestoreRevisionResponse]
     """Puts a revision that was replaced in the place of the one in use, and returns the job that does it: text, title,
@@ -488,8 +489,9 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     """Compares the text of a revision, or a part of it, with another revision's: what became of what was cited.
 
     INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision.
-    OUT_OF_RANGE (DOCUMENT_TOO_LARGE): a text has more than 20,000,000 characters, or, where whole texts are compared, more
-    than 4,000,000 or 20,000 lines.
+    OUT_OF_RANGE (DOCUMENT_TOO_LARGE): whole texts are compared, and one has more than 4,000,000 characters or 20,000 lines.
+    A part is compared with a text of any size: as it was, it is found anywhere; something like it within 2,000,000
+    characters of its place.
     """
     RestoreRevision: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.RestoreRevisionRequest, _ingestor_service_pb2.RestoreRevisionResponse]  # type: ignore[assignment]
     """Puts a revision that was replaced in the place of the one in use, and returns the job that does it: text, title,
@@ -914,8 +916,9 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         """Compares the text of a revision, or a part of it, with another revision's: what became of what was cited.
 
         INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision.
-        OUT_OF_RANGE (DOCUMENT_TOO_LARGE): a text has more than 20,000,000 characters, or, where whole texts are compared, more
-        than 4,000,000 or 20,000 lines.
+        OUT_OF_RANGE (DOCUMENT_TOO_LARGE): whole texts are compared, and one has more than 4,000,000 characters or 20,000 lines.
+        A part is compared with a text of any size: as it was, it is found anywhere; something like it within 2,000,000
+        characters of its place.
         """
 
     @_abc_1.abstractmethod

@@ -10,7 +10,14 @@ from typing import Final
 from groundline.v1 import document_pb2
 from rapidfuzz.distance import Indel
 
-__all__ = ["MAX_LINES", "TextComparison", "compare_part", "compare_texts"]
+__all__ = [
+    "MAX_LINES",
+    "TextComparison",
+    "compare_part",
+    "compare_texts",
+    "find_nearest",
+    "moved_part",
+]
 
 MAX_LINES: Final = 20_000
 """Maximum lines of a text that is compared as a whole. A bit is computed for each pair of lines, in one piece
@@ -66,8 +73,8 @@ def compare_part(part: str, start: int, other: str) -> TextComparison:
     end = start + len(part)
     if other[start:end] == part:
         return TextComparison(_SAME, start, end, [(_EQUAL, part)])
-    if (found := _nearest(part, start, other)) is not None:
-        return TextComparison(_MOVED, found, found + len(part), [(_EQUAL, part)])
+    if (found := find_nearest(part, start, other)) is not None:
+        return moved_part(part, found)
     begin = max(0, start - _SEARCHED_CHARACTERS)
     first, last = _likeliest(part, other[begin : end + _SEARCHED_CHARACTERS])
     first, last = begin + first, begin + last
@@ -83,6 +90,11 @@ def compare_part(part: str, start: int, other: str) -> TextComparison:
     return TextComparison(_CHANGED, first, last, stretches)
 
 
+def moved_part(part: str, start: int) -> TextComparison:
+    """Return the comparison of a part that stands elsewhere, as it was."""
+    return TextComparison(_MOVED, start, start + len(part), [(_EQUAL, part)])
+
+
 def compare_texts(text: str, other: str) -> TextComparison:
     """Compare whole texts of MAX_LINES lines at most, line by line, and replaced lines word by word."""
     if text == other:
@@ -92,7 +104,7 @@ def compare_texts(text: str, other: str) -> TextComparison:
     return TextComparison(_CHANGED, 0, len(other), shown)
 
 
-def _nearest(part: str, start: int, other: str) -> int | None:
+def find_nearest(part: str, start: int, other: str) -> int | None:
     """Return where a text stands in another, nearest to where it stood; None if it does not."""
     if not part:
         return None

@@ -1,7 +1,10 @@
 """Revisions of documents: reading and comparing."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -15,16 +18,26 @@ from groundline_runtime.turns import ClientTurns
 
 from groundline_ingestor.adapters.postgres.collections import PostgresCollections
 from groundline_ingestor.adapters.postgres.documents.reading import PostgresDocuments
-from groundline_ingestor.adapters.postgres.documents.revisions import MAX_OFFSET, PostgresRevisions
-from groundline_ingestor.domain.revisions import MAX_LINES, TextComparison, compare_part, compare_texts
+from groundline_ingestor.adapters.postgres.documents.revisions import PostgresRevisions
+from groundline_ingestor.domain.documents import TextPart
+from groundline_ingestor.domain.revisions import (
+    MAX_LINES,
+    TextComparison,
+    compare_part,
+    compare_texts,
+    find_nearest,
+    moved_part,
+)
 from groundline_ingestor.service.access import readable_document
 
-__all__ = ["RevisionService"]
+__all__ = ["RevisionService", "found_part"]
 
 _TEXT_CHARACTERS: Final[int] = default_of(pb.GetDocumentTextRequest, "max_characters")
 
-# Limits of CompareRevisions, as the contract says.
 MAX_SEARCHED: Final = 20_000_000
+"""Maximum characters of a text that are held while a part of another is looked for."""
+
+# Limits of CompareRevisions, as the contract says.
 MAX_COMPARED: Final = 4_000_000
 MAX_PART: Final = 100_000
 MAX_STRETCHES: Final = 10_000
@@ -121,26 +134,20 @@ class RevisionService:
     async def _compared(
         self, caller: Caller, request: pb.CompareRevisionsRequest, other_revision: str
     ) -> TextComparison:
-        is_part = request.end_offset > 0
-        text = await self._text(
-            caller,
-            request,
-            request.revision,
-            start=request.start_offset if is_part else 0,
-            end=min(request.end_offset, request.start_offset + MAX_PART) or MAX_COMPARED,
-            most=MAX_OFFSET if is_part else MAX_COMPARED,
-        )
-        if is_part and not text:
-            raise InvalidArgumentError([FieldViolation("start_offset", "is behind the end of the text")])
-        other_text = await self._text(
-            caller, request, other_revision, start=0, end=MAX_SEARCHED, most=MAX_SEARCHED
-        )
-        if is_part:
-            return await asyncio.to_thread(compare_part, text, request.start_offset, other_text)
-        for each in (text, other_text):
-            if len(each) > MAX_COMPARED or each.count("\n") > MAX_LINES:
-                raise _too_large()
-        return await asyncio.to_thread(compare_texts, text, other_text)
+        if request.end_offset:
+            limit = min(request.end_offset - request.start_offset, MAX_PART)
+            part = await self._text(caller, request, request.revision, request.start_offset, limit)
+            if not part.text:
+                raise InvalidArgumentError([FieldViolation("start_offset", "is behind the end of the text")])
+            read = partial(self._text, caller, request, other_revision)
+            return await found_part(part.text, request.start_offset, read)
+        texts = [
+            await self._text(caller, request, each, 0, MAX_COMPARED)
+            for each in (request.revision, other_revision)
+        ]
+        if any(each.character_count > MAX_COMPARED or each.text.count("\n") > MAX_LINES for each in texts):
+            raise OutOfRangeError("DOCUMENT_TOO_LARGE", "the texts are too large to be compared")
+        return await asyncio.to_thread(compare_texts, *(each.text for each in texts))
 
     async def _require_document(self, caller: Caller, collection_id: str, document_id: str) -> None:
         await readable_document(self._collections, self._documents, caller, collection_id, document_id)
@@ -150,22 +157,43 @@ class RevisionService:
         caller: Caller,
         request: pb.CompareRevisionsRequest,
         revision: str,
-        *,
         start: int,
-        end: int,
-        most: int,
-    ) -> str:
-        part = await self._revisions.text(
+        limit: int,
+    ) -> TextPart:
+        return await self._revisions.text(
             request.collection_id,
             request.document_id,
             caller.principals,
             revision,
             start=start,
-            limit=end - start,
+            limit=limit,
         )
-        if part.character_count > most:
-            raise _too_large()
-        return part.text
+
+
+async def found_part(
+    part: str, start: int, read: Callable[[int, int], Awaitable[TextPart]], *, held: int = MAX_SEARCHED
+) -> TextComparison:
+    """Find a part of a text, which begins at `start`, in another text, of which `held` characters are read at
+    a time: first around its place; as it was, the nearest is found wherever it stands."""
+    begin = max(0, start - held // 2)
+    around = await read(begin, held)
+    compared = await asyncio.to_thread(compare_part, part, start - begin, around.text)
+    if compared.fate != document_pb2.TEXT_FATE_GONE:
+        compared = replace(compared, start=begin + compared.start, end=begin + compared.end)
+    is_whole = compared.fate in (document_pb2.TEXT_FATE_SAME, document_pb2.TEXT_FATE_MOVED)
+    best = compared.start if is_whole else None
+    size = around.character_count
+    # They overlap, so that what is at the edge of one is within the next. The least distance comes first.
+    others = range(0, size, held - len(part)) if len(around.text) < size else ()
+    for distance, at in sorted((max(at - start, start - at - held, 0), at) for at in others):
+        if best is not None and abs(best - start) <= distance:
+            break
+        other = await read(at, held)
+        found = await asyncio.to_thread(find_nearest, part, start - at, other.text)
+        if found is not None and (best is None or abs(at + found - start) < abs(best - start)):
+            best = at + found
+            compared = moved_part(part, best)
+    return compared
 
 
 def _response(compared: TextComparison, other_revision: str) -> pb.CompareRevisionsResponse:
@@ -181,10 +209,6 @@ def _response(compared: TextComparison, other_revision: str) -> pb.CompareRevisi
         texts=texts,
         is_cut=len(compared.stretches) > MAX_STRETCHES,
     )
-
-
-def _too_large() -> OutOfRangeError:
-    return OutOfRangeError("DOCUMENT_TOO_LARGE", "the texts are too large to be compared")
 
 
 def _page_key(revision: document_pb2.Revision) -> tuple[str, str]:
