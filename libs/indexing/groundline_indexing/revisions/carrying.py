@@ -4,7 +4,7 @@
 
 import hashlib
 import json
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Sequence
 from itertools import batched
 from operator import itemgetter
@@ -46,8 +46,9 @@ class CarriedChunks:
         """Take the partition in use, and the one that takes what was replaced."""
         self._partition_id = partition_id
         self._past = past
-        self._earlier: dict[bytes, deque[int]] = defaultdict(deque)
-        """Chunks by what they say, in their order."""
+        # A deque would take 760 bytes for each chunk of a long document.
+        self._earlier: dict[bytes, list[int]] = defaultdict(list)
+        """Chunks by what they say, the last first."""
         self._staying: list[tuple[int, ...]] = []
         """Chunks that stay, each with its new place."""
 
@@ -56,7 +57,7 @@ class CarriedChunks:
         rows = connection.cursor(
             f"""
             SELECT chunk_id, {", ".join(_SAID)} FROM {chunk_table(self._partition_id)}
-            WHERE document_id = ANY($1::uuid[]) ORDER BY chunk_index
+            WHERE document_id = ANY($1::uuid[]) ORDER BY chunk_index DESC
             """,
             document_ids,
             prefetch=ROWS_AT_ONCE,
@@ -69,7 +70,7 @@ class CarriedChunks:
         found = self._earlier.get(_digest(_values(record)))
         if not found:
             return False
-        self._staying.append((found.popleft(), *_place(record)))
+        self._staying.append((found.pop(), *_place(record)))
         return True
 
     async def settle(self, connection: Connection) -> None:
