@@ -675,7 +675,7 @@ class AsyncClient:
     ) -> None:
         """Delete one document."""
         request = request_json(collection_id=collection_id, document_id=document_id)
-        await self._call(rpcs.DELETE_DOCUMENT, request, timeout_seconds)
+        await self._call(rpcs.DELETE_DOCUMENT, request, timeout_seconds, read_seconds=_DOCUMENTS_READ_SECONDS)
 
     async def delete_documents(
         self,

@@ -673,7 +673,7 @@ class Client:
     ) -> None:
         """Delete one document."""
         request = request_json(collection_id=collection_id, document_id=document_id)
-        self._call(rpcs.DELETE_DOCUMENT, request, timeout_seconds)
+        self._call(rpcs.DELETE_DOCUMENT, request, timeout_seconds, read_seconds=_DOCUMENTS_READ_SECONDS)
 
     def delete_documents(
         self,
