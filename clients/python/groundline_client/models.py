@@ -2912,6 +2912,9 @@ class SearchResponse:
     degraded says."""
     corrections: Sequence[Correction] = ()
     """Words that were corrected; the passages are those of the corrected query."""
+    multilingual_collection_ids: Sequence[str] = ()
+    """Collections of the passages, by id, whose embedding model is known to put texts of different languages
+    side by side: there a similarity also counts if passage and query are in two languages."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3753,6 +3753,11 @@ export interface SearchResponse {
   facets: Facet[];
   /** Words that were corrected; the passages are those of the corrected query. */
   corrections: Correction[];
+  /**
+   * Collections of the passages, by id, whose embedding model is known to put texts of different languages side by
+   * side: there a similarity also counts if passage and query are in two languages.
+   */
+  multilingualCollectionIds: string[];
 }
 
 /** How a cell is compared. */

@@ -86,13 +86,18 @@ class _Group:
     embedder: QueryEmbedder | None
     collections: list[IndexedCollection] = field(default_factory=list)
 
+    @property
+    def is_multilingual(self) -> bool:
+        """Whether the model is known to put texts of different languages side by side."""
+        return self.embedder is not None and knows_many_languages(self.embedder.model)
+
     def keyword_weights(self, text: str) -> Mapping[str, float]:
         """Return the weight of the keyword search of collections for which it is not 1, by id.
 
         The words of another language than a collection's hardly stand in it but as names, while vectors of a
         model of many languages find what is meant.
         """
-        if self.embedder is None or not knows_many_languages(self.embedder.model):
+        if not self.is_multilingual:
             return {}
         if (spoken := guess_language(text)) is None:
             return {}
@@ -115,6 +120,13 @@ class Groups:
     @property
     def collections(self) -> Sequence[IndexedCollection]:
         return [one for group in self.groups for one in group.collections]
+
+    @property
+    def multilingual(self) -> Set[str]:
+        """Ids of the collections whose model is known to put texts of different languages side by side."""
+        return {
+            one.collection_id for group in self.groups if group.is_multilingual for one in group.collections
+        }
 
     @property
     def corrected(self) -> "Sequence[_Group]":

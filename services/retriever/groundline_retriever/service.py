@@ -223,6 +223,8 @@ class SearchService:
             found.response.is_weak = is_weak(lists, request.weak_similarity)
         if not found.response.is_weak:
             await self._keep(selection.principals, request, rerank, groups, sets, watch, found)
+        collections = {passage.chunk.collection_id for passage in found.response.passages}
+        found.response.multilingual_collection_ids.extend(sorted(collections & groups.multilingual))
         return found
 
     async def _corrections(

@@ -15,7 +15,7 @@ from groundline_runtime.errors import (
 )
 from groundline_runtime.reasons import enum_label
 from groundline_runtime.serving.admission import Admission
-from groundline_tests.coordinator.fakes import FakeCatalog, collection, found
+from groundline_tests.coordinator.fakes import FakeCatalog, FakeRetriever, collection, found, make_chunk
 from groundline_tests.coordinator.workflow import (
     DOWN,
     GENERATING,
@@ -176,6 +176,16 @@ async def test_sources_are_numbered_as_the_generator_sees_them() -> None:
     (call,) = world.generator.calls
     assert [(s.number, s.chunk_id) for s in sources] == [(p.number, p.chunk_id) for p in call.passages]
     assert [p.similarity for p in call.passages] == pytest.approx([0.9, 0.8, 0.5])
+    assert not any(p.similarity_crosses_languages for p in call.passages)
+
+
+async def test_similarities_count_between_languages_in_collections_where_the_search_says_so() -> None:
+    several = found((1, 0.9), (2, 0.8), multilingual_collection_ids=["docs"])
+    world = World(retriever=FakeRetriever(several))
+    world.retriever.chunks[2] = make_chunk(2, collection_id="guides")
+    await world.chat(question())
+    (call,) = world.generator.calls
+    assert [p.similarity_crosses_languages for p in call.passages] == [True, False]
 
 
 async def test_a_collections_defaults_apply_and_a_request_overrides_them() -> None:

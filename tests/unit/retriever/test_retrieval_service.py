@@ -128,6 +128,7 @@ async def test_words_of_another_language_count_little_beside_vectors_of_many(
     )
     response = await search.search(NOBODY, pb.SearchRequest(query=query))
     assert ids(response)[0] == best
+    assert list(response.multilingual_collection_ids) == (["guides"] if model == MULTILINGUAL_MODEL else [])
 
 
 async def test_nothing_to_read_is_nothing_found() -> None:

@@ -37,6 +37,7 @@ class NumberedPassage(_message.Message):
     URI_FIELD_NUMBER: _builtins.int
     CHUNK_ID_FIELD_NUMBER: _builtins.int
     SIMILARITY_FIELD_NUMBER: _builtins.int
+    SIMILARITY_CROSSES_LANGUAGES_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     """The number it is cited by, from 1, unique in a request."""
     text: _builtins.str
@@ -51,6 +52,10 @@ class NumberedPassage(_message.Message):
     """Its chunk."""
     similarity: _builtins.float
     """Cosine similarity of passage and question, -1 to 1, where vector search found it. A refusal looks at it."""
+    similarity_crosses_languages: _builtins.bool
+    """Whether the similarity also counts if passage and question are in two languages, since the embedding model is known to
+    put those side by side. The default is that it does not.
+    """
     def __init__(
         self,
         *,
@@ -61,10 +66,11 @@ class NumberedPassage(_message.Message):
         uri: _builtins.str = ...,
         chunk_id: _builtins.str = ...,
         similarity: _builtins.float | None = ...,
+        similarity_crosses_languages: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_similarity", b"_similarity", "similarity", b"similarity"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_similarity", b"_similarity", "chunk_id", b"chunk_id", "context", b"context", "number", b"number", "similarity", b"similarity", "text", b"text", "title", b"title", "uri", b"uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_similarity", b"_similarity", "chunk_id", b"chunk_id", "context", b"context", "number", b"number", "similarity", b"similarity", "similarity_crosses_languages", b"similarity_crosses_languages", "text", b"text", "title", b"title", "uri", b"uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__similarity: _TypeAlias = _typing.Literal["similarity"]  # noqa: Y015
     _WhichOneofArgType__similarity: _TypeAlias = _typing.Literal["_similarity", b"_similarity"]  # noqa: Y015

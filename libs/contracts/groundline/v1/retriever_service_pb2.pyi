@@ -155,6 +155,7 @@ class SearchResponse(_message.Message):
     IS_WEAK_FIELD_NUMBER: _builtins.int
     FACETS_FIELD_NUMBER: _builtins.int
     CORRECTIONS_FIELD_NUMBER: _builtins.int
+    MULTILINGUAL_COLLECTION_IDS_FIELD_NUMBER: _builtins.int
     trace_id: _builtins.str
     """W3C trace id of this request; empty where the request is not traced."""
     is_weak: _builtins.bool
@@ -183,6 +184,12 @@ class SearchResponse(_message.Message):
     def corrections(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Correction]:
         """Words that were corrected; the passages are those of the corrected query."""
 
+    @_builtins.property
+    def multilingual_collection_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Collections of the passages, by id, whose embedding model is known to put texts of different languages side by side:
+        there a similarity also counts if passage and query are in two languages.
+        """
+
     def __init__(
         self,
         *,
@@ -194,10 +201,11 @@ class SearchResponse(_message.Message):
         is_weak: _builtins.bool | None = ...,
         facets: _abc.Iterable[Global___Facet] | None = ...,
         corrections: _abc.Iterable[_passage_pb2.Correction] | None = ...,
+        multilingual_collection_ids: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_is_weak", b"_is_weak", "is_weak", b"is_weak"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_is_weak", b"_is_weak", "corrections", b"corrections", "cut", b"cut", "degraded", b"degraded", "facets", b"facets", "is_weak", b"is_weak", "passages", b"passages", "timings", b"timings", "trace_id", b"trace_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_is_weak", b"_is_weak", "corrections", b"corrections", "cut", b"cut", "degraded", b"degraded", "facets", b"facets", "is_weak", b"is_weak", "multilingual_collection_ids", b"multilingual_collection_ids", "passages", b"passages", "timings", b"timings", "trace_id", b"trace_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__is_weak: _TypeAlias = _typing.Literal["is_weak"]  # noqa: Y015
     _WhichOneofArgType__is_weak: _TypeAlias = _typing.Literal["_is_weak", b"_is_weak"]  # noqa: Y015

@@ -93,7 +93,7 @@ def number_sources(passages: Iterable[passage_pb2.Passage], query: str) -> list[
 
 
 def numbered_passages(
-    passages: Iterable[passage_pb2.Passage],
+    passages: Iterable[passage_pb2.Passage], multilingual_collections: Container[str] = ()
 ) -> list[generator_service_pb2.NumberedPassage]:
     """Return passages as the generator takes them, numbered like their sources."""
     return [
@@ -107,6 +107,7 @@ def numbered_passages(
             similarity=passage.explanation.semantic.score
             if passage.explanation.HasField("semantic")
             else None,
+            similarity_crosses_languages=passage.chunk.collection_id in multilingual_collections,
         )
         for number, passage in enumerate(passages, start=1)
     ]

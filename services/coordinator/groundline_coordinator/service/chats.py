@@ -342,7 +342,7 @@ class ChatService:
         turn = exchange.turn
         request = generator_service_pb2.GenerateRequest(
             query=searched.rewrite.standalone_query,
-            passages=numbered_passages(searched.passages),
+            passages=numbered_passages(searched.passages, searched.multilingual_collections),
             chat_history=turn.history,
             options=turn.plan.generation,
             additional_context=turn.question.additional_context,

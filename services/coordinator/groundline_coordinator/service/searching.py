@@ -93,7 +93,9 @@ class Searched:
     rewrite: Rewrite
     status: chat_pb2.ChatStatus
     """Status that tells a client of the rewriting."""
-    passages: Sequence[passage_pb2.Passage]
+    passages: Sequence[passage_pb2.Passage] = ()
+    multilingual_collections: Sequence[str] = ()
+    """Ids of the collections in which a similarity also counts between two languages."""
 
 
 class PassageSearch:
@@ -128,7 +130,7 @@ class PassageSearch:
         queries = queries_of(rewrite)
         await emit(_retrieving(inquiry, rewrite))
         if plan.is_empty:
-            return Searched(rewrite, status_of(inquiry.query, rewrite), ())
+            return Searched(rewrite, status_of(inquiry.query, rewrite))
         looks_again = effort != options_pb2.EFFORT_QUICK
         weak_similarity = self._limits.weak_similarity if looks_again else None
         found = await self._search(inquiry, queries, progress, weak_similarity)
@@ -148,7 +150,12 @@ class PassageSearch:
             if further is None:
                 break
             found = further
-        return Searched(rewrite, status_of(inquiry.query, rewrite, found.corrections), found.passages)
+        return Searched(
+            rewrite,
+            status_of(inquiry.query, rewrite, found.corrections),
+            found.passages,
+            found.multilingual_collection_ids,
+        )
 
     async def _rewrite(
         self,
@@ -225,7 +232,7 @@ class PassageSearch:
         """Ask what the passages lack, and charge it to the rewriting; nothing if that fails."""
         request = generator_service_pb2.JudgeSufficiencyRequest(
             query=rewrite.standalone_query,
-            passages=numbered_passages(found.passages[:_READ_PASSAGES]),
+            passages=numbered_passages(found.passages[:_READ_PASSAGES], found.multilingual_collection_ids),
             searched_queries=queries_of(rewrite),
         )
         await emit(chat_pb2.ChatStatus(stage=passage_pb2.STAGE_READING))

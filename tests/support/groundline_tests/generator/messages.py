@@ -17,6 +17,7 @@ def numbered(
     uri: str = "",
     chunk_id: str = "",
     similarity: float | None = None,
+    similarity_crosses_languages: bool = False,
 ) -> pb.NumberedPassage:
     return pb.NumberedPassage(
         number=number,
@@ -26,6 +27,7 @@ def numbered(
         uri=uri,
         chunk_id=chunk_id,
         similarity=similarity,
+        similarity_crosses_languages=similarity_crosses_languages,
     )
 
 

@@ -288,6 +288,20 @@ def test_a_text_in_the_other_language_answers() -> None:
     assert best == "The staff in Galway has 27 days of annual leave."
 
 
+def test_a_similarity_counts_between_languages_where_the_model_knows_both() -> None:
+    def relevance(similarity: float, *, crosses: bool) -> float:
+        passage = numbered(1, KIEL.text, similarity=similarity, similarity_crosses_languages=crosses)
+        return answers("Who decides about time off in Kiel?", [passage]).relevance
+
+    assert relevance(0.9, crosses=False) == relevance(0.1, crosses=False)
+    assert relevance(0.1, crosses=True) < 0.4 < relevance(0.9, crosses=True)
+
+
+@pytest.mark.parametrize(("places", "is_answered"), [("Kiel, Germany", True), ("Bergen, Norway", False)])
+def test_one_of_several_names_is_enough_in_another_language(places: str, is_answered: bool) -> None:
+    assert bool(quotes(f"How many vacation days do staff in {places} get?", [KIEL])) is is_answered
+
+
 def test_steps_are_quoted_rather_than_fragments_where_somebody_asks_what_to_do() -> None:
     passage = numbered(
         1,

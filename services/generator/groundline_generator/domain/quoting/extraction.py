@@ -17,7 +17,7 @@ from groundline_generator.domain.checking.disagreement import Asked, Statement, 
 from groundline_generator.domain.comparing import compared
 from groundline_generator.domain.quoting.asked import asks_what_is_forbidden, only_permits, sets_limits
 from groundline_generator.domain.quoting.quotation import quotation
-from groundline_generator.domain.quoting.scoring import Candidate, Question, scored
+from groundline_generator.domain.quoting.scoring import Candidate, Question, is_other, scored
 from groundline_generator.domain.reading import read
 from groundline_generator.domain.segments import Kind
 from groundline_generator.domain.signs import (
@@ -172,7 +172,10 @@ class _Work:
     def relevance(self, question: Question, ranked: Sequence[Candidate], min_relevance: float) -> float:
         """Return the relevance of the best sentence; less if the passages speak of others."""
         relevance = ranked[0].relevance if ranked else 0.0
-        if relevance >= min_relevance and _is_of_others(question.text, question.language, self._passages):
+        if relevance < min_relevance:
+            return relevance
+        is_translated = bool(ranked) and is_other(question.language, ranked[0].language)
+        if _is_of_others(question.text, question.language, self._passages, is_translated=is_translated):
             relevance *= _OTHER_SUBJECT
         return relevance
 
@@ -304,8 +307,13 @@ def _on_both(
     return [each for each in ranked if both <= each.is_about or not degrees.isdisjoint(each.hits)]
 
 
-def _is_of_others(query: str, language: str | None, passages: Sequence[pb.NumberedPassage]) -> bool:
-    """Tell whether no passage has some number, designation or name of the question, a typing error aside."""
+def _is_of_others(
+    query: str, language: str | None, passages: Sequence[pb.NumberedPassage], *, is_translated: bool
+) -> bool:
+    """Tell whether no passage has some number, designation or name of the question, a typing error aside.
+
+    Another language writes some names in another way, so that one of several is enough there.
+    """
     text = "\n".join(f"{passage.title}\n{passage.context}\n{passage.text}" for passage in passages)
     # The passages are searched only for what the question has, which takes longer than all the rest.
     numbers = [quantity for quantity in quantities(query) if quantity.shown not in COUNTED]
@@ -317,10 +325,11 @@ def _is_of_others(query: str, language: str | None, passages: Sequence[pb.Number
     named = list(names(query, language))
     begun = words(text) if named else frozenset()
     missing = [name for name in named if beginning(name) not in begun]
-    if not missing:
+    if not missing or (is_translated and len(missing) < len(named)):
         return False
     spoken = frozenset(text.split())
-    return any(not get_close_matches(name, spoken, 1, _TYPING_ERROR) for name in missing)
+    are_there = (bool(get_close_matches(name, spoken, 1, _TYPING_ERROR)) for name in missing)
+    return not (any(are_there) if is_translated else all(are_there))
 
 
 def _shifted(relevance: float, answerable: Sequence[float]) -> float:

@@ -26,7 +26,7 @@ from groundline_generator.domain.segments import Kind
 from groundline_generator.domain.signs import designated, names
 from groundline_generator.domain.terms import content_terms
 
-__all__ = ["Candidate", "Question", "scored"]
+__all__ = ["Candidate", "Question", "is_other", "scored"]
 
 # Credit for a question term by where it stands relative to the sentence.
 _IN_SENTENCE: Final = 1.0
@@ -50,6 +50,10 @@ _SIMILARITY_PRIOR: Final = 0.5
 
 _SIMILARITY_SHARE: Final = 1 / 2
 """Share of the similarity in the relevance, if it is known; the coverage of terms is the rest."""
+
+_BETWEEN_LANGUAGES: Final = 0.15
+"""Similarity that a passage has more to a question in its own language than to the same one in another: 0.153
+of English and 0.163 of German passages, by multilingual-e5-small on one half of xquad."""
 
 _GERMAN_NOUN_WEIGHT: Final = 1.5
 """Weight of German nouns, which have a capital and name what a question is about; verbs and adjectives are
@@ -172,7 +176,7 @@ def scored(
     average = sum(candidate.size for candidate in found) / len(found) or 1.0
     for index, members in enumerate(by_passage):
         checkpoint()
-        is_translated = bool(members) and _is_other(question.language, members[0].language)
+        is_translated = bool(members) and is_other(question.language, members[0].language)
         _score(asked, passages[index], index, members, average, is_translated=is_translated)
     return found
 
@@ -225,7 +229,8 @@ def _begin_alike(term: str, other: str) -> bool:
     return term[:shared] == other[:shared]
 
 
-def _is_other(language: str | None, of_text: str | None) -> bool:
+def is_other(language: str | None, of_text: str | None) -> bool:
+    """Tell whether a text is known to be in another language than a question."""
     return language is not None and of_text is not None and language != of_text
 
 
@@ -304,11 +309,13 @@ def _score(
     *,
     is_translated: bool,
 ) -> None:
-    # Between two languages a similarity tells little: most embedding models know one.
     in_passage = frozenset(chain.from_iterable(member.hits for member in members))
-    known = passage.HasField("similarity") and not is_translated
+    # Between two languages the similarity of a model that knows one of them tells nothing.
+    known = passage.HasField("similarity") and (not is_translated or passage.similarity_crosses_languages)
     similarity = max(0.0, passage.similarity)
     prior = 1 + _RANK_PRIOR / (rank + 1) + _SIMILARITY_PRIOR * similarity
+    if is_translated:
+        similarity = min(similarity + _BETWEEN_LANGUAGES, 1.0)
     nothing: Mapping[str, int] = {}
     # For sentences that hold no term, and whose neighbours do not, only the headings make a difference.
     far_off: dict[frozenset[str], tuple[float, float]] = {}
