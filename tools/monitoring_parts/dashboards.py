@@ -269,6 +269,7 @@ ANSWERS: Final = Dashboard(
                 COST,
                 _cost("answers", answers.ANSWER_COST, "client"),
                 _cost("answers", answers.ANSWER_COST, "collection"),
+                _cost("searches", searches.COST, "client", needs=HOSTED),
                 _cost("documents", ingestion.COST, "collection", needs="contexts by a model"),
             ),
         ),

@@ -33,6 +33,7 @@ from groundline_retriever.domain import Selection
 from groundline_retriever.scoring import ModelScores
 from groundline_retriever.service import SearchService
 from groundline_runtime.context import Caller
+from groundline_runtime.quotas import Budgets, QuotaWarnings, Spending
 from groundline_signatures import signature
 from pgvector import HalfVector, SparseVector
 from pydantic import SecretStr
@@ -80,6 +81,9 @@ class _Given:
 
     def __init__(self, vectors: Mapping[str, Vectors]) -> None:
         self._vectors = vectors
+
+    def cost(self, tokens: int) -> float:
+        return 0.0
 
     async def embed_query(self, text: str) -> Vectors:
         return self._vectors[text]
@@ -156,6 +160,7 @@ async def measure_past(url: str, chunks: int, revisions: int, queries: int, repo
                 store,
                 Arms(store, [_Given(vectors)], timeout_seconds=60),
                 ModelScores(None, timeout_seconds=60),  # type: ignore[arg-type]
+                spending=Spending(store.ledger(Budgets()), QuotaWarnings(1.0), "searches"),
                 scored_candidates=NEAREST,
             )
             report("searching")

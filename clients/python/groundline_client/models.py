@@ -1316,12 +1316,15 @@ class Usage:
     output_tokens: int = 0
     """Tokens written."""
     embedding_tokens: int = 0
-    """Tokens that the embedding model read of chunks, an estimate where its tokenizer is out of reach. Texts
-    that were embedded before are not among them."""
+    """Tokens that the embedding model read: of a document's chunks, and of questions if the model is hosted.
+    As the provider counts them, or else an estimate. Texts that were embedded before are not among them."""
     cost_usd: float | None = None
-    """Price of the model calls in US dollars, by the list prices of their provider or the operator's own; a
-    document's has the vectors of a hosted embedding model in it. Unset where no model was called, and where
-    the price of a call is not known. The embedding of questions is not counted."""
+    """Price of the model calls in US dollars, by the list prices of their provider or the operator's own,
+    hosted embedding and reranking included. Local models cost nothing. Unset where no other was called, and
+    where the price of a call is not known."""
+    rerank_units: int = 0
+    """Units that a hosted reranker's provider bills: tokens (Jina, Voyage), or searches (Cohere); the number
+    of calls where it tells none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -2915,6 +2918,9 @@ class SearchResponse:
     multilingual_collection_ids: Sequence[str] = ()
     """Collections of the passages, by id, whose embedding model is known to put texts of different languages
     side by side: there a similarity also counts if passage and query are in two languages."""
+    usage: Usage | None = None
+    """Usage of hosted models: to embed the queries, unless that was done lately, and to rerank. Empty if they
+    are local."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -3126,7 +3132,7 @@ class QueryTablesResponse:
     """The model that made the plan, or was the last to refuse, or "rules". Empty for a plan of the
     request."""
     usage: Usage | None = None
-    """Tokens that a model read and wrote for the plan."""
+    """Tokens that a model read and wrote for the plan, and what a search for the question took."""
     fallback_reason: str = ""
     """Reason of the error for which no model was heard although rules had no plan; empty where none was to
     be, or is configured."""

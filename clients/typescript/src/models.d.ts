@@ -1060,16 +1060,21 @@ export interface Usage {
   /** Tokens written. */
   outputTokens: number;
   /**
-   * Tokens that the embedding model read of chunks, an estimate where its tokenizer is out of reach. Texts that
-   * were embedded before are not among them.
+   * Tokens that the embedding model read: of a document's chunks, and of questions if the model is hosted. As the
+   * provider counts them, or else an estimate. Texts that were embedded before are not among them.
    */
   embeddingTokens: number;
   /**
-   * Price of the model calls in US dollars, by the list prices of their provider or the operator's own; a
-   * document's has the vectors of a hosted embedding model in it. Unset where no model was called, and where the
-   * price of a call is not known. The embedding of questions is not counted.
+   * Price of the model calls in US dollars, by the list prices of their provider or the operator's own, hosted
+   * embedding and reranking included. Local models cost nothing. Unset where no other was called, and where the
+   * price of a call is not known.
    */
   costUsd?: number;
+  /**
+   * Units that a hosted reranker's provider bills: tokens (Jina, Voyage), or searches (Cohere); the number of
+   * calls where it tells none.
+   */
+  rerankUnits: number;
 }
 
 /** A rectangle on a page as it is shown, by which a picture of the page (GetDocumentPage) can be marked. */
@@ -3758,6 +3763,11 @@ export interface SearchResponse {
    * side: there a similarity also counts if passage and query are in two languages.
    */
   multilingualCollectionIds: string[];
+  /**
+   * Usage of hosted models: to embed the queries, unless that was done lately, and to rerank. Empty if they are
+   * local.
+   */
+  usage?: Usage;
 }
 
 /** How a cell is compared. */
@@ -4052,7 +4062,7 @@ export interface QueryTablesResponse {
   chunks: Chunk[];
   /** The model that made the plan, or was the last to refuse, or "rules". Empty for a plan of the request. */
   model: string;
-  /** Tokens that a model read and wrote for the plan. */
+  /** Tokens that a model read and wrote for the plan, and what a search for the question took. */
   usage?: Usage;
   /**
    * Reason of the error for which no model was heard although rules had no plan; empty where none was to be, or is

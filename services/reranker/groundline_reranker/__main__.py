@@ -68,6 +68,7 @@ async def _scorers(
             settings.api_key,
             base_url=settings.api_base_url,
             model=settings.api_model,
+            usd_per_million_units=settings.api_usd_per_million_units,
             batch_size=settings.api_batch_size,
         )
         stack.push_async_callback(api.close)

@@ -9,6 +9,7 @@ import structlog
 from groundline.v1 import options_pb2, passage_pb2
 from groundline.v1 import reranker_service_pb2 as pb
 from groundline_ranking import MODELS, ArmHits, Candidates, Hit, Ranked, Ranking, rank
+from groundline_runtime.charges import metered, total
 from groundline_runtime.context import deadline_within, remaining_seconds
 from groundline_runtime.errors import (
     DeadlineExceededError,
@@ -64,16 +65,19 @@ class RankingService:
 
         candidates = await asyncio.to_thread(lambda: Candidates.of([list(_found(request))]))
         query = request.query.strip()
-        ranking = await rank(
-            candidates,
-            query,
-            request.options,
-            read=read,
-            score=score,
-            documents=documents,
-            window=len(candidates),
-        )
-        return _response(ranking, chunks)
+        with metered() as paid:
+            ranking = await rank(
+                candidates,
+                query,
+                request.options,
+                read=read,
+                score=score,
+                documents=documents,
+                window=len(candidates),
+            )
+        response = _response(ranking, chunks)
+        response.usage.CopyFrom(total(paid))
+        return response
 
     async def _scores(
         self, request: pb.RerankRequest, chunks: Sequence[passage_pb2.Chunk]

@@ -47,6 +47,10 @@ class RerankerSettings(ServiceSettings):
     api_model: str | None = None
     """Model of the rerank API. Unset: the provider's usual one."""
 
+    api_usd_per_million_units: Annotated[float, Field(ge=0)] | None = None
+    """Price in US dollars of a million of what the rerank API's provider bills: tokens (Jina, Voyage), or
+    searches (Cohere); 0 for a server of your own. Unset: what reranking costs is not known."""
+
     api_batch_size: Annotated[int, Field(ge=1, le=1000)] = 100
     """Passages in one request to the rerank API."""
 
@@ -57,7 +61,9 @@ class RerankerSettings(ServiceSettings):
     """Passages judged in one model call."""
 
     @model_validator(mode="after")
-    def _keeps_the_key_safe(self) -> Self:
+    def _api_can_be_called(self) -> Self:
+        if self.api_usd_per_million_units is not None and self.api_format is None:
+            raise ValueError("api_usd_per_million_units needs api_format")
         if self.api_base_url is None:
             return self
         try:

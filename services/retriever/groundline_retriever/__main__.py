@@ -5,10 +5,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import structlog
 from groundline.v1 import retriever_service_pb2_grpc
-from groundline_embedding import ModelError, create_embedders, require_agreement
+from groundline_embedding import Embedder, ModelError, create_embedders, require_agreement
 from groundline_lexical import LexicalIndexError
 from groundline_runtime.channels import open_channel
 from groundline_runtime.errors import FailedPreconditionError
+from groundline_runtime.quotas import Budgets, QuotaWarnings, Spending
 from groundline_runtime.serving.health import ReadinessCheck
 from groundline_runtime.serving.server import Application, run
 
@@ -56,6 +57,7 @@ async def wire(settings: RetrieverSettings) -> AsyncIterator[Application]:
                 max_message_bytes=settings.max_message_bytes,
             ) as to_reranker,
             _model_plans(settings) as by_model,
+            _spending(settings, store) as spending,
         ):
             await store.require_schema()
             _log.info("search_index", name=settings.search_index)
@@ -69,20 +71,17 @@ async def wire(settings: RetrieverSettings) -> AsyncIterator[Application]:
                 )
             )
             require_agreement([(each.model, each.dimensions) for each in running], stored)
-            embedders = [
-                QueryVectors(
-                    embedder, settings.query_cache_size, ttl_seconds=settings.query_cache_ttl_seconds
-                )
-                for embedder in running
-            ]
+            embedders = [_remembering(embedder, settings) for embedder in running]
             service = SearchService(
                 store,
                 Arms(index, embedders, timeout_seconds=settings.arm_timeout_seconds),
                 ModelScores(GrpcReranker(to_reranker), timeout_seconds=settings.rerank_timeout_seconds),
+                spending=spending,
                 scored_candidates=settings.scored_candidates,
                 trace_texts=settings.trace_texts,
             )
-            servicer = RetrieverServicer(service, TableService(store.tables, store, service, by_model))
+            tables = TableService(store.tables, store, service, spending, by_model)
+            servicer = RetrieverServicer(service, tables)
             yield Application(
                 services={
                     SERVICE: lambda server: retriever_service_pb2_grpc.add_RetrieverServiceServicer_to_server(
@@ -93,6 +92,10 @@ async def wire(settings: RetrieverSettings) -> AsyncIterator[Application]:
             )
     except (LexicalIndexError, ModelError) as error:
         raise FailedPreconditionError("NOT_USABLE", str(error)) from None
+
+
+def _remembering(embedder: Embedder, settings: RetrieverSettings) -> QueryVectors:
+    return QueryVectors(embedder, settings.query_cache_size, ttl_seconds=settings.query_cache_ttl_seconds)
 
 
 @asynccontextmanager
@@ -108,6 +111,18 @@ async def _model_plans(settings: RetrieverSettings) -> AsyncIterator[ModelPlans 
         max_message_bytes=settings.max_message_bytes,
     ) as channel:
         yield ModelPlans(GrpcTablePlanner(channel), timeout_seconds=settings.planning_timeout_seconds)
+
+
+@asynccontextmanager
+async def _spending(settings: RetrieverSettings, store: PostgresChunkStore) -> AsyncIterator[Spending]:
+    """Provide the ledger of what searches cost; it is complete at the end."""
+    spending = Spending(
+        store.ledger(Budgets.of(settings)), QuotaWarnings(settings.quota_warning_share), "searches"
+    )
+    try:
+        yield spending
+    finally:
+        await spending.settle()
 
 
 @asynccontextmanager

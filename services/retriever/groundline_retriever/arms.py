@@ -121,6 +121,10 @@ class Groups:
     def collections(self) -> Sequence[IndexedCollection]:
         return [one for group in self.groups for one in group.collections]
 
+    def cost_money(self) -> bool:
+        """Tell whether a search of them costs money, or may. Reads a list of prices at first."""
+        return any(group.embedder is not None and group.embedder.cost(1) != 0 for group in self.groups)
+
     @property
     def multilingual(self) -> Set[str]:
         """Ids of the collections whose model is known to put texts of different languages side by side."""

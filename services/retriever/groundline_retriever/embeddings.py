@@ -48,6 +48,9 @@ class QueryVectors:
     def dimensions(self) -> int:
         return self._embedder.dimensions
 
+    def cost(self, tokens: int) -> float | None:
+        return self._embedder.cost(tokens)
+
     async def embed_query(self, text: str) -> Vectors:
         query = current_caller().owner, text
         known = self._kept.get(query)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from groundline.v1 import error_pb2, options_pb2, passage_pb2, reranker_service_pb2
+from groundline_runtime.charges import charge
 from groundline_runtime.context import deadline_within, remaining_seconds
 from groundline_runtime.errors import Code, GroundlineError, named_as_sent
 from opentelemetry import trace
@@ -67,6 +68,7 @@ class ModelScores:
                 raise
             trace.get_current_span().set_attribute("error.type", error.reason)
             return _unavailable()
+        charge(response.usage)
         if response.degraded:
             return response.degraded[0]
         scores = {each.chunk_id: each.score for each in response.ranked}

@@ -7,11 +7,12 @@ from datetime import UTC, datetime
 from typing import Final
 
 from cachetools import LRUCache
-from groundline.v1 import error_pb2, options_pb2, passage_pb2
+from groundline.v1 import chat_pb2, error_pb2, options_pb2, passage_pb2
 from groundline.v1 import retriever_service_pb2 as pb
 from groundline_filters import parse, plain
 from groundline_ranking import ArmHits, Candidates, is_weak, rank
-from groundline_runtime.context import Caller, current_trace_id, deadline_within, span
+from groundline_runtime.charges import metered, total
+from groundline_runtime.context import Caller, current_trace_id, deadline_within, has_begun, span
 from groundline_runtime.errors import (
     FailedPreconditionError,
     GroundlineError,
@@ -19,6 +20,8 @@ from groundline_runtime.errors import (
     NotFoundError,
 )
 from groundline_runtime.metrics.common import count_degradations
+from groundline_runtime.metrics.declaring import BoundedNames
+from groundline_runtime.quotas import Spending
 from groundline_validation import options_of
 from opentelemetry import trace
 
@@ -29,7 +32,7 @@ from groundline_retriever.passages import FetchedChunk, Wanted, add_passages, hi
 from groundline_retriever.ports import ChunkStore
 from groundline_retriever.scoring import ModelScores
 from groundline_retriever.spelling import Suspect, corrected, suspects
-from groundline_retriever.telemetry import PASSAGES, retrieval_attributes
+from groundline_retriever.telemetry import COST, PASSAGES, retrieval_attributes
 
 __all__ = ["SearchService"]
 
@@ -39,7 +42,10 @@ REMEMBERED_SEARCHES: Final = 10_000
 SPELLING_SECONDS: Final = 1.0
 """Maximum time for looking up whether words of a query are in the collections."""
 
+_PAID_STRATEGIES: Final = frozenset({options_pb2.RERANK_STRATEGY_API, options_pb2.RERANK_STRATEGY_LLM})
+
 _tracer = trace.get_tracer("groundline_retriever")
+_clients = BoundedNames()
 
 type _Collections = Sequence[IndexedCollection]
 type _Named = tuple[Sequence[str], Sequence[str], options_pb2.IndexChoice.ValueType]
@@ -67,10 +73,12 @@ class SearchService:
         arms: Arms,
         scores: ModelScores,
         *,
+        spending: Spending,
         scored_candidates: int,
         trace_texts: bool = False,
     ) -> None:
         """Take the ports. `scored_candidates`: number of the best fused candidates that a strategy reads."""
+        self._spending = spending
         self._store = store
         self._arms = arms
         self._scores = scores
@@ -82,10 +90,17 @@ class SearchService:
         """Return the best passages for the request's queries.
 
         Raises NotFoundError (COLLECTION_NOT_FOUND), InvalidArgumentError for what is beyond a collection's
-        limits, what Arms.grouped raises, and where no query could be searched for, the error of the first.
+        limits, ResourceExhaustedError (QUOTA_EXHAUSTED) if the search costs money and a budget is spent, what
+        Arms.grouped raises, and where no query could be searched for, the error of the first.
         """
-        with span(_tracer, "retrieval"):
-            response = await self._search_known(caller, request)
+        with span(_tracer, "retrieval"), metered() as paid:
+            try:
+                response = await self._search_known(caller, request)
+            finally:
+                if paid:
+                    self._book(caller, total(paid))
+            if paid:
+                response.usage.CopyFrom(total(paid))
             PASSAGES.record(len(response.passages))
             count_degradations(response.degraded)
             current = trace.get_current_span()
@@ -190,6 +205,7 @@ class SearchService:
         with watch.part(passage_pb2.STAGE_RETRIEVING):
             groups = self._arms.grouped(collections, request.options.retrieval)
             selection = _selection(caller, request)
+            await self._require_budget(caller, rerank, groups)
             async with facets_beside(self._store, request, list(settings), selection) as facets:
                 found = await self._passages(request, selection, rerank, groups, watch)
                 corrections = await self._corrections(request, selection, groups, found.response)
@@ -206,6 +222,20 @@ class SearchService:
                 await facets.add_to(found.response)
         found.response.timings.extend(watch.timings())
         return found
+
+    def _book(self, caller: Caller, usage: chat_pb2.Usage) -> None:
+        if usage.cost_usd:
+            COST.add(usage.cost_usd, {"client": _clients(caller.owner)})
+        self._spending.book(caller.owner, usage)
+
+    async def _require_budget(
+        self, caller: Caller, rerank: options_pb2.RerankOptions, groups: Groups
+    ) -> None:
+        """Raise if a search costs money and a budget is spent. A chat that has begun is finished."""
+        if not self._spending.have_budgets or has_begun():
+            return
+        if rerank.strategy in _PAID_STRATEGIES or await asyncio.to_thread(groups.cost_money):
+            await self._spending.require(caller.owner)
 
     async def _passages(
         self,

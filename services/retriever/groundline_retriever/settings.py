@@ -4,6 +4,7 @@ from typing import Annotated, Literal, Self
 
 from groundline_database import DatabaseSettings
 from groundline_embedding import EmbeddingSettings
+from groundline_runtime.quotas import BudgetSettings
 from groundline_runtime.settings import Seconds, ServiceSettings
 from groundline_weaviate import WeaviateSettings
 from pydantic import Field, SecretStr, model_validator
@@ -12,7 +13,7 @@ from pydantic_settings import SettingsConfigDict
 __all__ = ["RetrieverSettings"]
 
 
-class RetrieverSettings(ServiceSettings, DatabaseSettings):
+class RetrieverSettings(BudgetSettings, ServiceSettings, DatabaseSettings):
     model_config = SettingsConfigDict(env_prefix="GROUNDLINE_RETRIEVER_")
 
     reranker_target: Annotated[str, Field(min_length=1)]

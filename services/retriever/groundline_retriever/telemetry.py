@@ -9,7 +9,7 @@ from groundline.v1 import passage_pb2
 from groundline_runtime.metrics.declaring import Counter, Gauge, Histogram
 from opentelemetry.util.types import AttributeValue
 
-__all__ = ["PASSAGES", "READS", "STANDBY_LAG", "retrieval_attributes"]
+__all__ = ["COST", "PASSAGES", "READS", "STANDBY_LAG", "retrieval_attributes"]
 
 NUMBERED: Final = 25
 """Maximum passages with attributes of their own: of more than 128 attributes, a span drops the first."""
@@ -19,6 +19,12 @@ PASSAGES: Final = Histogram(
     "Passages that a search found; searches without any are in the first bucket.",
     unit="{passage}",
     buckets=(0, 1, 2, 5, 10, 20, 50, 100),
+)
+COST: Final = Counter(
+    "groundline.search.cost",
+    "Price of hosted models for searches, those of answers included, where it is known, by client.",
+    unit="{USD}",
+    labels=("client",),
 )
 READS: Final = Counter(
     "groundline.retriever.reads",

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from groundline.v1 import chat_pb2
 from groundline_embedding import Embedder, EmbeddingSettings, ModelError, create_embedder
 from groundline_embedding.hosted.embedder import HostedEmbedder
+from groundline_runtime.charges import metered, total
 from groundline_runtime.errors import (
     GroundlineError,
     InternalError,
@@ -188,6 +190,24 @@ async def test_tokens_cost_what_the_settings_say_else_what_the_provider_publishe
     embedder = HostedEmbedder(named)
     assert embedder.cost(1_000_000) == pytest.approx(0.18)
     await embedder.close()
+
+
+async def test_calls_charge_the_tokens_that_the_provider_counts_else_an_estimate(provider: Provider) -> None:
+    texts = ["the lease of a replica", "a quorum"]
+    async with embedding(provider, usd_per_million_tokens=2.0) as embedder:
+        with metered() as paid:
+            await asyncio.gather(embedder.embed_query(texts[0]), embedder.embed_documents(texts))
+            estimated = sum(embedder.count_tokens([texts[0], *texts]))
+    tokens = estimated if provider.kind in ("gemini", "tei") else 7 + 7
+    assert total(paid) == chat_pb2.Usage(embedding_tokens=tokens, cost_usd=tokens * 2 / 1_000_000)
+
+
+async def test_a_model_without_a_price_has_no_cost(openai: Provider) -> None:
+    async with embedding(openai) as embedder:
+        with metered() as paid:
+            await embedder.embed_query("lease")
+    answered = chat_pb2.Usage(output_tokens=5, cost_usd=0.25)
+    assert total([*paid, answered]) == chat_pb2.Usage(embedding_tokens=7, output_tokens=5)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import grpc
 import onnx
 import pytest
 from groundline.v1 import (
+    chat_pb2,
     error_pb2,
     generator_service_pb2,
     generator_service_pb2_grpc,
@@ -161,13 +162,15 @@ class RerankServer:
     replies: list[tuple[int, dict[str, str], bytes] | None] = field(default_factory=list)
     requests: list[tuple[str, dict[str, str], dict[str, Any]]] = field(default_factory=list)
     hang_up: threading.Event = field(default_factory=threading.Event)
+    billed: dict[str, Any] = field(default_factory=dict)
+    """Part of the answers that tells their price."""
 
     def answer(self, body: dict[str, Any]) -> bytes:
         """Score by relevance, best first, as the providers do."""
         scores = [document.count("lease") / 10 for document in body["documents"]]
         ranked = sorted(range(len(scores)), key=lambda index: -scores[index])
         results = [{"index": index, "relevance_score": scores[index]} for index in ranked]
-        return json.dumps({self.results: results}).encode()
+        return json.dumps({self.results: results, **self.billed}).encode()
 
 
 @contextmanager
@@ -208,33 +211,62 @@ def api_settings(server: RerankServer, api_format: Any = "cohere", **changes: An
 
 
 @pytest.mark.parametrize(
-    ("api_format", "results", "fields"),
+    ("api_format", "results", "fields", "billed"),
     [
-        ("cohere", "results", {"model": "rerank-v3.5", "top_n": 4}),
+        (
+            "cohere",
+            "results",
+            {"model": "rerank-v3.5", "top_n": 4},
+            {"meta": {"billed_units": {"search_units": 3}}},
+        ),
         (
             "jina",
             "results",
             {"model": "jina-reranker-v2-base-multilingual", "top_n": 4, "return_documents": False},
+            {"usage": {"total_tokens": 3}},
         ),
         (
             "voyage",
             "data",
             {"model": "rerank-2.5", "top_k": 4, "return_documents": False, "truncation": True},
+            {"usage": {"total_tokens": 3}},
         ),
     ],
 )
 async def test_each_providers_wire_format_is_spoken(
-    api_format: str, results: str, fields: dict[str, Any]
+    api_format: str, results: str, fields: dict[str, Any], billed: dict[str, Any]
 ) -> None:
     with rerank_server(results) as server:
-        async with reranker(api_settings(server, api_format)) as stub:
+        server.billed = billed
+        async with reranker(api_settings(server, api_format, api_usd_per_million_units=2000)) as stub:
             response = await rerank(stub, options_pb2.RERANK_STRATEGY_API)
+    assert response.usage == chat_pb2.Usage(rerank_units=3, cost_usd=0.006)
     assert order(response) == BY_LEASE
     assert not response.degraded
     [(path, headers, body)] = server.requests
     assert path == "/v9/rerank"
     assert headers["authorization"] == f"Bearer {KEY}"
     assert body == {"query": "lease", "documents": list(TEXTS), **fields}
+
+
+@pytest.mark.parametrize(
+    ("billed", "price", "units"),
+    [
+        ({"meta": {"billed_units": {"search_units": 3}}}, None, 3),
+        ({}, 2000, 1),
+        ({"meta": {"billed_units": {"search_units": "many"}}}, 2000, 1),
+        ({"meta": None}, 2000, 1),
+    ],
+)
+async def test_without_a_price_or_a_bill_what_reranking_costs_is_not_known(
+    billed: dict[str, Any], price: float | None, units: int
+) -> None:
+    with rerank_server() as server:
+        server.billed = billed
+        async with reranker(api_settings(server, api_usd_per_million_units=price)) as stub:
+            response = await rerank(stub, options_pb2.RERANK_STRATEGY_API)
+    assert order(response) == BY_LEASE
+    assert response.usage == chat_pb2.Usage(rerank_units=units)
 
 
 async def test_a_model_is_passed_on_and_passages_go_in_batches() -> None:
@@ -340,7 +372,10 @@ class Judge(generator_service_pb2_grpc.GeneratorServiceServicer):
         answer = self._answer(request)
         if isinstance(answer, grpc.StatusCode):
             await context.abort(answer, "scripted")
-        return generator_service_pb2.JudgeRelevanceResponse(relevances=cast("list[float]", answer))
+        paid = chat_pb2.Usage(prompt_tokens=10, output_tokens=1, cost_usd=0.25)
+        return generator_service_pb2.JudgeRelevanceResponse(
+            relevances=cast("list[float]", answer), usage=paid
+        )
 
 
 def judge_by(answer: Any) -> Judge:
@@ -372,6 +407,7 @@ async def test_the_judge_gets_batches_with_the_requests_time_and_model() -> None
         [1, 2, 3],
     ]
     assert {(request.query, request.model) for request in judge.requests} == {("lease", "judge-1")}
+    assert response.usage == chat_pb2.Usage(prompt_tokens=20, output_tokens=2, cost_usd=0.5)
     assert all(seconds < 9 for seconds in judge.seconds_left)
 
 

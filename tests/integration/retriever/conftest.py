@@ -24,7 +24,7 @@ from groundline_runtime.serving.server import Application
 from groundline_runtime.settings import ServiceSettings
 from groundline_tests.retriever.corpus import Corpus
 from groundline_tests.retriever.library import BREAD, LEADER, LEASES, SECRET, Client
-from groundline_tests.runtime import serve
+from groundline_tests.runtime import serve, spending_in
 from pydantic import SecretStr
 
 
@@ -92,9 +92,12 @@ async def retriever(
             store,
             Arms(store, [embedder], timeout_seconds=arm_timeout_seconds),
             ModelScores(WordCounter(), timeout_seconds=5),
+            spending=spending_in(),
             scored_candidates=50,
         )
-        servicer = RetrieverServicer(service, TableService(store.tables, store, service, by_model))
+        servicer = RetrieverServicer(
+            service, TableService(store.tables, store, service, spending_in(), by_model)
+        )
         application = Application(
             services={
                 SERVICE: lambda server: retriever_service_pb2_grpc.add_RetrieverServiceServicer_to_server(

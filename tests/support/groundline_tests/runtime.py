@@ -1,4 +1,4 @@
-"""Real servers for tests: a service with its real interceptors, and a collector that keeps its data."""
+"""Real servers for tests, a collector that keeps its data, and spending that is kept in memory."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -9,6 +9,7 @@ from typing import Any, Final
 import grpc
 import pytest
 from groundline_runtime.errors import GroundlineError
+from groundline_runtime.quotas import Budgets, QuotaWarnings, Spending, Spent
 from groundline_runtime.serving.server import Application, serving
 from groundline_runtime.settings import ServiceSettings
 from groundline_runtime.status import from_rpc_error
@@ -19,7 +20,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
-__all__ = ["OtlpCollector", "Record", "Span", "refusal", "serve"]
+__all__ = ["FakeLedger", "OtlpCollector", "Record", "Span", "refusal", "serve", "spending_in"]
 
 SPANS_SHOWN: Final = 100
 
@@ -205,3 +206,23 @@ def _attributes(pairs: Any) -> dict[str, object]:
 def _value(value: AnyValue) -> object:
     kind = value.WhichOneof("value")
     return None if kind is None else getattr(value, kind)
+
+
+class FakeLedger:
+    """A Ledger that remembers what is added; `spent` is what every caller has spent."""
+
+    def __init__(self, budgets: Budgets | None = None, *, spent_usd: float = 0.0) -> None:
+        self.budgets = budgets or Budgets()
+        self.booked: list[tuple[str, float]] = []
+        self._spent = Spent(day_usd=spent_usd)
+
+    async def spent(self, owner: str) -> Spent:
+        return self._spent
+
+    async def spend(self, owner: str, usd: float) -> None:
+        self.booked.append((owner, usd))
+
+
+def spending_in(ledger: FakeLedger | None = None) -> Spending:
+    """Return the spending that a ledger records, a new one's by default."""
+    return Spending(ledger or FakeLedger(), QuotaWarnings(0.8), "searches")

@@ -54,6 +54,7 @@ CORE_MAY_IMPORT = (
     "groundline_runtime.paging",
     "groundline_runtime.quotas",
     "groundline_runtime.reasons",
+    "groundline_runtime.serving.detached",
     "groundline_runtime.settings",
     "groundline_runtime.tokens",
     "groundline_runtime.turns",

@@ -29,7 +29,6 @@ ALLOWED: Mapping[str, str] = {
     "groundline_embedding.settings.EmbeddingSettings": "settings of a process, not of a collection",
     "groundline_filters.parsing.Problem": "of a filter, with its place; an answer's is the contract's",
     "groundline_ranking.ranking.Ranked": "in the process that ranks; only the reranker sends it",
-    "groundline_ranking.ranking.Ranking": "in the process that ranks; only the reranker sends it",
 }
 
 

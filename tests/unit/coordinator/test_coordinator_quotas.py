@@ -5,9 +5,10 @@ from groundline.v1 import chat_pb2, quota_pb2
 from groundline_coordinator.domain.quotas import QuotaUse
 from groundline_coordinator.service.quotas import CallerQuotas, QuotaLimits
 from groundline_runtime.context import Caller
-from groundline_runtime.errors import ResourceExhaustedError
+from groundline_runtime.errors import ResourceExhaustedError, UnavailableError
 from groundline_runtime.quotas import Budgets, Spent
-from groundline_tests.coordinator.fakes import FakeQuotas, FakeThreads
+from groundline_tests.coordinator.fakes import FakeQuotas, FakeThreads, found
+from groundline_tests.coordinator.workflow import World, question
 from structlog.testing import capture_logs
 
 ANN, BOB = Caller(("user:ann", "group:staff")), Caller(("user:bob", "group:staff"))
@@ -152,6 +153,35 @@ async def test_an_answer_without_a_price_is_no_free_one_and_the_log_says_that_it
         await quotas.spend(ANN.owner, paid(0.0))
     assert [entry["event"] for entry in logged] == ["price_not_known"]
     assert used.usd[ANN.owner] == 0
+
+
+async def test_what_searches_cost_stands_in_the_usage_and_is_counted_by_the_retriever_alone() -> None:
+    world = World()
+    world.retriever.response = found((1, 0.9), usage=chat_pb2.Usage(embedding_tokens=8, cost_usd=0.25))
+    world.generator.usage = chat_pb2.Usage(prompt_tokens=10, output_tokens=5, cost_usd=0.5)
+    answered = await world.answer(question())
+    await world.service.settle()
+    assert answered.completed.usage == chat_pb2.Usage(
+        prompt_tokens=10, output_tokens=5, embedding_tokens=8, cost_usd=0.75
+    )
+    assert dict(world.used.usd) == {"": 0.5}
+
+
+async def test_a_search_without_a_price_leaves_the_answer_without_one() -> None:
+    world = World()
+    world.retriever.response = found((1, 0.9), usage=chat_pb2.Usage(rerank_units=4))
+    world.generator.usage = chat_pb2.Usage(output_tokens=5, cost_usd=0.5)
+    answered = await world.answer(question())
+    assert answered.completed.usage == chat_pb2.Usage(output_tokens=5, rerank_units=4)
+
+
+async def test_what_a_failed_answer_took_counts() -> None:
+    world = World()
+    world.generator.error = UnavailableError("DOWN", "away", metadata={"cost_usd": "0.5"})
+    with pytest.raises(UnavailableError):
+        await world.answer(question())
+    await world.service.settle()
+    assert dict(world.used.usd) == {"": 0.5}
 
 
 async def test_cost_counts_before_a_budget_is_set() -> None:

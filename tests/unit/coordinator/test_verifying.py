@@ -134,6 +134,7 @@ async def test_each_claim_is_searched_for_and_judged_by_what_was_found() -> None
         "Alpha is one.": judged(VERDICT_SUPPORTED, (1, 0, 11)),
         "Beta is two.": judged(VERDICT_REFUTED, (1, 12, 20), (9, 0, 1)),
     }
+    world.retriever.response.usage.embedding_tokens = 4
 
     started, alpha, beta, gamma, completed = await world.verify(collection_ids=["docs", "docs"])
 
@@ -159,6 +160,7 @@ async def test_each_claim_is_searched_for_and_judged_by_what_was_found() -> None
     assert isinstance(completed, VerifyCompleted)
     assert (completed.supported_count, completed.refuted_count, completed.not_found_count) == (1, 1, 1)
     assert (completed.usage.prompt_tokens, completed.model) == (9, "fake")
+    assert completed.usage.embedding_tokens == 3 * 4, "each claim is searched for"
     assert [(each.model, each.claim_count) for each in completed.judged_by] == [("fake", 3)]
     assert list(completed.degraded) == []
 

@@ -6,23 +6,27 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from groundline.v1 import collection_pb2, error_pb2, options_pb2, passage_pb2, reranker_service_pb2
+from groundline.v1 import chat_pb2, collection_pb2, error_pb2, options_pb2, passage_pb2, reranker_service_pb2
 from groundline.v1 import retriever_service_pb2 as pb
 from groundline_embedding.local.catalog import MULTILINGUAL_MODEL
+from groundline_embedding.ports import Vectors
 from groundline_embedding.settings import DEFAULT_MODEL
 from groundline_ranking import Hit
 from groundline_retriever.arms import Arms
 from groundline_retriever.domain import IndexedCollection, Parameters, search_list_of
 from groundline_retriever.scoring import ModelScores
 from groundline_retriever.service import SearchService
-from groundline_runtime.context import Caller, deadline_at
+from groundline_runtime.charges import charge
+from groundline_runtime.context import Caller, begun, deadline_at
 from groundline_runtime.errors import (
     DeadlineExceededError,
     FailedPreconditionError,
     InvalidArgumentError,
     NotFoundError,
+    ResourceExhaustedError,
     UnavailableError,
 )
+from groundline_runtime.quotas import Budgets
 from groundline_tests.embedding import FakeEmbedder
 from groundline_tests.retriever.service import (
     ARMS,
@@ -46,6 +50,7 @@ from groundline_tests.retriever.service import (
     retrieve,
     service,
 )
+from groundline_tests.runtime import FakeLedger, spending_in
 
 # Refusals
 
@@ -57,6 +62,61 @@ async def test_a_collection_that_is_not_there_or_not_readable_is_not_found() -> 
     assert not store.searched
     response = await retrieve(store, "board", caller=Caller(("group:board",)))
     assert response.passages
+
+
+class Billed(FakeEmbedder):
+    """A hosted model: a query has 10 tokens, a cent each."""
+
+    def cost(self, tokens: int) -> float:
+        return tokens / 100
+
+    async def embed_query(self, text: str) -> Vectors:
+        charge(chat_pb2.Usage(embedding_tokens=10, cost_usd=0.1))
+        return await super().embed_query(text)
+
+
+async def test_a_spent_budget_refuses_searches_that_cost_money_and_no_others() -> None:
+    ann, request = Caller(("user:ann",)), pb.SearchRequest(query="lease")
+    for embedder, strategy, is_refused in (
+        (Billed(), options_pb2.RERANK_STRATEGY_NONE, True),
+        (EMBEDDER, options_pb2.RERANK_STRATEGY_API, True),
+        (EMBEDDER, options_pb2.RERANK_STRATEGY_LLM, True),
+        (EMBEDDER, options_pb2.RERANK_STRATEGY_NONE, False),
+    ):
+        request.options.rerank.strategy = strategy
+        store, ledger = FakeStore({"guides": []}), FakeLedger(Budgets(day_usd=1), spent_usd=1)
+        search = service(store, embedder, ledger=ledger)
+        if not is_refused:
+            assert (await search.search(ann, request)).passages
+            continue
+        with pytest.raises(ResourceExhaustedError) as refused:
+            await search.search(ann, request)
+        assert refused.value.reason == "QUOTA_EXHAUSTED"
+        assert not store.searched
+        with begun():  # the answer that reaches a budget is finished
+            assert (await search.search(ann, request)).passages
+
+
+async def test_what_hosted_models_took_is_told_and_counts_for_the_caller() -> None:
+    ledger = FakeLedger()
+    reranker = FakeReranker({"1": 1.0, "2": 0.5, "3": 0.2})
+    reranker.usage = chat_pb2.Usage(rerank_units=3, cost_usd=0.25)
+    spending = spending_in(ledger)
+    store = FakeStore({"guides": []})
+    search = SearchService(
+        store,
+        Arms(store, [Billed()], timeout_seconds=60),
+        ModelScores(reranker, timeout_seconds=60),
+        spending=spending,
+        scored_candidates=50,
+    )
+    request = pb.SearchRequest(query="lease")
+    request.options.rerank.strategy = options_pb2.RERANK_STRATEGY_API
+    response = await search.search(Caller(("user:ann",)), request)
+    await spending.settle()
+    assert response.usage == chat_pb2.Usage(embedding_tokens=10, rerank_units=3, cost_usd=0.35)
+    assert ledger.booked == [("user:ann", 0.35)]
+    assert not (await retrieve(FakeStore({"guides": []}))).HasField("usage"), "local models cost nothing"
 
 
 @pytest.mark.parametrize("wanted", [HYBRID, SEMANTIC_ONLY])
@@ -78,6 +138,7 @@ async def test_each_collection_is_searched_by_the_vectors_of_its_own_model() -> 
         store,
         Arms(store, embedders, timeout_seconds=60),
         ModelScores(FakeReranker(), timeout_seconds=60),
+        spending=spending_in(),
         scored_candidates=50,
     )
     response = await both.search(NOBODY, pb.SearchRequest(query="lease"))
@@ -91,6 +152,7 @@ async def test_similarities_of_a_model_that_puts_no_texts_far_apart_mean_as_much
         store,
         Arms(store, [FakeEmbedder(MULTILINGUAL_MODEL)], timeout_seconds=60),
         ModelScores(FakeReranker(), timeout_seconds=60),
+        spending=spending_in(),
         scored_candidates=50,
     )
     request = pb.SearchRequest(query="Vertrag")
@@ -124,6 +186,7 @@ async def test_words_of_another_language_count_little_beside_vectors_of_many(
         store,
         Arms(store, [FakeEmbedder(model)], timeout_seconds=60),
         ModelScores(FakeReranker(), timeout_seconds=60),
+        spending=spending_in(),
         scored_candidates=50,
     )
     response = await search.search(NOBODY, pb.SearchRequest(query=query))

@@ -29,7 +29,7 @@ from groundline.v1 import passage_pb2 as groundline_dot_v1_dot_passage__pb2
 from groundline.v1 import quota_pb2 as groundline_dot_v1_dot_quota__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18groundline/v1/chat.proto\x12\rgroundline.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x19groundline/v1/error.proto\x1a\x1agroundline/v1/limits.proto\x1a\x1bgroundline/v1/passage.proto\x1a\x19groundline/v1/quota.proto\"\x9f\x01\n\x0b\x43hatMessage\x12<\n\x04role\x18\x01 \x01(\x0e\x32\x1f.groundline.v1.ChatMessage.RoleB\r\x8a\xe7\x18\t\t\x00\x00\x00\x00\x00\x00\xf0?\x12\x1b\n\x07\x63ontent\x18\x02 \x01(\tB\n\x8a\xe7\x18\x06\x18\x01 \x80\xfa\x01\"5\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x08\n\x04USER\x10\x01\x12\r\n\tASSISTANT\x10\x02\"\x83\x03\n\x06Source\x12\x0e\n\x06number\x18\x01 \x01(\x05\x12\r\n\x05title\x18\x02 \x01(\t\x12\x0b\n\x03uri\x18\x03 \x01(\t\x12\'\n\x04type\x18\x04 \x01(\x0e\x32\x19.groundline.v1.SourceType\x12\x0f\n\x07snippet\x18\x05 \x01(\t\x12\x10\n\x08\x63hunk_id\x18\x06 \x01(\t\x12\x13\n\x0b\x64ocument_id\x18\x07 \x01(\t\x12\x15\n\rcollection_id\x18\x08 \x01(\t\x12\r\n\x05score\x18\t \x01(\x02\x12\x34\n\x0b\x65xplanation\x18\n \x01(\x0b\x32\x1f.groundline.v1.ScoreExplanation\x12)\n\x08metadata\x18\x0b \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x14\n\x0cstart_offset\x18\x0c \x01(\x05\x12\x12\n\nend_offset\x18\r \x01(\x05\x12\x14\n\x0chas_original\x18\x0e \x01(\x08\x12\x10\n\x08revision\x18\x0f \x01(\t\x12\x13\n\x0bis_outdated\x18\x10 \x01(\x08\"M\n\x03\x42ox\x12\x0c\n\x04page\x18\x01 \x01(\x05\x12\x0c\n\x04left\x18\x02 \x01(\x02\x12\x0b\n\x03top\x18\x03 \x01(\x02\x12\r\n\x05right\x18\x04 \x01(\x02\x12\x0e\n\x06\x62ottom\x18\x05 \x01(\x02\"\xa7\x01\n\x08\x43itation\x12\x15\n\rsource_number\x18\x01 \x01(\x05\x12\x14\n\x0cstart_offset\x18\x02 \x01(\x05\x12\x12\n\nend_offset\x18\x03 \x01(\x05\x12\x17\n\x0fsupporting_text\x18\x04 \x01(\t\x12\x10\n\x08\x63hunk_id\x18\x05 \x01(\t\x12\x0c\n\x04page\x18\x06 \x01(\x05\x12!\n\x05\x62oxes\x18\x07 \x03(\x0b\x32\x12.groundline.v1.Box\"\x8a\x01\n\x05Usage\x12\x15\n\rprompt_tokens\x18\x01 \x01(\x05\x12\x15\n\rcached_tokens\x18\x02 \x01(\x05\x12\x15\n\routput_tokens\x18\x03 \x01(\x05\x12\x18\n\x10\x65mbedding_tokens\x18\x04 \x01(\x05\x12\x15\n\x08\x63ost_usd\x18\x05 \x01(\x01H\x00\x88\x01\x01\x42\x0b\n\t_cost_usd\"N\n\x0fValidationIssue\x12*\n\x06reason\x18\x01 \x01(\x0e\x32\x1a.groundline.v1.ErrorReason\x12\x0f\n\x07message\x18\x02 \x01(\t\"\xc1\x01\n\nValidation\x12\x10\n\x08grounded\x18\x01 \x01(\x08\x12\x12\n\nconfidence\x18\x02 \x01(\x02\x12.\n\x06issues\x18\x03 \x03(\x0b\x32\x1e.groundline.v1.ValidationIssue\x12\x13\n\x0b\x63ited_share\x18\x04 \x01(\x02\x12\x17\n\x0fsupported_share\x18\x05 \x01(\x02\x12\x17\n\x0fquery_relevance\x18\x06 \x01(\x02\x12\x16\n\x0eraw_confidence\x18\x07 \x01(\x02\"F\n\x0b\x43hatStarted\x12\x11\n\tthread_id\x18\x01 \x01(\t\x12\x12\n\nmessage_id\x18\x02 \x01(\t\x12\x10\n\x08trace_id\x18\x03 \x01(\t\"\xe4\x01\n\nChatStatus\x12#\n\x05stage\x18\x01 \x01(\x0e\x32\x14.groundline.v1.Stage\x12\x17\n\x0frewritten_query\x18\x02 \x01(\t\x12\x13\n\x0bsub_queries\x18\x03 \x03(\t\x12\x17\n\x0frewriting_model\x18\x04 \x01(\t\x12)\n\x07waiting\x18\x05 \x01(\x0b\x32\x18.groundline.v1.ModelWait\x12.\n\x0b\x63orrections\x18\x06 \x03(\x0b\x32\x19.groundline.v1.Correction\x12\x0f\n\x07missing\x18\x07 \x01(\t\"Q\n\tModelWait\x12*\n\x06reason\x18\x01 \x01(\x0e\x32\x1a.groundline.v1.ErrorReason\x12\x18\n\x10\x64uration_seconds\x18\x02 \x01(\x02\"5\n\x0b\x43hatSources\x12&\n\x07sources\x18\x01 \x03(\x0b\x32\x15.groundline.v1.Source\"\x19\n\tChatDelta\x12\x0c\n\x04text\x18\x01 \x01(\t\"n\n\x13UnsupportedSentence\x12\x14\n\x0cstart_offset\x18\x01 \x01(\x05\x12\x12\n\nend_offset\x18\x02 \x01(\x05\x12-\n\x05issue\x18\x03 \x01(\x0b\x32\x1e.groundline.v1.ValidationIssue\"y\n\x10\x41nswerCorrection\x12\x14\n\x0cstart_offset\x18\x01 \x01(\x05\x12\x12\n\nend_offset\x18\x02 \x01(\x05\x12\x0c\n\x04text\x18\x03 \x01(\t\x12-\n\x05issue\x18\x04 \x01(\x0b\x32\x1e.groundline.v1.ValidationIssue\"\x8f\x03\n\rChatCompleted\x12\x32\n\rfinish_reason\x18\x01 \x01(\x0e\x32\x1b.groundline.v1.FinishReason\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12*\n\tcitations\x18\x03 \x03(\x0b\x32\x17.groundline.v1.Citation\x12-\n\nvalidation\x18\x04 \x01(\x0b\x32\x19.groundline.v1.Validation\x12,\n\x08\x64\x65graded\x18\x05 \x03(\x0b\x32\x1a.groundline.v1.Degradation\x12+\n\x07timings\x18\x06 \x03(\x0b\x32\x1a.groundline.v1.StageTiming\x12\r\n\x05model\x18\x07 \x01(\t\x12\x16\n\x0eprompt_version\x18\x08 \x01(\t\x12\x18\n\x10\x63orrected_answer\x18\t \x01(\t\x12.\n\x0bnearly_used\x18\n \x03(\x0b\x32\x19.groundline.v1.QuotaUsage\"0\n\nFieldError\x12\r\n\x05\x66ield\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\"\xaa\x01\n\tChatError\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12*\n\x06reason\x18\x02 \x01(\x0e\x32\x1a.groundline.v1.ErrorReason\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x10\n\x08\x65rror_id\x18\x04 \x01(\t\x12\x11\n\tretryable\x18\x05 \x01(\x08\x12-\n\nviolations\x18\x06 \x03(\x0b\x32\x19.groundline.v1.FieldError*\xb7\x01\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x1b\n\x17\x46INISH_REASON_NO_ANSWER\x10\x02\x12\x1c\n\x18\x46INISH_REASON_MAX_TOKENS\x10\x03\x12\x18\n\x14\x46INISH_REASON_SAFETY\x10\x04\x12\x1b\n\x17\x46INISH_REASON_CANCELLED\x10\x05\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18groundline/v1/chat.proto\x12\rgroundline.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x19groundline/v1/error.proto\x1a\x1agroundline/v1/limits.proto\x1a\x1bgroundline/v1/passage.proto\x1a\x19groundline/v1/quota.proto\"\x9f\x01\n\x0b\x43hatMessage\x12<\n\x04role\x18\x01 \x01(\x0e\x32\x1f.groundline.v1.ChatMessage.RoleB\r\x8a\xe7\x18\t\t\x00\x00\x00\x00\x00\x00\xf0?\x12\x1b\n\x07\x63ontent\x18\x02 \x01(\tB\n\x8a\xe7\x18\x06\x18\x01 \x80\xfa\x01\"5\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x08\n\x04USER\x10\x01\x12\r\n\tASSISTANT\x10\x02\"\x83\x03\n\x06Source\x12\x0e\n\x06number\x18\x01 \x01(\x05\x12\r\n\x05title\x18\x02 \x01(\t\x12\x0b\n\x03uri\x18\x03 \x01(\t\x12\'\n\x04type\x18\x04 \x01(\x0e\x32\x19.groundline.v1.SourceType\x12\x0f\n\x07snippet\x18\x05 \x01(\t\x12\x10\n\x08\x63hunk_id\x18\x06 \x01(\t\x12\x13\n\x0b\x64ocument_id\x18\x07 \x01(\t\x12\x15\n\rcollection_id\x18\x08 \x01(\t\x12\r\n\x05score\x18\t \x01(\x02\x12\x34\n\x0b\x65xplanation\x18\n \x01(\x0b\x32\x1f.groundline.v1.ScoreExplanation\x12)\n\x08metadata\x18\x0b \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x14\n\x0cstart_offset\x18\x0c \x01(\x05\x12\x12\n\nend_offset\x18\r \x01(\x05\x12\x14\n\x0chas_original\x18\x0e \x01(\x08\x12\x10\n\x08revision\x18\x0f \x01(\t\x12\x13\n\x0bis_outdated\x18\x10 \x01(\x08\"M\n\x03\x42ox\x12\x0c\n\x04page\x18\x01 \x01(\x05\x12\x0c\n\x04left\x18\x02 \x01(\x02\x12\x0b\n\x03top\x18\x03 \x01(\x02\x12\r\n\x05right\x18\x04 \x01(\x02\x12\x0e\n\x06\x62ottom\x18\x05 \x01(\x02\"\xa7\x01\n\x08\x43itation\x12\x15\n\rsource_number\x18\x01 \x01(\x05\x12\x14\n\x0cstart_offset\x18\x02 \x01(\x05\x12\x12\n\nend_offset\x18\x03 \x01(\x05\x12\x17\n\x0fsupporting_text\x18\x04 \x01(\t\x12\x10\n\x08\x63hunk_id\x18\x05 \x01(\t\x12\x0c\n\x04page\x18\x06 \x01(\x05\x12!\n\x05\x62oxes\x18\x07 \x03(\x0b\x32\x12.groundline.v1.Box\"\xa0\x01\n\x05Usage\x12\x15\n\rprompt_tokens\x18\x01 \x01(\x05\x12\x15\n\rcached_tokens\x18\x02 \x01(\x05\x12\x15\n\routput_tokens\x18\x03 \x01(\x05\x12\x18\n\x10\x65mbedding_tokens\x18\x04 \x01(\x05\x12\x15\n\x08\x63ost_usd\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x14\n\x0crerank_units\x18\x06 \x01(\x05\x42\x0b\n\t_cost_usd\"N\n\x0fValidationIssue\x12*\n\x06reason\x18\x01 \x01(\x0e\x32\x1a.groundline.v1.ErrorReason\x12\x0f\n\x07message\x18\x02 \x01(\t\"\xc1\x01\n\nValidation\x12\x10\n\x08grounded\x18\x01 \x01(\x08\x12\x12\n\nconfidence\x18\x02 \x01(\x02\x12.\n\x06issues\x18\x03 \x03(\x0b\x32\x1e.groundline.v1.ValidationIssue\x12\x13\n\x0b\x63ited_share\x18\x04 \x01(\x02\x12\x17\n\x0fsupported_share\x18\x05 \x01(\x02\x12\x17\n\x0fquery_relevance\x18\x06 \x01(\x02\x12\x16\n\x0eraw_confidence\x18\x07 \x01(\x02\"F\n\x0b\x43hatStarted\x12\x11\n\tthread_id\x18\x01 \x01(\t\x12\x12\n\nmessage_id\x18\x02 \x01(\t\x12\x10\n\x08trace_id\x18\x03 \x01(\t\"\xe4\x01\n\nChatStatus\x12#\n\x05stage\x18\x01 \x01(\x0e\x32\x14.groundline.v1.Stage\x12\x17\n\x0frewritten_query\x18\x02 \x01(\t\x12\x13\n\x0bsub_queries\x18\x03 \x03(\t\x12\x17\n\x0frewriting_model\x18\x04 \x01(\t\x12)\n\x07waiting\x18\x05 \x01(\x0b\x32\x18.groundline.v1.ModelWait\x12.\n\x0b\x63orrections\x18\x06 \x03(\x0b\x32\x19.groundline.v1.Correction\x12\x0f\n\x07missing\x18\x07 \x01(\t\"Q\n\tModelWait\x12*\n\x06reason\x18\x01 \x01(\x0e\x32\x1a.groundline.v1.ErrorReason\x12\x18\n\x10\x64uration_seconds\x18\x02 \x01(\x02\"5\n\x0b\x43hatSources\x12&\n\x07sources\x18\x01 \x03(\x0b\x32\x15.groundline.v1.Source\"\x19\n\tChatDelta\x12\x0c\n\x04text\x18\x01 \x01(\t\"n\n\x13UnsupportedSentence\x12\x14\n\x0cstart_offset\x18\x01 \x01(\x05\x12\x12\n\nend_offset\x18\x02 \x01(\x05\x12-\n\x05issue\x18\x03 \x01(\x0b\x32\x1e.groundline.v1.ValidationIssue\"y\n\x10\x41nswerCorrection\x12\x14\n\x0cstart_offset\x18\x01 \x01(\x05\x12\x12\n\nend_offset\x18\x02 \x01(\x05\x12\x0c\n\x04text\x18\x03 \x01(\t\x12-\n\x05issue\x18\x04 \x01(\x0b\x32\x1e.groundline.v1.ValidationIssue\"\x8f\x03\n\rChatCompleted\x12\x32\n\rfinish_reason\x18\x01 \x01(\x0e\x32\x1b.groundline.v1.FinishReason\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12*\n\tcitations\x18\x03 \x03(\x0b\x32\x17.groundline.v1.Citation\x12-\n\nvalidation\x18\x04 \x01(\x0b\x32\x19.groundline.v1.Validation\x12,\n\x08\x64\x65graded\x18\x05 \x03(\x0b\x32\x1a.groundline.v1.Degradation\x12+\n\x07timings\x18\x06 \x03(\x0b\x32\x1a.groundline.v1.StageTiming\x12\r\n\x05model\x18\x07 \x01(\t\x12\x16\n\x0eprompt_version\x18\x08 \x01(\t\x12\x18\n\x10\x63orrected_answer\x18\t \x01(\t\x12.\n\x0bnearly_used\x18\n \x03(\x0b\x32\x19.groundline.v1.QuotaUsage\"0\n\nFieldError\x12\r\n\x05\x66ield\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\"\xaa\x01\n\tChatError\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12*\n\x06reason\x18\x02 \x01(\x0e\x32\x1a.groundline.v1.ErrorReason\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x10\n\x08\x65rror_id\x18\x04 \x01(\t\x12\x11\n\tretryable\x18\x05 \x01(\x08\x12-\n\nviolations\x18\x06 \x03(\x0b\x32\x19.groundline.v1.FieldError*\xb7\x01\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x1b\n\x17\x46INISH_REASON_NO_ANSWER\x10\x02\x12\x1c\n\x18\x46INISH_REASON_MAX_TOKENS\x10\x03\x12\x18\n\x14\x46INISH_REASON_SAFETY\x10\x04\x12\x1b\n\x17\x46INISH_REASON_CANCELLED\x10\x05\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,8 +40,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CHATMESSAGE'].fields_by_name['role']._serialized_options = b'\212\347\030\t\t\000\000\000\000\000\000\360?'
   _globals['_CHATMESSAGE'].fields_by_name['content']._loaded_options = None
   _globals['_CHATMESSAGE'].fields_by_name['content']._serialized_options = b'\212\347\030\006\030\001 \200\372\001'
-  _globals['_FINISHREASON']._serialized_start=2731
-  _globals['_FINISHREASON']._serialized_end=2914
+  _globals['_FINISHREASON']._serialized_start=2753
+  _globals['_FINISHREASON']._serialized_end=2936
   _globals['_CHATMESSAGE']._serialized_start=185
   _globals['_CHATMESSAGE']._serialized_end=344
   _globals['_CHATMESSAGE_ROLE']._serialized_start=291
@@ -53,29 +53,29 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CITATION']._serialized_start=816
   _globals['_CITATION']._serialized_end=983
   _globals['_USAGE']._serialized_start=986
-  _globals['_USAGE']._serialized_end=1124
-  _globals['_VALIDATIONISSUE']._serialized_start=1126
-  _globals['_VALIDATIONISSUE']._serialized_end=1204
-  _globals['_VALIDATION']._serialized_start=1207
-  _globals['_VALIDATION']._serialized_end=1400
-  _globals['_CHATSTARTED']._serialized_start=1402
-  _globals['_CHATSTARTED']._serialized_end=1472
-  _globals['_CHATSTATUS']._serialized_start=1475
-  _globals['_CHATSTATUS']._serialized_end=1703
-  _globals['_MODELWAIT']._serialized_start=1705
-  _globals['_MODELWAIT']._serialized_end=1786
-  _globals['_CHATSOURCES']._serialized_start=1788
-  _globals['_CHATSOURCES']._serialized_end=1841
-  _globals['_CHATDELTA']._serialized_start=1843
-  _globals['_CHATDELTA']._serialized_end=1868
-  _globals['_UNSUPPORTEDSENTENCE']._serialized_start=1870
-  _globals['_UNSUPPORTEDSENTENCE']._serialized_end=1980
-  _globals['_ANSWERCORRECTION']._serialized_start=1982
-  _globals['_ANSWERCORRECTION']._serialized_end=2103
-  _globals['_CHATCOMPLETED']._serialized_start=2106
-  _globals['_CHATCOMPLETED']._serialized_end=2505
-  _globals['_FIELDERROR']._serialized_start=2507
-  _globals['_FIELDERROR']._serialized_end=2555
-  _globals['_CHATERROR']._serialized_start=2558
-  _globals['_CHATERROR']._serialized_end=2728
+  _globals['_USAGE']._serialized_end=1146
+  _globals['_VALIDATIONISSUE']._serialized_start=1148
+  _globals['_VALIDATIONISSUE']._serialized_end=1226
+  _globals['_VALIDATION']._serialized_start=1229
+  _globals['_VALIDATION']._serialized_end=1422
+  _globals['_CHATSTARTED']._serialized_start=1424
+  _globals['_CHATSTARTED']._serialized_end=1494
+  _globals['_CHATSTATUS']._serialized_start=1497
+  _globals['_CHATSTATUS']._serialized_end=1725
+  _globals['_MODELWAIT']._serialized_start=1727
+  _globals['_MODELWAIT']._serialized_end=1808
+  _globals['_CHATSOURCES']._serialized_start=1810
+  _globals['_CHATSOURCES']._serialized_end=1863
+  _globals['_CHATDELTA']._serialized_start=1865
+  _globals['_CHATDELTA']._serialized_end=1890
+  _globals['_UNSUPPORTEDSENTENCE']._serialized_start=1892
+  _globals['_UNSUPPORTEDSENTENCE']._serialized_end=2002
+  _globals['_ANSWERCORRECTION']._serialized_start=2004
+  _globals['_ANSWERCORRECTION']._serialized_end=2125
+  _globals['_CHATCOMPLETED']._serialized_start=2128
+  _globals['_CHATCOMPLETED']._serialized_end=2527
+  _globals['_FIELDERROR']._serialized_start=2529
+  _globals['_FIELDERROR']._serialized_end=2577
+  _globals['_CHATERROR']._serialized_start=2580
+  _globals['_CHATERROR']._serialized_end=2750
 # @@protoc_insertion_point(module_scope)

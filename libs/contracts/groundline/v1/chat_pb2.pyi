@@ -299,6 +299,7 @@ class Usage(_message.Message):
     OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
     EMBEDDING_TOKENS_FIELD_NUMBER: _builtins.int
     COST_USD_FIELD_NUMBER: _builtins.int
+    RERANK_UNITS_FIELD_NUMBER: _builtins.int
     prompt_tokens: _builtins.int
     """Tokens read, cached ones included."""
     cached_tokens: _builtins.int
@@ -306,13 +307,17 @@ class Usage(_message.Message):
     output_tokens: _builtins.int
     """Tokens written."""
     embedding_tokens: _builtins.int
-    """Tokens that the embedding model read of chunks, an estimate where its tokenizer is out of reach. Texts that were
-    embedded before are not among them.
+    """Tokens that the embedding model read: of a document's chunks, and of questions if the model is hosted. As the
+    provider counts them, or else an estimate. Texts that were embedded before are not among them.
     """
     cost_usd: _builtins.float
-    """Price of the model calls in US dollars, by the list prices of their provider or the operator's own; a document's has the
-    vectors of a hosted embedding model in it. Unset where no model was called, and where the price of a call is not
-    known. The embedding of questions is not counted.
+    """Price of the model calls in US dollars, by the list prices of their provider or the operator's own, hosted embedding and
+    reranking included. Local models cost nothing. Unset where no other was called, and where the price of a call is not
+    known.
+    """
+    rerank_units: _builtins.int
+    """Units that a hosted reranker's provider bills: tokens (Jina, Voyage), or searches (Cohere); the number of calls where
+    it tells none.
     """
     def __init__(
         self,
@@ -322,10 +327,11 @@ class Usage(_message.Message):
         output_tokens: _builtins.int = ...,
         embedding_tokens: _builtins.int = ...,
         cost_usd: _builtins.float | None = ...,
+        rerank_units: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_cost_usd", b"_cost_usd", "cost_usd", b"cost_usd"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cost_usd", b"_cost_usd", "cached_tokens", b"cached_tokens", "cost_usd", b"cost_usd", "embedding_tokens", b"embedding_tokens", "output_tokens", b"output_tokens", "prompt_tokens", b"prompt_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cost_usd", b"_cost_usd", "cached_tokens", b"cached_tokens", "cost_usd", b"cost_usd", "embedding_tokens", b"embedding_tokens", "output_tokens", b"output_tokens", "prompt_tokens", b"prompt_tokens", "rerank_units", b"rerank_units"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__cost_usd: _TypeAlias = _typing.Literal["cost_usd"]  # noqa: Y015
     _WhichOneofArgType__cost_usd: _TypeAlias = _typing.Literal["_cost_usd", b"_cost_usd"]  # noqa: Y015

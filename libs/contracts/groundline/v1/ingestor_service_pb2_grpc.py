@@ -657,7 +657,7 @@ class IngestorServiceServicer:
         """Embeds texts, as documents are embedded, with the default model or one that is named. Nothing is stored.
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
-        names a model that does not run.
+        names a model that does not run. RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): the model costs money, and a budget is spent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -305,7 +305,7 @@ class IngestorServiceStub:
     """Embeds texts, as documents are embedded, with the default model or one that is named. Nothing is stored.
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
-    names a model that does not run.
+    names a model that does not run. RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): the model costs money, and a budget is spent.
     """
     CreateSource: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.CreateSourceRequest, _ingestor_service_pb2.CreateSourceResponse]
     """Creates a source of a collection; it runs for the first time at once.
@@ -627,7 +627,7 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     """Embeds texts, as documents are embedded, with the default model or one that is named. Nothing is stored.
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
-    names a model that does not run.
+    names a model that does not run. RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): the model costs money, and a budget is spent.
     """
     CreateSource: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.CreateSourceRequest, _ingestor_service_pb2.CreateSourceResponse]  # type: ignore[assignment]
     """Creates a source of a collection; it runs for the first time at once.
@@ -1156,7 +1156,7 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         """Embeds texts, as documents are embedded, with the default model or one that is named. Nothing is stored.
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
-        names a model that does not run.
+        names a model that does not run. RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): the model costs money, and a budget is spent.
         """
 
     @_abc_1.abstractmethod

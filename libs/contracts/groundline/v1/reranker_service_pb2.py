@@ -22,12 +22,13 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from groundline.v1 import chat_pb2 as groundline_dot_v1_dot_chat__pb2
 from groundline.v1 import limits_pb2 as groundline_dot_v1_dot_limits__pb2
 from groundline.v1 import options_pb2 as groundline_dot_v1_dot_options__pb2
 from groundline.v1 import passage_pb2 as groundline_dot_v1_dot_passage__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$groundline/v1/reranker_service.proto\x12\rgroundline.v1\x1a\x1agroundline/v1/limits.proto\x1a\x1bgroundline/v1/options.proto\x1a\x1bgroundline/v1/passage.proto\"\xbe\x01\n\rRerankRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x31\n\ncandidates\x18\x02 \x03(\x0b\x32\x14.groundline.v1.ChunkB\x07\x8a\xe7\x18\x03\x38\x90N\x12\x31\n\x05lists\x18\x03 \x03(\x0b\x32\x19.groundline.v1.RankedListB\x07\x8a\xe7\x18\x03\x38\xe8\x07\x12-\n\x07options\x18\x04 \x01(\x0b\x32\x1c.groundline.v1.RerankOptions\"|\n\nRankedList\x12\x34\n\x03\x61rm\x18\x01 \x01(\x0e\x32\x18.groundline.v1.SearchArmB\r\x8a\xe7\x18\t\t\x00\x00\x00\x00\x00\x00\xf0?\x12\x1f\n\tchunk_ids\x18\x02 \x03(\tB\x0c\x8a\xe7\x18\x08\x18\x01 \xc8\x01\x38\x90N\x12\x17\n\x06scores\x18\x03 \x03(\x02\x42\x07\x8a\xe7\x18\x03\x38\x90N\"\x92\x01\n\x0eRerankResponse\x12*\n\x06ranked\x18\x01 \x03(\x0b\x32\x1a.groundline.v1.RankedChunk\x12&\n\x03\x63ut\x18\x02 \x03(\x0b\x32\x19.groundline.v1.CutPassage\x12,\n\x08\x64\x65graded\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.Degradation\"\x97\x01\n\x0bRankedChunk\x12\x10\n\x08\x63hunk_id\x18\x01 \x01(\t\x12\r\n\x05score\x18\x02 \x01(\x02\x12\x34\n\x0b\x65xplanation\x18\x03 \x01(\x0b\x32\x1f.groundline.v1.ScoreExplanation\x12\x31\n\nduplicates\x18\x04 \x03(\x0b\x32\x1d.groundline.v1.DuplicateChunk\"6\n\x0e\x44uplicateChunk\x12\x10\n\x08\x63hunk_id\x18\x01 \x01(\t\x12\x12\n\nsimilarity\x18\x02 \x01(\x02*X\n\tSearchArm\x12\x1a\n\x16SEARCH_ARM_UNSPECIFIED\x10\x00\x12\x16\n\x12SEARCH_ARM_KEYWORD\x10\x01\x12\x17\n\x13SEARCH_ARM_SEMANTIC\x10\x02\x32]\n\x0fRerankerService\x12J\n\x06Rerank\x12\x1c.groundline.v1.RerankRequest\x1a\x1d.groundline.v1.RerankResponse\"\x03\x90\x02\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$groundline/v1/reranker_service.proto\x12\rgroundline.v1\x1a\x18groundline/v1/chat.proto\x1a\x1agroundline/v1/limits.proto\x1a\x1bgroundline/v1/options.proto\x1a\x1bgroundline/v1/passage.proto\"\xbe\x01\n\rRerankRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x31\n\ncandidates\x18\x02 \x03(\x0b\x32\x14.groundline.v1.ChunkB\x07\x8a\xe7\x18\x03\x38\x90N\x12\x31\n\x05lists\x18\x03 \x03(\x0b\x32\x19.groundline.v1.RankedListB\x07\x8a\xe7\x18\x03\x38\xe8\x07\x12-\n\x07options\x18\x04 \x01(\x0b\x32\x1c.groundline.v1.RerankOptions\"|\n\nRankedList\x12\x34\n\x03\x61rm\x18\x01 \x01(\x0e\x32\x18.groundline.v1.SearchArmB\r\x8a\xe7\x18\t\t\x00\x00\x00\x00\x00\x00\xf0?\x12\x1f\n\tchunk_ids\x18\x02 \x03(\tB\x0c\x8a\xe7\x18\x08\x18\x01 \xc8\x01\x38\x90N\x12\x17\n\x06scores\x18\x03 \x03(\x02\x42\x07\x8a\xe7\x18\x03\x38\x90N\"\xb7\x01\n\x0eRerankResponse\x12*\n\x06ranked\x18\x01 \x03(\x0b\x32\x1a.groundline.v1.RankedChunk\x12&\n\x03\x63ut\x18\x02 \x03(\x0b\x32\x19.groundline.v1.CutPassage\x12,\n\x08\x64\x65graded\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.Degradation\x12#\n\x05usage\x18\x04 \x01(\x0b\x32\x14.groundline.v1.Usage\"\x97\x01\n\x0bRankedChunk\x12\x10\n\x08\x63hunk_id\x18\x01 \x01(\t\x12\r\n\x05score\x18\x02 \x01(\x02\x12\x34\n\x0b\x65xplanation\x18\x03 \x01(\x0b\x32\x1f.groundline.v1.ScoreExplanation\x12\x31\n\nduplicates\x18\x04 \x03(\x0b\x32\x1d.groundline.v1.DuplicateChunk\"6\n\x0e\x44uplicateChunk\x12\x10\n\x08\x63hunk_id\x18\x01 \x01(\t\x12\x12\n\nsimilarity\x18\x02 \x01(\x02*X\n\tSearchArm\x12\x1a\n\x16SEARCH_ARM_UNSPECIFIED\x10\x00\x12\x16\n\x12SEARCH_ARM_KEYWORD\x10\x01\x12\x17\n\x13SEARCH_ARM_SEMANTIC\x10\x02\x32]\n\x0fRerankerService\x12J\n\x06Rerank\x12\x1c.groundline.v1.RerankRequest\x1a\x1d.groundline.v1.RerankResponse\"\x03\x90\x02\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -48,18 +49,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RANKEDLIST'].fields_by_name['scores']._serialized_options = b'\212\347\030\0038\220N'
   _globals['_RERANKERSERVICE'].methods_by_name['Rerank']._loaded_options = None
   _globals['_RERANKERSERVICE'].methods_by_name['Rerank']._serialized_options = b'\220\002\001'
-  _globals['_SEARCHARM']._serialized_start=819
-  _globals['_SEARCHARM']._serialized_end=907
-  _globals['_RERANKREQUEST']._serialized_start=142
-  _globals['_RERANKREQUEST']._serialized_end=332
-  _globals['_RANKEDLIST']._serialized_start=334
-  _globals['_RANKEDLIST']._serialized_end=458
-  _globals['_RERANKRESPONSE']._serialized_start=461
-  _globals['_RERANKRESPONSE']._serialized_end=607
-  _globals['_RANKEDCHUNK']._serialized_start=610
-  _globals['_RANKEDCHUNK']._serialized_end=761
-  _globals['_DUPLICATECHUNK']._serialized_start=763
-  _globals['_DUPLICATECHUNK']._serialized_end=817
-  _globals['_RERANKERSERVICE']._serialized_start=909
-  _globals['_RERANKERSERVICE']._serialized_end=1002
+  _globals['_SEARCHARM']._serialized_start=882
+  _globals['_SEARCHARM']._serialized_end=970
+  _globals['_RERANKREQUEST']._serialized_start=168
+  _globals['_RERANKREQUEST']._serialized_end=358
+  _globals['_RANKEDLIST']._serialized_start=360
+  _globals['_RANKEDLIST']._serialized_end=484
+  _globals['_RERANKRESPONSE']._serialized_start=487
+  _globals['_RERANKRESPONSE']._serialized_end=670
+  _globals['_RANKEDCHUNK']._serialized_start=673
+  _globals['_RANKEDCHUNK']._serialized_end=824
+  _globals['_DUPLICATECHUNK']._serialized_start=826
+  _globals['_DUPLICATECHUNK']._serialized_end=880
+  _globals['_RERANKERSERVICE']._serialized_start=972
+  _globals['_RERANKERSERVICE']._serialized_end=1065
 # @@protoc_insertion_point(module_scope)

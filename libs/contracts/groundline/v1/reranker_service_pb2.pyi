@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from groundline.v1 import chat_pb2 as _chat_pb2
 from groundline.v1 import options_pb2 as _options_pb2
 from groundline.v1 import passage_pb2 as _passage_pb2
 import builtins as _builtins
@@ -133,6 +134,7 @@ class RerankResponse(_message.Message):
     RANKED_FIELD_NUMBER: _builtins.int
     CUT_FIELD_NUMBER: _builtins.int
     DEGRADED_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def ranked(self) -> _containers.RepeatedCompositeFieldContainer[Global___RankedChunk]:
         """Best first."""
@@ -145,16 +147,21 @@ class RerankResponse(_message.Message):
     def degraded(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Degradation]:
         """A strategy that failed or was late."""
 
+    @_builtins.property
+    def usage(self) -> _chat_pb2.Usage:
+        """Usage of a hosted model or the generator, failed calls included; empty for others."""
+
     def __init__(
         self,
         *,
         ranked: _abc.Iterable[Global___RankedChunk] | None = ...,
         cut: _abc.Iterable[_passage_pb2.CutPassage] | None = ...,
         degraded: _abc.Iterable[_passage_pb2.Degradation] | None = ...,
+        usage: _chat_pb2.Usage | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cut", b"cut", "degraded", b"degraded", "ranked", b"ranked"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cut", b"cut", "degraded", b"degraded", "ranked", b"ranked", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -156,6 +156,7 @@ class SearchResponse(_message.Message):
     FACETS_FIELD_NUMBER: _builtins.int
     CORRECTIONS_FIELD_NUMBER: _builtins.int
     MULTILINGUAL_COLLECTION_IDS_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
     trace_id: _builtins.str
     """W3C trace id of this request; empty where the request is not traced."""
     is_weak: _builtins.bool
@@ -190,6 +191,10 @@ class SearchResponse(_message.Message):
         there a similarity also counts if passage and query are in two languages.
         """
 
+    @_builtins.property
+    def usage(self) -> _chat_pb2.Usage:
+        """Usage of hosted models: to embed the queries, unless that was done lately, and to rerank. Empty if they are local."""
+
     def __init__(
         self,
         *,
@@ -202,10 +207,11 @@ class SearchResponse(_message.Message):
         facets: _abc.Iterable[Global___Facet] | None = ...,
         corrections: _abc.Iterable[_passage_pb2.Correction] | None = ...,
         multilingual_collection_ids: _abc.Iterable[_builtins.str] | None = ...,
+        usage: _chat_pb2.Usage | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_is_weak", b"_is_weak", "is_weak", b"is_weak"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_is_weak", b"_is_weak", "is_weak", b"is_weak", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_is_weak", b"_is_weak", "corrections", b"corrections", "cut", b"cut", "degraded", b"degraded", "facets", b"facets", "is_weak", b"is_weak", "multilingual_collection_ids", b"multilingual_collection_ids", "passages", b"passages", "timings", b"timings", "trace_id", b"trace_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_is_weak", b"_is_weak", "corrections", b"corrections", "cut", b"cut", "degraded", b"degraded", "facets", b"facets", "is_weak", b"is_weak", "multilingual_collection_ids", b"multilingual_collection_ids", "passages", b"passages", "timings", b"timings", "trace_id", b"trace_id", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__is_weak: _TypeAlias = _typing.Literal["is_weak"]  # noqa: Y015
     _WhichOneofArgType__is_weak: _TypeAlias = _typing.Literal["_is_weak", b"_is_weak"]  # noqa: Y015
@@ -333,7 +339,7 @@ class QueryTablesResponse(_message.Message):
 
     @_builtins.property
     def usage(self) -> _chat_pb2.Usage:
-        """Tokens that a model read and wrote for the plan."""
+        """Tokens that a model read and wrote for the plan, and what a search for the question took."""
 
     def __init__(
         self,

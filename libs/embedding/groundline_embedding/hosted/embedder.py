@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import Any, Final, Self
 
 import numpy as np
-from groundline_runtime.charges import published_cost
+from groundline.v1 import chat_pb2
+from groundline_runtime.charges import charge, published_cost
 from groundline_runtime.errors import GroundlineError, InternalError
 from groundline_runtime.provider_api import ProviderApi, Reasons
 
@@ -221,7 +222,15 @@ class HostedEmbedder:
 
     async def _post(self, windows: Sequence[Sequence[str]], purpose: Purpose) -> EmbeddingReply:
         request = self._format.windows_request(self._name, windows, purpose, self._asked_dimensions)
-        return self._answer(await self._api.post(request.path, request.body), [len(each) for each in windows])
+        body = await self._api.post(request.path, request.body)
+        answer = self._answer(body, [len(each) for each in windows])
+        tokens = answer.tokens or sum(self.count_tokens([text for window in windows for text in window]))
+        # A list of prices is read at the first call.
+        cost = await asyncio.to_thread(self.cost, tokens)
+        charge(chat_pb2.Usage(embedding_tokens=tokens, cost_usd=cost))
+        if answer.tokens:
+            EMBEDDED_TOKENS.add(answer.tokens, {"gen_ai.request.model": self._name})
+        return answer
 
     def _answer(self, body: Any, sizes: Sequence[int]) -> EmbeddingReply:
         try:
@@ -230,8 +239,6 @@ class HostedEmbedder:
                 raise ValueError("not one vector for each text")
         except (AttributeError, KeyError, TypeError, ValueError):
             raise self._malformed() from None
-        if answer.tokens:
-            EMBEDDED_TOKENS.add(answer.tokens, {"gen_ai.request.model": self._name})
         return answer
 
     def _malformed(self) -> InternalError:

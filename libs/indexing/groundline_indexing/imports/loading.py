@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import asyncpg
-from groundline.v1 import quota_pb2
+from groundline.v1 import chat_pb2, quota_pb2
 from groundline_database import (
     Connection,
     Pool,
@@ -33,11 +33,13 @@ from groundline_database import (
     register_vectors,
     require_schema,
 )
+from groundline_database.spending import SpendingLedger
 from groundline_embedding import create_embedders
 from groundline_extraction.documents import IngestionError
 from groundline_lexical import LexicalIndex, detect_lexical_index
+from groundline_runtime.charges import metered, total
 from groundline_runtime.errors import GroundlineError, InvalidArgumentError
-from groundline_runtime.quotas import require_within
+from groundline_runtime.quotas import Budgets, require_within
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
 
 from groundline_indexing.collections import (
@@ -270,6 +272,7 @@ class _Loader:
         self._import = opened
         self._stack = AsyncExitStack()
         self._connection: Connection | None = None
+        self._ledger: SpendingLedger | None = None
         self._lexical: LexicalIndex | None = None
         self._collection: StoredCollection | None = None
         self._cutting: RecordPreparation | None = None
@@ -288,12 +291,15 @@ class _Loader:
         records, failures = _records(batch, collection)
         unchanged = await target.unchanged([record.handed_in.version for record in records])
         versions: list[ReadyDocument] = []
-        for record in records:
-            if record.handed_in.version.uri not in unchanged:
-                try:
-                    versions.append(await self._prepared(record, collection))
-                except IngestionError as error:
-                    failures.append(_failure(batch, record.line, "", error.failure.message))
+        with metered() as paid:
+            for record in records:
+                if record.handed_in.version.uri not in unchanged:
+                    try:
+                        versions.append(await self._prepared(record, collection))
+                    except IngestionError as error:
+                        failures.append(_failure(batch, record.line, "", error.failure.message))
+        if paid:
+            await self._book(connection, total(paid))
         storing = AsyncRetrying(
             retry=retry_if_exception_type((asyncpg.UniqueViolationError, asyncpg.DeadlockDetectedError)),
             stop=stop_after_attempt(ATTEMPTS),
@@ -301,10 +307,19 @@ class _Loader:
         )
         return await storing(target.store, batch.number, versions, len(unchanged), failures)
 
+    async def _book(self, connection: Connection, usage: chat_pb2.Usage) -> None:
+        """Count what was embedded as spent by the collection's creator: an import has no caller."""
+        assert self._ledger is not None, "set with the connection"
+        creator = await connection.fetchval(
+            "SELECT creator FROM collections WHERE collection_id = $1", self._import.collection_id
+        )
+        await self._ledger.spend(creator, usage.cost_usd)
+
     async def _ready(self) -> tuple[Connection, LexicalIndex, StoredCollection]:
         if self._connection is None:
             pool, lexical = await self._stack.enter_async_context(_opened(self._settings))
             self._lexical = lexical
+            self._ledger = SpendingLedger(pool, Budgets())
             self._collection = await _collection(pool, self._import.collection_id)
             self._connection = await self._stack.enter_async_context(acquire(pool))
         assert self._lexical is not None, "set with the connection"

@@ -24,7 +24,7 @@ from groundline.v1 import (
     thread_pb2,
 )
 from groundline.v1 import coordinator_service_pb2 as pb
-from groundline_runtime.charges import total
+from groundline_runtime.charges import total, usage_of
 from groundline_runtime.context import (
     Caller,
     begun,
@@ -40,6 +40,7 @@ from groundline_runtime.errors import (
     named_as_sent,
 )
 from groundline_runtime.reasons import reason_value
+from groundline_runtime.serving.detached import DetachedWork
 
 from groundline_coordinator.domain.calibration import calibrate
 from groundline_coordinator.domain.conversation import recent_history
@@ -63,7 +64,6 @@ from groundline_coordinator.domain.turns import (
     is_stored,
 )
 from groundline_coordinator.ports import CollectionCatalog, Generator, Retriever, ThreadStore
-from groundline_coordinator.service.detached import DetachedWork
 from groundline_coordinator.service.locating import locate_citations
 from groundline_coordinator.service.progress import StageReport, count
 from groundline_coordinator.service.quotas import CallerQuotas
@@ -106,6 +106,7 @@ class _Exchange:
     """An answer so far."""
 
     turn: Turn
+    progress: StageReport = field(default_factory=StageReport)
     searched: Searched | None = None
     sources: Sequence[chat_pb2.Source] = ()
     pieces: list[str] = field(default_factory=list)
@@ -241,7 +242,10 @@ class ChatService:
             if not exchange.has_ended:
                 self._work.run(self._store_cancelled(exchange))
             raise
-        except BaseException:
+        except BaseException as error:
+            if not exchange.has_ended:
+                failed = usage_of(error) if isinstance(error, GroundlineError) else None
+                self._work.run(self._spend(exchange, failed))
             if exchange.asking is not None:
                 # A client that is told of the failure can read the thread.
                 await asyncio.wait([exchange.asking])
@@ -261,7 +265,7 @@ class ChatService:
         await self._work.settle()
 
     async def _converse(self, exchange: _Exchange, emit: Emit) -> pb.AnswerResponse:
-        turn, progress = exchange.turn, StageReport()
+        turn, progress = exchange.turn, exchange.progress
         is_continued = bool(turn.question.thread_id)
         if exchange.asking and not is_continued and await asyncio.shield(exchange.asking) is not None:
             turn.started.thread_id = ""
@@ -302,7 +306,7 @@ class ChatService:
             calibrate(generated.validation, turn.plan.calibration)
         completed = chat_pb2.ChatCompleted(
             finish_reason=generated.finish_reason,
-            usage=total([generated.usage, searched.rewrite.usage, asked.usage]),
+            usage=total([generated.usage, *progress.paid, *progress.paid_by_retriever]),
             citations=generated.citations,
             validation=generated.validation,
             degraded=progress.degraded,
@@ -311,8 +315,7 @@ class ChatService:
             prompt_version=generated.prompt_version,
         )
         completed.nearly_used.extend(self._quotas.nearly_used(turn.owner, turn.used, completed.usage))
-        if self._quotas.are_spent_by(completed.usage):
-            self._work.run(self._work.in_own_time(self._quotas.spend(turn.owner, completed.usage)))
+        self._work.run(self._spend(exchange, generated.usage))
         exchange.has_ended = True
         # A client that leaves now has read the whole answer: it is stored as complete.
         await asyncio.shield(self._work.run(self._store(exchange, completed)))
@@ -392,13 +395,19 @@ class ChatService:
             if exchange.turn.claim is not None:
                 self._work.run(self._work.in_own_time(self._threads.release(exchange.turn.claim)))
 
+    async def _spend(self, exchange: _Exchange, last: chat_pb2.Usage | None = None) -> None:
+        """Count what an answer took. `last`: usage of the call that wrote it, or failed to."""
+        own, searches = exchange.progress.paid, exchange.progress.paid_by_retriever
+        usage = total(own if last is None else [*own, last])
+        await self._work.in_own_time(self._quotas.spend(exchange.turn.owner, usage, total(searches)))
+
     async def _store_cancelled(self, exchange: _Exchange) -> None:
         """Store the text up to the caller's cancellation; a retry of the request is done anew."""
         completed = chat_pb2.ChatCompleted(
             finish_reason=chat_pb2.FINISH_REASON_CANCELLED,
-            usage=exchange.searched.rewrite.usage if exchange.searched else None,
+            usage=total([*exchange.progress.paid, *exchange.progress.paid_by_retriever]),
         )
-        await self._work.in_own_time(self._quotas.spend(exchange.turn.owner, completed.usage))
+        await self._spend(exchange)
         await self._work.in_own_time(self._append(exchange, completed, None))
         if exchange.turn.claim is not None:
             await self._work.in_own_time(self._threads.release(exchange.turn.claim))

@@ -26,11 +26,14 @@ _SPAN_NAMES: Final = {
 
 @dataclass(slots=True)
 class StageReport:
-    """Degradations and timings so far."""
+    """Degradations, timings and the usage of calls so far, the answer itself apart."""
 
     begun: float = field(default_factory=time.perf_counter)
     degraded: list[passage_pb2.Degradation] = field(default_factory=list)
     timings: list[passage_pb2.StageTiming] = field(default_factory=list)
+    paid: list[chat_pb2.Usage] = field(default_factory=list)
+    paid_by_retriever: list[chat_pb2.Usage] = field(default_factory=list)
+    """Usage of searches, which the retriever has counted for the budgets."""
 
     @contextmanager
     def stage(self, stage: passage_pb2.Stage.ValueType) -> Iterator[None]:

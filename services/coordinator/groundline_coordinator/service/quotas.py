@@ -114,17 +114,17 @@ class CallerQuotas:
             require_within(quota_pb2.QUOTA_TOKENS, used.tokens, 1, limits.tokens, retry_after_seconds=wait)
         limits.budgets.require(used.spent)
 
-    def are_spent_by(self, usage: chat_pb2.Usage) -> bool:
-        """Tell whether an answer's usage counts."""
-        return usage.cost_usd > 0 or (self._limits.are_spent and _tokens(usage) > 0)
+    async def spend(self, owner: str, usage: chat_pb2.Usage, searches: chat_pb2.Usage | None = None) -> None:
+        """Count an answer's usage. What it cost counts without a limit, too, for one that is set later.
 
-    async def spend(self, owner: str, usage: chat_pb2.Usage) -> None:
-        """Count an answer's usage. What it cost counts without a limit, too, for one that is set later."""
-        if not self.are_spent_by(usage):
+        `searches`: what its searches took; their cost is counted by the retriever.
+        """
+        tokens = _tokens(usage) + (_tokens(searches) if searches else 0)
+        if not (usage.cost_usd or (self._limits.are_spent and tokens)):
             return
-        if self._limits.budgets.are_set and not usage.HasField("cost_usd"):
+        if self._limits.budgets.are_set and _tokens(usage) and not usage.HasField("cost_usd"):
             self._warnings.tell_without_price(owner, "answers")
-        await self._store.spend(owner, _tokens(usage), usage.cost_usd)
+        await self._store.spend(owner, tokens, usage.cost_usd)
 
     def nearly_used(
         self, owner: str, before: QuotaUse, usage: chat_pb2.Usage

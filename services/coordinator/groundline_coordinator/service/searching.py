@@ -18,7 +18,7 @@ from groundline.v1 import (
     retriever_service_pb2,
 )
 from groundline_contracts import limits_of
-from groundline_runtime.charges import total
+from groundline_runtime.charges import usage_of
 from groundline_runtime.context import deadline_within, remaining_seconds
 from groundline_runtime.errors import GroundlineError
 from opentelemetry import trace
@@ -174,8 +174,10 @@ class PassageSearch:
                 async with deadline_within(share(_REWRITING_SHARE, self._limits.rewrite_timeout_seconds)):
                     rewrite = await self._generator.rewrite(request)
             except GroundlineError as error:
+                progress.paid.append(usage_of(error))
                 _degrade(progress, error.reason, f"{_NOT_REWRITTEN}; it was searched for as it is")
                 return asked
+            progress.paid.append(rewrite.usage)
             if rewrite.fallback_reason:
                 _degrade(progress, rewrite.fallback_reason, f"{_NOT_REWRITTEN}; rules did it")
         if not rewrite.standalone_query:
@@ -229,7 +231,7 @@ class PassageSearch:
         progress: StageReport,
         emit: Emit,
     ) -> generator_service_pb2.JudgeSufficiencyResponse:
-        """Ask what the passages lack, and charge it to the rewriting; nothing if that fails."""
+        """Ask what the passages lack; nothing if that fails."""
         request = generator_service_pb2.JudgeSufficiencyRequest(
             query=rewrite.standalone_query,
             passages=numbered_passages(found.passages[:_READ_PASSAGES], found.multilingual_collection_ids),
@@ -241,6 +243,7 @@ class PassageSearch:
                 async with deadline_within(share(_READING_SHARE, self._limits.rewrite_timeout_seconds)):
                     judged = await self._generator.judge_sufficiency(request)
             except GroundlineError as error:
+                progress.paid.append(usage_of(error))
                 _degrade(progress, error.reason, "what was found could not be read; it was taken as it is")
                 return generator_service_pb2.JudgeSufficiencyResponse()
         if judged.fallback_reason:
@@ -249,7 +252,7 @@ class PassageSearch:
                 judged.fallback_reason,
                 "what was found could not be read by the model; rules did it",
             )
-        rewrite.usage.CopyFrom(total([rewrite.usage, judged.usage]))
+        progress.paid.append(judged.usage)
         return judged
 
     async def _search(
@@ -278,6 +281,7 @@ class PassageSearch:
                 each for each in found.timings if each.stage != passage_pb2.STAGE_RETRIEVING
             )
         progress.degraded.extend(each for each in found.degraded if each not in progress.degraded)
+        progress.paid_by_retriever.append(found.usage)
         return found
 
 

@@ -59,6 +59,7 @@ async def asked_tables(
                 passage_pb2.COMPONENT_RETRIEVAL, error_pb2.SEARCH_INCOMPLETE, "tables could not be asked"
             )
         return retriever_service_pb2.QueryTablesResponse()
+    progress.paid_by_retriever.append(found.usage)
     if found.fallback_reason:
         progress.degrade(
             passage_pb2.COMPONENT_RETRIEVAL,

@@ -18,13 +18,13 @@ from groundline.v1 import coordinator_service_pb2 as pb
 from groundline_runtime.charges import total
 from groundline_runtime.context import Caller, begun, current_trace_id, deadline_within, give_place_back
 from groundline_runtime.reasons import enum_label
+from groundline_runtime.serving.detached import DetachedWork
 
 from groundline_coordinator.domain.claims import query_of, verified
 from groundline_coordinator.domain.passages import numbered_passages
 from groundline_coordinator.domain.turns import Inquiry, Plan
 from groundline_coordinator.metrics import VERIFIED_CLAIMS
 from groundline_coordinator.ports import CollectionCatalog, Generator, Retriever
-from groundline_coordinator.service.detached import DetachedWork
 from groundline_coordinator.service.progress import share
 from groundline_coordinator.service.quotas import CallerQuotas
 from groundline_coordinator.service.scoping import looking_up, scope_of
@@ -67,6 +67,8 @@ class _Report:
     """Verdicts so far, and what they took and lacked."""
 
     usages: list[chat_pb2.Usage] = field(default_factory=list)
+    searches: list[chat_pb2.Usage] = field(default_factory=list)
+    """Usage of searches, which the retriever has counted for the budgets."""
     degraded: list[passage_pb2.Degradation] = field(default_factory=list)
     verdicts: Counter[verification_pb2.Verdict.ValueType] = field(default_factory=Counter)
     models: Counter[str] = field(default_factory=Counter)
@@ -80,7 +82,7 @@ class _Report:
             supported_count=self.verdicts[verification_pb2.VERDICT_SUPPORTED],
             refuted_count=self.verdicts[verification_pb2.VERDICT_REFUTED],
             not_found_count=self.verdicts[verification_pb2.VERDICT_NOT_FOUND],
-            usage=total(self.usages),
+            usage=total([*self.usages, *self.searches]),
             degraded=self.degraded,
             model=model,
             judged_by=[
@@ -153,9 +155,8 @@ class VerificationService:
             for task in ahead:
                 task.cancel()
             await asyncio.gather(*ahead, return_exceptions=True)
-            usage = total(report.usages)
-            if self._quotas.are_spent_by(usage):
-                self._work.run(self._work.in_own_time(self._quotas.spend(verification.owner, usage)))
+            spending = self._quotas.spend(verification.owner, total(report.usages), total(report.searches))
+            self._work.run(self._work.in_own_time(spending))
 
     async def settle(self) -> None:
         """Wait for pending writes; call it when no more requests come."""
@@ -199,6 +200,7 @@ class VerificationService:
         async with deadline_within(share(_SEARCHING_SHARE, self._limits.search_timeout_seconds)):
             found = await self._retriever.search(request)
         report.degrade(found.degraded)
+        report.searches.append(found.usage)
         return found.passages
 
 

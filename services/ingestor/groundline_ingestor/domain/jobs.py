@@ -233,7 +233,7 @@ def summarize(job: StoredJob, tallies: Sequence[Tally]) -> job_pb2.IngestionJob:
         ends = [one.end_time for one in tallies if one.end_time]
         end_time = None if pending else max(ends, default=job.end_time)
     starts = [one.start_time for one in tallies if one.start_time]
-    usage = total(one.usage for one in visible)
+    usage = total((one.usage for one in visible), stored=True)
     return job_pb2.IngestionJob(
         job_id=job.job_id,
         collection_id=job.collection_id,

@@ -255,7 +255,7 @@ class IngestionService:
             done_count=len(items) - failed,
             failed_count=failed,
             chunks=plus(item.chunks for item in items),
-            usage=total(item.usage for item in items),
+            usage=total((item.usage for item in items), stored=True),
         )
         return pb.IngestDocumentsResponse(job=job, items=items[:MAX_RETURNED_ITEMS])
 
@@ -265,10 +265,10 @@ class IngestionService:
         embedder = running_model(collection, self._embedders)
         self._contextualization.require(collection)
         await self._quotas.require_job(caller)
-        if not self._quotas.have_budgets:
+        if not self._quotas.spending.have_budgets:
             return
         if self._contextualization.is_asked_for(collection) or await asyncio.to_thread(embedder.cost, 1) != 0:
-            await self._quotas.require_budget(caller.owner)
+            await self._quotas.spending.require(caller.owner)
 
     def _require_count(self, inputs: Sequence[GivenDocument]) -> None:
         if len(inputs) > self._max_documents:

@@ -8,11 +8,11 @@ transaction would serialise all hand-ins into a collection.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from groundline.v1 import chat_pb2, document_pb2, quota_pb2
+from groundline.v1 import document_pb2, quota_pb2
 from groundline_extraction.documents import IngestionError
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import ResourceExhaustedError
-from groundline_runtime.quotas import QuotaWarnings, require_within
+from groundline_runtime.quotas import QuotaWarnings, Spending, require_within
 
 from groundline_ingestor.adapters.postgres.quotas import PostgresQuotas
 from groundline_ingestor.domain.quotas import Limits
@@ -30,7 +30,7 @@ class Quotas:
     def __init__(self, repository: PostgresQuotas, limits: Limits, warnings: QuotaWarnings) -> None:
         self._repository = repository
         self._limits = limits
-        self._warnings = warnings
+        self.spending = Spending(repository.spending, warnings, "documents")
 
     @property
     def max_collections(self) -> int:
@@ -43,27 +43,6 @@ class Quotas:
         require_within(
             quota_pb2.QUOTA_JOBS, used.jobs, 1, self._limits.jobs, retry_after_seconds=_JOBS_SECONDS
         )
-
-    @property
-    def have_budgets(self) -> bool:
-        """Whether there is any budget."""
-        return self._repository.spending.budgets.are_set
-
-    async def require_budget(self, owner: str) -> None:
-        """Require that the budgets of a caller, and of all, are not spent."""
-        if not self.have_budgets:
-            return
-        budgets = self._repository.spending.budgets
-        spent = await self._repository.spending.spent(owner)
-        budgets.require(spent)
-        self._warnings.nearly_used("", budgets.usages_of_all(spent))
-        self._warnings.nearly_used(owner, budgets.usages_of_caller(spent))
-
-    async def spend(self, owner: str, usage: chat_pb2.Usage) -> None:
-        """Count what a call for a document cost, if that is known."""
-        if self.have_budgets and not usage.HasField("cost_usd"):
-            self._warnings.tell_without_price(owner, "documents")
-        await self._repository.spending.spend(owner, usage.cost_usd)
 
     async def require_documents(self, collection_id: str, sizes: Mapping[str, int]) -> None:
         """Require room for documents, by uri with their bytes; those that they replace do not count."""

@@ -1,10 +1,12 @@
 """The api strategy: a hosted /rerank endpoint in the wire format of Cohere, Jina or Voyage."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from groundline.v1 import passage_pb2
+from groundline.v1 import chat_pb2, passage_pb2
+from groundline_runtime.charges import charge
 from groundline_runtime.provider_api import ProviderApi, Reasons
 from pydantic import SecretStr
 
@@ -14,6 +16,7 @@ __all__ = ["FORMATS", "ApiScorer", "WireFormat"]
 
 ATTEMPTS: Final = 3
 LONGEST_SECONDS: Final = 60.0
+_MAX_UNITS: Final = 2**31 - 1
 REASONS: Final = Reasons(
     unreachable="RERANK_API_UNREACHABLE",
     quota="RERANK_API_QUOTA",
@@ -34,16 +37,26 @@ class WireFormat:
     """Name of the field with the number of scores wanted."""
     results: str
     """Name of the list in the answer."""
+    units: Sequence[str]
+    """Names that lead to the number that the provider bills, in the answer."""
     extra: Mapping[str, Any]
 
 
 FORMATS: Final[Mapping[str, WireFormat]] = {
-    "cohere": WireFormat("https://api.cohere.com/v2", "rerank-v3.5", "top_n", "results", {}),
+    "cohere": WireFormat(
+        "https://api.cohere.com/v2",
+        "rerank-v3.5",
+        "top_n",
+        "results",
+        ("meta", "billed_units", "search_units"),
+        {},
+    ),
     "jina": WireFormat(
         "https://api.jina.ai/v1",
         "jina-reranker-v2-base-multilingual",
         "top_n",
         "results",
+        ("usage", "total_tokens"),
         {"return_documents": False},
     ),
     "voyage": WireFormat(
@@ -51,6 +64,7 @@ FORMATS: Final[Mapping[str, WireFormat]] = {
         "rerank-2.5",
         "top_k",
         "data",
+        ("usage", "total_tokens"),
         {"return_documents": False, "truncation": True},
     ),
 }
@@ -69,10 +83,12 @@ class ApiScorer:
         *,
         base_url: str | None = None,
         model: str | None = None,
+        usd_per_million_units: float | None = None,
         batch_size: int,
     ) -> None:
         self._format = wire_format
         self._model = model or wire_format.model
+        self._usd_per_million = usd_per_million_units
         self._batch_size = batch_size
         headers = {"authorization": f"Bearer {key.get_secret_value()}"} if key else {}
         # The request's own deadline ends a call.
@@ -106,6 +122,10 @@ class ApiScorer:
                 **self._format.extra,
             },
         )
+        units = _units(answer, self._format.units)
+        price = self._usd_per_million
+        cost = None if units is None or price is None else units * price / 1_000_000
+        charge(chat_pb2.Usage(rerank_units=units or 1, cost_usd=cost))
         scores: dict[int, float] = {}
         try:
             for result in answer[self._format.results]:
@@ -113,3 +133,13 @@ class ApiScorer:
             return [scores[place] for place in range(len(chunks))]
         except (KeyError, TypeError, ValueError):
             raise self._api.malformed("one score for each passage") from None
+
+
+def _units(answer: Any, names: Sequence[str]) -> int | None:
+    """Return what the provider bills; None where it does not tell."""
+    try:
+        for name in names:
+            answer = answer[name]
+        return min(max(0, math.ceil(float(answer))), _MAX_UNITS)
+    except (KeyError, OverflowError, TypeError, ValueError):
+        return None

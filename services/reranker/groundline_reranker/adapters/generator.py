@@ -5,7 +5,8 @@ from typing import Final
 
 import grpc
 from groundline.v1 import generator_service_pb2, generator_service_pb2_grpc, passage_pb2
-from groundline_runtime.errors import InternalError
+from groundline_runtime.charges import charge, usage_of
+from groundline_runtime.errors import GroundlineError, InternalError
 from groundline_runtime.status import translated_rpc_errors
 
 from groundline_reranker.adapters.documents import MAX_DOCUMENT_CHARACTERS, in_batches
@@ -50,8 +51,13 @@ class JudgeScorer:
             ],
             model=model,
         )
-        with translated_rpc_errors("the generator"):
-            response = await self._stub.JudgeRelevance(request)
+        try:
+            with translated_rpc_errors("the generator"):
+                response = await self._stub.JudgeRelevance(request)
+        except GroundlineError as error:
+            charge(usage_of(error))
+            raise
+        charge(response.usage)
         if len(response.relevances) != len(chunks):
             raise InternalError("JUDGEMENT_INCOMPLETE", "the judge did not judge every passage")
         return list(response.relevances)

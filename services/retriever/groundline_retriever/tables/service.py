@@ -9,8 +9,10 @@ from typing import Final, Protocol
 from groundline.v1 import options_pb2, table_pb2
 from groundline.v1 import retriever_service_pb2 as pb
 from groundline_language import guess_language
-from groundline_runtime.context import Caller, current_trace_id
+from groundline_runtime.charges import charge, metered, total
+from groundline_runtime.context import Caller, current_trace_id, has_begun
 from groundline_runtime.errors import FieldViolation, InvalidArgumentError, NotFoundError
+from groundline_runtime.quotas import Spending
 from groundline_tables.language import LANGUAGES
 from groundline_tables.matching import Known, phrases_of
 from groundline_tables.questions import Planned, plan_for
@@ -104,19 +106,29 @@ class TableService:
         store: TableStore,
         chunks: ChunkStore,
         search: SearchService,
+        spending: Spending,
         by_model: ModelPlans | None = None,
     ) -> None:
         self._store = store
         self._chunks = chunks
         self._search = search
+        self._spending = spending
         self._by_model = by_model
 
     async def query(self, caller: Caller, request: pb.QueryTablesRequest) -> pb.QueryTablesResponse:
         """Answer by a plan, say why a question has none, or list the tables of a document.
 
-        Raises NotFoundError (COLLECTION_NOT_FOUND, TABLE_NOT_FOUND), and InvalidArgumentError for a plan that
-        does not fit its table.
+        Raises NotFoundError (COLLECTION_NOT_FOUND, TABLE_NOT_FOUND), InvalidArgumentError for a plan that
+        does not fit its table, and ResourceExhaustedError (QUOTA_EXHAUSTED) if a model is to be asked and a
+        budget is spent.
         """
+        with metered() as paid:
+            response = await self._query(caller, request)
+            if paid:
+                response.usage.CopyFrom(total(paid))
+        return response
+
+    async def _query(self, caller: Caller, request: pb.QueryTablesRequest) -> pb.QueryTablesResponse:
         await self._search.require_collections(caller, request.collection_ids)
         response = pb.QueryTablesResponse(trace_id=current_trace_id() or "")
         if request.HasField("plan"):
@@ -174,10 +186,14 @@ class TableService:
         """Answer by a model's plan, and tell whether it has one."""
         if self._by_model is None:
             return False
+        if not has_begun():
+            await self._spending.require(caller.owner)
         rows = await self._store.first_rows(tables, FIRST_ROWS)
         written = await self._by_model.plan(question, tables, rows)
         response.model = written.model or response.model
-        response.usage.CopyFrom(written.usage)
+        if written.usage.ListFields():
+            charge(written.usage)
+            self._spending.book(caller.owner, written.usage)
         response.fallback_reason = written.failure
         if written.plan is None or written.table is None:
             return False
@@ -209,6 +225,7 @@ class TableService:
                 options=options_pb2.SearchOptions(rerank=rerank),
             ),
         )
+        charge(found.usage)
         return list(dict.fromkeys(passage.chunk.document_id for passage in found.passages))
 
     async def _answer(

@@ -21,6 +21,7 @@ from groundline_runtime.errors import FailedPreconditionError, NotFoundError
 from groundline_tests.ingestor.killed import COMMITTED, killed
 from groundline_tests.ingestor.workers import ANYBODY, LONG, SMALLER_CHUNKS, Ingestor, chunks_of, ingestor_on
 from groundline_tests.retriever.service import FakeReranker
+from groundline_tests.runtime import spending_in
 from pydantic import SecretStr
 
 CURRENT: Final = options_pb2.INDEX_CHOICE_CURRENT
@@ -79,6 +80,7 @@ async def manual(busy: Ingestor, collection: StoredCollection, database_url: str
             store,
             Arms(store, [busy.embedder], timeout_seconds=20),
             ModelScores(FakeReranker(), timeout_seconds=20),
+            spending=spending_in(),
             scored_candidates=50,
         )
 

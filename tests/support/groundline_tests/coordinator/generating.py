@@ -76,6 +76,7 @@ class FakeGenerator(Step):
         self.waits: list[chat_pb2.ModelWait] = []
         self.issues: list[chat_pb2.ValidationIssue] = []
         self.degraded: list[passage_pb2.Degradation] = []
+        self.usage = chat_pb2.Usage(prompt_tokens=10, output_tokens=5)
         self.calls: list[generator_service_pb2.GenerateRequest] = []
         self.said = 0
         self.read_to_the_end = False
@@ -102,7 +103,7 @@ class FakeGenerator(Step):
                 finish_reason=chat_pb2.FINISH_REASON_STOP
                 if has_passages
                 else chat_pb2.FINISH_REASON_NO_ANSWER,
-                usage=chat_pb2.Usage(prompt_tokens=10, output_tokens=5),
+                usage=self.usage,
                 validation=chat_pb2.Validation(grounded=has_passages, issues=self.issues),
                 model="fake",
                 degraded=self.degraded,

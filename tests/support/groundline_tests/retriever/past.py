@@ -29,6 +29,7 @@ from groundline_runtime.context import Caller
 from groundline_signatures import signature
 from groundline_tests.ingestor.messages import a_collection, a_version
 from groundline_tests.ingestor.stores import DIMENSIONS
+from groundline_tests.runtime import spending_in
 from groundline_weaviate import WeaviateSettings
 from pydantic import SecretStr
 
@@ -40,6 +41,9 @@ class Words:
 
     model = "model"
     dimensions = DIMENSIONS
+
+    def cost(self, tokens: int) -> float:
+        return 0.0
 
     async def embed_query(self, text: str) -> Vectors:
         return self.embed(text)
@@ -65,6 +69,7 @@ class World:
             chunks,
             Arms(index or chunks, [Words()], timeout_seconds=20),
             ModelScores(None, timeout_seconds=5),  # type: ignore[arg-type]
+            spending=spending_in(),
             scored_candidates=50,
         )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from groundline.v1 import collection_pb2, options_pb2, passage_pb2, reranker_service_pb2
+from groundline.v1 import chat_pb2, collection_pb2, options_pb2, passage_pb2, reranker_service_pb2
 from groundline.v1 import retriever_service_pb2 as pb
 from groundline_embedding.ports import Vectors
 from groundline_filters import FacetField, Path
@@ -20,6 +20,7 @@ from groundline_runtime.context import Caller
 from groundline_runtime.errors import UnavailableError
 from groundline_signatures import signature
 from groundline_tests.embedding import FakeEmbedder
+from groundline_tests.runtime import FakeLedger, spending_in
 
 Options = options_pb2.RetrievalOptions
 Response = pb.SearchResponse
@@ -230,6 +231,7 @@ class FakeReranker:
         self.scores = scores or {}
         self.error = error
         self.degraded: Sequence[passage_pb2.Degradation] = ()
+        self.usage = chat_pb2.Usage()
         self.calls: list[reranker_service_pb2.RerankRequest] = []
         self.hangs = False
         self.cancelled = False
@@ -251,7 +253,7 @@ class FakeReranker:
             for each in request.candidates
             if each.chunk_id in self.scores
         ]
-        return reranker_service_pb2.RerankResponse(ranked=ranked, degraded=self.degraded)
+        return reranker_service_pb2.RerankResponse(ranked=ranked, degraded=self.degraded, usage=self.usage)
 
 
 def service(
@@ -260,11 +262,13 @@ def service(
     reranker: FakeReranker | None = None,
     *,
     scored_candidates: int = 50,
+    ledger: FakeLedger | None = None,
 ) -> SearchService:
     return SearchService(
         store,
         Arms(store, [embedder], timeout_seconds=60),
         ModelScores(reranker or FakeReranker(), timeout_seconds=60),
+        spending=spending_in(ledger),
         scored_candidates=scored_candidates,
     )
 

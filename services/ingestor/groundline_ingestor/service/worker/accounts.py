@@ -10,12 +10,12 @@ from groundline_runtime.metrics.declaring import BoundedNames
 
 from groundline_ingestor.adapters.postgres.queue import PostgresQueue
 from groundline_ingestor.domain.work import LeasedItem
-from groundline_ingestor.metrics import COST
+from groundline_ingestor.metrics import CLIENTS, COST
 from groundline_ingestor.service.quotas import Quotas
 
 __all__ = ["Accounts", "ItemAccount"]
 
-_clients, _collections = BoundedNames(), BoundedNames()
+_collections = BoundedNames()
 
 
 class Accounts:
@@ -29,10 +29,15 @@ class Accounts:
         """Return the account of an item."""
         return ItemAccount(self, item)
 
+    @property
+    def have_budgets(self) -> bool:
+        """Whether there is any budget."""
+        return self._quotas.spending.have_budgets
+
     async def require_budget(self, item: LeasedItem) -> None:
         """Raise IngestionError (QUOTA_EXHAUSTED) if the item's client, or all together, spent a budget."""
         try:
-            await self._quotas.require_budget(item.owner)
+            await self._quotas.spending.require(item.owner)
         except ResourceExhaustedError as error:
             stage = document_pb2.INGESTION_STATE_CONTEXTUALIZING
             raise IngestionError(stage, error.reason, error.message) from error
@@ -42,9 +47,9 @@ class Accounts:
         await self._queue.spend([(item.claim, usage) for item, usage in spent])
         for item, usage in spent:
             if usage.cost_usd:
-                charged = {"client": _clients(item.owner), "collection": _collections(item.collection_id)}
+                charged = {"client": CLIENTS(item.owner), "collection": _collections(item.collection_id)}
                 COST.add(usage.cost_usd, charged)
-            await self._quotas.spend(item.owner, usage)
+            await self._quotas.spending.spend(item.owner, usage)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from groundline_indexing.documents import DocumentVersion, HandedIn
 from groundline_indexing.hashes import ingestion_hash
 from groundline_indexing.preparation import Prepared, members_of, version_of
 from groundline_indexing.texts import PreparedChunk, Series, Vectors
+from groundline_runtime.charges import metered, total
 from groundline_runtime.context import span
 from groundline_runtime.turns import ClientTurns
 from opentelemetry import trace
@@ -313,6 +314,9 @@ class ItemWork:
         item = work.item
         counts = _counts(before + len(prepared.chunks), before, before)
         self._leases.at(item.claim, document_pb2.INGESTION_STATE_CONTEXTUALIZING, counts)
+        embedder = running_model(work.collection, self._embedder.embedders)
+        if self._accounts.have_budgets and await asyncio.to_thread(embedder.cost, 1) != 0:
+            await self._accounts.require_budget(item)
         return await self._contextualization.contextualize(prepared, work.collection, self._accounts.of(item))
 
     async def _computed[**P, T](
@@ -346,17 +350,22 @@ class ItemWork:
     ) -> Sequence[tuple[Vectors, int]]:
         documents = [[chunk.embedded_text for chunk in item.chunks] for item in items]
         texts = [text for document in documents for text in document]
-        with span(_tracer, "embed_chunks", attributes={"chunks": len(texts)}):
+        with span(_tracer, "embed_chunks", attributes={"chunks": len(texts)}), metered() as paid:
             parts = [await self._embedder.embed(embedder, some) for some in _together(documents)]
         vectors = np.concatenate([part for part, _ in parts]).astype(np.float16, copy=False)
         tokens = np.array(await asyncio.to_thread(embedder.count_tokens, texts), np.int64)
         read = tokens * [is_read for _, are_read in parts for is_read in are_read]
         ends = np.cumsum([len(item.chunks) for item in items])[:-1]
-        spent = []
-        for one, part in zip(items, np.split(read, ends), strict=True):
-            if count := int(part.sum()):
-                cost = await asyncio.to_thread(embedder.cost, count)
-                spent.append((one.item, chat_pb2.Usage(embedding_tokens=count, cost_usd=cost)))
+        reads = [int(part.sum()) for part in np.split(read, ends)]
+        billed = total(paid)
+        if not paid:
+            cost = await asyncio.to_thread(embedder.cost, sum(reads))
+            billed = chat_pb2.Usage(embedding_tokens=sum(reads), cost_usd=cost)
+        spent = [
+            (one.item, _share(billed, count / sum(reads)))
+            for one, count in zip(items, reads, strict=True)
+            if count
+        ]
         if spent:
             await self._accounts.spend(spent)
         counts = [int(part.sum()) for part in np.split(tokens, ends)]
@@ -383,6 +392,12 @@ def _together(documents: Sequence[Sequence[str]]) -> Iterator[Sequence[Sequence[
         group.append(part)
     if group:
         yield group
+
+
+def _share(billed: chat_pb2.Usage, part: float) -> chat_pb2.Usage:
+    """Return a part of what was billed for several documents."""
+    cost = billed.cost_usd * part if billed.HasField("cost_usd") else None
+    return chat_pb2.Usage(embedding_tokens=round(billed.embedding_tokens * part), cost_usd=cost)
 
 
 def _counts(parsed: int, contextualized: int, embedded: int) -> job_pb2.ChunkCounts:

@@ -20,8 +20,10 @@ from groundline_database import (
     require_schema,
     stored_embedding_models,
 )
+from groundline_database.spending import SpendingLedger
 from groundline_lexical import LexicalIndex, detect_lexical_index
 from groundline_runtime.errors import FailedPreconditionError
+from groundline_runtime.quotas import Budgets
 from pydantic import SecretStr
 
 from groundline_retriever.adapters.postgres.checks import IndexChecks
@@ -145,6 +147,10 @@ class PostgresChunkStore:
         """Count the collections of each embedding model and length of its vectors."""
         async with acquire(self._pool) as connection:
             return await stored_embedding_models(connection)
+
+    def ledger(self, budgets: Budgets) -> SpendingLedger:
+        """Return the ledger of what callers spend, of the same database."""
+        return SpendingLedger(self._pool, budgets)
 
     async def require_schema(self) -> None:
         """Raise unless the database can be reached and its schema is new enough."""

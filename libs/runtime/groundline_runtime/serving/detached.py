@@ -6,6 +6,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 import structlog
+
 from groundline_runtime.context import deadline_at, deadline_within
 from groundline_runtime.errors import GroundlineError
 
