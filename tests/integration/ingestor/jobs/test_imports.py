@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from groundline.v1 import job_pb2
 from groundline_database import Pool, acquire
+from groundline_database.spending import SpendingLedger
 from groundline_embedding import create_embedder
 from groundline_extraction.documents import GivenDocument
 from groundline_indexing.collections import StoredCollection
@@ -28,6 +29,8 @@ from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import LexicalIndex
 from groundline_runtime.errors import ResourceExhaustedError
+from groundline_runtime.quotas import Budgets
+from groundline_tests.embedding.provider import serving, settings_for
 from groundline_tests.indexing.imports import (
     DIMENSIONS,
     VECTOR,
@@ -105,6 +108,23 @@ async def test_a_text_without_a_vector_becomes_what_ingesting_makes_of_it(
     assert refreshed is not None
     assert refreshed[1] == job_pb2.INGESTION_OUTCOME_UNCHANGED
     assert await texts(pool) == {"mill.md": [given["text"].rstrip()]}
+
+
+async def test_what_an_import_has_a_provider_embed_counts_for_the_collections_creator(
+    settings: IngestorSettings, stores: Stores, pool: Pool, tmp_path: Path
+) -> None:
+    await stores.collections.create(
+        a_collection("docs", model="encoder-1", dimensions=256), "user:miller", ""
+    )
+    given = {"uri": "mill.md", "text": "It stands by the river."}
+    with serving("openai") as provider:
+        embedding = settings_for(provider, usd_per_million_tokens=1000.0)
+        hosted = settings.model_copy(update={"embedding": embedding})
+        await imported(hosted, written(tmp_path / "texts.jsonl", [given]))
+    spent = await SpendingLedger(pool, Budgets(day_usd=1)).spent("user:miller")
+    calls = len(provider.requests)
+    assert calls == 2, "one tells the model's dimensions"
+    assert spent.day_usd == pytest.approx(calls * 7 * 1000 / 1_000_000)
 
 
 async def test_others_stay_and_a_replaced_document_keeps_its_id(

@@ -1,14 +1,16 @@
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from email.message import EmailMessage
 from functools import partial
 from typing import Any
 
 import pytest
-from groundline.v1 import document_pb2, error_pb2, job_pb2, quota_pb2
+from groundline.v1 import chat_pb2, document_pb2, error_pb2, job_pb2, quota_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
+from groundline_embedding.ports import Vectors
 from groundline_extraction.documents import GivenDocument
 from groundline_indexing import preparation
+from groundline_runtime.charges import charge
 from groundline_runtime.errors import ResourceExhaustedError, UnavailableError
 from groundline_runtime.quotas import Budgets, Spent
 from groundline_tests.ingestor.services import (
@@ -103,6 +105,36 @@ async def test_documents_whose_client_has_spent_its_budget_are_refused_until_it_
     assert refused.value.retry_after_seconds
     [other] = await services.ingest(GivenDocument("another text", uri="c"), caller=BOB)
     assert other.outcome == job_pb2.INGESTION_OUTCOME_CREATED
+
+
+async def test_documents_that_wait_while_their_budget_is_spent_are_not_embedded(start: Start) -> None:
+    services = start(embedder=PricedEmbedder())
+    services.stores.quotas.spending.budgets = Budgets(day_usd=0.05)
+    await services.collections.create(ANYBODY, new())
+    taken = await services.ingestion.ingest(ANN, "docs", [GivenDocument("text", uri="a")], "")
+    await services.stores.quotas.spending.spend(ANN.owner, 0.05)
+    _, [item] = await services.ended(taken.job, ANN)
+    assert item.failure.reason == error_pb2.QUOTA_EXHAUSTED
+    assert not services.embedder.texts
+
+
+async def test_documents_cost_by_the_providers_count_each_its_share(start: Start) -> None:
+    class Billed(PricedEmbedder):
+        async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+            charge(chat_pb2.Usage(embedding_tokens=50 * len(texts), cost_usd=0.25 * len(texts)))
+            return await super().embed_documents(texts)
+
+    services = start(embedder=Billed())
+    await services.collections.create(ANYBODY, new())
+    jobs = [
+        (await services.ingestion.ingest(caller, "docs", [GivenDocument(f"words {uri}", uri=uri)], "")).job
+        for caller, uri in ((ANN, "a"), (BOB, "b"))
+    ]
+    for job, caller in zip(jobs, (ANN, BOB), strict=True):
+        _, [item] = await services.ended(job, caller)
+        assert item.usage == chat_pb2.Usage(embedding_tokens=50, cost_usd=0.25)
+        services.stores.quotas.spending.budgets = Budgets(day_usd=1)
+        assert (await services.stores.quotas.spending.spent(caller.owner)).day_usd == 0.25
 
 
 async def test_a_spent_budget_stops_no_documents_that_cost_nothing(services: Services) -> None:
