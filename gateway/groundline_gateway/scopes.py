@@ -19,8 +19,8 @@ class Scope(StrEnum):
     ADMIN = "admin"
     """Create, change and delete collections."""
     ADMINISTRATION = "administration"
-    """Administer the installation: everybody's keys, the audit log. No other scope includes it, and it
-    includes no other."""
+    """Administer the installation: everybody's keys and usage, the audit log. No other scope includes it,
+    and it includes no other."""
 
 
 OF_COLLECTIONS: Final = frozenset(Scope) - {Scope.ADMINISTRATION}
@@ -93,6 +93,7 @@ REQUIRED: Final[Mapping[str, frozenset[Scope]]] = {
     "CreateApiKey": _ADMINISTRATION,
     "RevokeApiKey": _ADMINISTRATION,
     "ListAuditEntries": _ADMINISTRATION,
+    "GetUsage": _ADMINISTRATION,
 }
 """Scopes by RPC, of which a caller needs one; without any, it is open to everyone, also without a key. An RPC
 that is not listed is refused to everyone."""

@@ -108,6 +108,7 @@ EXPECTED: Final[Mapping[str, Mapping[Relation, Outcome]]] = {
     "CreateApiKey": INSTALLATION,
     "RevokeApiKey": UNKNOWN,
     "ListAuditEntries": INSTALLATION,
+    "GetUsage": INSTALLATION,
     "OpenAiCreateChatCompletion": READS,
     "OpenAiCreateResponse": READS,
     "OpenAiCreateEmbeddings": LISTS,

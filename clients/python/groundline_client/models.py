@@ -620,7 +620,8 @@ class Quota(OpenEnum):
     COST_MONTH = "QUOTA_COST_MONTH"
     """The same, since the month began."""
     TOTAL_COST_DAY = "QUOTA_TOTAL_COST_DAY"
-    """The same since midnight UTC of all callers together; in errors alone, without amounts."""
+    """The same since midnight UTC of all callers together; amounts are in GetUsage alone, errors have
+    none."""
     TOTAL_COST_MONTH = "QUOTA_TOTAL_COST_MONTH"
     """The same, since the month began."""
 
@@ -1804,6 +1805,45 @@ class GetQuotasResponse:
 
     quotas: Sequence[QuotaUsage] = ()
     """One for each quota that is set."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UsageSum:
+    """Cost and tokens of models: in all, of a day, of a caller or of one model."""
+
+    name: str = ""
+    """The day in UTC, such as 2026-11-30; the caller's first principal, empty for callers without one; or the
+    model."""
+    cost_usd: float = 0.0
+    """US dollars that answers, checked texts and documents cost, where the price is known; of a model, what
+    its answers did."""
+    answers: int = 0
+    """Answers in threads that are still stored. Only these have tokens and a model here; a model has all
+    tokens of its answers, those of others that rewrote the question or checked the answer among them."""
+    prompt_tokens: float = 0.0
+    """Tokens that models read for these answers, cached ones included; a double, exact to 2^53, as are the
+    two below."""
+    cached_tokens: float = 0.0
+    """Tokens of the prompts that came from the provider's cache."""
+    output_tokens: float = 0.0
+    """Tokens written."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GetUsageResponse:
+    """Response of GetUsage."""
+
+    total: UsageSum | None = None
+    """All of these days together."""
+    days: Sequence[UsageSum] = ()
+    """Days on which something was used, the newest first."""
+    callers: Sequence[UsageSum] = ()
+    """Callers that used something, by cost and then by tokens; the first 100."""
+    models: Sequence[UsageSum] = ()
+    """Models that answered, in the same order; the first 100."""
+    quotas: Sequence[QuotaUsage] = ()
+    """Quotas that are set, and what is used of them at present: the caller's of tokens and cost if the
+    request names one, else the budgets of all callers together."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -31,6 +31,7 @@ from groundline_client.models import (
     Erasure,
     Feedback,
     GetDocumentTextResponse,
+    GetUsageResponse,
     IngestDocumentsResponse,
     IngestionItem,
     IngestionJob,
@@ -781,6 +782,13 @@ class Client:
         """
         request = request_json(since=since, until=until, client=client, action=action, resource=resource)
         return self._entries(rpcs.LIST_AUDIT_ENTRIES, request, limit, timeout_seconds)
+
+    def get_usage(
+        self, *, days: int | None = None, caller: str = "", timeout_seconds: float | None = None
+    ) -> GetUsageResponse:
+        """Return what all callers, or the one with this first principal, used in the last days (UTC): cost
+        and tokens by day, caller and model. It needs the scope administration."""
+        return self._call(rpcs.GET_USAGE, request_json(days=days, caller=caller), timeout_seconds)
 
     def create_source(
         self,

@@ -1210,7 +1210,7 @@ export type Quota =
   | "QUOTA_COST_DAY"
   /** The same, since the month began. */
   | "QUOTA_COST_MONTH"
-  /** The same since midnight UTC of all callers together; in errors alone, without amounts. */
+  /** The same since midnight UTC of all callers together; amounts are in GetUsage alone, errors have none. */
   | "QUOTA_TOTAL_COST_DAY"
   /** The same, since the month began. */
   | "QUOTA_TOTAL_COST_MONTH";
@@ -1757,6 +1757,56 @@ export interface GetQuotasRequest {
 /** Response of GetQuotas. */
 export interface GetQuotasResponse {
   /** One for each quota that is set. */
+  quotas: QuotaUsage[];
+}
+
+/** Request of GetUsage. */
+export interface GetUsageRequest {
+  /** Number of days in UTC to count, today being the last. */
+  days: number;
+  /** Only the caller with this first principal. Empty: all callers. */
+  caller: string;
+}
+
+/** Cost and tokens of models: in all, of a day, of a caller or of one model. */
+export interface UsageSum {
+  /** The day in UTC, such as 2026-11-30; the caller's first principal, empty for callers without one; or the model. */
+  name: string;
+  /**
+   * US dollars that answers, checked texts and documents cost, where the price is known; of a model, what its
+   * answers did.
+   */
+  costUsd: number;
+  /**
+   * Answers in threads that are still stored. Only these have tokens and a model here; a model has all tokens of
+   * its answers, those of others that rewrote the question or checked the answer among them.
+   */
+  answers: number;
+  /**
+   * Tokens that models read for these answers, cached ones included; a double, exact to 2^53, as are the two
+   * below.
+   */
+  promptTokens: number;
+  /** Tokens of the prompts that came from the provider's cache. */
+  cachedTokens: number;
+  /** Tokens written. */
+  outputTokens: number;
+}
+
+/** Response of GetUsage. */
+export interface GetUsageResponse {
+  /** All of these days together. */
+  total?: UsageSum;
+  /** Days on which something was used, the newest first. */
+  days: UsageSum[];
+  /** Callers that used something, by cost and then by tokens; the first 100. */
+  callers: UsageSum[];
+  /** Models that answered, in the same order; the first 100. */
+  models: UsageSum[];
+  /**
+   * Quotas that are set, and what is used of them at present: the caller's of tokens and cost if the request names
+   * one, else the budgets of all callers together.
+   */
   quotas: QuotaUsage[];
 }
 

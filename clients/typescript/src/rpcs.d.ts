@@ -17,6 +17,7 @@ export interface Methods {
   rateAnswer(request: Input<models.RateAnswerRequest>, options?: CallOptions): Promise<models.RateAnswerResponse>;
   listSigningKeys(request: Input<models.ListSigningKeysRequest>, options?: CallOptions): Promise<models.ListSigningKeysResponse>;
   getQuotas(request: Input<models.GetQuotasRequest>, options?: CallOptions): Promise<models.GetQuotasResponse>;
+  getUsage(request: Input<models.GetUsageRequest>, options?: CallOptions): Promise<models.GetUsageResponse>;
   createCollection(request: Input<models.CreateCollectionRequest>, options?: CallOptions): Promise<models.CreateCollectionResponse>;
   getCollection(request: Input<models.GetCollectionRequest>, options?: CallOptions): Promise<models.GetCollectionResponse>;
   listCollections(request: Input<models.ListCollectionsRequest>, options?: CallOptions): Promise<models.ListCollectionsResponse>;

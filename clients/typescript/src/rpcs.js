@@ -16,6 +16,7 @@ export const rpcs = {
   getEvidence: { verb: "GET", path: "/api/threads/{threadId}/evidence", hasBody: false, isIdempotent: true, takesRequestId: false },
   listSigningKeys: { verb: "GET", path: "/.well-known/jwks.json", hasBody: false, isIdempotent: true, takesRequestId: false },
   getQuotas: { verb: "GET", path: "/api/quotas", hasBody: false, isIdempotent: true, takesRequestId: false },
+  getUsage: { verb: "GET", path: "/api/usage", hasBody: false, isIdempotent: true, takesRequestId: false },
   createCollection: { verb: "POST", path: "/api/collections", hasBody: true, isIdempotent: true, takesRequestId: true },
   getCollection: { verb: "GET", path: "/api/collections/{collectionId}", hasBody: false, isIdempotent: true, takesRequestId: false },
   listCollections: { verb: "GET", path: "/api/collections", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "collections" },

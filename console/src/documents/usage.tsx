@@ -67,13 +67,13 @@ function Stats({ client, collectionId, round }: CollectionUsageProps) {
 }
 
 const OF_BYTES: ReadonlySet<Quota> = new Set<Quota>(["QUOTA_BYTES"]);
-const OF_DOLLARS: ReadonlySet<Quota> = new Set<Quota>(["QUOTA_COST_DAY", "QUOTA_COST_MONTH"]);
+const OF_DOLLARS: ReadonlySet<Quota> = new Set<Quota>(["QUOTA_COST_DAY", "QUOTA_COST_MONTH", "QUOTA_TOTAL_COST_DAY", "QUOTA_TOTAL_COST_MONTH"]);
 
 function dollars(amount: number | string): string {
   return number(Number(amount), 2);
 }
 
-function Quotas({ quotas }: { quotas: readonly QuotaUsage[] }) {
+export function Quotas({ quotas }: { quotas: readonly QuotaUsage[] }) {
   if (!quotas.length) return <p class="hint">{texts.noQuotas}</p>;
   return (
     <dl class="facts">

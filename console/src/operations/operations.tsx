@@ -10,6 +10,7 @@ import { KeysSection } from "./keys";
 import { Section } from "./section";
 import { Services } from "./services";
 import { SourcesSection } from "./sources";
+import { SpendingSection } from "./spending";
 
 /** Commands for what the API does not give. */
 const COMMANDS = { "groundline audit verify": operations.ofAudit, "groundline doctor": operations.ofDoctor };
@@ -27,6 +28,7 @@ export function Operations({ client }: { client: GroundlineClient }) {
         <OwnQuotas client={client} />
       </Section>
       <ErasuresSection client={client} />
+      <SpendingSection client={client} />
       <KeysSection client={client} />
       <AuditSection client={client} />
       <Section id="by-command" title={operations.byCommand} hint={operations.byCommandHint}>

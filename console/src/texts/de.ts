@@ -321,6 +321,8 @@ export const de: Texts = {
     QUOTA_SOURCES: "Quellen",
     QUOTA_COST_DAY: "US-Dollar heute",
     QUOTA_COST_MONTH: "US-Dollar in diesem Monat",
+    QUOTA_TOTAL_COST_DAY: "US-Dollar aller heute",
+    QUOTA_TOTAL_COST_MONTH: "US-Dollar aller in diesem Monat",
   },
   noQuotas: "Es gibt keine Grenzen.",
   nearlyUsed: (quota, share) => `${quota}: ${share} Ihres Kontingents sind verbraucht.`,

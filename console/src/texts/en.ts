@@ -310,6 +310,8 @@ export const en = {
     QUOTA_SOURCES: "Sources",
     QUOTA_COST_DAY: "US dollars today",
     QUOTA_COST_MONTH: "US dollars this month",
+    QUOTA_TOTAL_COST_DAY: "US dollars of everybody today",
+    QUOTA_TOTAL_COST_MONTH: "US dollars of everybody this month",
   } as Partial<Record<Quota, string>>,
   noQuotas: "There are no quotas.",
   nearlyUsed: (quota: string, share: string) => `${quota}: ${share} of your quota is used.`,

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Final, Protocol
 
 from groundline.v1 import (
@@ -97,6 +97,10 @@ class QuotaStore(Protocol):
 
     async def spend(self, owner: str, tokens: int, usd: float) -> None:
         """Count tokens, and their price, as used today."""
+        ...
+
+    async def report(self, since: date, owner: str | None) -> pb.GetUsageResponse:
+        """Return what all callers, or one, used since a day (UTC), without quotas."""
         ...
 
 

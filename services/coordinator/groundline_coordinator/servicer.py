@@ -142,6 +142,10 @@ class CoordinatorServicer(coordinator_service_pb2_grpc.CoordinatorServiceService
         validate(request)
         return pb.GetQuotasResponse(quotas=await self._quotas.usages(current_caller()))
 
+    async def GetUsage(self, request: pb.GetUsageRequest, context: Context) -> pb.GetUsageResponse:
+        validate(request)
+        return await self._quotas.report(request)
+
 
 def _verify_response(sequence: int, event: VerifyEvent) -> pb.VerifyResponse:
     match event:

@@ -1,13 +1,15 @@
 """One contract for the ports' real adapters and for the fakes that unit tests use in their place."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import UTC
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from google.protobuf.struct_pb2 import Struct
-from groundline.v1 import chat_pb2, collection_pb2, passage_pb2, thread_pb2
+from groundline.v1 import chat_pb2, collection_pb2, passage_pb2, quota_pb2, thread_pb2
+from groundline.v1 import coordinator_service_pb2 as pb
+from groundline_coordinator.adapters.json_values import json_values
 from groundline_coordinator.adapters.postgres import PostgresCatalog, PostgresThreads
 from groundline_coordinator.adapters.postgres_quotas import PostgresCallerQuotas
 from groundline_coordinator.domain.quotas import QuotaUse
@@ -53,6 +55,57 @@ async def test_what_a_caller_has_used_is_counted(threads: ThreadStore, quotas: Q
     assert await quotas.used(owner, besides=first) == QuotaUse(1, 15, spent)
     nobody = await quotas.used(f"user:{new_id()}")
     assert (nobody.threads, nobody.tokens, nobody.spent.day_usd) == (0, 0, 0.0)
+
+
+async def test_what_one_caller_or_all_spent_is_reported(quotas: QuotaStore) -> None:
+    owner, other, today = f"user:{new_id()}", f"user:{new_id()}", datetime.now(UTC).date()
+    before = (await quotas.report(today, None)).total.cost_usd
+    for caller, usd in ((owner, 0.25), (other, 0.5)):
+        await quotas.spend(caller, 5, usd)
+
+    [found] = (report := await quotas.report(today, owner)).callers
+    assert (found.name, found.cost_usd, report.total.cost_usd) == (owner, 0.25, 0.25)
+    assert await quotas.report(today, "user:nobody") == pb.GetUsageResponse(total=quota_pb2.UsageSum())
+    assert (await quotas.report(today, None)).total.cost_usd == before + 0.75
+
+
+async def test_a_report_sums_stored_answers_and_the_ledger_by_day_caller_and_model(database: Pool) -> None:
+    owner, store, quotas = f"user:{new_id()}", PostgresThreads(database), quotas_in(database)
+    today = datetime.now(UTC).date()
+    answers = [
+        ("large", {"prompt_tokens": 100, "cached_tokens": 40, "output_tokens": 10, "cost_usd": 0.5}),
+        ("small", {"prompt_tokens": 20, "output_tokens": 5}),
+        ("large", {"prompt_tokens": 7, "cost_usd": 0.25}),
+        ("large", {"prompt_tokens": 1000, "cost_usd": 9}),
+    ]
+    for days_ago, (model, usage) in zip((0, 0, 1, 2), answers, strict=True):
+        await exchanged(store, owner, thread_id := new_id(), exchange("Why?"))
+        await database.execute(
+            """
+            UPDATE messages SET model = $2, usage = $3, create_time = now() - make_interval(days => $4)
+            WHERE thread_id = $1 AND role = 'assistant'
+            """,
+            thread_id,
+            model,
+            json_values(chat_pb2.Usage(**usage)),
+            days_ago,
+        )
+    # Of an answer to a text that was checked, and of documents, the ledger alone knows.
+    await quotas.spend(owner, 0, 3.0)
+
+    report = await quotas.report(today - timedelta(days=1), owner)
+
+    def shown(sums: Iterable[quota_pb2.UsageSum]) -> list[tuple[object, ...]]:
+        return [tuple(getattr(each, field.name) for field in each.DESCRIPTOR.fields) for each in sums]
+
+    assert shown([report.total]) == [("", 3.0, 3, 127, 40, 15)]
+    assert shown(report.days) == [
+        (f"{today}", 3.0, 2, 120, 40, 15),
+        (f"{today - timedelta(days=1)}", 0.0, 1, 7, 0, 0),
+    ]
+    assert shown(report.callers) == [(owner, 3.0, 3, 127, 40, 15)]
+    assert shown(report.models) == [("large", 0.75, 2, 107, 40, 10), ("small", 0.0, 1, 20, 0, 5)]
+    assert owner in {each.name for each in (await quotas.report(today, None)).callers}
 
 
 async def test_tokens_of_yesterday_are_not_todays(database: Pool) -> None:

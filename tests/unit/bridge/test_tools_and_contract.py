@@ -39,6 +39,7 @@ FOR_PROGRAMS = {
     "ListSigningKeys",
     # For whoever gave the agent its key.
     "GetQuotas",
+    "GetUsage",
     # With the text, by get_document.
     "GetDocument",
     # As resources.

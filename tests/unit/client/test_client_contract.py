@@ -187,6 +187,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
         action="DeleteDocument",
         resource="/api/collections/hr",
     ),
+    "GetUsage": lambda c: c.get_usage(days=7, caller="user:ann"),
     "ListLegalHolds": lambda c: c.list_legal_holds("docs"),
     "ListErasures": lambda c: c.list_erasures("docs"),
     "GetErasureCertificate": lambda c: c.get_erasure_certificate(UUID),

@@ -41,6 +41,7 @@ LIST_SIGNING_KEYS: Final = Rpc(
     "GET", "/.well-known/jwks.json", models.ListSigningKeysResponse, is_idempotent=True
 )
 GET_QUOTAS: Final = Rpc("GET", "/api/quotas", models.GetQuotasResponse, is_idempotent=True)
+GET_USAGE: Final = Rpc("GET", "/api/usage", models.GetUsageResponse, is_idempotent=True)
 CREATE_COLLECTION: Final = Rpc(
     "POST", "/api/collections", models.Collection, "collection", has_body=True, is_idempotent=True
 )

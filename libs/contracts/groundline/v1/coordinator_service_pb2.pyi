@@ -854,3 +854,79 @@ class GetQuotasResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetQuotasResponse: _TypeAlias = GetQuotasResponse  # noqa: Y015
+
+@_typing.final
+class GetUsageRequest(_message.Message):
+    """Request of GetUsage."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DAYS_FIELD_NUMBER: _builtins.int
+    CALLER_FIELD_NUMBER: _builtins.int
+    days: _builtins.int
+    """Number of days in UTC to count, today being the last."""
+    caller: _builtins.str
+    """Only the caller with this first principal. Empty: all callers."""
+    def __init__(
+        self,
+        *,
+        days: _builtins.int = ...,
+        caller: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "days", b"days"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetUsageRequest: _TypeAlias = GetUsageRequest  # noqa: Y015
+
+@_typing.final
+class GetUsageResponse(_message.Message):
+    """Response of GetUsage."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOTAL_FIELD_NUMBER: _builtins.int
+    DAYS_FIELD_NUMBER: _builtins.int
+    CALLERS_FIELD_NUMBER: _builtins.int
+    MODELS_FIELD_NUMBER: _builtins.int
+    QUOTAS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def total(self) -> _quota_pb2.UsageSum:
+        """All of these days together."""
+
+    @_builtins.property
+    def days(self) -> _containers.RepeatedCompositeFieldContainer[_quota_pb2.UsageSum]:
+        """Days on which something was used, the newest first."""
+
+    @_builtins.property
+    def callers(self) -> _containers.RepeatedCompositeFieldContainer[_quota_pb2.UsageSum]:
+        """Callers that used something, by cost and then by tokens; the first 100."""
+
+    @_builtins.property
+    def models(self) -> _containers.RepeatedCompositeFieldContainer[_quota_pb2.UsageSum]:
+        """Models that answered, in the same order; the first 100."""
+
+    @_builtins.property
+    def quotas(self) -> _containers.RepeatedCompositeFieldContainer[_quota_pb2.QuotaUsage]:
+        """Quotas that are set, and what is used of them at present: the caller's of tokens and cost if the request names one,
+        else the budgets of all callers together.
+        """
+
+    def __init__(
+        self,
+        *,
+        total: _quota_pb2.UsageSum | None = ...,
+        days: _abc.Iterable[_quota_pb2.UsageSum] | None = ...,
+        callers: _abc.Iterable[_quota_pb2.UsageSum] | None = ...,
+        models: _abc.Iterable[_quota_pb2.UsageSum] | None = ...,
+        quotas: _abc.Iterable[_quota_pb2.QuotaUsage] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["total", b"total"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["callers", b"callers", "days", b"days", "models", b"models", "quotas", b"quotas", "total", b"total"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetUsageResponse: _TypeAlias = GetUsageResponse  # noqa: Y015

@@ -94,6 +94,11 @@ class CoordinatorServiceStub:
                 request_serializer=groundline_dot_v1_dot_coordinator__service__pb2.GetQuotasRequest.SerializeToString,
                 response_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.GetQuotasResponse.FromString,
                 _registered_method=True)
+        self.GetUsage = channel.unary_unary(
+                '/groundline.v1.CoordinatorService/GetUsage',
+                request_serializer=groundline_dot_v1_dot_coordinator__service__pb2.GetUsageRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.GetUsageResponse.FromString,
+                _registered_method=True)
 
 
 class CoordinatorServiceServicer:
@@ -234,6 +239,19 @@ class CoordinatorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetUsage(self, request, context):
+        """Tells what all callers together, or one, have used: cost and tokens by day, by caller and by model, and the budgets.
+        The gateway lets only callers with the scope administration ask.
+
+        Costs are counted as they arise and kept for 62 days. Tokens are counted from stored answers: those of deleted threads,
+        of answers that were not to be stored, of checked texts and of documents are not among them.
+
+        INVALID_ARGUMENT: a field is wrong. UNAVAILABLE: the database is out of reach.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_CoordinatorServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -291,6 +309,11 @@ def add_CoordinatorServiceServicer_to_server(servicer, server):
                     servicer.GetQuotas,
                     request_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.GetQuotasRequest.FromString,
                     response_serializer=groundline_dot_v1_dot_coordinator__service__pb2.GetQuotasResponse.SerializeToString,
+            ),
+            'GetUsage': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetUsage,
+                    request_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.GetUsageRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_coordinator__service__pb2.GetUsageResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -595,6 +618,33 @@ class CoordinatorService:
             '/groundline.v1.CoordinatorService/GetQuotas',
             groundline_dot_v1_dot_coordinator__service__pb2.GetQuotasRequest.SerializeToString,
             groundline_dot_v1_dot_coordinator__service__pb2.GetQuotasResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetUsage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.CoordinatorService/GetUsage',
+            groundline_dot_v1_dot_coordinator__service__pb2.GetUsageRequest.SerializeToString,
+            groundline_dot_v1_dot_coordinator__service__pb2.GetUsageResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -124,6 +124,15 @@ class CoordinatorServiceStub:
 
     INVALID_ARGUMENT: a parameter is not known. UNAVAILABLE: the database is out of reach.
     """
+    GetUsage: _grpc.UnaryUnaryMultiCallable[_coordinator_service_pb2.GetUsageRequest, _coordinator_service_pb2.GetUsageResponse]
+    """Tells what all callers together, or one, have used: cost and tokens by day, by caller and by model, and the budgets.
+    The gateway lets only callers with the scope administration ask.
+
+    Costs are counted as they arise and kept for 62 days. Tokens are counted from stored answers: those of deleted threads,
+    of answers that were not to be stored, of checked texts and of documents are not among them.
+
+    INVALID_ARGUMENT: a field is wrong. UNAVAILABLE: the database is out of reach.
+    """
 
 @_typing.type_check_only
 class CoordinatorServiceAsyncStub(CoordinatorServiceStub):
@@ -220,6 +229,15 @@ class CoordinatorServiceAsyncStub(CoordinatorServiceStub):
     and bytes are in GetCollectionStats.
 
     INVALID_ARGUMENT: a parameter is not known. UNAVAILABLE: the database is out of reach.
+    """
+    GetUsage: _aio.UnaryUnaryMultiCallable[_coordinator_service_pb2.GetUsageRequest, _coordinator_service_pb2.GetUsageResponse]  # type: ignore[assignment]
+    """Tells what all callers together, or one, have used: cost and tokens by day, by caller and by model, and the budgets.
+    The gateway lets only callers with the scope administration ask.
+
+    Costs are counted as they arise and kept for 62 days. Tokens are counted from stored answers: those of deleted threads,
+    of answers that were not to be stored, of checked texts and of documents are not among them.
+
+    INVALID_ARGUMENT: a field is wrong. UNAVAILABLE: the database is out of reach.
     """
 
 class CoordinatorServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -380,6 +398,21 @@ class CoordinatorServiceServicer(metaclass=_abc_1.ABCMeta):
         and bytes are in GetCollectionStats.
 
         INVALID_ARGUMENT: a parameter is not known. UNAVAILABLE: the database is out of reach.
+        """
+
+    @_abc_1.abstractmethod
+    def GetUsage(
+        self,
+        request: _coordinator_service_pb2.GetUsageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_coordinator_service_pb2.GetUsageResponse, _abc.Awaitable[_coordinator_service_pb2.GetUsageResponse]]:
+        """Tells what all callers together, or one, have used: cost and tokens by day, by caller and by model, and the budgets.
+        The gateway lets only callers with the scope administration ask.
+
+        Costs are counted as they arise and kept for 62 days. Tokens are counted from stored answers: those of deleted threads,
+        of answers that were not to be stored, of checked texts and of documents are not among them.
+
+        INVALID_ARGUMENT: a field is wrong. UNAVAILABLE: the database is out of reach.
         """
 
 def add_CoordinatorServiceServicer_to_server(servicer: CoordinatorServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -24,15 +24,17 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19groundline/v1/quota.proto\x12\rgroundline.v1\"N\n\nQuotaUsage\x12#\n\x05quota\x18\x01 \x01(\x0e\x32\x14.groundline.v1.Quota\x12\x0c\n\x04used\x18\x02 \x01(\x01\x12\r\n\x05limit\x18\x03 \x01(\x01*\x96\x02\n\x05Quota\x12\x15\n\x11QUOTA_UNSPECIFIED\x10\x00\x12\x15\n\x11QUOTA_COLLECTIONS\x10\x01\x12\x0e\n\nQUOTA_JOBS\x10\x02\x12\x13\n\x0fQUOTA_DOCUMENTS\x10\x03\x12\x0f\n\x0bQUOTA_BYTES\x10\x04\x12\x11\n\rQUOTA_THREADS\x10\x05\x12\x11\n\rQUOTA_ANSWERS\x10\x06\x12\x10\n\x0cQUOTA_TOKENS\x10\x07\x12\x11\n\rQUOTA_SOURCES\x10\x08\x12\x12\n\x0eQUOTA_COST_DAY\x10\t\x12\x14\n\x10QUOTA_COST_MONTH\x10\n\x12\x18\n\x14QUOTA_TOTAL_COST_DAY\x10\x0b\x12\x1a\n\x16QUOTA_TOTAL_COST_MONTH\x10\x0c\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19groundline/v1/quota.proto\x12\rgroundline.v1\"N\n\nQuotaUsage\x12#\n\x05quota\x18\x01 \x01(\x0e\x32\x14.groundline.v1.Quota\x12\x0c\n\x04used\x18\x02 \x01(\x01\x12\r\n\x05limit\x18\x03 \x01(\x01\"\x80\x01\n\x08UsageSum\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x63ost_usd\x18\x02 \x01(\x01\x12\x0f\n\x07\x61nswers\x18\x03 \x01(\x05\x12\x15\n\rprompt_tokens\x18\x04 \x01(\x01\x12\x15\n\rcached_tokens\x18\x05 \x01(\x01\x12\x15\n\routput_tokens\x18\x06 \x01(\x01*\x96\x02\n\x05Quota\x12\x15\n\x11QUOTA_UNSPECIFIED\x10\x00\x12\x15\n\x11QUOTA_COLLECTIONS\x10\x01\x12\x0e\n\nQUOTA_JOBS\x10\x02\x12\x13\n\x0fQUOTA_DOCUMENTS\x10\x03\x12\x0f\n\x0bQUOTA_BYTES\x10\x04\x12\x11\n\rQUOTA_THREADS\x10\x05\x12\x11\n\rQUOTA_ANSWERS\x10\x06\x12\x10\n\x0cQUOTA_TOKENS\x10\x07\x12\x11\n\rQUOTA_SOURCES\x10\x08\x12\x12\n\x0eQUOTA_COST_DAY\x10\t\x12\x14\n\x10QUOTA_COST_MONTH\x10\n\x12\x18\n\x14QUOTA_TOTAL_COST_DAY\x10\x0b\x12\x1a\n\x16QUOTA_TOTAL_COST_MONTH\x10\x0c\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'groundline.v1.quota_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_QUOTA']._serialized_start=125
-  _globals['_QUOTA']._serialized_end=403
+  _globals['_QUOTA']._serialized_start=256
+  _globals['_QUOTA']._serialized_end=534
   _globals['_QUOTAUSAGE']._serialized_start=44
   _globals['_QUOTAUSAGE']._serialized_end=122
+  _globals['_USAGESUM']._serialized_start=125
+  _globals['_USAGESUM']._serialized_end=253
 # @@protoc_insertion_point(module_scope)

@@ -46,7 +46,7 @@ class _QuotaEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Quota.ValueType
     QUOTA_COST_MONTH: _Quota.ValueType  # 10
     """The same, since the month began."""
     QUOTA_TOTAL_COST_DAY: _Quota.ValueType  # 11
-    """The same since midnight UTC of all callers together; in errors alone, without amounts."""
+    """The same since midnight UTC of all callers together; amounts are in GetUsage alone, errors have none."""
     QUOTA_TOTAL_COST_MONTH: _Quota.ValueType  # 12
     """The same, since the month began."""
 
@@ -76,7 +76,7 @@ QUOTA_COST_DAY: Quota.ValueType  # 9
 QUOTA_COST_MONTH: Quota.ValueType  # 10
 """The same, since the month began."""
 QUOTA_TOTAL_COST_DAY: Quota.ValueType  # 11
-"""The same since midnight UTC of all callers together; in errors alone, without amounts."""
+"""The same since midnight UTC of all callers together; amounts are in GetUsage alone, errors have none."""
 QUOTA_TOTAL_COST_MONTH: Quota.ValueType  # 12
 """The same, since the month began."""
 Global___Quota: _TypeAlias = Quota  # noqa: Y015
@@ -110,3 +110,47 @@ class QuotaUsage(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___QuotaUsage: _TypeAlias = QuotaUsage  # noqa: Y015
+
+@_typing.final
+class UsageSum(_message.Message):
+    """Cost and tokens of models: in all, of a day, of a caller or of one model."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    COST_USD_FIELD_NUMBER: _builtins.int
+    ANSWERS_FIELD_NUMBER: _builtins.int
+    PROMPT_TOKENS_FIELD_NUMBER: _builtins.int
+    CACHED_TOKENS_FIELD_NUMBER: _builtins.int
+    OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """The day in UTC, such as 2026-11-30; the caller's first principal, empty for callers without one; or the model."""
+    cost_usd: _builtins.float
+    """US dollars that answers, checked texts and documents cost, where the price is known; of a model, what its answers did."""
+    answers: _builtins.int
+    """Answers in threads that are still stored. Only these have tokens and a model here; a model has all tokens of its
+    answers, those of others that rewrote the question or checked the answer among them.
+    """
+    prompt_tokens: _builtins.float
+    """Tokens that models read for these answers, cached ones included; a double, exact to 2^53, as are the two below."""
+    cached_tokens: _builtins.float
+    """Tokens of the prompts that came from the provider's cache."""
+    output_tokens: _builtins.float
+    """Tokens written."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        cost_usd: _builtins.float = ...,
+        answers: _builtins.int = ...,
+        prompt_tokens: _builtins.float = ...,
+        cached_tokens: _builtins.float = ...,
+        output_tokens: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "cached_tokens", b"cached_tokens", "cost_usd", b"cost_usd", "name", b"name", "output_tokens", b"output_tokens", "prompt_tokens", b"prompt_tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UsageSum: _TypeAlias = UsageSum  # noqa: Y015

@@ -1,11 +1,21 @@
 """Use of callers' quotas, in PostgreSQL."""
 
+from datetime import date
+from typing import Final
+
+from groundline.v1 import coordinator_service_pb2 as pb
 from groundline_database import Pool, database_errors
 from groundline_database.spending import SpendingLedger
+from groundline_database.statements import read_statements
 
 from groundline_coordinator.domain.quotas import QuotaUse
 
 __all__ = ["PostgresCallerQuotas"]
+
+_SQL: Final = read_statements(__name__)
+
+_REPORTED: Final = 100
+"""Maximum number of callers, and of models, in a report, as the contract says."""
 
 
 class PostgresCallerQuotas:
@@ -46,3 +56,13 @@ class PostgresCallerQuotas:
                 owner,
                 tokens,
             )
+
+    async def report(self, since: date, owner: str | None) -> pb.GetUsageResponse:
+        with database_errors():
+            rows = await self._pool.fetch(_SQL["report"], since, owner, _REPORTED)
+        report = pb.GetUsageResponse()
+        for part, *values in rows:
+            sums = report.total if part == "total" else getattr(report, part).add()
+            for field, value in zip(sums.DESCRIPTOR.fields, values, strict=True):
+                setattr(sums, field.name, value)
+        return report

@@ -9,10 +9,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from cachetools import TTLCache
 from groundline.v1 import chat_pb2, quota_pb2
+from groundline.v1 import coordinator_service_pb2 as pb
+from groundline_contracts import default_of
 from groundline_runtime.context import Caller
 from groundline_runtime.quotas import Budgets, QuotaWarnings, require_within, seconds_to_renewal
 
@@ -135,6 +138,17 @@ class CallerQuotas:
         self._warnings.nearly_used("", self._limits.budgets.usages_of_all(spent))
         after = QuotaUse(before.threads, before.tokens + _tokens(usage), spent)
         return self._warnings.nearly_used(owner, self._spent(after))
+
+    async def report(self, request: pb.GetUsageRequest) -> pb.GetUsageResponse:
+        """Return what all callers, or one, used, for who administers the installation."""
+        days = request.days or default_of(pb.GetUsageRequest, "days")
+        since = datetime.now(UTC).date() - timedelta(days=days - 1)
+        response = await self._store.report(since, request.caller or None)
+        if self._limits.are_spent:
+            used = await self._store.used(request.caller)
+            budgets = self._limits.budgets
+            response.quotas.extend(self._spent(used) if request.caller else budgets.usages_of_all(used.spent))
+        return response
 
     def _spent(self, used: QuotaUse) -> Sequence[quota_pb2.QuotaUsage]:
         """Return the usage of the quotas that answers use up."""

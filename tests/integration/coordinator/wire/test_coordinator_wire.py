@@ -304,6 +304,10 @@ async def test_a_thread_goes_on_and_is_kept(coordinator: Stub, backends: Any) ->
             (quota_pb2.QUOTA_THREADS, 1, 10_000),
             (quota_pb2.QUOTA_ANSWERS, 0, 100),
         ]
+        for wrong in ({"days": 63}, {"days": -1}, {"caller": "x" * 201}):
+            with pytest.raises(grpc.aio.AioRpcError, match=next(iter(wrong))):
+                await coordinator.GetUsage(pb.GetUsageRequest(**wrong))
+        await coordinator.GetUsage(pb.GetUsageRequest(days=62))
         await coordinator.DeleteThread(pb.DeleteThreadRequest(thread_id=thread_id))
         with pytest.raises(grpc.aio.AioRpcError) as failure:
             await coordinator.DeleteThread(pb.DeleteThreadRequest(thread_id=thread_id))

@@ -187,6 +187,7 @@ async def test_keys_of_all_other_scopes_together_administer_nothing(
     for refused in (
         await following.get("/api/keys", headers=headers),
         await following.get("/api/audit", headers=headers),
+        await following.get("/api/usage", headers=headers),
         await following.post("/api/keys", headers=headers, json=body),
         await following.post(f"/api/keys/{key.key_id}:revoke", headers=headers, json={}),
     ):

@@ -9,10 +9,12 @@ from groundline.v1 import (
     administration_service_pb2,
     api_key_pb2,
     audit_entry_pb2,
+    coordinator_service_pb2,
     document_pb2,
     evidence_pb2,
     ingestor_service_pb2,
     job_pb2,
+    quota_pb2,
     source_pb2,
 )
 from groundline_tests.browser import CHROMIUM, Tab
@@ -32,7 +34,8 @@ SAVED = """
     0
 """
 SECTIONS = (
-    "services", "all-jobs", "all-sources", "indexes", "own-quotas", "erasures", "keys", "audit", "by-command"
+    "services", "all-jobs", "all-sources", "indexes", "own-quotas", "erasures", "spending", "keys", "audit",
+    "by-command",
 )  # fmt: skip
 
 
@@ -65,7 +68,7 @@ async def test_what_is_not_for_the_key_and_what_is_down_says_so_and_the_rest_is_
     assert health.count("Ready") == 5
     assert await tab.text("#announcer") == "coordinator is not ready"
     assert "the coordinator is not available" in notes.pop("own-quotas")
-    refused = ("all-jobs", "all-sources", "erasures", "keys", "audit")
+    refused = ("all-jobs", "all-sources", "erasures", "spending", "keys", "audit")
     assert notes == dict.fromkeys(notes, "") | dict.fromkeys(refused, "Your key is not for this.")
 
 
@@ -232,6 +235,59 @@ async def test_a_key_is_created_shown_once_and_revoked_when_that_is_confirmed(
         await tab.click("#revoke-key .primary")
         await tab.until("document.querySelector('#keys tbody')?.innerText.includes('revoked')")
         assert keys.revoked == ["00000000"]
+        assert await tab.js(AXE) == []
+
+
+async def test_what_everybody_or_one_caller_used_is_shown_with_sums_and_budgets(
+    upstream: Any, launch: Any, module_browser: Tab
+) -> None:
+    async def used(request: Any, context: Any) -> Any:
+        if request.caller == "away":
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "the database is out of reach")
+        report = coordinator_service_pb2.GetUsageResponse()
+        if request.caller == "nobody":
+            return report
+        numbers = {"answers": 3, "prompt_tokens": 12_345, "cached_tokens": 40, "output_tokens": 15}
+        report.total.MergeFrom(quota_pb2.UsageSum(cost_usd=3.5, **numbers))
+        report.callers.add(name=request.caller or MARKUP, cost_usd=3.5, **numbers)
+        report.models.add(name="large", cost_usd=0.75, **numbers)
+        report.days.add(name="2026-01-31", cost_usd=request.days, **numbers)
+        report.quotas.add(quota=quota_pb2.QUOTA_TOTAL_COST_MONTH, used=3.5, limit=100)
+        return report
+
+    upstream.on("GetUsage", used)
+    keeper = {"key": KEY, "client": "keeper", "principals": ["user:keeper"], "scopes": ["administration"]}
+    tab = module_browser
+
+    async def ask_for(caller: str) -> None:
+        await tab.write("#spending input", caller)
+        await tab.write("#spending select", "7")
+        await tab.click("#spending form button")
+
+    async with launch(api_keys=[keeper]) as gateway:
+        await gateway.becomes(200)
+        await tab.open(f"{gateway.url}/#key={KEY}")
+        await tab.js("location.hash = 'operations'")
+        await tab.until("document.querySelectorAll('#spending tbody tr').length === 3")
+        rows = (await tab.text("#spending tr")).split("|")
+        assert [row.split("\t")[:4] for row in rows if "345" in row] == [
+            [MARKUP, "3.5", "3", "12,345"],
+            ["All of these", "3.5", "3", "12,345"],
+            ["large", "0.75", "3", "12,345"],
+            ["Jan 31, 2026", "30", "3", "12,345"],
+        ]
+        assert "US dollars of everybody this month" in await tab.text("#spending .facts")
+        await tab.js(axe_program())
+        assert await tab.js(AXE) == []
+
+        await ask_for("user:ann")
+        await tab.until("document.querySelector('#spending tbody')?.innerText.includes('user:ann')")
+        assert "\t7\t" in (await tab.text("#spending tbody")).split("|")[2]
+        await ask_for("nobody")
+        await tab.until("document.querySelector('#spending') && !document.querySelector('#spending table')")
+        assert "There are no quotas." in await tab.text("#spending")
+        await ask_for("away")
+        await tab.until("document.querySelector('#spending .note.bad')")
         assert await tab.js(AXE) == []
 
 

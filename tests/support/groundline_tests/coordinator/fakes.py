@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
 from groundline.v1 import (
@@ -12,6 +12,7 @@ from groundline.v1 import (
     collection_pb2,
     evidence_pb2,
     passage_pb2,
+    quota_pb2,
     retriever_service_pb2,
     thread_pb2,
 )
@@ -248,6 +249,11 @@ class FakeQuotas:
     async def spend(self, owner: str, tokens: int, usd: float) -> None:
         self.tokens[owner] += tokens
         self.usd[owner] += usd
+
+    async def report(self, since: date, owner: str | None) -> pb.GetUsageResponse:
+        spent = {name: usd for name, usd in self.usd.items() if owner in (None, name) and usd}
+        callers = [quota_pb2.UsageSum(name=name, cost_usd=usd) for name, usd in spent.items()]
+        return pb.GetUsageResponse(total=quota_pb2.UsageSum(cost_usd=sum(spent.values())), callers=callers)
 
 
 class FakeSigner:
