@@ -1,6 +1,7 @@
 """`groundline up --observe` with the real MLflow, installed from the package's own list at first."""
 
 import asyncio
+import html
 import json
 import time
 from collections.abc import Mapping, Set
@@ -78,6 +79,9 @@ async def test_a_chat_is_shown_with_its_passages_and_tokens_also_after_a_crash(t
             ingested = await stack.command("ingest", str(EXAMPLES), "--collection", "examples")
             assert ingested.code == 0, ingested.err
             before = await asked(stack)
+            async with stack.client() as client:
+                page = html.unescape((await client.get("/")).text)
+            assert f'"traceUrl": "{stack.ready["viewer"]}?' in page
             spans = await shown(stack, before)
 
             passages = spans["retrieval"]["gen_ai.retrieval.documents"]

@@ -31,6 +31,7 @@ from groundline_cli.stack.readiness import wait_until_healthy, wait_until_servin
 from groundline_cli.stack.suite import (
     MIGRATIONS,
     SERVICES,
+    TRACE_URL,
     GatewayMetrics,
     Service,
     gateway_command,
@@ -229,7 +230,9 @@ async def _viewer(
     if viewer is None:
         return options, None
     report(f"traces: {viewer.url}")
-    return replace(options, environ={**options.environ, "GROUNDLINE_OTLP_ENDPOINT": viewer.endpoint}), viewer
+    # The console links to a viewer of the user's own, if one is set.
+    environ = {TRACE_URL: viewer.trace_url, **options.environ, "GROUNDLINE_OTLP_ENDPOINT": viewer.endpoint}
+    return replace(options, environ=environ), viewer
 
 
 async def _start_postgres(postgres: EmbeddedPostgres, resources: AsyncExitStack, report: Report) -> None:

@@ -19,6 +19,7 @@ from groundline_cli.stack.process import Command
 __all__ = [
     "MIGRATIONS",
     "SERVICES",
+    "TRACE_URL",
     "GatewayMetrics",
     "Service",
     "gateway_command",
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 # For the gateway and for clients; no service has a use for them.
 _KEY_VARIABLES: Final = ("GROUNDLINE_API_KEY", "GROUNDLINE_API_KEYS", "GROUNDLINE_GATEWAY_API_KEYS")
+
+TRACE_URL: Final = "GROUNDLINE_GATEWAY_CONSOLE_TRACE_URL"
+"""Setting of the address that the console links to for a trace."""
 
 LOCAL_PRINCIPAL: Final = "user:local"
 """Principal of the API key of a local run."""
@@ -175,6 +179,8 @@ def gateway_settings(
     values: dict[str, Any] = {f"{name}_address": address for name, address in addresses.items()}
     if endpoint := environ.get("GROUNDLINE_GATEWAY_OTLP_ENDPOINT") or environ.get("GROUNDLINE_OTLP_ENDPOINT"):
         values["otlp_endpoint"] = endpoint
+    if trace_url := environ.get(TRACE_URL):
+        values["console_trace_url"] = trace_url
     values["metrics_port"] = None if metrics is None else metrics.port
     if metrics is not None:
         values["admin_address"] = metrics.admin_address

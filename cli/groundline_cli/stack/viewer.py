@@ -38,6 +38,9 @@ _START_TIMEOUT_SECONDS: Final = 120.0
 _EXPERIMENT: Final = "0"
 """MLflow's default experiment, which has all traces."""
 
+_ONE_TRACE: Final = "selectedEvaluationId=tr-{trace_id}&traceId=tr-{trace_id}"
+"""Query of the page that opens one, by the ids that MLflow gives traces of OpenTelemetry."""
+
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
@@ -45,6 +48,8 @@ class Viewer:
 
     url: str
     """Address of its page of traces."""
+    trace_url: str
+    """Address of a trace, with {trace_id} in place of its id, for the console's links."""
     endpoint: str
     """Where it takes spans over OTLP/gRPC."""
     supervisor: Supervisor
@@ -99,7 +104,8 @@ async def running_viewer(
         )
         watching = create_task(_tell_end(supervisor, report))
         resources.callback(watching.cancel)
-        yield Viewer(f"{url}/#/experiments/{_EXPERIMENT}/traces", endpoint, supervisor)
+        page = f"{url}/#/experiments/{_EXPERIMENT}/traces"
+        yield Viewer(page, f"{page}?{_ONE_TRACE}", endpoint, supervisor)
 
 
 def _port(port: int, resources: AsyncExitStack) -> int:

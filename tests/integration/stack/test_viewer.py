@@ -113,6 +113,7 @@ async def test_a_viewer_that_crashes_is_started_again_at_its_address(
     reports = Reports()
     async with running_viewer(tmp_path, 0, environment, reports.append) as viewer:
         assert viewer is not None
+        assert viewer.trace_url.startswith(f"{viewer.url}?")
         with viewer.supervisor.restart_crashed(reports.append, lambda: None):
             crashed = viewer.supervisor.pids["viewer"]
             os.kill(crashed, signal.SIGKILL)
