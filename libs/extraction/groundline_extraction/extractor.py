@@ -27,10 +27,12 @@ from groundline_extraction.formats import (
 )
 from groundline_extraction.headings import read_headings
 from groundline_extraction.members import MemberSpool
-from groundline_extraction.readers.common import Hints, MemberPart, ReadError, one_line
+from groundline_extraction.readers.building import MAX_PICTURES
+from groundline_extraction.readers.common import Hints, MemberPart, PicturePart, ReadError, one_line
 from groundline_extraction.readers.data.records import record_text
 from groundline_extraction.sandbox import Sandbox
 from groundline_extraction.segments import SEGMENT_CHARACTERS, HeadedCutter, known_headings
+from groundline_extraction.spooling import Spool
 from groundline_extraction.tables import rows_between
 from groundline_extraction.texts import (
     ExtractedText,
@@ -42,6 +44,9 @@ from groundline_extraction.texts import (
 )
 
 __all__ = ["DocumentExtractor"]
+
+MAX_PICTURE_BYTES: Final = 4 * 1024**2
+"""Maximum size of a picture as a model is shown it; larger ones are left out."""
 
 _TITLE_FIELDS: Final = ("title", "name", "label")
 # NUL, and halves of surrogate pairs, which JSON can spell.
@@ -65,10 +70,16 @@ class DocumentExtractor:
         self._max_whole_bytes = max_whole_bytes
 
     def read(
-        self, given: GivenDocument, *, client: str = "", members: MemberSpool | None = None
+        self,
+        given: GivenDocument,
+        *,
+        client: str = "",
+        members: MemberSpool | None = None,
+        pictures: Spool[PicturePart] | None = None,
     ) -> TextStream:
         """Read a document's text, which is CPU work, also while the segments are read; `client` owns the
-        document. Files within it are put into `members` meanwhile.
+        document. Files within it are put into `members` meanwhile, and its pictures into `pictures`: a
+        document with one needs no text.
 
         The uri is a name and hints at a type; it is never opened. Raises IngestionError with
         UNSUPPORTED_TYPE, DOCUMENT_TOO_LARGE, INVALID_ENCODING, INVALID_TEXT (it holds NUL, which PostgreSQL
@@ -82,7 +93,7 @@ class DocumentExtractor:
             reader = reader_of(mime_type)
             if reader is None:
                 return self._text(given, mime_type)
-            return self._file(given, mime_type, reader, client, members)
+            return self._file(given, mime_type, reader, client, members, pictures)
         except ReadError as error:
             raise _failure(error) from None
 
@@ -134,6 +145,7 @@ class DocumentExtractor:
         reader: ReaderName,
         client: str,
         members: MemberSpool | None,
+        pictures: Spool[PicturePart] | None,
     ) -> TextStream:
         said, charset = clean_type(given.mime_type)
         content = given.content
@@ -154,6 +166,7 @@ class DocumentExtractor:
             "utf-8" if content.is_text else charset,
             is_guess=is_guessed(said, last_part(given.uri)),
             with_members=members is not None,
+            with_pictures=pictures is not None,
             name=last_part(given.uri),
         )
         headings: deque[Heading] = deque()
@@ -165,6 +178,8 @@ class DocumentExtractor:
                 for piece in pieces:
                     if members is not None:
                         _keep(piece.members, members)
+                    if pictures is not None:
+                        _keep_pictures(piece.pictures, pictures)
                     headings.extend(
                         Heading(level, title, length + start) for level, title, start in piece.headings
                     )
@@ -181,7 +196,7 @@ class DocumentExtractor:
             characters=self._segment_characters,
             has_pages=is_paged(mime_type),
         )
-        stream = TextStream(_checked(_cut(cutter, texts())), mime_type)
+        stream = TextStream(_checked(_cut(cutter, texts()), pictures), mime_type)
         return stream
 
 
@@ -192,6 +207,13 @@ def _keep(parts: Sequence[MemberPart], members: MemberSpool) -> None:
             members.refuse(part.path, part.container, failure)
         else:
             members.add(part.path, part.container, part.mime_type, part.data)
+
+
+def _keep_pictures(found: Sequence[PicturePart], pictures: Spool[PicturePart]) -> None:
+    """Keep pictures within the limits, which a reader keeps to unless a file has taken it over."""
+    for picture in found:
+        if len(pictures) < MAX_PICTURES and 0 < len(picture.data) <= MAX_PICTURE_BYTES:
+            pictures.append(picture)
 
 
 def _type_of(given: GivenDocument) -> str:
@@ -217,9 +239,11 @@ def _cut(cutter: HeadedCutter, texts: Generator[str]) -> Generator[TextSegment]:
         yield from cutter.end()
 
 
-def _checked(segments: Generator[TextSegment]) -> Generator[TextSegment]:
-    """Yield the segments, after checking that the text is not blank and holds nothing that PostgreSQL cannot
-    store. Raises IngestionError, also for what they raise."""
+def _checked(
+    segments: Generator[TextSegment], pictures: Spool[PicturePart] | None = None
+) -> Generator[TextSegment]:
+    """Yield the segments, after checking that the text is not blank, unless there are pictures, and holds
+    nothing that PostgreSQL cannot store. Raises IngestionError, also for what they raise."""
     is_blank = True
     try:
         with closing(segments):
@@ -232,7 +256,7 @@ def _checked(segments: Generator[TextSegment]) -> Generator[TextSegment]:
                 yield segment
     except ReadError as error:
         raise _failure(error) from None
-    if is_blank:
+    if is_blank and not pictures:
         raise _failure(ReadError("EMPTY_TEXT", "the document holds no text"))
 
 

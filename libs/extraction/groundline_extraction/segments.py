@@ -17,7 +17,7 @@ from groundline_extraction.spooling import Spool
 from groundline_extraction.tables import PagedTables, TableRows, markdown_tables, read_rows
 from groundline_extraction.texts import PAGE_BREAK, Heading, TextSegment
 
-__all__ = ["SEGMENT_CHARACTERS", "HeadedCutter", "kept_segments", "known_headings"]
+__all__ = ["SEGMENT_CHARACTERS", "HeadedCutter", "kept_segments", "known_headings", "page_lines"]
 
 SEGMENT_CHARACTERS: Final = 1 << 20
 """Maximum characters of a segment; with its chunks and vectors it takes some ten times that in memory."""
@@ -72,7 +72,7 @@ class HeadedCutter:
     def end(self) -> Iterator[TextSegment]:
         """Yield the last segment, if any text is left."""
         if self._text:
-            yield replace(self._taken(len(self._text)), pages=tuple(_pages(self.lines)))
+            yield replace(self._taken(len(self._text)), pages=tuple(page_lines(self.lines)))
 
     def _taken(self, end: int) -> TextSegment:
         text, start = self._text[:end], self._start
@@ -125,7 +125,7 @@ def known_headings(headings: deque[Heading]) -> Callable[[str, int], Iterator[He
     return within
 
 
-def _pages(lines: Sequence[LineEdges]) -> Iterator[passage_pb2.PageLines]:
+def page_lines(lines: Sequence[LineEdges]) -> Iterator[passage_pb2.PageLines]:
     """Yield the lines of each page, as differences from one to the next."""
     for number, group in groupby(lines, key=lambda line: line.page):
         page = passage_pb2.PageLines(page=number)

@@ -1,5 +1,6 @@
 """Builder of a document's Markdown text, block by block."""
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -9,6 +10,7 @@ from typing import Final, Literal
 from groundline_extraction.readers.common import (
     PIECE_CHARACTERS,
     LineEdges,
+    PicturePart,
     Read,
     ReaderLimits,
     ReadError,
@@ -31,14 +33,19 @@ _BETWEEN: Final = "\n\n"
 # Characters that Markdown would take for a mark at the start of a line.
 _MARK: Final = re.compile(r"^( {0,3})(#{1,6}(?=\s|$)|```|~~~|=+\s*$)", re.MULTILINE)
 MAX_TABLE_CELLS: Final = 2_000_000
+MAX_PICTURES: Final = 100
+"""Maximum pictures of one document that are told; further ones are left out."""
 
 
 class MarkdownBuilder:
     """Builder of blocks with a blank line between them, and form feeds between pages; it records where
     headings begin."""
 
-    def __init__(self, limits: ReaderLimits) -> None:
+    def __init__(self, limits: ReaderLimits, *, with_pictures: bool = False) -> None:
         self._limits = limits
+        self._with_pictures = with_pictures
+        self._pictures: list[PicturePart] = []
+        self._known_pictures: set[bytes] = set()
         self._parts: list[str] = []
         self._length = 0
         self._headings: list[tuple[int, str, int]] = []
@@ -59,7 +66,12 @@ class MarkdownBuilder:
     @property
     def is_piece(self) -> bool:
         """Return whether enough was built for a piece."""
-        return self._length - self._piece_start >= PIECE_CHARACTERS
+        return bool(self._pictures) or self._length - self._piece_start >= PIECE_CHARACTERS
+
+    @property
+    def takes_pictures(self) -> bool:
+        """Return whether a further picture is wanted."""
+        return self._with_pictures and len(self._known_pictures) < MAX_PICTURES
 
     def add(self, block: str, *, between: str = _BETWEEN) -> None:
         """Append a block of Markdown unless it is blank. `between` stands before it: a line end if it
@@ -156,6 +168,15 @@ class MarkdownBuilder:
         """Record where a line, or a cell of a table, is on the current page, in shares of the page."""
         self._lines.append(line_edges(self._page, start, left, top, right, bottom))
 
+    def picture(self, data: bytes, edges: Sequence[float] = ()) -> None:
+        """Record a picture, if it is new, behind what was built; its edges are in shares of the current page.
+        b"" is none."""
+        digest = hashlib.sha256(data).digest()
+        if data and self.takes_pictures and digest not in self._known_pictures:
+            self._known_pictures.add(digest)
+            place = line_edges(self._page, 0, *edges) if edges else None
+            self._pictures.append(PicturePart(self._length, data, place))
+
     def include(self, read: Read, *, below: int = 0) -> None:
         """Append all that another reader has read, with its headings moved down by some levels."""
         start = self.start
@@ -186,6 +207,7 @@ class MarkdownBuilder:
         # The last table may go on, with its index again.
         self._tables = [(replace(table, rows=rows), rows) for table, _ in self._tables[-1:]]
         self._parts, self._headings, self._piece_start = [], [], self._length
+        pictures, self._pictures = self._pictures, []
         return Read(
             text,
             markdown=True,
@@ -198,6 +220,7 @@ class MarkdownBuilder:
             },
             lines=self._lines,
             tables=tables,
+            pictures=pictures,
         )
 
 

@@ -18,6 +18,7 @@ __all__ = [
     "Hints",
     "LineEdges",
     "MemberPart",
+    "PicturePart",
     "Read",
     "ReadError",
     "ReaderLimits",
@@ -67,13 +68,14 @@ class ReaderLimits:
 @dataclass(frozen=True, slots=True)
 class Hints:
     """Known properties of a file besides its bytes. `is_guess`: nobody stated its type; `with_members`: the
-    files within it are wanted too; `name`: the last part of its uri. What is to be drawn is `page`, from 1,
-    with `width` in pixels."""
+    files within it are wanted too; `with_pictures`: its pictures are, too; `name`: the last part of its uri.
+    What is to be drawn is `page`, from 1, with `width` in pixels."""
 
     mime_type: str = ""
     charset: str = ""
     is_guess: bool = False
     with_members: bool = False
+    with_pictures: bool = False
     name: str = ""
     page: int = 0
     width: int = 0
@@ -111,6 +113,15 @@ class LineEdges(NamedTuple):
     bottom: int
 
 
+class PicturePart(NamedTuple):
+    """A picture, as JPEG: its place in the whole text, at the end of what stands before it, and its edges on
+    its page if the format tells. These edges have no start of their own."""
+
+    start: int
+    data: bytes
+    edges: LineEdges | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Read:
     """A text, or a piece of one, and its properties.
@@ -119,7 +130,7 @@ class Read:
     mostly the last. `mime_type`: the actual type, if it differs from the assumed one. `metadata`: the
     document's own. `members`: the next bytes of files within it. `lines`: those of the whole text, in its
     order; they come with the last piece. `tables`: rows that begin in this piece, where headings count; a
-    table that continues has its index again.
+    table that continues has its index again. `pictures`: further ones, which count in the whole text.
     """
 
     text: str
@@ -131,6 +142,7 @@ class Read:
     members: Sequence[MemberPart] = ()
     lines: Sequence[LineEdges] = ()
     tables: Sequence[TableRows] = ()
+    pictures: Sequence[PicturePart] = ()
 
 
 def line_edges(page: int, start: int, left: float, top: float, right: float, bottom: float) -> LineEdges:
@@ -158,7 +170,11 @@ def read_answer(piece: Mapping[str, Any]) -> Read:
     ]
     lines = [LineEdges(*line) for line in piece["lines"]]
     tables = [read_rows(table) for table in piece["tables"]]
-    return Read(**{**piece, "members": members, "lines": lines, "tables": tables})
+    pictures = [
+        PicturePart(start, base64.b64decode(data), LineEdges(*edges) if edges else None)
+        for start, data, edges in piece["pictures"]
+    ]
+    return Read(**{**piece, "members": members, "lines": lines, "tables": tables, "pictures": pictures})
 
 
 type Give = Callable[[Read], None]
@@ -182,11 +198,13 @@ def joined(pieces: Iterable[Read]) -> Read:
     texts: list[str] = []
     headings: list[tuple[int, str, int]] = []
     tables: tuple[TableRows, ...] = ()
+    pictures: list[PicturePart] = []
     length = 0
     whole = Read("")
     for piece in pieces:
         headings += [(level, title, length + start) for level, title, start in piece.headings]
         tables += rows_between(piece.tables, -length, len(piece.text))
+        pictures += piece.pictures
         texts.append(piece.text)
         length += len(piece.text)
         whole = Read(
@@ -197,11 +215,13 @@ def joined(pieces: Iterable[Read]) -> Read:
             metadata={**whole.metadata, **piece.metadata},
             lines=piece.lines,
         )
-    return replace(whole, text="".join(texts), headings=headings, tables=tables)
+    return replace(whole, text="".join(texts), headings=headings, tables=tables, pictures=tuple(pictures))
 
 
 def cut(read: Read) -> Iterator[Read]:
-    """Yield a whole text in pieces; title, type, metadata and lines come with the last."""
+    """Yield a whole text in pieces; each picture comes by itself before them, title, type, metadata and lines
+    with the last."""
+    yield from (Read("", pictures=[picture]) for picture in read.pictures)
     size = len(read.text)
     following = iter([*read.headings, (0, "", size)])
     heading = next(following)
@@ -220,7 +240,7 @@ def cut(read: Read) -> Iterator[Read]:
             )
         else:
             tables = rows_between(read.tables, start, end + 1)
-            yield replace(read, text=read.text[start:end], headings=headings, tables=tables)
+            yield replace(read, text=read.text[start:end], headings=headings, tables=tables, pictures=())
 
 
 def packed(texts: Iterable[str], limits: ReaderLimits) -> Iterator[Read]:

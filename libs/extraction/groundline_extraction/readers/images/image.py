@@ -11,14 +11,28 @@ from typing import BinaryIO, Final
 import tesserocr
 from PIL import Image, ImageSequence, UnidentifiedImageError
 
-from groundline_extraction.readers.common import Hints, Read, ReaderLimits, ReadError, clean, line_edges
+from groundline_extraction.readers.building import MAX_PICTURES
+from groundline_extraction.readers.common import (
+    Hints,
+    PicturePart,
+    Read,
+    ReaderLimits,
+    ReadError,
+    clean,
+    line_edges,
+)
 
-__all__ = ["Recognized", "opened", "read", "recognized"]
+__all__ = ["Recognized", "opened", "read", "recognized", "shown"]
 
 # Below it tesseract only guesses an image's orientation.
 _SURE_OF_ORIENTATION: Final = 2.0
 _SURE_OF_TEXT: Final = 0.8
 _BETWEEN_PAGES: Final = "\n\n\f\n\n"
+
+MIN_SHOWN_PIXELS: Final = 100
+"""Minimum width and height of a picture that is shown to a model; smaller ones are icons and lines."""
+MAX_SHOWN_PIXELS: Final = 1280
+"""Maximum width and height in which it is shown; providers make larger ones smaller themselves."""
 
 
 type Edges = tuple[float, float, float, float]
@@ -35,23 +49,47 @@ class Recognized:
 
 
 def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
-    """Read the text on an image, frame by frame. Raises ReadError with OCR_NOT_AVAILABLE, OCR_FAILED,
+    """Read the text on an image, frame by frame. If pictures are wanted, it needs no OCR, and is one itself:
+    its first frame, of a TIFF each without text. Raises ReadError with OCR_NOT_AVAILABLE, OCR_FAILED,
     CORRUPT_DOCUMENT, DOCUMENT_TOO_LARGE or TOO_MANY_PAGES."""
-    if not limits.ocr_data:
+    if not limits.ocr_data and not hints.with_pictures:
         raise ReadError("OCR_NOT_AVAILABLE", "reading images takes tesseract's languages, which are not here")
     with opened(io.BytesIO(data), limits) as image:
         frames: list[Recognized] = []
+        pictures: dict[int, bytes] = {}
+        has_pages = image.format == "TIFF"
         for number, frame in enumerate(ImageSequence.Iterator(image)):
             if number == limits.max_pages:
                 raise ReadError("TOO_MANY_PAGES", f"more than {limits.max_pages} frames")
-            frames.append(recognized(frame, limits))
+            frames.append(recognized(frame, limits) if limits.ocr_data else Recognized())
+            is_wanted = not frames[-1].text if has_pages else number == 0
+            if hints.with_pictures and is_wanted and len(pictures) < MAX_PICTURES:
+                pictures[number + 1] = shown(frame, limits)
     certainty = round(sum(found.confidence for found in frames) / max(len(frames), 1), 2)
-    text, lines = "", []
+    text, lines, parts = "", [], []
     for page, found in enumerate(frames, 1):
         text += _BETWEEN_PAGES if page > 1 else ""
         lines += [line_edges(page, len(text) + start, *edges) for start, edges in found.lines]
         text += found.text
-    return Read(text, metadata={"ocr_confidence": certainty}, lines=lines)
+        if data_shown := pictures.get(page):
+            parts.append(PicturePart(len(text), data_shown, line_edges(page, 0, 0, 0, 1, 1)))
+    return Read(text, metadata={"ocr_confidence": certainty}, lines=lines, pictures=parts)
+
+
+def shown(image: Image.Image, limits: ReaderLimits) -> bytes:
+    """Return a picture as JPEG on white, not larger than a model needs it and without what else is in its
+    file; b"" for a very small one. Raises ReadError with DOCUMENT_TOO_LARGE."""
+    if min(image.size) < MIN_SHOWN_PIXELS:
+        return b""
+    if image.width * image.height > limits.max_image_pixels:
+        raise _too_large(limits)
+    layers = image.convert("RGBA")
+    layers.thumbnail((MAX_SHOWN_PIXELS, MAX_SHOWN_PIXELS))
+    picture = Image.new("RGB", layers.size, "white")
+    picture.paste(layers, mask=layers)
+    written = io.BytesIO()
+    picture.save(written, "JPEG", quality=85)
+    return written.getvalue()
 
 
 @contextmanager

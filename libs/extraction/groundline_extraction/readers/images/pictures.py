@@ -1,14 +1,23 @@
 """Pictures within documents."""
 
+import io
 from typing import Final
 
+from groundline_extraction.readers.building import MarkdownBuilder
 from groundline_extraction.readers.common import NO_HINTS, ReaderLimits, ReadError
 from groundline_extraction.readers.images import image
 
-__all__ = ["picture_text"]
+__all__ = ["add_picture", "picture_text", "shown_picture"]
 
 MIN_PICTURE_BYTES: Final = 2000
 """Minimum size of a picture; smaller ones are lines, logos and icons."""
+
+
+def add_picture(builder: MarkdownBuilder, data: bytes, limits: ReaderLimits) -> None:
+    """Append the text on a picture, and record the picture itself if it is wanted."""
+    builder.paragraph(picture_text(data, limits))
+    if builder.takes_pictures:
+        builder.picture(shown_picture(data, limits))
 
 
 def picture_text(data: bytes, limits: ReaderLimits) -> str:
@@ -19,3 +28,14 @@ def picture_text(data: bytes, limits: ReaderLimits) -> str:
         return image.read(data, NO_HINTS, limits).text
     except ReadError:
         return ""
+
+
+def shown_picture(data: bytes, limits: ReaderLimits) -> bytes:
+    """Return a picture as a model is shown it, b"" if it cannot be read or is very small."""
+    if len(data) < MIN_PICTURE_BYTES:
+        return b""
+    try:
+        with image.opened(io.BytesIO(data), limits) as opened:
+            return image.shown(opened, limits)
+    except ReadError:
+        return b""

@@ -14,17 +14,10 @@ from typing import Any, BinaryIO, Final
 from lxml import etree
 
 from groundline_extraction.readers.building import MarkdownBuilder, TablePart, escaped
-from groundline_extraction.readers.common import (
-    Give,
-    Hints,
-    Read,
-    ReaderLimits,
-    ReadError,
-    whole,
-)
+from groundline_extraction.readers.common import Give, Hints, Read, ReaderLimits, ReadError, whole
 from groundline_extraction.readers.data.xml import parsed
 from groundline_extraction.readers.grids import Cell, GridRow, spread
-from groundline_extraction.readers.images.pictures import picture_text
+from groundline_extraction.readers.images.pictures import picture_text, shown_picture
 from groundline_extraction.readers.zips import open_zip
 
 __all__ = ["read", "read_pieces"]
@@ -60,7 +53,7 @@ def read_pieces(file: BinaryIO, hints: Hints, limits: ReaderLimits, give: Give) 
     """
     with open_zip(file, limits) as archive:
         try:
-            for piece in _Writer(_Package(archive), limits).pieces():
+            for piece in _Writer(_Package(archive), limits, with_pictures=hints.with_pictures).pieces():
                 give(piece)
         except (ReadError, MemoryError, RecursionError):
             raise
@@ -124,10 +117,10 @@ class _Style:
 
 
 class _Writer:
-    def __init__(self, package: _Package, limits: ReaderLimits) -> None:
+    def __init__(self, package: _Package, limits: ReaderLimits, *, with_pictures: bool) -> None:
         self._package = package
         self._limits = limits
-        self._builder = MarkdownBuilder(limits)
+        self._builder = MarkdownBuilder(limits, with_pictures=with_pictures)
         styles = package.part("styles")
         self._styles = _styles(() if styles is None else styles.iterchildren(_w("style")))
         self._numbering = _Numbering(package.part("numbering"))
@@ -225,11 +218,15 @@ class _Writer:
                     self._box(element)
 
     def _pictures(self, parent: Element) -> Iterator[str]:
-        """Yield the text on the pictures that are not inside a box."""
+        """Yield the text on the pictures that are not inside a box; a picture is recorded behind what was
+        made of its text, and one in a table before the table."""
         for blip in parent.iter(f"{{{_NAMES['a']}}}blip"):
             identifier = blip.get(f"{{{_NAMES['r']}}}embed")
             if identifier and _is_outermost(blip, parent):
-                yield picture_text(self._package.picture(identifier), self._limits)
+                data = self._package.picture(identifier)
+                yield picture_text(data, self._limits)
+                if self._builder.takes_pictures:
+                    self._builder.picture(shown_picture(data, self._limits))
 
     def _style(self, paragraph: Element) -> _Style:
         properties = paragraph.find(_w("pPr"))

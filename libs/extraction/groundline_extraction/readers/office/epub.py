@@ -11,7 +11,7 @@ from lxml import html
 from groundline_extraction.readers.building import MarkdownBuilder
 from groundline_extraction.readers.common import Hints, Read, ReaderLimits, ReadError
 from groundline_extraction.readers.data.xml import parsed
-from groundline_extraction.readers.images.pictures import picture_text
+from groundline_extraction.readers.images.pictures import picture_text, shown_picture
 from groundline_extraction.readers.web.markup import add_markup
 from groundline_extraction.readers.zips import open_zip
 
@@ -29,14 +29,14 @@ def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     or DOCUMENT_TOO_LARGE."""
     with open_zip(io.BytesIO(data), limits) as archive:
         try:
-            return _read(archive, limits)
+            return _read(archive, hints, limits)
         except (ReadError, MemoryError):
             raise
         except Exception as error:
             raise ReadError("CORRUPT_DOCUMENT", f"not a sound EPUB ({type(error).__name__})") from None
 
 
-def _read(archive: ZipFile, limits: ReaderLimits) -> Read:
+def _read(archive: ZipFile, hints: Hints, limits: ReaderLimits) -> Read:
     names = set(archive.namelist())
     if "META-INF/encryption.xml" in names and "META-INF/rights.xml" in names:
         raise ReadError("ENCRYPTED_DOCUMENT", "the book is protected")
@@ -47,7 +47,7 @@ def _read(archive: ZipFile, limits: ReaderLimits) -> Read:
     items = {
         item.get("id"): item.get("href") for item in package.xpath("//o:manifest/o:item", namespaces=_NAMES)
     }
-    builder = MarkdownBuilder(limits)
+    builder = MarkdownBuilder(limits, with_pictures=hints.with_pictures)
     for reference in package.xpath("//o:spine/o:itemref/@idref", namespaces=_NAMES):
         path = posixpath.normpath(posixpath.join(folder, unquote(items.get(reference) or "")))
         if path not in names:
@@ -56,7 +56,12 @@ def _read(archive: ZipFile, limits: ReaderLimits) -> Read:
 
         def picture(src: str, path: str = path) -> str:
             target = posixpath.normpath(posixpath.join(posixpath.dirname(path), unquote(src)))
-            return picture_text(archive.read(target), limits) if target in names else ""
+            if target not in names:
+                return ""
+            data = archive.read(target)
+            if builder.takes_pictures:
+                builder.picture(shown_picture(data, limits))
+            return picture_text(data, limits)
 
         body = chapter.find("body")
         add_markup(builder, chapter if body is None else body, picture=picture)

@@ -10,7 +10,7 @@ from groundline_extraction.readers.building import MarkdownBuilder
 from groundline_extraction.readers.common import Hints, Read, ReaderLimits, ReadError
 from groundline_extraction.readers.data.xml import parsed
 from groundline_extraction.readers.grids import GridRow, spread
-from groundline_extraction.readers.images.pictures import picture_text
+from groundline_extraction.readers.images.pictures import add_picture
 from groundline_extraction.readers.office.sheets import MAX_CELLS, Sheet, add_sheet
 from groundline_extraction.readers.zips import open_zip
 
@@ -44,20 +44,20 @@ def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     DOCUMENT_TOO_LARGE."""
     with open_zip(io.BytesIO(data), limits) as archive:
         try:
-            return _read(archive, limits)
+            return _read(archive, hints, limits)
         except (ReadError, MemoryError, RecursionError):
             raise
         except Exception as error:
             raise ReadError("CORRUPT_DOCUMENT", f"not sound OpenDocument ({type(error).__name__})") from None
 
 
-def _read(archive: ZipFile, limits: ReaderLimits) -> Read:
+def _read(archive: ZipFile, hints: Hints, limits: ReaderLimits) -> Read:
     if b"encryption-data" in archive.read("META-INF/manifest.xml"):
         raise ReadError("ENCRYPTED_DOCUMENT", "the document needs a password")
     content = parsed(archive.read("content.xml"))
     meta = parsed(archive.read("meta.xml")) if "meta.xml" in archive.namelist() else None
     title = "" if meta is None else "".join(meta.xpath("//dc:title/text()", namespaces=_NAMES))
-    builder = MarkdownBuilder(limits)
+    builder = MarkdownBuilder(limits, with_pictures=hints.with_pictures)
     [body] = content.find(_full("office:body"))
     styles = parsed(archive.read("styles.xml")) if "styles.xml" in archive.namelist() else None
     writer = _Writer(builder, archive, [one for one in (styles, content) if one is not None], limits)
@@ -164,7 +164,7 @@ class _Writer:
                 case "draw:image":
                     path = inner.get(_full("xlink:href")) or ""
                     if path in self._archive.namelist():
-                        self._builder.paragraph(picture_text(self._archive.read(path), self._limits))
+                        add_picture(self._builder, self._archive.read(path), self._limits)
 
     def _object(self, element: Element) -> bool:
         """Add the tables of a chart or of an embedded sheet; tell whether it has any."""

@@ -13,7 +13,7 @@ from groundline_extraction.readers.building import MarkdownBuilder
 from groundline_extraction.readers.common import Hints, Read, ReaderLimits, ReadError
 from groundline_extraction.readers.data.xml import parsed
 from groundline_extraction.readers.grids import GridRow
-from groundline_extraction.readers.images.pictures import picture_text
+from groundline_extraction.readers.images.pictures import add_picture
 from groundline_extraction.readers.zips import open_zip
 
 __all__ = ["read"]
@@ -32,7 +32,7 @@ def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     """Read each slide as a page. Raises ReadError with ENCRYPTED_DOCUMENT, CORRUPT_DOCUMENT, TOO_MANY_PAGES
     or DOCUMENT_TOO_LARGE."""
     open_zip(io.BytesIO(data), limits).close()
-    builder = MarkdownBuilder(limits)
+    builder = MarkdownBuilder(limits, with_pictures=hints.with_pictures)
     try:
         presentation = pptx.Presentation(io.BytesIO(data))
         if len(presentation.slides) > limits.max_pages:
@@ -85,7 +85,7 @@ def _add(builder: MarkdownBuilder, shape: Any, limits: ReaderLimits) -> None:
         lines = (f"{'  ' * one.level}{mark}{one.text.strip()}" for one in paragraphs)
         builder.paragraph("\n".join(lines))
     elif shape.shape_type == MSO_SHAPE_TYPE.PICTURE:
-        builder.paragraph(picture_text(shape.image.blob, limits))
+        add_picture(builder, shape.image.blob, limits)
 
 
 def _comments(slide: Any) -> Iterator[str]:

@@ -21,6 +21,7 @@ from groundline_extraction.readers.common import (
 from groundline_extraction.readers.images import image
 from groundline_extraction.readers.pdf.forms import fields_of, open_forms
 from groundline_extraction.readers.pdf.layout import Block, Box, Page, Rule, Turn, Word, blocks_of, style_of
+from groundline_extraction.readers.pdf.pictures import add_pictures
 
 __all__ = ["opened", "read"]
 
@@ -54,7 +55,7 @@ def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     """
     with opened(data) as document:
         open_forms(document)
-        return _read(document, limits)
+        return _read(document, hints, limits)
 
 
 @contextmanager
@@ -76,7 +77,7 @@ def opened(data: bytes) -> Iterator[pypdfium2.PdfDocument]:
         document.close()
 
 
-def _read(document: pypdfium2.PdfDocument, limits: ReaderLimits) -> Read:
+def _read(document: pypdfium2.PdfDocument, hints: Hints, limits: ReaderLimits) -> Read:
     count = len(document)
     if count > limits.max_pages:
         raise ReadError("TOO_MANY_PAGES", f"{count} pages; at most {limits.max_pages} are taken")
@@ -84,13 +85,14 @@ def _read(document: pypdfium2.PdfDocument, limits: ReaderLimits) -> Read:
     sample = {number: _page(document, number) for number in list(range(0, count, step))[:SAMPLED_PAGES]}
     style = style_of(list(sample.values()))
     outline = _outline(document)
-    builder = MarkdownBuilder(limits)
+    builder = MarkdownBuilder(limits, with_pictures=hints.with_pictures)
     confidences: list[float] = []
     fields_seen: set[str] = set()
     for number in range(count):
         builder.page(number + 1)
         page = sample.pop(number) if number in sample else _page(document, number)
         start = builder.start
+        is_scan = False
         entries = {_key(title): (level, title) for level, title in outline.get(number, ())}
         if page.words:
             for block in blocks_of(page, style):
@@ -99,6 +101,7 @@ def _read(document: pypdfium2.PdfDocument, limits: ReaderLimits) -> Read:
         elif limits.ocr_data and (scanned := _scanned(document, number, limits)):
             confidences.append(scanned.confidence)
             at = builder.start
+            is_scan = bool(scanned.text)
             builder.paragraph(scanned.text)
             for begin, edges in scanned.lines:
                 builder.line(at + len(escaped(scanned.text[:begin])), *edges)
@@ -108,6 +111,8 @@ def _read(document: pypdfium2.PdfDocument, limits: ReaderLimits) -> Read:
             for text, box in fields:
                 _line(builder, at, page.turn(*box), page)
                 at += len(escaped(text)) + 1
+        if builder.takes_pictures and not is_scan:
+            add_pictures(builder, document, number, page, limits)
         for level, title in entries.values():
             builder.outline(level, title, start)
     metadata: dict[str, str | float] = {}
