@@ -19,6 +19,7 @@ from groundline_retriever.service import SearchService
 from groundline_tests.ingestor.messages import a_collection
 from groundline_tests.ingestor.workers import ANYBODY, LONG, SMALLER_CHUNKS, ingestor_on
 from groundline_tests.retriever.service import FakeReranker
+from groundline_tests.runtime import spending_in
 from groundline_tests.weaviate.nodes import Cluster
 from groundline_weaviate import Space, open_weaviate
 from pydantic import SecretStr
@@ -51,6 +52,7 @@ async def test_what_is_held_back_or_kept_is_searched_there_until_it_is_given_up(
                 store,
                 Arms(index, [model], timeout_seconds=20),
                 ModelScores(FakeReranker(), timeout_seconds=20),
+                spending=spending_in(),
                 scored_candidates=50,
             )
 
