@@ -29,6 +29,16 @@ CANDIDATE = options_pb2.INDEX_CHOICE_CANDIDATE
 PREVIOUS = options_pb2.INDEX_CHOICE_PREVIOUS
 
 
+async def settled(feed: IndexFeed) -> None:
+    """Wait until Weaviate has all that it is to have."""
+    async with asyncio.timeout(60):
+        while True:
+            states = await feed.partitions()
+            if not any(one.is_gone or one.pending_count or not one.is_filled for one in states):
+                return
+            await asyncio.sleep(0.1)
+
+
 async def test_what_is_held_back_or_kept_is_searched_there_until_it_is_given_up(
     database_url: str, one_node: Cluster
 ) -> None:
@@ -48,21 +58,9 @@ async def test_what_is_held_back_or_kept_is_searched_there_until_it_is_given_up(
             feeding_index(pool, ingestor.settings),
         ):
             feed, model = IndexFeed(pool), ingestor.embedder
-            service = SearchService(
-                store,
-                Arms(index, [model], timeout_seconds=20),
-                ModelScores(FakeReranker(), timeout_seconds=20),
-                spending=spending_in(),
-                scored_candidates=50,
-            )
-
-            async def settled() -> None:
-                async with asyncio.timeout(60):
-                    while True:
-                        states = await feed.partitions()
-                        if not any(one.is_gone or one.pending_count or not one.is_filled for one in states):
-                            return
-                        await asyncio.sleep(0.1)
+            arms = Arms(index, [model], timeout_seconds=20)
+            scores = ModelScores(FakeReranker(), timeout_seconds=20)
+            service = SearchService(store, arms, scores, spending=spending_in(), scored_candidates=50)
 
             async def found(choice: options_pb2.IndexChoice.ValueType) -> Sequence[str]:
                 request = retriever_service_pb2.SearchRequest(query="paragraph of its own")
@@ -85,7 +83,7 @@ async def test_what_is_held_back_or_kept_is_searched_there_until_it_is_given_up(
                 async for state in ingestor.jobs.watch(ANYBODY, job.job_id):
                     if state.job.is_held:
                         break
-            await settled()
+            await settled(feed)
             assert (await lengths(), await lengths(CANDIDATE)) == ({"long"}, {"short"})
 
             swapped = await ingestor.reindex.swap(ANYBODY, job.job_id)
@@ -93,7 +91,7 @@ async def test_what_is_held_back_or_kept_is_searched_there_until_it_is_given_up(
             assert (await lengths(), await lengths(PREVIOUS)) == ({"short"}, {"long"})
 
             await ingestor.ingest(name, GivenDocument("A cormorant dives.", uri="a"))
-            await settled()
+            await settled(feed)
             assert set(await found(PREVIOUS)) <= set(LONG[:900].split("\n\n")) | {LONG[:900]}, "a was changed"
             reverted = await ingestor.reindex.revert(ANYBODY, pb.RevertIndexRequest(collection_id=name))
             assert (await ingestor.ended(reverted))[0].state == job_pb2.JOB_STATE_DONE
@@ -110,7 +108,7 @@ async def test_what_is_held_back_or_kept_is_searched_there_until_it_is_given_up(
             assert await weaviate.entries(space, kept.partition_id)
             assert await ingestor.reindex.reclaim(ANYBODY, name)
             await stores.reindex.settle(0)
-            await settled()
+            await settled(feed)
             assert await lengths() == {"long", "short"}
             assert not await weaviate.entries(space, kept.partition_id)
             await stores.collections.delete(name)
