@@ -221,8 +221,9 @@ class GatewaySettings(Settings):
     worker thread counts on its own."""
     max_searches_under_way: PositiveInt = 128
     """Maximum searches under way at the retrievers from this gateway; further ones are refused at once (429).
-    A client has no more of them than it leaves to the others, half if it is alone. Some 64 for each replica,
-    more if they wait for a slow model."""
+    A client has no more of them than it leaves to the others, half if it is alone; all but a sixteenth for
+    each replica wait in the gateway for its earlier ones. Some 64 for each replica, more if they wait for a
+    slow model."""
     max_wrong_keys_per_minute: PositiveInt = 60
     """Maximum requests with a wrong key per minute from an IP address before further ones are told to
     wait."""

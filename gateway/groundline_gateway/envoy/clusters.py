@@ -1,5 +1,6 @@
 """Clusters: the replicas of services, and what else the gateway calls."""
 
+import math
 from collections.abc import Sequence
 from ipaddress import ip_address
 from pathlib import Path
@@ -23,6 +24,8 @@ ADMIN: Final = "admin"
 ANY_REPLICA_PERCENT: Final = 1.0
 # Factor by which a healthy service is checked less often if no request depends on it.
 _SELDOM_FACTOR: Final = 2.5
+# Share of the searches under way that one client may have at each retriever.
+_LANE_SHARE: Final = 1 / 16
 # Window of an answer, and, though its name does not say so, how much of a request may wait for
 # the service; 16 MiB by default.
 _STREAM_BUFFER_BYTES: Final = 256 << 10
@@ -32,23 +35,32 @@ def service_cluster(name: str, settings: GatewaySettings) -> Node:
     service = f"groundline.v1.{name.capitalize()}Service"
     cluster = _checked_cluster(name, settings, {"grpc_health_check": {"service_name": service}})
     if name in _ROUTED:
+        (options,) = cluster["typed_extension_protocol_options"].values()
+        http2 = options["explicit_http_config"]["http2_protocol_options"]
         # A process that hangs answers no ping: requests that wait for it are retried elsewhere after at most
         # 4.5 s.
-        (options,) = cluster["typed_extension_protocol_options"].values()
+        pings = {"interval": "2s", "interval_jitter": {"value": 0}, "timeout": "2.500s"}
+        http2["connection_keepalive"] = pings
+        # Without requests there is nothing to ping for. The next one connects anew.
+        options["common_http_protocol_options"] = {"idle_timeout": "30s"}
         if name == "retriever":
             # A refusal costs the process part of what a search does, so Envoy refuses in its place. Chats
             # have no such bound, since most of them wait for a model.
             thresholds = cluster["circuit_breakers"]["thresholds"][0]
             thresholds["max_requests"] = settings.max_searches_under_way
-        http2 = options["explicit_http_config"]["http2_protocol_options"]
-        http2["connection_keepalive"] = {
-            "interval": "2s",
-            "interval_jitter": {"value": 0},
-            "timeout": "2.500s",
-        }
-        # Without requests there is nothing to ping for. The next one connects anew.
-        options["common_http_protocol_options"] = {"idle_timeout": "30s"}
+            # Each lane of clients (envoy.yaml) has its connection, which bounds what is sent at once; the
+            # rest waits here. With a maximum of one, Envoy opens the first of each lane, and no second one.
+            thresholds["max_connections"] = 1
+            http2["max_concurrent_streams"] = _searches_at_once(settings)
+            # What waits for a process that hangs goes elsewhere, as many searches at a time: with 4.5 s in
+            # place of 3.7, the last of 32 would come too late.
+            pings["interval"] = "1.200s"
     return cluster
+
+
+def _searches_at_once(settings: GatewaySettings) -> int:
+    """Return the maximum searches of a lane that are sent to a retriever at once, by one worker thread."""
+    return math.ceil(settings.max_searches_under_way * _LANE_SHARE / settings.worker_threads)
 
 
 def bridge_cluster(settings: GatewaySettings) -> Node:

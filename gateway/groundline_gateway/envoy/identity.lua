@@ -17,6 +17,13 @@ local MAX_NEW_CLIENTS = 1000
 -- Counting takes longer than to refuse: how long a client that had no room is refused without it.
 local COUNTED_MILLISECONDS = 10
 
+-- Each client has one of these lanes, always the same: a lane costs a connection to each retriever.
+local LANES = 64
+
+local function lane_of(client)
+  return tostring(tonumber(sha256(client):sub(1, 8), 16) % LANES)
+end
+
 local function weight_of(route)
   return WEIGHTS[route] or 1
 end
@@ -66,7 +73,13 @@ local function may_begin(client, route, now)
     requests = clients[client]
   end
   if requests == nil then
-    requests = {started = setmetatable({}, {__mode = "k"}), weight = 0, taken = {}, full_until = 0}
+    requests = {
+      started = setmetatable({}, {__mode = "k"}),
+      weight = 0,
+      taken = {},
+      full_until = 0,
+      lane = lane_of(client),
+    }
     clients[client] = requests
     new_clients = new_clients + 1
   end
@@ -232,6 +245,9 @@ function envoy_on_request(request)
       request:body()
     end
     return refuse(request, "429", "1")
+  end
+  if KINDS[route] == "searches" then
+    info:dynamicMetadata():set("groundline", "lane", clients[holder["client"]].lane)
   end
   headers:remove("x-api-key")
   headers:remove("authorization")

@@ -12,7 +12,7 @@ import grpc
 import httpx
 import pytest
 from groundline.v1 import retriever_service_pb2
-from groundline_runtime.context import BEGUN_KEY
+from groundline_runtime.context import BEGUN_KEY, PRINCIPALS_KEY
 from groundline_runtime.errors import ResourceExhaustedError
 from groundline_runtime.status import abort
 
@@ -171,6 +171,37 @@ async def test_searches_beyond_the_bound_are_refused_before_they_reach_a_service
     assert told == [(429, "RATE_LIMITED", "1"), (429, "OVERLOADED", "1")]
     assert [response.status_code for response in (*answered, others, again)] == [200] * 4
     assert [call.method for call in upstream.calls[:3]] == ["Search", "Search", "Answer"]
+
+
+async def test_searches_of_a_client_wait_in_the_gateway_and_not_in_front_of_anothers(
+    upstream: Any, launch: Any
+) -> None:
+    answers = asyncio.Event()
+
+    async def search(_request: Any, _context: Any) -> Any:
+        await answers.wait()
+        return retriever_service_pb2.SearchResponse()
+
+    upstream.on("Search", search)
+    names = [f"{name}-key-0123456789" for name in ("ann", "bob")]
+    keys = [{"key": name, "client": name, "principals": [f"user:{name}"]} for name in names]
+    # One of a client is at a retriever at a time, and four are under way.
+    async with (
+        launch(api_keys=keys, max_searches_under_way=8, worker_threads=1) as gateway,
+        AsyncExitStack() as stack,
+    ):
+        await gateway.becomes(200)
+        ann, bob = [await stack.enter_async_context(gateway.client(name)) for name in names]
+        waiting = [asyncio.create_task(ann.post("/api/search", json={"query": "x"})) for _ in range(3)]
+        await upstream.arrived.get()
+        other = asyncio.create_task(bob.post("/api/search", json={"query": "x"}))
+        await upstream.arrived.get()
+        answers.set()
+        answered = await asyncio.gather(other, *waiting)
+
+    assert [response.status_code for response in answered] == [200] * 4
+    callers = [call.values(PRINCIPALS_KEY) for call in upstream.calls]
+    assert callers == [[f"user:{name}"] for name in (names[0], names[1], names[0], names[0])]
 
 
 async def test_nobody_outside_can_claim_that_his_chat_has_begun(upstream: Any, gateway: Any) -> None:
