@@ -302,6 +302,15 @@ def test_one_of_several_names_is_enough_in_another_language(places: str, is_answ
     assert bool(quotes(f"How many vacation days do staff in {places} get?", [KIEL])) is is_answered
 
 
+def test_words_that_two_languages_share_are_the_same_word_in_both() -> None:
+    text = (
+        "Insulin ist ein Hormon der Wirbeltiere. Banting isolierte es als Erster. Heute ist das anders. "
+        "Die Produktion ist in der Zelle von Glukose abhängig."
+    )
+    quoted = quotes("What does the production of insulin in a cell depend on?", [numbered(1, text)])
+    assert "Die Produktion ist in der Zelle von Glukose abhängig." in quoted
+
+
 def test_steps_are_quoted_rather_than_fragments_where_somebody_asks_what_to_do() -> None:
     passage = numbered(
         1,

@@ -69,6 +69,11 @@ _FRAGMENT_WORDS: Final = 4
 _MIN_VARIANT_LENGTH: Final = 5
 _VARIANT_PREFIX_SHARE: Final = 0.7
 
+# Two languages end words of one origin in different ways: "production" and "Produktion".
+_MIN_COGNATE_LENGTH: Final = 4
+_COGNATE_PREFIX_SHARE: Final = 0.6
+_SPELT_ALIKE: Final = str.maketrans({"k": "c", "z": "c", "y": "i", "ä": "a", "ö": "o", "ü": "u", "ß": "s"})
+
 
 _OTHER_QUESTION: Final = 0.3
 """Factor of the score and relevance of a sentence that permits where is asked what is forbidden; below the
@@ -169,6 +174,7 @@ def scored(
         by_passage.append(_candidates(index, passage, reading, language, question.terms))
     found = [candidate for members in by_passage for candidate in members]
     _accept_variants(question.terms, found)
+    _accept_cognates(question, found)
     _accept_related(question, found)
     asked = _weighted(question, found)
     if not found or asked.total == 0:
@@ -212,20 +218,50 @@ def _accept_variants(wanted: frozenset[str], candidates: Sequence[Candidate]) ->
         variants = frozenset(
             other
             for other in long_enough
-            if term in other or other in term or (start in other and _begin_alike(term, other))
+            if term in other
+            or other in term
+            or (start in other and _begin_alike(term, other, _MIN_VARIANT_LENGTH, _VARIANT_PREFIX_SHARE))
         )
-        if not variants:
+        _accept_forms(term, variants, candidates)
+
+
+def _accept_cognates(question: Question, found: Sequence[Candidate]) -> None:
+    """Match a question's term that no text of another language holds with words there that begin alike."""
+    members = [each for each in found if is_other(question.language, each.language)]
+    if not members:
+        return
+    met = frozenset(chain.from_iterable(each.hits for each in members))
+    vocabulary = frozenset(chain.from_iterable(each.sentence.terms for each in members))
+    spelt = [(other, _spelt(other)) for other in vocabulary if len(other) >= _MIN_COGNATE_LENGTH]
+    for term in question.terms - met:
+        if len(term) < _MIN_COGNATE_LENGTH:
             continue
-        for candidate in candidates:
-            if not variants.isdisjoint(candidate.sentence.terms):
-                occurrences = sum(other in variants for other in candidate.sentence.terms)
-                candidate.hits[term] = occurrences
-                candidate.size += occurrences
+        own = _spelt(term)
+        cognates = frozenset(
+            each
+            for each, other in spelt
+            if _begin_alike(own, other, _MIN_COGNATE_LENGTH, _COGNATE_PREFIX_SHARE)
+        )
+        _accept_forms(term, cognates, members)
 
 
-def _begin_alike(term: str, other: str) -> bool:
-    """Tell whether two terms share so much of their beginning that they are forms of one word."""
-    shared = max(_MIN_VARIANT_LENGTH, math.ceil(_VARIANT_PREFIX_SHARE * max(len(term), len(other))))
+def _spelt(term: str) -> str:
+    """Return a term without the differences in spelling that languages make in words of one origin."""
+    return term.translate(_SPELT_ALIKE).replace("ph", "f").replace("th", "t")
+
+
+def _accept_forms(term: str, forms: frozenset[str], candidates: Sequence[Candidate]) -> None:
+    for candidate in candidates:
+        if not forms.isdisjoint(candidate.sentence.terms):
+            occurrences = sum(other in forms for other in candidate.sentence.terms)
+            candidate.hits[term] = occurrences
+            candidate.size += occurrences
+
+
+def _begin_alike(term: str, other: str, least: int, share: float) -> bool:
+    """Tell whether two terms share so much of their beginning, `least` letters and a share of the longer,
+    that they are forms of one word."""
+    shared = max(least, math.ceil(share * max(len(term), len(other))))
     return term[:shared] == other[:shared]
 
 
