@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline.v1 import job_pb2, options_pb2, retriever_service_pb2
@@ -39,6 +40,17 @@ async def settled(feed: IndexFeed) -> None:
             await asyncio.sleep(0.1)
 
 
+async def texts_found(
+    service: SearchService, name: str, choice: options_pb2.IndexChoice.ValueType
+) -> Sequence[str]:
+    request = retriever_service_pb2.SearchRequest(query="paragraph of its own", collection_ids=[name])
+    request.options.retrieval.index = choice
+    request.options.rerank.top_k = 100
+    response = await service.search(ANYBODY, request)
+    assert not response.degraded
+    return [each.chunk.text for each in response.passages]
+
+
 async def test_what_is_held_back_or_kept_is_searched_there_until_it_is_given_up(
     database_url: str, one_node: Cluster
 ) -> None:
@@ -62,14 +74,7 @@ async def test_what_is_held_back_or_kept_is_searched_there_until_it_is_given_up(
             scores = ModelScores(FakeReranker(), timeout_seconds=20)
             service = SearchService(store, arms, scores, spending=spending_in(), scored_candidates=50)
 
-            async def found(choice: options_pb2.IndexChoice.ValueType) -> Sequence[str]:
-                request = retriever_service_pb2.SearchRequest(query="paragraph of its own")
-                request.collection_ids.append(name)
-                request.options.retrieval.index = choice
-                request.options.rerank.top_k = 100
-                response = await service.search(ANYBODY, request)
-                assert not response.degraded
-                return [each.chunk.text for each in response.passages]
+            found = partial(texts_found, service, name)
 
             async def lengths(choice: options_pb2.IndexChoice.ValueType = CURRENT) -> set[str]:
                 return {"short" if len(text) <= 300 else "long" for text in await found(choice)}
