@@ -3,9 +3,9 @@
 import hashlib
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from groundline_database import DatabaseSettings, Pool, database_errors, migrations_of
@@ -29,7 +29,7 @@ __all__ = [
 SCHEMA: Final = {"gateway": len(migrations_of("gateway"))}
 """Version of the tables that this module needs."""
 
-_COLUMNS: Final = "key_id, name, principals, scopes, create_time, expire_time, revoke_time"
+_COLUMNS: Final = "key_id, name, principals, scopes, create_time, expire_time, revoke_time, last_use_time"
 
 
 class KeyDatabaseSettings(DatabaseSettings):
@@ -63,6 +63,8 @@ class Key:
     create_time: datetime
     expire_time: datetime | None
     revoke_time: datetime | None
+    last_use_time: datetime | None
+    """Time of a call with it, up to two hours before the last; None: none is known."""
     secret: str | None = field(default=None, repr=False)
     """Text of the key; only create() sets it."""
 
@@ -178,6 +180,25 @@ class KeyStore:
                 key,
             )
         return [Key(**row) for row in rows]
+
+    async def note_uses(self, times: Mapping[str, datetime], every: timedelta) -> None:
+        """Note when keys were last used, unless that was done in the time before; a role that may not write
+        it notes nothing."""
+        with database_errors():
+            if await self._pool.fetchval(
+                "SELECT has_column_privilege('api_keys', 'last_use_time', 'UPDATE')"
+            ):
+                await self._pool.execute(
+                    """
+                    UPDATE api_keys AS key SET last_use_time = used.time
+                    FROM unnest($1::text[], $2::timestamptz[]) AS used (key_id, time)
+                    WHERE key.key_id = used.key_id
+                        AND (key.last_use_time IS NULL OR key.last_use_time <= used.time - $3::interval)
+                    """,
+                    list(times),
+                    list(times.values()),
+                    every,
+                )
 
     async def holders(self) -> dict[str, Holder]:
         """Return holders by the hashes of their keys, without keys that are revoked or expired."""

@@ -171,7 +171,7 @@ def list_keys(database_url: str, as_json: bool) -> None:
         print_json({"keys": [_described(key) for key in found]})
         return
     print_columns(
-        ("ID", "NAME", "STATE", "SCOPES", "PRINCIPALS", "CREATED", "EXPIRES"),
+        ("ID", "NAME", "STATE", "SCOPES", "PRINCIPALS", "CREATED", "EXPIRES", "LAST USED"),
         [
             (
                 key.key_id,
@@ -181,6 +181,7 @@ def list_keys(database_url: str, as_json: bool) -> None:
                 printable(" ".join(key.principals)),
                 _shown(key.create_time),
                 _shown(key.expire_time),
+                "" if key.last_use_time is None else _shown(key.last_use_time),
             )
             for key in found
         ],
@@ -212,6 +213,7 @@ def _described(key: Key) -> dict[str, object]:
         "createTime": key.create_time.isoformat(),
         "expireTime": key.expire_time and key.expire_time.isoformat(),
         "revokeTime": key.revoke_time and key.revoke_time.isoformat(),
+        "lastUseTime": key.last_use_time and key.last_use_time.isoformat(),
     }
 
 

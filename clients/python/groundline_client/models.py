@@ -950,6 +950,9 @@ class ApiKey:
     """Time from which it is refused; not set: never."""
     revoke_time: datetime | None = None
     """Time at which it was revoked; not set: it was not."""
+    last_use_time: datetime | None = None
+    """Time of a call with it, up to two hours before the last one; not set: none is known. A gateway notes it
+    that keeps the audit log and may write this column."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -425,6 +425,11 @@ export interface ApiKey {
   expireTime?: string;
   /** Time at which it was revoked; not set: it was not. */
   revokeTime?: string;
+  /**
+   * Time of a call with it, up to two hours before the last one; not set: none is known. A gateway notes it that
+   * keeps the audit log and may write this column.
+   */
+  lastUseTime?: string;
 }
 
 /** Response of ListApiKeys. */

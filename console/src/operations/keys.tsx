@@ -66,6 +66,7 @@ function Table({ keys, revoke }: { keys: readonly ApiKey[]; revoke: (key: ApiKey
             <th scope="col">{operations.principals}</th>
             <th scope="col">{operations.created}</th>
             <th scope="col">{operations.expires}</th>
+            <th scope="col">{operations.lastUsed}</th>
             <th scope="col">{operations.keyId}</th>
             <td />
           </tr>
@@ -79,6 +80,7 @@ function Table({ keys, revoke }: { keys: readonly ApiKey[]; revoke: (key: ApiKey
               <td dir="auto">{key.principals.join(", ")}</td>
               <td>{moment(key.createTime)}</td>
               <td>{key.expireTime ? moment(key.expireTime) : operations.never}</td>
+              <td>{key.lastUseTime ? moment(key.lastUseTime) : "–"}</td>
               <td>
                 <code>{key.keyId}</code>
               </td>

@@ -81,4 +81,5 @@ def _message(key: Key) -> api_key_pb2.ApiKey:
         create_time=timestamp(key.create_time),
         expire_time=timestamp(key.expire_time),
         revoke_time=timestamp(key.revoke_time),
+        last_use_time=timestamp(key.last_use_time),
     )

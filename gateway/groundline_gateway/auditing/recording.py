@@ -18,6 +18,8 @@ from groundline_database import DatabaseSettings, Pool, open_pool
 
 from groundline_gateway.auditing.entries import entry_of_line, is_recorded
 from groundline_gateway.auditing.store import AuditStore, lost
+from groundline_gateway.auditing.uses import KeyUses
+from groundline_gateway.keys import KeyStore
 
 __all__ = ["AuditLog", "recording"]
 
@@ -47,6 +49,7 @@ class AuditLog:
         """Bytes that have become entries, or were lost; None until the database was asked."""
         self._lost = 0
         """Bytes of which no entries will be made, and that no entry has told of."""
+        self.uses = KeyUses()
 
     @classmethod
     def beside(cls, path: Path) -> "AuditLog":
@@ -94,8 +97,10 @@ class AuditLog:
                 return
             found = [lost(self._lost)] if self._lost else []
             lines = (entry_of_line(line.lstrip(b"\0")) for line in block[:complete].splitlines())
-            found += [each for each in lines if each is not None and is_recorded(each, with_reads=with_reads)]
+            calls = [each for each in lines if each is not None]
+            found += [each for each in calls if is_recorded(each, with_reads=with_reads)]
             await store.append(self.log_id, self._position + complete, found)
+            self.uses.see(calls)
             self._lost = 0
             self._position += complete
             await asyncio.to_thread(_free, self.path, self._position)
@@ -123,6 +128,7 @@ async def recording(
         loop = asyncio.get_running_loop()
         while True:
             await log.store(store, with_reads=with_reads)
+            await log.uses.note(KeyStore(pool))
             if loop.time() - pruned >= PRUNING_SECONDS:
                 pruned = loop.time()
                 await store.prune(retention_days)

@@ -25,15 +25,15 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bgroundline/v1/api_key.proto\x12\rgroundline.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x88\x02\n\x06\x41piKey\x12\x0e\n\x06key_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x12\n\nprincipals\x18\x03 \x03(\t\x12\x0e\n\x06scopes\x18\x04 \x03(\t\x12)\n\x05state\x18\x05 \x01(\x0e\x32\x1a.groundline.v1.ApiKeyState\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0brevoke_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp*|\n\x0b\x41piKeyState\x12\x1d\n\x19\x41PI_KEY_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14\x41PI_KEY_STATE_ACTIVE\x10\x01\x12\x19\n\x15\x41PI_KEY_STATE_EXPIRED\x10\x02\x12\x19\n\x15\x41PI_KEY_STATE_REVOKED\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bgroundline/v1/api_key.proto\x12\rgroundline.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbb\x02\n\x06\x41piKey\x12\x0e\n\x06key_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x12\n\nprincipals\x18\x03 \x03(\t\x12\x0e\n\x06scopes\x18\x04 \x03(\t\x12)\n\x05state\x18\x05 \x01(\x0e\x32\x1a.groundline.v1.ApiKeyState\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0brevoke_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x31\n\rlast_use_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp*|\n\x0b\x41piKeyState\x12\x1d\n\x19\x41PI_KEY_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14\x41PI_KEY_STATE_ACTIVE\x10\x01\x12\x19\n\x15\x41PI_KEY_STATE_EXPIRED\x10\x02\x12\x19\n\x15\x41PI_KEY_STATE_REVOKED\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'groundline.v1.api_key_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_APIKEYSTATE']._serialized_start=346
-  _globals['_APIKEYSTATE']._serialized_end=470
+  _globals['_APIKEYSTATE']._serialized_start=397
+  _globals['_APIKEYSTATE']._serialized_end=521
   _globals['_APIKEY']._serialized_start=80
-  _globals['_APIKEY']._serialized_end=344
+  _globals['_APIKEY']._serialized_end=395
 # @@protoc_insertion_point(module_scope)

@@ -62,6 +62,7 @@ class ApiKey(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     EXPIRE_TIME_FIELD_NUMBER: _builtins.int
     REVOKE_TIME_FIELD_NUMBER: _builtins.int
+    LAST_USE_TIME_FIELD_NUMBER: _builtins.int
     key_id: _builtins.str
     """Id of the key; the audit log names it as the credential key:ID."""
     name: _builtins.str
@@ -88,6 +89,12 @@ class ApiKey(_message.Message):
     def revoke_time(self) -> _timestamp_pb2.Timestamp:
         """Time at which it was revoked; not set: it was not."""
 
+    @_builtins.property
+    def last_use_time(self) -> _timestamp_pb2.Timestamp:
+        """Time of a call with it, up to two hours before the last one; not set: none is known. A gateway notes it that keeps
+        the audit log and may write this column.
+        """
+
     def __init__(
         self,
         *,
@@ -99,10 +106,11 @@ class ApiKey(_message.Message):
         create_time: _timestamp_pb2.Timestamp | None = ...,
         expire_time: _timestamp_pb2.Timestamp | None = ...,
         revoke_time: _timestamp_pb2.Timestamp | None = ...,
+        last_use_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "expire_time", b"expire_time", "revoke_time", b"revoke_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "expire_time", b"expire_time", "last_use_time", b"last_use_time", "revoke_time", b"revoke_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "expire_time", b"expire_time", "key_id", b"key_id", "name", b"name", "principals", b"principals", "revoke_time", b"revoke_time", "scopes", b"scopes", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "expire_time", b"expire_time", "key_id", b"key_id", "last_use_time", b"last_use_time", "name", b"name", "principals", b"principals", "revoke_time", b"revoke_time", "scopes", b"scopes", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

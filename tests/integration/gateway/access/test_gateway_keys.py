@@ -16,6 +16,7 @@ import pytest
 from groundline.v1 import coordinator_service_pb2, coordinator_service_pb2_grpc
 from groundline_database import Pool, open_pool
 from groundline_gateway.auditing.store import AuditQuery, AuditStore
+from groundline_gateway.auditing.uses import KeyUses
 from groundline_gateway.keys import KeyDatabaseSettings, KeyStore, key_hash
 from groundline_gateway.scopes import Scope
 from groundline_tests.gateway.program import gateway_program
@@ -232,10 +233,12 @@ async def test_a_key_that_the_api_creates_and_revokes_is_one_like_the_commands(
     assert (key["principals"], key["scopes"]) == (["user:app"], ["search", "chat"])
     assert key["state"] == "API_KEY_STATE_ACTIVE"
     await answers(following, 200, secret)
-
     page = (await administrator.get("/api/keys", params={"pageSize": 1})).json()
     rest = await administrator.get("/api/keys", params={"pageToken": page["nextPageToken"]})
     assert [each["name"] for each in (*page["keys"], *rest.json()["keys"])] == ["app", "keeper"]
+    async with asyncio.timeout(60):
+        while "lastUseTime" not in (await administrator.get("/api/keys")).json()["keys"][0]:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
     assert secret not in f"{page}{rest.text}"
     assert "hash" not in rest.text
     listed = await asyncio.to_thread(keys, database_url, "list")
@@ -255,6 +258,35 @@ async def test_a_key_that_the_api_creates_and_revokes_is_one_like_the_commands(
     (made,) = await store.latest(AuditQuery(action="CreateApiKey"), 1)
     assert (made.fields["client"], made.fields["created"]) == ("keeper", f"key:{key['keyId']}")
     assert secret not in str(made.as_json())
+
+
+async def test_a_keys_last_use_is_written_once_an_hour_by_all_gateways_together(store: KeyStore) -> None:
+    key = await store.create("ci", ["user:ci"], [Scope.SEARCH], None)
+    begin = datetime(2026, 11, 29, 12, tzinfo=UTC)
+
+    async def noted(uses: KeyUses, minutes: int) -> datetime | None:
+        time = (begin + timedelta(minutes=minutes)).isoformat()
+        credentials = (f"key:{key.key_id}", "key", "key:ffffffff", "token")
+        uses.see([{"time": time}, *({"time": time, "credential": each} for each in credentials)])
+        await uses.note(store)
+        [listed] = await store.list_keys()
+        return listed.last_use_time
+
+    one, another, hour = KeyUses(), KeyUses(), timedelta(hours=1)
+    assert [await noted(one, minutes) for minutes in (0, 59, 60)] == [begin, begin, begin + hour]
+    assert [await noted(another, minutes) for minutes in (90, 150)] == [begin + hour, begin + 2.5 * hour]
+
+
+async def test_a_role_that_may_not_write_it_notes_no_use(pool: Pool, store: KeyStore) -> None:
+    key, uses = await store.create("ci", ["user:ci"], [Scope.SEARCH], None), KeyUses()
+    uses.see([{"time": "2026-11-29T12:00:00.000Z", "credential": f"key:{key.key_id}"}])
+    await pool.execute("REVOKE UPDATE ON api_keys FROM CURRENT_USER")
+    try:
+        await uses.note(store)
+    finally:
+        await pool.execute("GRANT UPDATE ON api_keys TO CURRENT_USER")
+    [listed] = await store.list_keys()
+    assert listed.last_use_time is None
 
 
 def test_the_socket_of_administration_is_the_gateways_own_users_alone(

@@ -5,6 +5,7 @@ from typing import Any
 
 import grpc
 from google.api.httpbody_pb2 import HttpBody  # type: ignore[import-untyped]
+from google.protobuf.timestamp_pb2 import Timestamp
 from groundline.v1 import (
     administration_service_pb2,
     api_key_pb2,
@@ -182,7 +183,13 @@ class ScriptedKeys:
     async def list(self, _request: Any, _context: Any) -> Any:
         state = api_key_pb2.API_KEY_STATE_REVOKED if self.revoked else api_key_pb2.API_KEY_STATE_ACTIVE
         keys = [
-            api_key_pb2.ApiKey(key_id=f"0000000{number}", name=each.name, state=state, scopes=each.scopes)
+            api_key_pb2.ApiKey(
+                key_id=f"0000000{number}",
+                name=each.name,
+                state=state,
+                scopes=each.scopes,
+                last_use_time=Timestamp(seconds=1_769_860_800),
+            )
             for number, each in enumerate(self.made)
         ]
         return administration_service_pb2.ListApiKeysResponse(keys=keys)
@@ -229,6 +236,7 @@ async def test_a_key_is_created_shown_once_and_revoked_when_that_is_confirmed(
         [asked] = keys.made
         assert (list(asked.principals), list(asked.scopes)) == (["user:app", "group:app"], ["search"])
 
+        assert "\tJan 31, 2026" in await tab.text("#keys tbody tr")
         await tab.click("#keys tbody button")
         await tab.until("document.querySelector('#revoke-key .primary')")
         assert not keys.revoked
