@@ -255,7 +255,7 @@ async def test_what_everybody_or_one_caller_used_is_shown_with_sums_and_budgets(
         report = coordinator_service_pb2.GetUsageResponse()
         if request.caller == "nobody":
             return report
-        numbers = {"answers": 3, "prompt_tokens": 12_345, "cached_tokens": 40, "output_tokens": 15}
+        numbers: Any = {"answers": 3, "prompt_tokens": 12_345, "cached_tokens": 40, "output_tokens": 15}
         report.total.MergeFrom(quota_pb2.UsageSum(cost_usd=3.5, **numbers))
         report.callers.add(name=request.caller or MARKUP, cost_usd=3.5, **numbers)
         report.models.add(name="large", cost_usd=0.75, **numbers)
