@@ -72,7 +72,7 @@ async def test_what_one_caller_or_all_spent_is_reported(quotas: QuotaStore) -> N
 async def test_a_report_sums_stored_answers_and_the_ledger_by_day_caller_and_model(database: Pool) -> None:
     owner, store, quotas = f"user:{new_id()}", PostgresThreads(database), quotas_in(database)
     today = datetime.now(UTC).date()
-    answers = [
+    answers: list[tuple[str, dict[str, Any]]] = [
         ("large", {"prompt_tokens": 100, "cached_tokens": 40, "output_tokens": 10, "cost_usd": 0.5}),
         ("small", {"prompt_tokens": 20, "output_tokens": 5}),
         ("large", {"prompt_tokens": 7, "cost_usd": 0.25}),
