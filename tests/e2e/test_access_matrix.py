@@ -123,6 +123,7 @@ WITHOUT_RESOURCES: Final = {
     "Generate",
     "RewriteQuery",
     "ContextualizeChunks",
+    "DescribePicture",
     "JudgeRelevance",
     "JudgeSufficiency",
     "PlanTable",

@@ -466,8 +466,13 @@ def _item_row(item: IngestionItem) -> tuple[object, ...]:
         (item.chunks or ChunkCounts()).stored,
         item.attempts,
         item.uri,
-        item.failure.message if item.failure else "",
+        item.failure.message if item.failure else _missing(item),
     )
+
+
+def _missing(item: IngestionItem) -> str:
+    count = item.undescribed_picture_count
+    return f"{count} picture{'' if count == 1 else 's'} not described" if count else ""
 
 
 def _shown_quota(usage: QuotaUsage) -> str:

@@ -1885,6 +1885,24 @@ class ContextualizationSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PictureSettings:
+    """Descriptions of pictures in documents, which a language model writes as documents are brought in.
+
+    Pictures of DOCX, PPTX, PDF, ODT, ODP and EPUB, and files that are pictures, are sent to the generator's
+    model provider; of a document the first 100 of a certain size, each once. What a model wrote stands in the
+    document's text behind the picture's place, as "[Picture, described by a model: …]". It holds for
+    documents brought in from then on, also the same ones again; what was described stays so until the
+    document is brought in again.
+    """
+
+    described: bool | None = None
+    """Whether pictures are described. A picture that no model described, for want of one or since it failed,
+    is left out; see IngestionItem.undescribed_picture_count."""
+    model: str = ""
+    """Model that describes them, one that takes pictures. Empty: the generator's setting."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class EmbeddingSettings:
     """Embedding of a collection."""
 
@@ -2012,6 +2030,8 @@ class CollectionSettings:
     """Chunking."""
     contextualization: ContextualizationSettings | None = None
     """Contextualization."""
+    pictures: PictureSettings | None = None
+    """Descriptions of pictures."""
     embedding: EmbeddingSettings | None = None
     """Embedding."""
     lexical: LexicalSettings | None = None
@@ -2284,8 +2304,8 @@ class IngestionItem:
     chunks: ChunkCounts | None = None
     """Its chunks."""
     usage: Usage | None = None
-    """Tokens that its contextualization read and wrote, with their price, and that its embedding read, in all
-    attempts."""
+    """Tokens that its contextualization and the descriptions of its pictures read and wrote, with their
+    price, and that its embedding read, in all attempts."""
     is_crawl: bool = False
     """Whether it is the job's crawl, or the run of a source, whose documents are items of their own. It is
     EXTRACTING while it goes from one to the next."""
@@ -2297,6 +2317,9 @@ class IngestionItem:
     member_count: int = 0
     """How many items were made of the files within it, at all depths, skipped and failed ones included; 0
     until it is done."""
+    undescribed_picture_count: int = 0
+    """How many of its pictures were to be described and are not, since no model could be asked or it failed.
+    Brought in again, the document is read again, and only these are asked for."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1888,6 +1888,25 @@ export interface ContextualizationSettings {
   keepUnchanged?: boolean;
 }
 
+/**
+ * Descriptions of pictures in documents, which a language model writes as documents are brought in.
+ *
+ * Pictures of DOCX, PPTX, PDF, ODT, ODP and EPUB, and files that are pictures, are sent to the generator's model
+ * provider; of a document the first 100 of a certain size, each once. What a model wrote stands in the
+ * document's text behind the picture's place, as "[Picture, described by a model: …]". It holds for documents
+ * brought in from then on, also the same ones again; what was described stays so until the document is brought
+ * in again.
+ */
+export interface PictureSettings {
+  /**
+   * Whether pictures are described. A picture that no model described, for want of one or since it failed, is left
+   * out; see IngestionItem.undescribed_picture_count.
+   */
+  described?: boolean;
+  /** Model that describes them, one that takes pictures. Empty: the generator's setting. */
+  model: string;
+}
+
 /** Embedding of a collection. */
 export interface EmbeddingSettings {
   /**
@@ -2014,6 +2033,8 @@ export interface CollectionSettings {
   chunking?: ChunkingSettings;
   /** Contextualization. */
   contextualization?: ContextualizationSettings;
+  /** Descriptions of pictures. */
+  pictures?: PictureSettings;
   /** Embedding. */
   embedding?: EmbeddingSettings;
   /** Lexical indexing. */
@@ -2538,8 +2559,8 @@ export interface IngestionItem {
   /** Its chunks. */
   chunks?: ChunkCounts;
   /**
-   * Tokens that its contextualization read and wrote, with their price, and that its embedding read, in all
-   * attempts.
+   * Tokens that its contextualization and the descriptions of its pictures read and wrote, with their price, and
+   * that its embedding read, in all attempts.
    */
   usage?: Usage;
   /**
@@ -2559,6 +2580,11 @@ export interface IngestionItem {
    * is done.
    */
   memberCount: number;
+  /**
+   * How many of its pictures were to be described and are not, since no model could be asked or it failed. Brought
+   * in again, the document is read again, and only these are asked for.
+   */
+  undescribedPictureCount: number;
 }
 
 /** Response of IngestDocuments. */

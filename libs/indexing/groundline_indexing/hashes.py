@@ -32,8 +32,9 @@ def content_hash(content: str | bytes | FileContent) -> bytes:
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).digest()
 
 
-def input_hash(given: GivenDocument) -> bytes:
-    """Return the SHA-256 of what was handed in and decides the chunks, the content by its hash.
+def input_hash(given: GivenDocument, pictures: collection_pb2.PictureSettings) -> bytes:
+    """Return the SHA-256 of what was handed in and decides the text, the content by its hash; and of who
+    describes its pictures, if they are described: that is part of the text, which a re-index leaves as it is.
 
     Metadata and principals are not part of it: they are stored beside the chunks and change in place.
     """
@@ -45,6 +46,8 @@ def input_hash(given: GivenDocument) -> bytes:
         given.mime_type,
         passage_pb2.SourceType.Name(given.source_type),
     ]
+    if pictures.described:
+        deciding += ["pictures", pictures.model]
     return hashlib.sha256(json.dumps(deciding).encode()).digest()
 
 

@@ -10,12 +10,13 @@ from typing import BinaryIO, Final
 from groundline.v1 import collection_pb2, document_pb2
 from groundline_contracts import limits_of
 from groundline_embedding import Embedders
+from groundline_extraction.descriptions import kept_pictures
 from groundline_extraction.documents import FileContent, GivenDocument, IngestionError
 from groundline_extraction.extractor import DocumentExtractor
 from groundline_extraction.front_matter import front_matter
 from groundline_extraction.members import FoundMember, MemberSpool
 from groundline_extraction.ocr import find_ocr_data
-from groundline_extraction.readers.common import ReaderLimits
+from groundline_extraction.readers.common import PicturePart, ReaderLimits
 from groundline_extraction.sandbox import Sandbox
 from groundline_extraction.segments import kept_segments
 from groundline_extraction.spooling import Spool, open_spool_file
@@ -65,6 +66,7 @@ __all__ = [
     "preparation_by",
     "prepared_chunks",
     "shown_uri",
+    "undescribed",
     "version_of",
 ]
 
@@ -94,7 +96,7 @@ def identify(given: GivenDocument, collection: StoredCollection) -> HandedIn:
 def version_of(given: GivenDocument, collection: StoredCollection) -> DocumentVersion:
     """Return the version of a document that `identify` completed under a collection's settings, as far as it
     is known before the text is read."""
-    hashed = input_hash(given)
+    hashed = input_hash(given, collection.settings.pictures)
     return DocumentVersion(
         uri=given.uri,
         source_type=given.source_type,
@@ -108,6 +110,15 @@ def version_of(given: GivenDocument, collection: StoredCollection) -> DocumentVe
         allowed_principals=given.allowed_principals,
         container_uri=given.container_uri,
     )
+
+
+def undescribed(
+    version: DocumentVersion, given: GivenDocument, collection: StoredCollection
+) -> DocumentVersion:
+    """Return the version of a document some of whose pictures are not described: as of a collection that
+    describes none."""
+    hashed = input_hash(given, collection_pb2.PictureSettings())
+    return replace(version, input_hash=hashed, ingestion_hash=ingestion_hash(hashed, collection.settings))
 
 
 def members_of(
@@ -198,6 +209,10 @@ class Preparation:
         """Open an empty file for a content that is on its way. Close it when done."""
         return open_spool_file(self._spool_directory)
 
+    def keep_pictures(self) -> Spool[PicturePart]:
+        """Return an empty spool for the pictures of a document. Close it when done."""
+        return kept_pictures(self._spool_directory)
+
     def read(
         self,
         given: GivenDocument,
@@ -205,16 +220,17 @@ class Preparation:
         *,
         client: str = "",
         members: MemberSpool | None = None,
+        pictures: Spool[PicturePart] | None = None,
     ) -> tuple[Spool[TextSegment], DocumentVersion]:
         """Return the document's text and its version with title and type. With `members` the files within it
-        are put there. Raises IngestionError."""
+        are put there, and with `pictures` its pictures. Raises IngestionError."""
         if version.size_bytes > self.max_document_bytes:
             raise IngestionError(
                 document_pb2.INGESTION_STATE_EXTRACTING,
                 "DOCUMENT_TOO_LARGE",
                 f"{version.size_bytes} bytes; the maximum is {self.max_document_bytes}",
             )
-        stream = self._extractor.read(given, client=client, members=members)
+        stream = self._extractor.read(given, client=client, members=members, pictures=pictures)
         segments = kept_segments(self._spool_directory)
         first_heading = ""
         try:

@@ -18,6 +18,7 @@ from groundline_generator.service.answers.correcting import ModelCorrector
 from groundline_generator.service.breaker import Breaker
 from groundline_generator.service.claims.cascade import ClaimCascade
 from groundline_generator.service.contextualizing import Contextualizer
+from groundline_generator.service.describing import PictureDescriber
 from groundline_generator.service.guarded_model import GuardedModel
 from groundline_generator.service.judging import ModelJudge
 from groundline_generator.service.planning import TablePlanner
@@ -85,6 +86,7 @@ async def _use_cases(settings: GeneratorSettings) -> AsyncIterator[UseCases]:
                 claims,
                 judge,
                 Contextualizer(chat, models, settings.document_tokens),
+                PictureDescriber(chat, models),
                 TablePlanner(chat, models),
             )
 

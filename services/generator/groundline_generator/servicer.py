@@ -15,6 +15,7 @@ from groundline_generator.service.answers.answering import AnswerService
 from groundline_generator.service.claims.cascade import ClaimCascade
 from groundline_generator.service.claims.splitting import split_claims
 from groundline_generator.service.contextualizing import Contextualizer
+from groundline_generator.service.describing import PictureDescriber
 from groundline_generator.service.judging import ModelJudge
 from groundline_generator.service.planning import TablePlanner
 from groundline_generator.service.rewriting import Rewriter
@@ -37,6 +38,7 @@ class UseCases:
     claims: ClaimCascade
     relevance: ModelJudge | None = None
     contextualizer: Contextualizer | None = None
+    describer: PictureDescriber | None = None
     planner: TablePlanner | None = None
 
 
@@ -66,6 +68,13 @@ class GeneratorServicer(GeneratorServiceServicer):
         _retries_end_here(context)
         validate(request)
         return await _available(self._use_cases.contextualizer).contextualize(request)
+
+    async def DescribePicture(  # noqa: N802
+        self, request: pb.DescribePictureRequest, context: _Context
+    ) -> pb.DescribePictureResponse:
+        _retries_end_here(context)
+        validate(request)
+        return await _available(self._use_cases.describer).describe(request)
 
     async def JudgeRelevance(  # noqa: N802
         self, request: pb.JudgeRelevanceRequest, context: _Context

@@ -35,7 +35,7 @@ from groundline_ingestor import index_command
 from groundline_ingestor.adapters.collector import COLLECTOR_SERVICE, GrpcCollector, NoCollector
 from groundline_ingestor.adapters.contextualizing import (
     GENERATOR_SERVICE,
-    GrpcContextWriter,
+    GrpcGenerator,
 )
 from groundline_ingestor.adapters.postgres.stores import Stores, stores_on
 from groundline_ingestor.domain.quotas import Limits
@@ -56,7 +56,9 @@ from groundline_ingestor.service.quotas import Quotas
 from groundline_ingestor.service.reindex import ReindexService
 from groundline_ingestor.service.revisions import RevisionService
 from groundline_ingestor.service.webhooks import Webhooks
-from groundline_ingestor.service.worker.contextualization import Contextualization, ContextWriter
+from groundline_ingestor.service.worker.asking import GeneratorCalls
+from groundline_ingestor.service.worker.contextualization import Contextualization
+from groundline_ingestor.service.worker.describing import PictureDescriptions
 from groundline_ingestor.service.worker.embedding import RememberingEmbedder
 from groundline_ingestor.service.worker.stages import Stages
 from groundline_ingestor.service.worker.worker import Worker
@@ -116,7 +118,7 @@ def wire_on(
     embedders: Embedders,
     sandbox: Sandbox,
     page_tokens: PageTokens,
-    generator: ContextWriter | None = None,
+    generator: GrpcGenerator | None = None,
     collector: Collector | None = None,
 ) -> tuple[IngestorServicer, Worker]:
     """Return the servicer over given stores and models, and the worker that does what it takes in."""
@@ -182,16 +184,18 @@ def _stages(
     stores: Stores,
     embedders: Embedders,
     sandbox: Sandbox,
-    generator: ContextWriter | None,
+    generator: GrpcGenerator | None,
 ) -> Stages:
+    calls = GeneratorCalls(settings.generator_calls)
     return Stages(
         preparation_by(settings, sandbox, embedders),
+        PictureDescriptions(generator, stores.contexts, calls),
         # Lengths for a language model, which no embedding model counts exactly.
         Contextualization(
             generator,
             stores.contexts,
             embedders.default.count_tokens,
-            calls=settings.generator_calls,
+            calls,
         ),
         RememberingEmbedder(
             embedders,
@@ -252,8 +256,8 @@ async def feeding_index(pool: Pool, settings: IngestorSettings) -> AsyncIterator
 
 
 @asynccontextmanager
-async def open_generator(settings: IngestorSettings) -> AsyncIterator[ContextWriter | None]:
-    """Provide the writer of contexts, or None without a generator."""
+async def open_generator(settings: IngestorSettings) -> AsyncIterator[GrpcGenerator | None]:
+    """Provide what writes contexts and describes pictures, or None without a generator."""
     if settings.generator_target is None:
         yield None
         return
@@ -262,7 +266,7 @@ async def open_generator(settings: IngestorSettings) -> AsyncIterator[ContextWri
         service=GENERATOR_SERVICE,
         default_timeout_seconds=settings.generator_timeout_seconds,
     ) as channel:
-        yield GrpcContextWriter(channel)
+        yield GrpcGenerator(channel)
 
 
 @asynccontextmanager

@@ -54,7 +54,7 @@ class IngestorSettings(BudgetSettings, IndexingSettings):
 
     generator_target: str | None = None
     """Address of the generator, host:port or dns:///host:port. Unset: collections whose contexts a language
-    model writes accept no documents."""
+    model writes accept no documents, and pictures are not described."""
 
     generator_timeout_seconds: Seconds = 180.0
     """Maximum time of one call of the generator; it writes the contexts of some 20 chunks."""

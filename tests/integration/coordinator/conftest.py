@@ -205,7 +205,7 @@ class ScriptedGenerator(generator_service_pb2_grpc.GeneratorServiceServicer):
             model="rules",
         )
 
-    ContextualizeChunks = JudgeRelevance = PlanTable = _none
+    ContextualizeChunks = DescribePicture = JudgeRelevance = PlanTable = _none
 
 
 @pytest.fixture(scope="module")

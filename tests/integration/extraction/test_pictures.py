@@ -25,7 +25,7 @@ type Found = tuple[list[TextSegment], list[PicturePart]]
 
 
 def picture(color: str, *, side: int = 200, file_format: str = "PNG") -> bytes:
-    """Return a picture with a colour of its own in the middle of noise, so that it is no small file."""
+    """Return a picture with a colour of its own in the middle of noise, so that its file is not small."""
     image = Image.effect_noise((100, 100), 60).convert("RGB").resize((side, side))
     image.paste(Image.new("RGB", (side // 2, side // 2), color), (side // 4, side // 4))
     out = io.BytesIO()
@@ -66,7 +66,7 @@ def found_in(sandbox: Sandbox) -> Callable[[bytes], Found]:
 def described(found: Found) -> str:
     """Return the text with the colour of each picture where it stands."""
     segments, pictures = found
-    names = {RED: "[red]", GREEN: "[green]", BLUE: "[blue]"}
+    names: dict[tuple[int, ...], str] = {RED: "[red]", GREEN: "[green]", BLUE: "[blue]"}
     descriptions = [Description(one.start, names[color_of(one)], one.edges) for one in pictures]
     return "".join(segment.text for segment in with_descriptions(segments, descriptions))
 

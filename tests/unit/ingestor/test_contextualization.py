@@ -15,6 +15,7 @@ from groundline_indexing.documents import DocumentVersion
 from groundline_indexing.preparation import Prepared
 from groundline_indexing.texts import PreparedChunk, Section
 from groundline_ingestor.service.worker import contextualization
+from groundline_ingestor.service.worker.asking import GeneratorCalls
 from groundline_ingestor.service.worker.contextualization import (
     CHUNKS_PER_CALL,
     Contextualization,
@@ -114,11 +115,11 @@ class Setup:
 
     def contextualization(self, calls: int = 4) -> Contextualization:
         count: Callable[[Sequence[str]], list[int]] = lambda texts: [len(text.split()) for text in texts]  # noqa: E731
-        return Contextualization(self.writer, self.cache, count, calls=calls, sleep=self.sleep)
+        return Contextualization(self.writer, self.cache, count, GeneratorCalls(calls, sleep=self.sleep))
 
 
 async def test_without_a_generator_the_llm_mode_is_refused_and_the_others_work() -> None:
-    alone = Contextualization(None, Cache(), lambda texts: [0] * len(texts))
+    alone = Contextualization(None, Cache(), lambda texts: [0] * len(texts), GeneratorCalls())
     with pytest.raises(FailedPreconditionError) as raised:
         alone.require(collection(**LLM))
     assert raised.value.reason == "GENERATOR_NOT_CONFIGURED"

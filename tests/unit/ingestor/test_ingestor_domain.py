@@ -233,7 +233,7 @@ def test_the_ingestion_hash_follows_what_decides_the_chunks_and_nothing_else() -
     def hashed(given: GivenDocument, settings: dict[str, Any] | None = None, model: str = "m") -> bytes:
         collection = a_collection(model=model, **(settings or {}))
         hashed = replace(given, content_hash=content_hash(given.content))
-        return ingestion_hash(input_hash(hashed), collection.settings)
+        return ingestion_hash(input_hash(hashed, collection.settings.pictures), collection.settings)
 
     same = [
         replace(given, metadata={"a": 1}),

@@ -207,6 +207,42 @@ class ContextualizationSettings(_message.Message):
 Global___ContextualizationSettings: _TypeAlias = ContextualizationSettings  # noqa: Y015
 
 @_typing.final
+class PictureSettings(_message.Message):
+    """Descriptions of pictures in documents, which a language model writes as documents are brought in.
+
+    Pictures of DOCX, PPTX, PDF, ODT, ODP and EPUB, and files that are pictures, are sent to the generator's model provider;
+    of a document the first 100 of a certain size, each once. What a model wrote stands in the document's text behind the
+    picture's place, as "[Picture, described by a model: …]". It holds for documents brought in from then on, also the same
+    ones again; what was described stays so until the document is brought in again.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DESCRIBED_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    described: _builtins.bool
+    """Whether pictures are described. A picture that no model described, for want of one or since it failed, is left out;
+    see IngestionItem.undescribed_picture_count.
+    """
+    model: _builtins.str
+    """Model that describes them, one that takes pictures. Empty: the generator's setting."""
+    def __init__(
+        self,
+        *,
+        described: _builtins.bool | None = ...,
+        model: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_described", b"_described", "described", b"described"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_described", b"_described", "described", b"described", "model", b"model"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__described: _TypeAlias = _typing.Literal["described"]  # noqa: Y015
+    _WhichOneofArgType__described: _TypeAlias = _typing.Literal["_described", b"_described"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__described) -> _WhichOneofReturnType__described | None: ...
+
+Global___PictureSettings: _TypeAlias = PictureSettings  # noqa: Y015
+
+@_typing.final
 class EmbeddingSettings(_message.Message):
     """Embedding of a collection."""
 
@@ -480,6 +516,7 @@ class CollectionSettings(_message.Message):
 
     CHUNKING_FIELD_NUMBER: _builtins.int
     CONTEXTUALIZATION_FIELD_NUMBER: _builtins.int
+    PICTURES_FIELD_NUMBER: _builtins.int
     EMBEDDING_FIELD_NUMBER: _builtins.int
     LEXICAL_FIELD_NUMBER: _builtins.int
     RETRIEVAL_FIELD_NUMBER: _builtins.int
@@ -504,6 +541,10 @@ class CollectionSettings(_message.Message):
     @_builtins.property
     def contextualization(self) -> Global___ContextualizationSettings:
         """Contextualization."""
+
+    @_builtins.property
+    def pictures(self) -> Global___PictureSettings:
+        """Descriptions of pictures."""
 
     @_builtins.property
     def embedding(self) -> Global___EmbeddingSettings:
@@ -562,6 +603,7 @@ class CollectionSettings(_message.Message):
         *,
         chunking: Global___ChunkingSettings | None = ...,
         contextualization: Global___ContextualizationSettings | None = ...,
+        pictures: Global___PictureSettings | None = ...,
         embedding: Global___EmbeddingSettings | None = ...,
         lexical: Global___LexicalSettings | None = ...,
         retrieval: _options_pb2.RetrievalOptions | None = ...,
@@ -576,9 +618,9 @@ class CollectionSettings(_message.Message):
         history: Global___HistorySettings | None = ...,
         calibration: Global___Calibration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_keep_originals", b"_keep_originals", "access", b"access", "calibration", b"calibration", "chunking", b"chunking", "contextualization", b"contextualization", "crawl", b"crawl", "embedding", b"embedding", "generation", b"generation", "generation_limits", b"generation_limits", "history", b"history", "keep_originals", b"keep_originals", "lexical", b"lexical", "rerank", b"rerank", "retrieval", b"retrieval"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_keep_originals", b"_keep_originals", "access", b"access", "calibration", b"calibration", "chunking", b"chunking", "contextualization", b"contextualization", "crawl", b"crawl", "embedding", b"embedding", "generation", b"generation", "generation_limits", b"generation_limits", "history", b"history", "keep_originals", b"keep_originals", "lexical", b"lexical", "pictures", b"pictures", "rerank", b"rerank", "retrieval", b"retrieval"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_keep_originals", b"_keep_originals", "access", b"access", "calibration", b"calibration", "chunking", b"chunking", "contextualization", b"contextualization", "crawl", b"crawl", "embedding", b"embedding", "generation", b"generation", "generation_limits", b"generation_limits", "history", b"history", "keep_originals", b"keep_originals", "lexical", b"lexical", "original_readers", b"original_readers", "rerank", b"rerank", "retrieval", b"retrieval", "webhooks", b"webhooks"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_keep_originals", b"_keep_originals", "access", b"access", "calibration", b"calibration", "chunking", b"chunking", "contextualization", b"contextualization", "crawl", b"crawl", "embedding", b"embedding", "generation", b"generation", "generation_limits", b"generation_limits", "history", b"history", "keep_originals", b"keep_originals", "lexical", b"lexical", "original_readers", b"original_readers", "pictures", b"pictures", "rerank", b"rerank", "retrieval", b"retrieval", "webhooks", b"webhooks"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__keep_originals: _TypeAlias = _typing.Literal["keep_originals"]  # noqa: Y015
     _WhichOneofArgType__keep_originals: _TypeAlias = _typing.Literal["_keep_originals", b"_keep_originals"]  # noqa: Y015

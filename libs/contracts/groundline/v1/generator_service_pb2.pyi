@@ -411,6 +411,74 @@ class ContextualizeChunksResponse(_message.Message):
 Global___ContextualizeChunksResponse: _TypeAlias = ContextualizeChunksResponse  # noqa: Y015
 
 @_typing.final
+class DescribePictureRequest(_message.Message):
+    """Request of DescribePicture."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PICTURE_FIELD_NUMBER: _builtins.int
+    LANGUAGE_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    picture: _builtins.bytes
+    """The picture, a JPEG file of at most 4 MiB. Empty: see the RPC."""
+    language: _builtins.str
+    """Language of the description, by its English name in lower case. Empty or "simple": the language of the words on the
+    picture, English if it has none.
+    """
+    model: _builtins.str
+    """The model. Empty: the generator's setting."""
+    def __init__(
+        self,
+        *,
+        picture: _builtins.bytes = ...,
+        language: _builtins.str = ...,
+        model: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["language", b"language", "model", b"model", "picture", b"picture"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DescribePictureRequest: _TypeAlias = DescribePictureRequest  # noqa: Y015
+
+@_typing.final
+class DescribePictureResponse(_message.Message):
+    """Response of DescribePicture."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DESCRIPTION_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    PROMPT_VERSION_FIELD_NUMBER: _builtins.int
+    description: _builtins.str
+    """The description, plain text in one line; empty if the picture shows nothing that anybody would look for."""
+    model: _builtins.str
+    """The model that wrote it."""
+    prompt_version: _builtins.str
+    """Changes whenever the text of the prompt does."""
+    @_builtins.property
+    def usage(self) -> _chat_pb2.Usage:
+        """Tokens read and written."""
+
+    def __init__(
+        self,
+        *,
+        description: _builtins.str = ...,
+        usage: _chat_pb2.Usage | None = ...,
+        model: _builtins.str = ...,
+        prompt_version: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "model", b"model", "prompt_version", b"prompt_version", "usage", b"usage"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DescribePictureResponse: _TypeAlias = DescribePictureResponse  # noqa: Y015
+
+@_typing.final
 class JudgeRelevanceRequest(_message.Message):
     """Request of JudgeRelevance."""
 

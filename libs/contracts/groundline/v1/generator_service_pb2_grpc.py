@@ -52,6 +52,11 @@ class GeneratorServiceStub:
                 request_serializer=groundline_dot_v1_dot_generator__service__pb2.ContextualizeChunksRequest.SerializeToString,
                 response_deserializer=groundline_dot_v1_dot_generator__service__pb2.ContextualizeChunksResponse.FromString,
                 _registered_method=True)
+        self.DescribePicture = channel.unary_unary(
+                '/groundline.v1.GeneratorService/DescribePicture',
+                request_serializer=groundline_dot_v1_dot_generator__service__pb2.DescribePictureRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_generator__service__pb2.DescribePictureResponse.FromString,
+                _registered_method=True)
         self.JudgeRelevance = channel.unary_unary(
                 '/groundline.v1.GeneratorService/JudgeRelevance',
                 request_serializer=groundline_dot_v1_dot_generator__service__pb2.JudgeRelevanceRequest.SerializeToString,
@@ -117,6 +122,20 @@ class GeneratorServiceServicer:
 
         INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION (MODEL_NOT_AVAILABLE): the model does not exist, or the
         generator has no language model.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DescribePicture(self, request, context):
+        """Describes a picture of a document for people who search it.
+
+        Without a picture no model is called: the response tells model and prompt_version, so that a client can look for what
+        it kept of earlier calls.
+
+        INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION (MODEL_NOT_AVAILABLE): the model does not exist, or the
+        generator has no language model. INTERNAL (MODEL_OUTPUT_INVALID): the model, which must take pictures, wrote no
+        description.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -192,6 +211,11 @@ def add_GeneratorServiceServicer_to_server(servicer, server):
                     servicer.ContextualizeChunks,
                     request_deserializer=groundline_dot_v1_dot_generator__service__pb2.ContextualizeChunksRequest.FromString,
                     response_serializer=groundline_dot_v1_dot_generator__service__pb2.ContextualizeChunksResponse.SerializeToString,
+            ),
+            'DescribePicture': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribePicture,
+                    request_deserializer=groundline_dot_v1_dot_generator__service__pb2.DescribePictureRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_generator__service__pb2.DescribePictureResponse.SerializeToString,
             ),
             'JudgeRelevance': grpc.unary_unary_rpc_method_handler(
                     servicer.JudgeRelevance,
@@ -303,6 +327,33 @@ class GeneratorService:
             '/groundline.v1.GeneratorService/ContextualizeChunks',
             groundline_dot_v1_dot_generator__service__pb2.ContextualizeChunksRequest.SerializeToString,
             groundline_dot_v1_dot_generator__service__pb2.ContextualizeChunksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribePicture(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.GeneratorService/DescribePicture',
+            groundline_dot_v1_dot_generator__service__pb2.DescribePictureRequest.SerializeToString,
+            groundline_dot_v1_dot_generator__service__pb2.DescribePictureResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -61,6 +61,16 @@ class GeneratorServiceStub:
     INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION (MODEL_NOT_AVAILABLE): the model does not exist, or the
     generator has no language model.
     """
+    DescribePicture: _grpc.UnaryUnaryMultiCallable[_generator_service_pb2.DescribePictureRequest, _generator_service_pb2.DescribePictureResponse]
+    """Describes a picture of a document for people who search it.
+
+    Without a picture no model is called: the response tells model and prompt_version, so that a client can look for what
+    it kept of earlier calls.
+
+    INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION (MODEL_NOT_AVAILABLE): the model does not exist, or the
+    generator has no language model. INTERNAL (MODEL_OUTPUT_INVALID): the model, which must take pictures, wrote no
+    description.
+    """
     JudgeRelevance: _grpc.UnaryUnaryMultiCallable[_generator_service_pb2.JudgeRelevanceRequest, _generator_service_pb2.JudgeRelevanceResponse]
     """Judges how relevant passages are to a query.
 
@@ -127,6 +137,16 @@ class GeneratorServiceAsyncStub(GeneratorServiceStub):
 
     INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION (MODEL_NOT_AVAILABLE): the model does not exist, or the
     generator has no language model.
+    """
+    DescribePicture: _aio.UnaryUnaryMultiCallable[_generator_service_pb2.DescribePictureRequest, _generator_service_pb2.DescribePictureResponse]  # type: ignore[assignment]
+    """Describes a picture of a document for people who search it.
+
+    Without a picture no model is called: the response tells model and prompt_version, so that a client can look for what
+    it kept of earlier calls.
+
+    INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION (MODEL_NOT_AVAILABLE): the model does not exist, or the
+    generator has no language model. INTERNAL (MODEL_OUTPUT_INVALID): the model, which must take pictures, wrote no
+    description.
     """
     JudgeRelevance: _aio.UnaryUnaryMultiCallable[_generator_service_pb2.JudgeRelevanceRequest, _generator_service_pb2.JudgeRelevanceResponse]  # type: ignore[assignment]
     """Judges how relevant passages are to a query.
@@ -209,6 +229,22 @@ class GeneratorServiceServicer(metaclass=_abc_1.ABCMeta):
 
         INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION (MODEL_NOT_AVAILABLE): the model does not exist, or the
         generator has no language model.
+        """
+
+    @_abc_1.abstractmethod
+    def DescribePicture(
+        self,
+        request: _generator_service_pb2.DescribePictureRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_generator_service_pb2.DescribePictureResponse, _abc.Awaitable[_generator_service_pb2.DescribePictureResponse]]:
+        """Describes a picture of a document for people who search it.
+
+        Without a picture no model is called: the response tells model and prompt_version, so that a client can look for what
+        it kept of earlier calls.
+
+        INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION (MODEL_NOT_AVAILABLE): the model does not exist, or the
+        generator has no language model. INTERNAL (MODEL_OUTPUT_INVALID): the model, which must take pictures, wrote no
+        description.
         """
 
     @_abc_1.abstractmethod

@@ -150,6 +150,7 @@ class IngestionItem(_message.Message):
     ITEM_INDEX_FIELD_NUMBER: _builtins.int
     CONTAINER_URI_FIELD_NUMBER: _builtins.int
     MEMBER_COUNT_FIELD_NUMBER: _builtins.int
+    UNDESCRIBED_PICTURE_COUNT_FIELD_NUMBER: _builtins.int
     document_id: _builtins.str
     """The document; empty until it is known."""
     uri: _builtins.str
@@ -170,6 +171,10 @@ class IngestionItem(_message.Message):
     """The uri of the document that it was found within; empty where it was handed in, or found by a crawl or a source."""
     member_count: _builtins.int
     """How many items were made of the files within it, at all depths, skipped and failed ones included; 0 until it is done."""
+    undescribed_picture_count: _builtins.int
+    """How many of its pictures were to be described and are not, since no model could be asked or it failed. Brought in
+    again, the document is read again, and only these are asked for.
+    """
     @_builtins.property
     def failure(self) -> _document_pb2.IngestionFailure:
         """Why it failed or was skipped; not set where it was not."""
@@ -180,7 +185,9 @@ class IngestionItem(_message.Message):
 
     @_builtins.property
     def usage(self) -> _chat_pb2.Usage:
-        """Tokens that its contextualization read and wrote, with their price, and that its embedding read, in all attempts."""
+        """Tokens that its contextualization and the descriptions of its pictures read and wrote, with their price, and that its
+        embedding read, in all attempts.
+        """
 
     def __init__(
         self,
@@ -197,10 +204,11 @@ class IngestionItem(_message.Message):
         item_index: _builtins.int = ...,
         container_uri: _builtins.str = ...,
         member_count: _builtins.int = ...,
+        undescribed_picture_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["chunks", b"chunks", "failure", b"failure", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "chunks", b"chunks", "container_uri", b"container_uri", "document_id", b"document_id", "failure", b"failure", "is_crawl", b"is_crawl", "item_index", b"item_index", "member_count", b"member_count", "outcome", b"outcome", "state", b"state", "uri", b"uri", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "chunks", b"chunks", "container_uri", b"container_uri", "document_id", b"document_id", "failure", b"failure", "is_crawl", b"is_crawl", "item_index", b"item_index", "member_count", b"member_count", "outcome", b"outcome", "state", b"state", "undescribed_picture_count", b"undescribed_picture_count", "uri", b"uri", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -179,7 +179,11 @@ def _contents(call: ModelCall) -> list[types.Content]:
     opening = (
         [chat_pb2.ChatMessage(role=chat_pb2.ChatMessage.USER, content=call.prefix)] if has_prefix else []
     )
-    return [_content(message) for message in (*opening, *call.messages)]
+    contents = [_content(message) for message in (*opening, *call.messages)]
+    if call.picture:
+        shown = types.Part(inline_data=types.Blob(data=call.picture, mime_type="image/jpeg"))
+        contents[-1].parts = [*(contents[-1].parts or ()), shown]
+    return contents
 
 
 def _content(message: chat_pb2.ChatMessage) -> types.Content:

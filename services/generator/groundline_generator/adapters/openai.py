@@ -1,6 +1,7 @@
 """A provider for any OpenAI-compatible chat endpoint, through the openai SDK."""
 
 import json
+from base64 import b64encode
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -109,11 +110,15 @@ def _parameters(call: ModelCall, refused: frozenset[str]) -> dict[str, Any]:
     if call.schema and "response_format" in refused:
         schema = json.dumps(call.schema, ensure_ascii=False)
         system += f"\n\nReply with one JSON object and nothing else. Its JSON schema:\n{schema}"
-    messages = [{"role": "system", "content": system}] if system else []
+    messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
     messages += [{"role": role_name(message), "content": message.content} for message in call.messages]
     if call.prefix:
         opening = next(message for message in messages if message["role"] == "user")
         opening["content"] = f"{call.prefix}\n\n{opening['content']}"
+    if call.picture:
+        data = f"data:image/jpeg;base64,{b64encode(call.picture).decode()}"
+        shown = {"type": "image_url", "image_url": {"url": data}}
+        messages[-1]["content"] = [{"type": "text", "text": messages[-1]["content"]}, shown]
     parameters: dict[str, Any] = {"model": call.model, "messages": messages, "stream": True}
     if "stream_options" not in refused:
         parameters["stream_options"] = {"include_usage": True}

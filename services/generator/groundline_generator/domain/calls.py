@@ -18,14 +18,15 @@ class ModelCall:
     """One call of a language model.
 
     `prefix` opens the prompt and is the same for several calls, so that a provider can cache it; if it holds
-    `cached`, the name of its cache, system and prefix are not sent again. `schema` is a JSON schema: the
-    answer is then one JSON object that follows it.
+    `cached`, the name of its cache, system and prefix are not sent again. `picture`, a JPEG file, follows the
+    last message. `schema` is a JSON schema: the answer is then one JSON object that follows it.
     """
 
     model: str
     system: str
     messages: Sequence[chat_pb2.ChatMessage]
     prefix: str = ""
+    picture: bytes = field(default=b"", repr=False)
     cached: str | None = None
     temperature: float | None = None
     max_output_tokens: int | None = None

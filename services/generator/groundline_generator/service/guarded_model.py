@@ -27,6 +27,8 @@ __all__ = ["GuardedModel"]
 _RETRYABLE: Final = (UnavailableError, ResourceExhaustedError)
 _INITIAL_WAIT_SECONDS: Final = 0.25
 _MAX_WAIT_SECONDS: Final = 10.0
+_PICTURE_TOKENS: Final = 1500
+"""Tokens that a picture is taken to have; providers count between some 250 and 2000."""
 _USUAL_OUTPUT_TOKENS: Final = 500
 """Output tokens reserved for a call that sets no limit, until its usage is known."""
 
@@ -145,6 +147,7 @@ class GuardedModel:
 def _guessed_tokens(call: ModelCall) -> int:
     text = sum(estimated_tokens(message.content) for message in call.messages)
     text += estimated_tokens(call.system) + estimated_tokens(call.prefix)
+    text += _PICTURE_TOKENS if call.picture else 0
     return text + (call.max_output_tokens or _USUAL_OUTPUT_TOKENS)
 
 

@@ -1,4 +1,4 @@
-"""Contexts from the generator over gRPC, and the cache of contexts."""
+"""Contexts and descriptions of pictures from the generator over gRPC, and the cache of both."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,14 +12,15 @@ from groundline_runtime.errors import InvalidArgumentError
 from groundline_runtime.status import translated_rpc_errors
 
 from groundline_ingestor.service.worker.contextualization import WrittenContexts
+from groundline_ingestor.service.worker.describing import DescribedPicture
 
-__all__ = ["GENERATOR_SERVICE", "GrpcContextWriter", "PostgresContextCache"]
+__all__ = ["GENERATOR_SERVICE", "GrpcGenerator", "PostgresContextCache"]
 
 GENERATOR_SERVICE: Final = pb.DESCRIPTOR.services_by_name["GeneratorService"].full_name
 
 
-class GrpcContextWriter:
-    """A ContextWriter on groundline.v1.GeneratorService."""
+class GrpcGenerator:
+    """A ContextWriter and PictureDescriber on groundline.v1.GeneratorService."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub: generator_service_pb2_grpc.GeneratorServiceAsyncStub = (
@@ -47,6 +48,17 @@ class GrpcContextWriter:
         # NUL, which PostgreSQL cannot store, has no meaning in a context.
         contexts = [context.replace("\x00", "").strip() for context in response.contexts]
         return WrittenContexts(contexts, response.usage)
+
+    async def describer_version(self, *, model: str) -> str:
+        with translated_rpc_errors("the generator"):
+            response = await self._stub.DescribePicture(pb.DescribePictureRequest(model=model))
+        return f"{response.model} {response.prompt_version}"
+
+    async def describe(self, picture: bytes, *, language: str, model: str) -> DescribedPicture:
+        request = pb.DescribePictureRequest(picture=picture, language=language, model=model)
+        with translated_rpc_errors("the generator"):
+            response = await self._stub.DescribePicture(request)
+        return DescribedPicture(response.description.replace("\x00", "").strip(), response.usage)
 
 
 class PostgresContextCache:

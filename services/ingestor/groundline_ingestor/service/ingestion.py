@@ -74,6 +74,7 @@ class IngestionService:
         self._embedders = stages.embedder.embedders
         self._preparation = stages.preparation
         self._contextualization = stages.contextualization
+        self._pictures = stages.pictures
         self._quotas = quotas
         self._max_documents = max_documents
         self._on_enqueued = on_enqueued
@@ -267,7 +268,8 @@ class IngestionService:
         await self._quotas.require_job(caller)
         if not self._quotas.spending.have_budgets:
             return
-        if self._contextualization.is_asked_for(collection) or await asyncio.to_thread(embedder.cost, 1) != 0:
+        asks = self._contextualization.is_asked_for(collection) or self._pictures.are_asked_for(collection)
+        if asks or await asyncio.to_thread(embedder.cost, 1) != 0:
             await self._quotas.spending.require(caller.owner)
 
     def _require_count(self, inputs: Sequence[GivenDocument]) -> None:
@@ -281,11 +283,17 @@ class IngestionService:
     ) -> job_pb2.IngestionItem:
         handed_in = await asyncio.to_thread(identify, given, collection)
         item = job_pb2.IngestionItem(item_index=index, uri=handed_in.version.uri)
+        asks = self._pictures.are_asked_for(collection)
         try:
-            segments, version = await asyncio.to_thread(
-                self._preparation.read, handed_in.given, handed_in.version, client=client
-            )
-            usages = []
+            with closing(self._preparation.keep_pictures()) as pictures:
+                segments, version = await asyncio.to_thread(
+                    self._preparation.read,
+                    handed_in.given,
+                    handed_in.version,
+                    client=client,
+                    pictures=pictures if asks else None,
+                )
+                usages = [self._pictures.estimate(len(pictures))]
             with closing(segments):
                 parts = self._preparation.chunk(segments, version, collection)
                 while (prepared := await asyncio.to_thread(next, parts, None)) is not None:

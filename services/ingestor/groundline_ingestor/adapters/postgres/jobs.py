@@ -363,6 +363,7 @@ def _item(row: asyncpg.Record) -> job_pb2.IngestionItem:
         is_crawl=(row["crawl"] or row["dry_crawl"] or row["source_id"] or row["dry_source_id"]) is not None,
         container_uri=(row["input"] or {}).get("containerUri", ""),
         member_count=row["member_count"],
+        undescribed_picture_count=row["undescribed_pictures"] or 0,
     )
 
 

@@ -308,6 +308,15 @@ class PostgresQueue:
                 [usage.cost_usd if usage.HasField("cost_usd") else None for _, usage in spent],
             )
 
+    async def note_undescribed(self, claim: ItemClaim, count: int) -> None:
+        """Record how many pictures of an item could not be described. Does nothing for a lost claim."""
+        async with acquire(self._pool) as connection:
+            await connection.execute(
+                f"UPDATE ingestion_items SET undescribed_pictures = $4 WHERE {HELD}",
+                *held_by(claim),
+                count or None,
+            )
+
     async def fail(
         self, claim: ItemClaim, failure: document_pb2.IngestionFailure, chunks: job_pb2.ChunkCounts
     ) -> None:

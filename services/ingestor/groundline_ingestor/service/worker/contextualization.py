@@ -3,12 +3,10 @@
 import asyncio
 import hashlib
 import json
-import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-import structlog
 from groundline.v1 import chat_pb2, collection_pb2, document_pb2
 from groundline_extraction.documents import IngestionError
 from groundline_indexing.collections import StoredCollection, llm_contextualization
@@ -17,9 +15,9 @@ from groundline_indexing.preparation import Prepared, shown_uri
 from groundline_indexing.texts import PreparedChunk, table_heads_at
 from groundline_lexical import lexical_text
 from groundline_runtime.charges import usage_of
-from groundline_runtime.errors import Code, FailedPreconditionError, GroundlineError
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_delay
-from tenacity.wait import wait_exponential_jitter
+from groundline_runtime.errors import FailedPreconditionError, GroundlineError
+
+from groundline_ingestor.service.worker.asking import GeneratorCalls
 
 __all__ = ["ContextCache", "ContextWriter", "Contextualization", "Payer", "WrittenContexts"]
 
@@ -34,13 +32,6 @@ is sent."""
 
 CONTEXT_TOKENS: Final = 100
 """Maximum tokens that the prompt asks for, for estimates."""
-
-PATIENCE_SECONDS: Final = 900.0
-"""Time for which a call is retried while the generator is over its quota or out of reach, in seconds."""
-
-_TRANSIENT: Final = (Code.RESOURCE_EXHAUSTED, Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED)
-
-_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,28 +90,19 @@ class _Call:
 
 
 class Contextualization:
-    """Contexts of chunks in the llm mode; those of other modes pass unchanged.
-
-    One object is shared by all documents of a process: together they make at most `calls` calls at a time,
-    and when the generator tells one of them to wait, all do.
-    """
+    """Contexts of chunks in the llm mode; those of other modes pass unchanged."""
 
     def __init__(
         self,
         writer: ContextWriter | None,
         cache: ContextCache,
         count_tokens: Callable[[Sequence[str]], Sequence[int]],
-        *,
-        calls: int = 4,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        calls: GeneratorCalls,
     ) -> None:
         self._writer = writer
         self._cache = cache
         self._count_tokens = count_tokens
-        self._turns = asyncio.Semaphore(calls)
-        self._sleep = sleep
-        self._resume_time = 0.0  # of time.monotonic
-        self._backoff = wait_exponential_jitter(initial=1, max=60)
+        self._calls = calls
 
     def require(self, collection: StoredCollection) -> None:
         """Raise FailedPreconditionError when the collection's mode needs a generator and none is
@@ -200,7 +182,9 @@ class Contextualization:
         document: all of it, or if contexts are kept the text around the chunk."""
         writer = self._writer
         assert writer is not None, "require() was called"
-        version = await self._patiently(lambda: writer.version(prompt=chosen.prompt, model=chosen.model))
+        version = await self._calls.patiently(
+            lambda: writer.version(prompt=chosen.prompt, model=chosen.model)
+        )
 
         def keys() -> list[bytes]:
             hashes = [content_hash(chunk.section.text).hex() for chunk in prepared.chunks]
@@ -246,7 +230,7 @@ class Contextualization:
                     await payer.spend(paid)
                 raise
 
-        written = await self._patiently(attempt)
+        written = await self._calls.patiently(attempt)
         if len(written.contexts) != len(call.positions):
             await payer.spend(written.usage)
             raise IngestionError(
@@ -255,38 +239,6 @@ class Contextualization:
                 f"the generator wrote {len(written.contexts)} contexts for {len(call.positions)} chunks",
             )
         return written
-
-    async def _patiently[T](self, call: Callable[[], Awaitable[T]]) -> T:
-        """Call the generator when it is our turn, repeatedly while a retry may help."""
-        retrying = AsyncRetrying(
-            retry=retry_if_exception(_is_transient),
-            wait=self._wait_seconds,
-            stop=stop_after_delay(PATIENCE_SECONDS),
-            sleep=self._sleep,
-            reraise=True,
-        )
-        async for attempt in retrying:
-            with attempt:
-                if (pause := self._resume_time - time.monotonic()) > 0:
-                    await self._sleep(pause)
-                async with self._turns:
-                    return await call()
-        raise AssertionError("tenacity returns or raises")
-
-    def _wait_seconds(self, state: RetryCallState) -> float:
-        """Return the wait that the generator asks for, at least a growing back-off; meanwhile no other call
-        begins."""
-        error = state.outcome.exception() if state.outcome is not None else None
-        asked = error.retry_after_seconds if isinstance(error, GroundlineError) else None
-        seconds = max(asked or 0.0, self._backoff(state))
-        self._resume_time = max(self._resume_time, time.monotonic() + seconds)
-        reason = error.reason if isinstance(error, GroundlineError) else ""
-        _log.info("contextualization_slowed", seconds=round(seconds, 1), reason=reason)
-        return seconds
-
-
-def _is_transient(error: BaseException) -> bool:
-    return isinstance(error, GroundlineError) and error.code in _TRANSIENT
 
 
 def _calls(prepared: Prepared, positions: Sequence[int]) -> Iterator[_Call]:

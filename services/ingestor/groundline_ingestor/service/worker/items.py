@@ -4,21 +4,27 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, closing, nullcontext
+from contextlib import ExitStack, asynccontextmanager, closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import batched, islice
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
 from groundline.v1 import chat_pb2, collection_pb2, document_pb2, job_pb2
 from groundline_embedding import Embedder
-from groundline_extraction.documents import FileContent, IngestionError
+from groundline_extraction.descriptions import Description, with_descriptions
+from groundline_extraction.documents import FileContent, GivenDocument, IngestionError
 from groundline_extraction.members import MemberSpool
+from groundline_extraction.readers.common import PicturePart
+from groundline_extraction.segments import kept_segments
+from groundline_extraction.spooling import Spool
+from groundline_extraction.texts import TextSegment
 from groundline_indexing.collections import StoredCollection, running_model
 from groundline_indexing.documents import DocumentVersion, HandedIn
 from groundline_indexing.hashes import ingestion_hash
-from groundline_indexing.preparation import Prepared, members_of, version_of
+from groundline_indexing.preparation import Prepared, members_of, undescribed, version_of
 from groundline_indexing.texts import PreparedChunk, Series, Vectors
 from groundline_runtime.charges import metered, total
 from groundline_runtime.context import span
@@ -132,6 +138,7 @@ class ItemWork:
         self._crawls = stores.crawls
         self._preparation = stages.preparation
         self._contextualization = stages.contextualization
+        self._pictures = stages.pictures
         self._embedder = stages.embedder
         self._quotas = quotas
         self._accounts = Accounts(stores.queue, quotas)
@@ -168,41 +175,84 @@ class ItemWork:
         given = item.given or await self._queue.given(item)
         # Files within a file within a document were found with it.
         spool = None if item.container_uri else MemberSpool(self._settings.spool_directory)
-        with closing(spool) if spool else nullcontext():
+        are_described = self._pictures.are_asked_for(collection)
+        pictures = self._preparation.keep_pictures() if are_described else None
+        with ExitStack() as opened:
+            for one in (spool, pictures):
+                if one is not None:
+                    opened.callback(one.close)
             try:
-                is_large = isinstance(given.content, FileContent)
-                if item.is_first and not is_large:
-                    # At once, since each change of threads takes as long as reading a small document.
-                    segments, version = await self._in_thread(
-                        lambda: self._preparation.read(
-                            given, version_of(given, collection), client=item.owner, members=spool
-                        )
-                    )
-                else:
-                    version = version_of(given, collection)
-                    refreshed = await self._versions.refresh(collection, version, item.principals, item.claim)
-                    if refreshed is not None:
-                        self._outcomes.ended(item, _OUTCOMES[refreshed[1]])
-                        return None
-                    async with self._reading.turn(item.owner) if is_large else nullcontext():
-                        segments, version = await self._in_thread(
-                            self._preparation.read, given, version, client=item.owner, members=spool
-                        )
+                read = await self._read(item, given, collection, spool, pictures)
             finally:
                 if isinstance(given.content, FileContent):
                     given.content.file.close()
-            with closing(segments):
-                members = await self._members(item, version, spool, collection)
-                new = NewVersion(
-                    version,
-                    (),
-                    _NO_VECTORS,
-                    segments,
-                    claim=item.claim,
-                    principals=item.principals,
-                    members=members,
-                )
-                return await self._chunked(Work(item, collection, new))
+            if read is None:
+                return None
+            segments, version = read
+            opened.callback(segments.close)
+            if pictures is not None:
+                segments, version = await self._described(item, read, given, collection, pictures)
+                opened.callback(segments.close)
+            members = await self._members(item, version, spool, collection)
+            new = NewVersion(
+                version,
+                (),
+                _NO_VECTORS,
+                segments,
+                claim=item.claim,
+                principals=item.principals,
+                members=members,
+            )
+            return await self._chunked(Work(item, collection, new))
+
+    async def _read(
+        self,
+        item: LeasedItem,
+        given: GivenDocument,
+        collection: StoredCollection,
+        spool: MemberSpool | None,
+        pictures: Spool[PicturePart] | None,
+    ) -> tuple[Spool[TextSegment], DocumentVersion] | None:
+        """Return the document's text and version; None when it was the same as before and has ended."""
+        is_large = isinstance(given.content, FileContent)
+        version = version_of(given, collection)
+        read = partial(self._preparation.read, given, client=item.owner, members=spool, pictures=pictures)
+        if item.is_first and not is_large:
+            # At once, since each change of threads takes as long as reading a small document.
+            return await self._in_thread(read, version)
+        refreshed = await self._versions.refresh(collection, version, item.principals, item.claim)
+        if refreshed is not None:
+            self._outcomes.ended(item, _OUTCOMES[refreshed[1]])
+            return None
+        async with self._reading.turn(item.owner) if is_large else nullcontext():
+            return await self._in_thread(read, version)
+
+    async def _described(
+        self,
+        item: LeasedItem,
+        read: tuple[Spool[TextSegment], DocumentVersion],
+        given: GivenDocument,
+        collection: StoredCollection,
+        pictures: Spool[PicturePart],
+    ) -> tuple[Spool[TextSegment], DocumentVersion]:
+        """Return the document with descriptions of its pictures. If some could not be described, its version
+        is another than when all are, so that it is read again when it is handed in again. Raises
+        IngestionError, with EMPTY_TEXT if there is no text."""
+        segments, version = read
+        found, missing = await self._pictures.describe(pictures, collection, self._accounts.of(item))
+        await self._queue.note_undescribed(item.claim, missing)
+        if missing:
+            version = undescribed(version, given, collection)
+        described = await self._computed(
+            item.owner, _with_descriptions, segments, found, self._settings.spool_directory
+        )
+        if not any(segment.text.strip() for segment in described):
+            described.close()
+            message = "the document holds no text" + (
+                ", and no model described its pictures" if missing else ", and its pictures need none"
+            )
+            raise IngestionError(document_pb2.INGESTION_STATE_EXTRACTING, "EMPTY_TEXT", message)
+        return described, version
 
     async def _prepare_revision(self, item: LeasedItem, collection: StoredCollection) -> Work | None:
         """Make the chunks of a revision of the document, which takes the place of the one in use."""
@@ -379,6 +429,20 @@ class ItemWork:
         else:
             await self._versions.store(first.collection, [work.new for work in batch])
         CHUNKS.add(sum(len(work.new.chunks) for work in batch))
+
+
+def _with_descriptions(
+    segments: Spool[TextSegment], descriptions: Sequence[Description], directory: Path | None
+) -> Spool[TextSegment]:
+    """Return the text with the descriptions in it."""
+    described = kept_segments(directory)
+    try:
+        for segment in with_descriptions(segments, descriptions):
+            described.append(segment)
+    except BaseException:
+        described.close()
+        raise
+    return described
 
 
 def _together(documents: Sequence[Sequence[str]]) -> Iterator[Sequence[Sequence[str]]]:

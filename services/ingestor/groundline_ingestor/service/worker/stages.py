@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from groundline_indexing.preparation import Preparation
 
 from groundline_ingestor.service.worker.contextualization import Contextualization
+from groundline_ingestor.service.worker.describing import PictureDescriptions
 from groundline_ingestor.service.worker.embedding import RememberingEmbedder
 
 __all__ = ["Stages"]
@@ -15,5 +16,6 @@ class Stages:
     """Parts that turn a document's file into chunks with vectors; one for a process."""
 
     preparation: Preparation
+    pictures: PictureDescriptions
     contextualization: Contextualization
     embedder: RememberingEmbedder
