@@ -13,7 +13,7 @@ _EVERY: Final = timedelta(hours=1)
 
 
 class KeyUses:
-    """Uses of keys on their way into the table of keys, to which no request waits."""
+    """Uses of keys that no request waits for, on their way into the table of keys."""
 
     def __init__(self) -> None:
         self._seen: dict[str, str] = {}
