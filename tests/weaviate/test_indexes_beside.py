@@ -10,7 +10,7 @@ from groundline_database import DatabaseSettings, acquire, open_pool, register_v
 from groundline_extraction.documents import GivenDocument
 from groundline_indexing.feed.state import IndexFeed
 from groundline_ingestor.__main__ import feeding_index, working
-from groundline_ingestor.adapters.postgres.stores import stores_on
+from groundline_ingestor.adapters.postgres.stores import Stores, stores_on
 from groundline_lexical import detect_lexical_index
 from groundline_retriever.adapters.postgres.store import open_chunk_store
 from groundline_retriever.adapters.weaviate import open_weaviate_search
@@ -49,6 +49,17 @@ async def texts_found(
     response = await service.search(ANYBODY, request)
     assert not response.degraded
     return [each.chunk.text for each in response.passages]
+
+
+async def partition_beside(stores: Stores, feed: IndexFeed, name: str) -> int:
+    in_use = await stores.collections.find(name)
+    assert in_use
+    [found] = [
+        each.partition.partition_id
+        for each in await feed.partitions()
+        if each.collection_id == name and each.partition.partition_id != in_use.partition_id
+    ]
+    return found
 
 
 async def test_what_is_held_back_or_kept_is_searched_there_until_it_is_given_up(
@@ -102,18 +113,12 @@ async def test_what_is_held_back_or_kept_is_searched_there_until_it_is_given_up(
             assert (await ingestor.ended(reverted))[0].state == job_pb2.JOB_STATE_DONE
             assert "A cormorant dives." in await found(CURRENT)
 
-            in_use = await stores.collections.find(name)
-            assert in_use
-            [kept] = [
-                each.partition
-                for each in await feed.partitions()
-                if each.collection_id == name and each.partition.partition_id != in_use.partition_id
-            ]
+            kept = await partition_beside(stores, feed, name)
             space = Space(model.model, model.dimensions)
-            assert await weaviate.entries(space, kept.partition_id)
+            assert await weaviate.entries(space, kept)
             assert await ingestor.reindex.reclaim(ANYBODY, name)
             await stores.reindex.settle(0)
             await settled(feed)
             assert await lengths() == {"long", "short"}
-            assert not await weaviate.entries(space, kept.partition_id)
+            assert not await weaviate.entries(space, kept)
             await stores.collections.delete(name)
