@@ -147,20 +147,21 @@ async def test_searches_beyond_the_bound_are_refused_before_they_reach_a_service
         return retriever_service_pb2.SearchResponse()
 
     upstream.on("Search", search)
-    names = [f"{name}-key-0123456789" for name in ("ann", "bob", "carol")]
+    # Names of three lanes.
+    names = [f"{name}-key-0123456789" for name in ("ann", "bob", "dave")]
     keys = [{"key": name, "client": name, "principals": [f"user:{name}"]} for name in names]
     settings = {"api_keys": keys, "max_searches_under_way": 2, "worker_threads": 1}
     async with launch(**settings) as gateway, AsyncExitStack() as stack:
         await gateway.becomes(200)
-        ann, bob, carol = [await stack.enter_async_context(gateway.client(name)) for name in names]
+        ann, bob, dave = [await stack.enter_async_context(gateway.client(name)) for name in names]
         under_way = []
         for client in (ann, bob):
             under_way.append(asyncio.create_task(client.post("/api/search", json={"query": "x"})))
             await upstream.arrived.get()
             if client is ann:
                 beyond_its_share = await ann.post("/api/search", json={"query": "x"})
-        refused = await carol.post("/api/search", json={"query": "x"})
-        others = await carol.post("/api/answer", json={"query": "x"})
+        refused = await dave.post("/api/search", json={"query": "x"})
+        others = await dave.post("/api/answer", json={"query": "x"})
         answers.set()
         answered = await asyncio.gather(*under_way)
         again = await gateway.answering(ann, "/api/threads", 200)
