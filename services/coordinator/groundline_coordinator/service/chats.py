@@ -315,7 +315,8 @@ class ChatService:
             prompt_version=generated.prompt_version,
         )
         completed.nearly_used.extend(self._quotas.nearly_used(turn.owner, turn.used, completed.usage))
-        self._work.run(self._spend(exchange, generated.usage))
+        if completed.usage.ListFields():  # local models take nothing
+            self._work.run(self._spend(exchange, generated.usage))
         exchange.has_ended = True
         # A client that leaves now has read the whole answer: it is stored as complete.
         await asyncio.shield(self._work.run(self._store(exchange, completed)))
