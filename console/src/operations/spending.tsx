@@ -7,7 +7,8 @@ import { operations } from "../texts/operations";
 import { LookAgain, Section } from "./section";
 
 const DAYS = [1, 7, 30, 62] as const;
-const DAYS_FIRST = 30;
+/** Few, since a long time of a large installation takes seconds to sum up. */
+const DAYS_FIRST = 7;
 
 /** What everybody, or one caller, used and spent, for who administers the installation. */
 export function SpendingSection({ client }: { client: GroundlineClient }) {
@@ -23,31 +24,31 @@ export function SpendingSection({ client }: { client: GroundlineClient }) {
       tools={<LookAgain reload={reload} about={operations.spending} />}
       loaded={loaded}
     >
+      <form
+        class="row"
+        onSubmit={(event) => {
+          event.preventDefault();
+          const form = new FormData(event.currentTarget);
+          setAsked({ days: Number(form.get("days")), caller: String(form.get("caller")).trim() });
+        }}
+      >
+        <label for={`${id}caller`}>{operations.caller}</label>
+        <input id={`${id}caller`} name="caller" maxLength={200} autocomplete="off" placeholder={operations.everybody} />
+        <label for={`${id}days`}>{operations.period}</label>
+        <select id={`${id}days`} name="days">
+          {DAYS.map((days) => (
+            <option key={days} value={days} selected={days === asked.days}>
+              {operations.lastDays(days)}
+            </option>
+          ))}
+        </select>
+        <button>{operations.show}</button>
+      </form>
       {value && (
         <>
-          <form
-            class="row"
-            onSubmit={(event) => {
-              event.preventDefault();
-              const form = new FormData(event.currentTarget);
-              setAsked({ days: Number(form.get("days")), caller: String(form.get("caller")).trim() });
-            }}
-          >
-            <label for={`${id}caller`}>{operations.caller}</label>
-            <input id={`${id}caller`} name="caller" maxLength={200} autocomplete="off" placeholder={operations.everybody} />
-            <label for={`${id}days`}>{operations.period}</label>
-            <select id={`${id}days`} name="days">
-              {DAYS.map((days) => (
-                <option key={days} value={days} selected={days === DAYS_FIRST}>
-                  {operations.lastDays(days)}
-                </option>
-              ))}
-            </select>
-            <button>{operations.show}</button>
-          </form>
           <Quotas quotas={value.quotas} />
-          <Sums of={operations.byCaller} sums={value.callers} total={value.total} />
           <Sums of={operations.byModel} sums={value.models} />
+          <Sums of={operations.byCaller} sums={value.callers} total={value.total} />
           <Sums of={operations.byDay} sums={value.days} shown={dayText} />
         </>
       )}
@@ -79,6 +80,12 @@ function Sums({ of, sums, total, shown = (name) => name || operations.noName }: 
           </tr>
         </thead>
         <tbody>
+          {total && (
+            <tr>
+              <th scope="row">{operations.total}</th>
+              <Numbers sum={total} />
+            </tr>
+          )}
           {sums.map((sum) => (
             <tr key={sum.name}>
               <td dir="auto">{shown(sum.name)}</td>
@@ -86,14 +93,6 @@ function Sums({ of, sums, total, shown = (name) => name || operations.noName }: 
             </tr>
           ))}
         </tbody>
-        {total && (
-          <tfoot>
-            <tr>
-              <th scope="row">{operations.total}</th>
-              <Numbers sum={total} />
-            </tr>
-          </tfoot>
-        )}
       </table>
     </div>
   );

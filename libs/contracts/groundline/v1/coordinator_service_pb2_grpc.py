@@ -246,7 +246,8 @@ class CoordinatorServiceServicer:
         Costs are counted as they arise and kept for 62 days. Tokens are counted from stored answers: those of deleted threads,
         of answers that were not to be stored, of checked texts and of documents are not among them.
 
-        INVALID_ARGUMENT: a field is wrong. UNAVAILABLE: the database is out of reach.
+        INVALID_ARGUMENT: a field is wrong. UNAVAILABLE: the database is out of reach. DEADLINE_EXCEEDED: too many answers are
+        stored to be summed up in time; ask for fewer days, or for one caller.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -131,7 +131,8 @@ class CoordinatorServiceStub:
     Costs are counted as they arise and kept for 62 days. Tokens are counted from stored answers: those of deleted threads,
     of answers that were not to be stored, of checked texts and of documents are not among them.
 
-    INVALID_ARGUMENT: a field is wrong. UNAVAILABLE: the database is out of reach.
+    INVALID_ARGUMENT: a field is wrong. UNAVAILABLE: the database is out of reach. DEADLINE_EXCEEDED: too many answers are
+    stored to be summed up in time; ask for fewer days, or for one caller.
     """
 
 @_typing.type_check_only
@@ -237,7 +238,8 @@ class CoordinatorServiceAsyncStub(CoordinatorServiceStub):
     Costs are counted as they arise and kept for 62 days. Tokens are counted from stored answers: those of deleted threads,
     of answers that were not to be stored, of checked texts and of documents are not among them.
 
-    INVALID_ARGUMENT: a field is wrong. UNAVAILABLE: the database is out of reach.
+    INVALID_ARGUMENT: a field is wrong. UNAVAILABLE: the database is out of reach. DEADLINE_EXCEEDED: too many answers are
+    stored to be summed up in time; ask for fewer days, or for one caller.
     """
 
 class CoordinatorServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -412,7 +414,8 @@ class CoordinatorServiceServicer(metaclass=_abc_1.ABCMeta):
         Costs are counted as they arise and kept for 62 days. Tokens are counted from stored answers: those of deleted threads,
         of answers that were not to be stored, of checked texts and of documents are not among them.
 
-        INVALID_ARGUMENT: a field is wrong. UNAVAILABLE: the database is out of reach.
+        INVALID_ARGUMENT: a field is wrong. UNAVAILABLE: the database is out of reach. DEADLINE_EXCEEDED: too many answers are
+        stored to be summed up in time; ask for fewer days, or for one caller.
         """
 
 def add_CoordinatorServiceServicer_to_server(servicer: CoordinatorServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -269,28 +269,28 @@ async def test_what_everybody_or_one_caller_used_is_shown_with_sums_and_budgets(
 
     async def ask_for(caller: str) -> None:
         await tab.write("#spending input", caller)
-        await tab.write("#spending select", "7")
+        await tab.write("#spending select", "30")
         await tab.click("#spending form button")
 
     async with launch(api_keys=[keeper]) as gateway:
         await gateway.becomes(200)
         await tab.open(f"{gateway.url}/#key={KEY}")
         await tab.js("location.hash = 'operations'")
-        await tab.until("document.querySelectorAll('#spending tbody tr').length === 3")
+        await tab.until("document.querySelectorAll('#spending tbody tr').length === 4")
         rows = (await tab.text("#spending tr")).split("|")
         assert [row.split("\t")[:4] for row in rows if "345" in row] == [
-            [MARKUP, "3.5", "3", "12,345"],
-            ["All of these", "3.5", "3", "12,345"],
             ["large", "0.75", "3", "12,345"],
-            ["Jan 31, 2026", "30", "3", "12,345"],
+            ["All of these", "3.5", "3", "12,345"],
+            [MARKUP, "3.5", "3", "12,345"],
+            ["Jan 31, 2026", "7", "3", "12,345"],
         ]
         assert "US dollars of everybody this month" in await tab.text("#spending .facts")
         await tab.js(axe_program())
         assert await tab.js(AXE) == []
 
         await ask_for("user:ann")
-        await tab.until("document.querySelector('#spending tbody')?.innerText.includes('user:ann')")
-        assert "\t7\t" in (await tab.text("#spending tbody")).split("|")[2]
+        await tab.until("document.querySelector('#spending')?.innerText.includes('user:ann')")
+        assert "\t30\t" in (await tab.text("#spending tbody")).split("|")[2]
         await ask_for("nobody")
         await tab.until("document.querySelector('#spending') && !document.querySelector('#spending table')")
         assert "There are no quotas." in await tab.text("#spending")
