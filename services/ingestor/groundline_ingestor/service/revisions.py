@@ -174,15 +174,13 @@ async def found_part(
     part: str, start: int, read: Callable[[int, int], Awaitable[TextPart]], *, held: int = MAX_SEARCHED
 ) -> TextComparison:
     """Find a part of a text, which begins at `start`, in another text, of which `held` characters are read at
-    a time: first around its place; as it was, the nearest is found wherever it stands."""
+    a time: first around its place, and if nothing like it stands there, as it was in all the rest."""
     begin = max(0, start - held // 2)
     around = await read(begin, held)
     compared = await asyncio.to_thread(compare_part, part, start - begin, around.text)
     if compared.fate != document_pb2.TEXT_FATE_GONE:
-        compared = replace(compared, start=begin + compared.start, end=begin + compared.end)
-    is_whole = compared.fate in (document_pb2.TEXT_FATE_SAME, document_pb2.TEXT_FATE_MOVED)
-    best = compared.start if is_whole else None
-    size = around.character_count
+        return replace(compared, start=begin + compared.start, end=begin + compared.end)
+    size, best = around.character_count, None
     # They overlap, so that what is at the edge of one is within the next. The least distance comes first.
     others = range(0, size, held - len(part)) if len(around.text) < size else ()
     for distance, at in sorted((max(at - start, start - at - held, 0), at) for at in others):
@@ -192,8 +190,7 @@ async def found_part(
         found = await asyncio.to_thread(find_nearest, part, start - at, other.text)
         if found is not None and (best is None or abs(at + found - start) < abs(best - start)):
             best = at + found
-            compared = moved_part(part, best)
-    return compared
+    return compared if best is None else moved_part(part, best)
 
 
 def _response(compared: TextComparison, other_revision: str) -> pb.CompareRevisionsResponse:
