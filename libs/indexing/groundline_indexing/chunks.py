@@ -1,8 +1,7 @@
 """Rows of chunks and texts, as they are copied into PostgreSQL."""
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import batched
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import asyncpg
@@ -20,11 +19,20 @@ from groundline_indexing.partitions import chunk_table
 from groundline_indexing.revisions.segments import text_hash
 from groundline_indexing.texts import PreparedChunk, Series
 
-__all__ = ["CHUNK_COLUMNS", "Destination", "chunk_records", "copy_chunks", "document_values", "text_parts"]
+__all__ = [
+    "CHUNK_COLUMNS",
+    "Destination",
+    "chunk_records",
+    "copied_together",
+    "copy_chunks",
+    "document_values",
+    "text_parts",
+]
 
-# A COPY of this many rows into a live HNSW index takes about half a second, far below the statement's time
-# limit.
+# A COPY of this many rows or characters into a live HNSW index takes about half a second, far below the
+# statement's time limit.
 COPY_ROWS: Final = 256
+COPY_CHARACTERS: Final = 500_000
 
 
 CHUNK_COLUMNS: Final = (
@@ -49,6 +57,9 @@ CHUNK_COLUMNS: Final = (
 )
 
 
+_TEXT: Final = CHUNK_COLUMNS.index("original_text")
+
+
 class Destination(NamedTuple):
     """A collection's partition, and the language that it is indexed in."""
 
@@ -69,10 +80,24 @@ async def copy_chunks(
     records = (
         record for new, row in rows for record in chunk_records(into, new, row) if not is_stored(record)
     )
-    for batch in batched(records, COPY_ROWS):
+    for batch in copied_together(records):
         await connection.copy_records_to_table(
             chunk_table(into.partition_id), records=batch, columns=CHUNK_COLUMNS
         )
+
+
+def copied_together(records: Iterable[tuple[Any, ...]]) -> Iterator[Sequence[tuple[Any, ...]]]:
+    """Yield rows of CHUNK_COLUMNS in groups, each for one COPY."""
+    group: list[tuple[Any, ...]] = []
+    size = 0
+    for record in records:
+        group.append(record)
+        size += len(record[_TEXT])
+        if len(group) == COPY_ROWS or size >= COPY_CHARACTERS:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
 
 
 def text_parts(

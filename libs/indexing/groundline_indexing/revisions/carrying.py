@@ -35,7 +35,8 @@ _place: Final = itemgetter(
     *(CHUNK_COLUMNS.index(name) for name in ("chunk_index", "start_offset", "end_offset"))
 )
 
-ROWS_AT_ONCE: Final = 1000
+ROWS_AT_ONCE: Final = 100
+"""Chunks of one statement, which enter the index of vectors again: far below its time limit."""
 
 
 class CarriedChunks:
