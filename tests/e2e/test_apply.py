@@ -13,7 +13,8 @@ import yaml
 from groundline_cli.configuration.planning import plan
 from groundline_cli.configuration.reading import Configuration
 from groundline_client import ApiError, AsyncClient
-from groundline_tests.suite import Finished, Stack, delete_collection
+from groundline_tests.forked_commands import Finished
+from groundline_tests.suite import Stack, delete_collection
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ from typing import Any, Final
 import httpx
 import pytest
 from groundline_embedding.local.catalog import MULTILINGUAL_MODEL
-from groundline_tests.suite import Finished, Stack, ended_job
+from groundline_tests.forked_commands import Finished
+from groundline_tests.suite import Stack, ended_job
 
 COLLECTION: Final = "gated"
 # Asked for in another form, which only an index that stems finds.

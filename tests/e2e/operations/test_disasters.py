@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import asyncpg
 import pytest
-from groundline_tests.suite import Finished, Stack, delete_collection, running_stack
+from groundline_tests.forked_commands import Finished
+from groundline_tests.suite import Stack, delete_collection, running_stack
 
 QUESTION: Final = "What torque closes the hatch screws of the DN-4?"
 ANSWER: Final = "Close the four screws crosswise with 1.8 Nm."

@@ -24,6 +24,7 @@ from groundline_database.migrations import apply
 from groundline_ingestor.adapters.postgres.collections import delete_collection
 from groundline_ingestor.adapters.postgres.documents.deletion import delete_documents
 from groundline_lexical import detect_lexical_index
+from groundline_tests.forked_commands import run_forked
 from groundline_tests.retriever.corpus import Corpus
 
 TEXTS = ("The valve opens at 41 degrees", "The pump was painted green", "Nobody may enter after sunset")
@@ -371,12 +372,7 @@ async def test_a_program_that_fails_says_why_without_rows(tmp_path: Path) -> Non
 async def test_a_role_without_rights_is_told_whose_they_are(site: Site, tmp_path: Path) -> None:
     async with site.connected() as connection:
         await connection.execute("REVOKE SELECT ON threads FROM CURRENT_USER")
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "groundline_cli", "backup", str(tmp_path / "backup"),
-        env={**os.environ, "GROUNDLINE_DATABASE_URL": site.url},
-        stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    _, said = await process.communicate()
-    assert process.returncode == 1
-    assert "error: the role lacks rights" in said.decode()
+    refused = await run_forked(("backup", str(tmp_path / "backup")), {"GROUNDLINE_DATABASE_URL": site.url})
+    assert refused.code == 1
+    assert "error: the role lacks rights" in refused.err
     assert names_in(tmp_path) == []

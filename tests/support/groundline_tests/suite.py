@@ -14,6 +14,7 @@ from typing import Any, Final
 import httpx
 import psutil
 
+from groundline_tests.forked_commands import Finished, run_forked
 from groundline_tests.postgres import wait_for_no_disk
 
 ROOT: Final = Path(__file__).resolve().parents[3]
@@ -21,15 +22,6 @@ EXAMPLES: Final = ROOT / "examples"
 START_SECONDS: Final = 600.0
 """Patience with a start, which may install the viewer of traces."""
 STOP_SECONDS: Final = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """A command that has ended."""
-
-    code: int
-    out: str
-    err: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +48,7 @@ class Stack:
 
     async def command(self, *arguments: str) -> Finished:
         """Run `groundline ARGUMENTS…` against it."""
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "groundline_cli",
-            *arguments,
-            env=self.environment,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        out, err = await process.communicate()
-        assert process.returncode is not None
-        return Finished(process.returncode, out.decode(), err.decode())
+        return await run_forked(arguments, self.environment)
 
     async def stop(self) -> int:
         """Interrupt it as Ctrl-C does; return its exit code."""

@@ -2,9 +2,6 @@
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,6 +16,7 @@ from groundline_gateway.auditing.store import AuditQuery, AuditStore
 from groundline_gateway.auditing.uses import KeyUses
 from groundline_gateway.keys import KeyDatabaseSettings, KeyStore, key_hash
 from groundline_gateway.scopes import Scope
+from groundline_tests.forked_commands import Finished, run_forked
 from groundline_tests.gateway.program import gateway_program
 from pydantic import SecretStr
 
@@ -82,13 +80,8 @@ async def test_a_name_revokes_all_its_keys_and_nothing_is_revoked_twice(store: K
     assert [holder.client for holder in (await store.holders()).values()] == ["other"]
 
 
-def keys(database_url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "groundline_cli", "keys", *arguments],
-        env=os.environ | {"GROUNDLINE_DATABASE_URL": database_url},
-        capture_output=True,
-        text=True,
-    )
+async def keys(database_url: str, *arguments: str) -> Finished:
+    return await run_forked(("keys", *arguments), {"GROUNDLINE_DATABASE_URL": database_url})
 
 
 @pytest.fixture
@@ -133,8 +126,7 @@ async def answers_over_grpc(port: int, code: grpc.StatusCode, key: str) -> None:
 async def test_a_running_gateway_follows_what_the_command_does(
     upstream: Any, database_url: str, following: httpx.AsyncClient, also_unused: int
 ) -> None:
-    created = await asyncio.to_thread(
-        keys,
+    created = await keys(
         database_url,
         *(
             "create",
@@ -147,21 +139,21 @@ async def test_a_running_gateway_follows_what_the_command_does(
         ),
         *("--scope", "chat", "--expires", "1h", "--json"),
     )
-    assert created.returncode == 0, created.stderr
-    key = json.loads(created.stdout)
+    assert created.code == 0, created.err
+    key = json.loads(created.out)
     await answers(following, 401)
 
     await answers(following, 200, key["key"])
     assert upstream.calls[-1].values("x-groundline-principals") == ["user:ci,group:Tools_%26_more"]
     await answers_over_grpc(also_unused, grpc.StatusCode.OK, key["key"])
 
-    listed = await asyncio.to_thread(keys, database_url, "list")
-    assert key["keyId"] in listed.stdout
-    assert "active" in listed.stdout
-    assert key["key"] not in listed.stdout
+    listed = await keys(database_url, "list")
+    assert key["keyId"] in listed.out
+    assert "active" in listed.out
+    assert key["key"] not in listed.out
 
-    revoked = await asyncio.to_thread(keys, database_url, "revoke", key["keyId"], "--yes")
-    assert revoked.returncode == 0, revoked.stderr
+    revoked = await keys(database_url, "revoke", key["keyId"], "--yes")
+    assert revoked.code == 0, revoked.err
     await answers(following, 401, key["key"])
     await answers_over_grpc(also_unused, grpc.StatusCode.UNAUTHENTICATED, key["key"])
 
@@ -241,8 +233,8 @@ async def test_a_key_that_the_api_creates_and_revokes_is_one_like_the_commands(
             await asyncio.sleep(0.05)
     assert secret not in f"{page}{rest.text}"
     assert "hash" not in rest.text
-    listed = await asyncio.to_thread(keys, database_url, "list")
-    assert key["keyId"] in listed.stdout
+    listed = await keys(database_url, "list")
+    assert key["keyId"] in listed.out
 
     for _ in range(2):
         revoked = (await administrator.post(f"/api/keys/{key['keyId']}:revoke", json={})).json()["key"]
@@ -332,16 +324,16 @@ async def test_a_key_expires_while_the_database_is_away(
         (["revoke", "unknown", "--yes"], "unknown"),
     ],
 )
-def test_what_cannot_be_done_is_said(database_url: str, arguments: list[str], said: str) -> None:
-    result = keys(database_url, *arguments)
+async def test_what_cannot_be_done_is_said(database_url: str, arguments: list[str], said: str) -> None:
+    result = await keys(database_url, *arguments)
 
-    assert result.returncode in (1, 2)
-    assert said in result.stderr
+    assert result.code in (1, 2)
+    assert said in result.err
 
 
-def test_a_database_that_is_away_is_one_line(unused: int) -> None:
-    result = keys(f"postgresql://user:secret-word@127.0.0.1:{unused}/none", "list")
+async def test_a_database_that_is_away_is_one_line(unused: int) -> None:
+    result = await keys(f"postgresql://user:secret-word@127.0.0.1:{unused}/none", "list")
 
-    assert result.returncode == 1
-    assert len(result.stderr.splitlines()) == 1
-    assert "secret-word" not in result.stderr
+    assert result.code == 1
+    assert len(result.err.splitlines()) == 1
+    assert "secret-word" not in result.err
