@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import traceback
-from asyncio import to_thread
+from asyncio import get_running_loop
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -52,7 +52,8 @@ async def run_forked(arguments: Sequence[str], environment: Mapping[str, str]) -
         ending, ended = map(resources.enter_context, socket.socketpair())
         socket.send_fds(_server(), [b"+"], [one.fileno() for one in (request, out, err, ended)])
         ended.close()
-        code = await to_thread(ending.recv, EXIT_CODE_BYTES)
+        ending.setblocking(False)
+        code = await get_running_loop().sock_recv(ending, EXIT_CODE_BYTES)
         printed = [os.pread(one.fileno(), os.fstat(one.fileno()).st_size, 0).decode() for one in (out, err)]
     assert code, f"groundline {arguments} was killed:\n{printed[1]}"
     return Finished(int(code), *printed)
