@@ -6,10 +6,11 @@ from typing import Final
 
 from groundline.v1 import administration_service_pb2 as pb
 from groundline.v1 import api_key_pb2
+from groundline_contracts.times import timestamp
 from groundline_runtime.errors import NotFoundError, Violations
 from groundline_runtime.paging import page_size
 
-from groundline_gateway.administration.times import time_in, timestamp
+from groundline_gateway.administration.times import time_in
 from groundline_gateway.keys import Key, KeyStore, expiry_problem, name_problem, principal_problem
 from groundline_gateway.scopes import Scope
 

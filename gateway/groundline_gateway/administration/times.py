@@ -1,12 +1,12 @@
-"""Times of requests and responses."""
+"""Times of requests."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 from google.protobuf.message import Message
-from google.protobuf.timestamp_pb2 import Timestamp
+from groundline_contracts.times import moment
 from groundline_runtime.errors import Violations
 
-__all__ = ["time_in", "timestamp"]
+__all__ = ["time_in"]
 
 
 def time_in(request: Message, field: str, violations: Violations) -> datetime | None:
@@ -15,17 +15,7 @@ def time_in(request: Message, field: str, violations: Violations) -> datetime | 
     if not request.HasField(field):
         return None
     try:
-        found: datetime = getattr(request, field).ToDatetime(UTC)
+        return moment(getattr(request, field))
     except (ValueError, OverflowError):
         violations.add(field, "is not a time")
         return None
-    return found
-
-
-def timestamp(time: datetime | None) -> Timestamp | None:
-    """Return a time as the contract has it."""
-    if time is None:
-        return None
-    found = Timestamp()
-    found.FromDatetime(time)
-    return found

@@ -6,11 +6,10 @@ from datetime import UTC, datetime
 from typing import Final, Literal, Self, cast
 
 from groundline.v1 import document_pb2
+from groundline_contracts.times import moment
 from groundline_extraction.spooling import Spool
 from groundline_extraction.texts import TextSegment
 from groundline_indexing.documents import DocumentVersion
-
-from groundline_ingestor.domain.times import moment
 
 __all__ = [
     "DocumentKey",

@@ -10,9 +10,8 @@ from datetime import datetime
 from typing import Final
 
 from groundline.v1 import chat_pb2, document_pb2, error_pb2, job_pb2
+from groundline_contracts.times import timestamp
 from groundline_runtime.charges import total
-
-from groundline_ingestor.domain.times import timestamp
 
 __all__ = [
     "ENDED",

@@ -6,6 +6,7 @@ from typing import Final
 
 from groundline.v1 import evidence_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
+from groundline_contracts.times import moment
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import NotFoundError
 from groundline_runtime.paging import PageTokens, page_size
@@ -13,7 +14,6 @@ from groundline_runtime.paging import PageTokens, page_size
 from groundline_ingestor.adapters.postgres.collections import PostgresCollections
 from groundline_ingestor.adapters.postgres.documents.erasures import PostgresErasures
 from groundline_ingestor.domain.collections import is_administrable
-from groundline_ingestor.domain.times import moment
 from groundline_ingestor.service.access import administrable_collection
 
 __all__ = ["ErasureService"]

@@ -11,6 +11,7 @@ from typing import Final
 import structlog
 from groundline.v1 import document_pb2, job_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
+from groundline_contracts.times import timestamp
 from groundline_extraction.documents import FileContent, GivenDocument, IngestionError
 from groundline_indexing.collections import StoredCollection, running_model
 from groundline_indexing.preparation import identify
@@ -28,7 +29,6 @@ from groundline_validation import page_address
 
 from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_ingestor.domain.jobs import has_ended, plus
-from groundline_ingestor.domain.times import timestamp
 from groundline_ingestor.domain.work import OrderedCrawl
 from groundline_ingestor.service.access import (
     collection_not_found,

@@ -9,6 +9,7 @@ from typing import Final
 
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline.v1 import job_pb2
+from groundline_contracts.times import moment
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import FailedPreconditionError
 from groundline_runtime.paging import PageTokens, page_size
@@ -16,7 +17,6 @@ from groundline_runtime.paging import PageTokens, page_size
 from groundline_ingestor.adapters.postgres.collections import PostgresCollections
 from groundline_ingestor.adapters.postgres.jobs import PostgresJobs
 from groundline_ingestor.domain.jobs import has_ended
-from groundline_ingestor.domain.times import moment
 from groundline_ingestor.service.access import readable_collection, readable_job, writable_collection
 
 __all__ = ["JobService"]

@@ -4,9 +4,9 @@ import uuid
 from dataclasses import replace
 
 from groundline.v1 import collection_pb2
+from groundline_contracts.times import moment
 from groundline_indexing.collections import StoredCollection
 from groundline_ingestor.adapters.postgres.stores import Stores
-from groundline_ingestor.domain.times import moment
 from groundline_tests.ingestor.messages import a_collection, a_version
 from groundline_tests.ingestor.stores import DIMENSIONS, a_hand_in, a_new, create, store
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from google.protobuf import json_format
 from groundline.v1 import collection_pb2, document_pb2, job_pb2
+from groundline_contracts.times import moment
 from groundline_database import Pool, acquire
 from groundline_extraction.documents import GivenDocument
 from groundline_extraction.texts import TextSegment
@@ -20,7 +21,6 @@ from groundline_indexing.partitions import chunk_table
 from groundline_indexing.texts import PreparedChunk, Section
 from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_ingestor.domain.documents import DocumentKey, DocumentOrder
-from groundline_ingestor.domain.times import moment
 from groundline_ingestor.domain.work import NewVersion
 from groundline_runtime.errors import AbortedError, NotFoundError, PermissionDeniedError, UnavailableError
 from groundline_tests.ingestor.messages import a_version

@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 from groundline.v1 import chat_pb2, document_pb2, error_pb2, job_pb2
+from groundline_contracts.times import moment
 from groundline_database import Pool, acquire
 from groundline_indexing.documents import HandedIn
 from groundline_ingestor.adapters.postgres.stores import Stores
-from groundline_ingestor.domain.times import moment
 from groundline_tests.ingestor.messages import a_version
 from groundline_tests.ingestor.stores import (
     CRAWL,

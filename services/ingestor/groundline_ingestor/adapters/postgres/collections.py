@@ -8,6 +8,7 @@ from typing import Any, Final
 import asyncpg
 from google.protobuf import json_format
 from groundline.v1 import collection_pb2, quota_pb2
+from groundline_contracts.times import moment, timestamp
 from groundline_database import (
     Connection,
     Pool,
@@ -40,7 +41,6 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
 
 from groundline_ingestor.adapters.postgres.documents.erasures import record_erasure
 from groundline_ingestor.domain.collections import may_write
-from groundline_ingestor.domain.times import moment, timestamp
 
 __all__ = [
     "PostgresCollections",

@@ -7,12 +7,12 @@ from typing import Any, BinaryIO
 import asyncpg
 from google.protobuf import json_format
 from groundline.v1 import document_pb2, error_pb2, passage_pb2, source_pb2
+from groundline_contracts.times import timestamp
 from groundline_database.codecs import enum_text, read_enum
 from groundline_extraction.documents import FileContent, GivenDocument, is_text
 from groundline_runtime.reasons import reason_value
 
 from groundline_ingestor.domain.sources import StoredSource
-from groundline_ingestor.domain.times import timestamp
 
 __all__ = [
     "failure_json",

@@ -7,10 +7,9 @@ from typing import Any, Final
 import asyncpg
 from google.protobuf.json_format import MessageToDict
 from groundline.v1 import evidence_pb2
+from groundline_contracts.times import timestamp
 from groundline_database import Connection, Pool, SigningKeyStore, acquire, read_statements
 from groundline_runtime.context import current_caller
-
-from groundline_ingestor.domain.times import timestamp
 
 __all__ = ["PostgresErasures", "record_erasure"]
 

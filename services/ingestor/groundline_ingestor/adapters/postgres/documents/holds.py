@@ -5,12 +5,12 @@ from typing import Any, Final
 
 import asyncpg
 from groundline.v1 import ingestor_service_pb2 as pb
+from groundline_contracts.times import timestamp
 from groundline_database import Connection, Pool, acquire, is_held_document, transaction
 from groundline_indexing.collections import StoredCollection
 from groundline_runtime.errors import NotFoundError
 
 from groundline_ingestor.adapters.postgres.collections import hold_collection
-from groundline_ingestor.domain.times import timestamp
 
 __all__ = ["PostgresHolds", "held_among", "page_key"]
 

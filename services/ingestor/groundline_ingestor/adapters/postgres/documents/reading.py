@@ -10,6 +10,7 @@ import asyncpg
 from google.protobuf.struct_pb2 import Struct
 from groundline.v1 import document_pb2, passage_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
+from groundline_contracts.times import timestamp
 from groundline_database import (
     Connection,
     Pool,
@@ -31,7 +32,6 @@ from groundline_ingestor.adapters.postgres.collections import collection_changed
 from groundline_ingestor.adapters.postgres.documents.deletion import delete_documents
 from groundline_ingestor.adapters.postgres.records import read_failure
 from groundline_ingestor.domain.documents import DocumentKey, DocumentOrder
-from groundline_ingestor.domain.times import timestamp
 
 __all__ = ["PostgresDocuments"]
 

@@ -9,6 +9,7 @@ import asyncpg
 from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Struct
 from groundline.v1 import document_pb2, passage_pb2
+from groundline_contracts.times import timestamp
 from groundline_database import (
     Pool,
     acquire,
@@ -24,7 +25,6 @@ from groundline_indexing.revisions.keeping import prune_revisions
 
 from groundline_ingestor.adapters.postgres.documents.stored_texts import read_segments, read_version
 from groundline_ingestor.domain.documents import StoredText, TextPart
-from groundline_ingestor.domain.times import timestamp
 
 __all__ = ["MAX_OFFSET", "PostgresRevisions"]
 
