@@ -107,10 +107,13 @@ test-programs: ## Install the programs that some tests need, on Debian or Ubuntu
 	  apt-get install --yes --no-install-recommends $(TEST_PROGRAMS)
 	}
 
+# Those of the stack are long: last, one process would work on them while the others have nothing left.
+INTEGRATION_TESTS := tests/integration/stack $(filter-out %/stack,$(wildcard tests/integration/[a-z]*))
+
 .PHONY: test
 test: setup ## Run all tests: unit, integration, e2e
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(CORES) tests/e2e
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $$(( $(CORES) + 1 )) tests/unit tests/integration
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $$(( $(CORES) + 1 )) tests/unit $(INTEGRATION_TESTS)
 
 .PHONY: test-unit test-integration test-e2e
 test-unit test-integration test-e2e: test-%: setup ## Run one kind of tests
