@@ -16,13 +16,13 @@ from groundline_extraction.segments import page_lines
 from groundline_extraction.spooling import Spool
 from groundline_extraction.texts import TextSegment
 
-__all__ = ["Description", "kept_pictures", "with_descriptions"]
+__all__ = ["PlacedDescription", "kept_pictures", "with_descriptions"]
 
 _BETWEEN: Final = "\n\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
+class PlacedDescription:
     """A paragraph for a picture, to stand behind `start` in the text, and the edges of the picture on its
     page, if they are known."""
 
@@ -37,7 +37,7 @@ def kept_pictures(directory: Path | None) -> Spool[PicturePart]:
 
 
 def with_descriptions(
-    segments: Iterable[TextSegment], descriptions: Sequence[Description]
+    segments: Iterable[TextSegment], descriptions: Sequence[PlacedDescription]
 ) -> Iterator[TextSegment]:
     """Yield the segments of a text with the descriptions in it. Headings, rows and lines keep their places in
     the text; a description whose picture has edges is a line of its page."""
@@ -59,7 +59,7 @@ def with_descriptions(
 class _Inserted:
     """Blocks of descriptions between the parts of a text."""
 
-    def __init__(self, descriptions: Sequence[Description], *, is_alone: bool) -> None:
+    def __init__(self, descriptions: Sequence[PlacedDescription], *, is_alone: bool) -> None:
         """Take descriptions by their starts. `is_alone`: the document has no other text."""
         self._descriptions = descriptions
         self._blocks = [

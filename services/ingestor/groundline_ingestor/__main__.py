@@ -35,7 +35,7 @@ from groundline_ingestor import index_command
 from groundline_ingestor.adapters.collector import COLLECTOR_SERVICE, GrpcCollector, NoCollector
 from groundline_ingestor.adapters.contextualizing import (
     GENERATOR_SERVICE,
-    GrpcGenerator,
+    GrpcTextWriter,
 )
 from groundline_ingestor.adapters.postgres.stores import Stores, stores_on
 from groundline_ingestor.domain.quotas import Limits
@@ -56,10 +56,10 @@ from groundline_ingestor.service.quotas import Quotas
 from groundline_ingestor.service.reindex import ReindexService
 from groundline_ingestor.service.revisions import RevisionService
 from groundline_ingestor.service.webhooks import Webhooks
-from groundline_ingestor.service.worker.asking import GeneratorCalls
-from groundline_ingestor.service.worker.contextualization import Contextualization
-from groundline_ingestor.service.worker.describing import PictureDescriptions
 from groundline_ingestor.service.worker.embedding import RememberingEmbedder
+from groundline_ingestor.service.worker.generator.asking import GeneratorCalls
+from groundline_ingestor.service.worker.generator.contextualization import Contextualization
+from groundline_ingestor.service.worker.generator.describing import PictureDescriptions
 from groundline_ingestor.service.worker.stages import Stages
 from groundline_ingestor.service.worker.worker import Worker
 from groundline_ingestor.servicer import SERVICE_NAME, IngestorServicer
@@ -118,7 +118,7 @@ def wire_on(
     embedders: Embedders,
     sandbox: Sandbox,
     page_tokens: PageTokens,
-    generator: GrpcGenerator | None = None,
+    generator: GrpcTextWriter | None = None,
     collector: Collector | None = None,
 ) -> tuple[IngestorServicer, Worker]:
     """Return the servicer over given stores and models, and the worker that does what it takes in."""
@@ -184,7 +184,7 @@ def _stages(
     stores: Stores,
     embedders: Embedders,
     sandbox: Sandbox,
-    generator: GrpcGenerator | None,
+    generator: GrpcTextWriter | None,
 ) -> Stages:
     calls = GeneratorCalls(settings.generator_calls)
     return Stages(
@@ -256,7 +256,7 @@ async def feeding_index(pool: Pool, settings: IngestorSettings) -> AsyncIterator
 
 
 @asynccontextmanager
-async def open_generator(settings: IngestorSettings) -> AsyncIterator[GrpcGenerator | None]:
+async def open_generator(settings: IngestorSettings) -> AsyncIterator[GrpcTextWriter | None]:
     """Provide what writes contexts and describes pictures, or None without a generator."""
     if settings.generator_target is None:
         yield None
@@ -266,7 +266,7 @@ async def open_generator(settings: IngestorSettings) -> AsyncIterator[GrpcGenera
         service=GENERATOR_SERVICE,
         default_timeout_seconds=settings.generator_timeout_seconds,
     ) as channel:
-        yield GrpcGenerator(channel)
+        yield GrpcTextWriter(channel)
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ import docx
 import pptx
 import pytest
 from groundline.v1 import error_pb2
-from groundline_extraction.descriptions import Description, kept_pictures, with_descriptions
+from groundline_extraction.descriptions import PlacedDescription, kept_pictures, with_descriptions
 from groundline_extraction.documents import GivenDocument, IngestionError
 from groundline_extraction.extractor import DocumentExtractor
 from groundline_extraction.readers.building import MAX_PICTURES
@@ -67,7 +67,7 @@ def described(found: Found) -> str:
     """Return the text with the colour of each picture where it stands."""
     segments, pictures = found
     names: dict[tuple[int, ...], str] = {RED: "[red]", GREEN: "[green]", BLUE: "[blue]"}
-    descriptions = [Description(one.start, names[color_of(one)], one.edges) for one in pictures]
+    descriptions = [PlacedDescription(one.start, names[color_of(one)], one.edges) for one in pictures]
     return "".join(segment.text for segment in with_descriptions(segments, descriptions))
 
 
@@ -96,7 +96,7 @@ def test_a_picture_that_is_a_document_takes_no_text(found_in: Callable[[bytes], 
     segments, [found] = found_in(picture("green", side=1500, file_format="WEBP"))
     assert segments == []
     assert max(Image.open(io.BytesIO(found.data)).size) <= 1280
-    [segment] = with_descriptions(segments, [Description(found.start, "[green]", found.edges)])
+    [segment] = with_descriptions(segments, [PlacedDescription(found.start, "[green]", found.edges)])
     assert segment.text == "[green]"
     [page] = segment.pages
     assert (page.page, list(page.starts), list(page.rights), list(page.heights)) == (1, [0], [2000], [2000])
@@ -124,7 +124,7 @@ def test_pictures_of_docx_stand_behind_their_paragraphs_and_before_their_tables(
         "First.\n\n[red]\n\n# Second\n\n[green]\n\n| Head |\n|---|\n| Cell |\n\nLast."
     )
     segments, pictures = found
-    moved = list(with_descriptions(segments, [Description(one.start, "[x]") for one in pictures]))
+    moved = list(with_descriptions(segments, [PlacedDescription(one.start, "[x]") for one in pictures]))
     text = "".join(one.text for one in moved)
     [heading] = moved[0].headings
     [table_rows] = moved[0].tables
@@ -168,14 +168,16 @@ def test_pictures_of_pdf_are_on_their_pages_and_where_they_are_shown(
         (2, 0, 0, 0, 2000, 2000),
         (4, 0, 333, 149, 1000, 900),
     ]
-    *_, last = with_descriptions(segments, [Description(one.start, "[x]", one.edges) for one in pictures])
+    *_, last = with_descriptions(
+        segments, [PlacedDescription(one.start, "[x]", one.edges) for one in pictures]
+    )
     assert [(page.page, len(page.starts)) for page in last.pages] == [(1, 2), (2, 1), (3, 1), (4, 1)]
     assert list(last.pages[0].starts) == [0, len("First page.\n\n")]
 
 
 def test_descriptions_are_put_into_the_segments_that_they_stand_in() -> None:
     segments = [TextSegment("One.\n\n"), TextSegment("Two.", start=6)]
-    descriptions = [Description(at, f"[{at}]") for at in (99, 4, 0, 10, 4)]
+    descriptions = [PlacedDescription(at, f"[{at}]") for at in (99, 4, 0, 10, 4)]
     moved = list(with_descriptions(segments, descriptions))
     assert [one.text for one in moved] == [
         "[0]\n\nOne.\n\n[4]\n\n[4]\n\n",

@@ -12,7 +12,7 @@ from groundline.v1 import generator_service_pb2 as pb
 from groundline_database import Pool
 from groundline_ingestor.adapters.contextualizing import (
     GENERATOR_SERVICE,
-    GrpcGenerator,
+    GrpcTextWriter,
     PostgresContextCache,
 )
 from groundline_runtime.channels import open_channel
@@ -48,7 +48,7 @@ def generator() -> ScriptedGenerator:
 
 
 @pytest.fixture
-async def writer(generator: ScriptedGenerator) -> AsyncIterator[GrpcGenerator]:
+async def writer(generator: ScriptedGenerator) -> AsyncIterator[GrpcTextWriter]:
     application = Application(
         services={
             GENERATOR_SERVICE: lambda server: (
@@ -61,11 +61,11 @@ async def writer(generator: ScriptedGenerator) -> AsyncIterator[GrpcGenerator]:
         serve(application) as target,
         open_channel(target, service=GENERATOR_SERVICE) as channel,
     ):
-        yield GrpcGenerator(channel)
+        yield GrpcTextWriter(channel)
 
 
 async def test_a_quota_arrives_with_the_time_to_wait(
-    writer: GrpcGenerator, generator: ScriptedGenerator
+    writer: GrpcTextWriter, generator: ScriptedGenerator
 ) -> None:
     generator.error = ResourceExhaustedError("PROVIDER_QUOTA", "slow down", retry_after_seconds=2.5)
     with pytest.raises(ResourceExhaustedError) as raised:
@@ -74,7 +74,7 @@ async def test_a_quota_arrives_with_the_time_to_wait(
 
 
 async def test_chunks_go_with_their_document_and_come_back_as_contexts(
-    writer: GrpcGenerator, generator: ScriptedGenerator
+    writer: GrpcTextWriter, generator: ScriptedGenerator
 ) -> None:
     written = await writer.write(
         title="Manual", document_text="All of it.", chunk_texts=["one", "two"], prompt="p", model="m"
@@ -89,7 +89,7 @@ async def test_chunks_go_with_their_document_and_come_back_as_contexts(
 
 
 async def test_the_generator_names_its_model_and_prompt(
-    writer: GrpcGenerator, generator: ScriptedGenerator
+    writer: GrpcTextWriter, generator: ScriptedGenerator
 ) -> None:
     assert await writer.version(prompt="p", model="m") == "scripted default@1"
     assert generator.requests == [pb.ContextualizeChunksRequest(prompt="p", model="m")]

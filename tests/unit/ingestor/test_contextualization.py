@@ -14,9 +14,9 @@ from groundline_indexing.collections import StoredCollection
 from groundline_indexing.documents import DocumentVersion
 from groundline_indexing.preparation import Prepared
 from groundline_indexing.texts import PreparedChunk, Section
-from groundline_ingestor.service.worker import contextualization
-from groundline_ingestor.service.worker.asking import GeneratorCalls
-from groundline_ingestor.service.worker.contextualization import (
+from groundline_ingestor.service.worker.generator import contextualization
+from groundline_ingestor.service.worker.generator.asking import GeneratorCalls
+from groundline_ingestor.service.worker.generator.contextualization import (
     CHUNKS_PER_CALL,
     Contextualization,
     WrittenContexts,

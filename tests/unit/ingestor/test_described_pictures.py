@@ -8,8 +8,8 @@ from groundline_ingestor.domain.pictures import (
     PARAGRAPH_CHARACTERS,
     description_paragraphs,
 )
-from groundline_ingestor.service.worker.asking import GeneratorCalls
-from groundline_ingestor.service.worker.describing import PictureDescriptions
+from groundline_ingestor.service.worker.generator.asking import GeneratorCalls
+from groundline_ingestor.service.worker.generator.describing import PictureDescriptions
 from groundline_tests.ingestor.messages import stored_collection
 
 

@@ -11,15 +11,15 @@ from groundline_database import Pool, acquire
 from groundline_runtime.errors import InvalidArgumentError
 from groundline_runtime.status import translated_rpc_errors
 
-from groundline_ingestor.service.worker.contextualization import WrittenContexts
-from groundline_ingestor.service.worker.describing import DescribedPicture
+from groundline_ingestor.service.worker.generator.contextualization import WrittenContexts
+from groundline_ingestor.service.worker.generator.describing import DescribedPicture
 
-__all__ = ["GENERATOR_SERVICE", "GrpcGenerator", "PostgresContextCache"]
+__all__ = ["GENERATOR_SERVICE", "GrpcTextWriter", "PostgresContextCache"]
 
 GENERATOR_SERVICE: Final = pb.DESCRIPTOR.services_by_name["GeneratorService"].full_name
 
 
-class GrpcGenerator:
+class GrpcTextWriter:
     """A ContextWriter and PictureDescriber on groundline.v1.GeneratorService."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:

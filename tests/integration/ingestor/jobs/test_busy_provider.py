@@ -27,7 +27,7 @@ from groundline_generator.servicer import GeneratorServicer, UseCases
 from groundline_indexing.partitions import chunk_table
 from groundline_indexing.preparation import open_sandbox
 from groundline_ingestor.__main__ import wire_on, working
-from groundline_ingestor.adapters.contextualizing import GENERATOR_SERVICE, GrpcGenerator
+from groundline_ingestor.adapters.contextualizing import GENERATOR_SERVICE, GrpcTextWriter
 from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_ingestor.settings import IngestorSettings
 from groundline_runtime.channels import open_channel
@@ -139,7 +139,7 @@ async def test_a_provider_that_refuses_every_third_call_slows_a_job_and_does_not
     ):
         server.respond = provider
         servicer, worker = wire_on(
-            settings, stores, embedders, sandbox, PageTokens(bytes(32)), GrpcGenerator(channel)
+            settings, stores, embedders, sandbox, PageTokens(bytes(32)), GrpcTextWriter(channel)
         )
         ingestion, jobs = servicer._ingestion, servicer._jobs
         texts = [

@@ -21,9 +21,9 @@ from groundline_indexing.collections import StoredCollection
 from groundline_indexing.partitions import chunk_table
 from groundline_indexing.preparation import open_sandbox
 from groundline_ingestor.__main__ import wire_on, working
-from groundline_ingestor.adapters.contextualizing import GENERATOR_SERVICE, GrpcGenerator
+from groundline_ingestor.adapters.contextualizing import GENERATOR_SERVICE, GrpcTextWriter
 from groundline_ingestor.adapters.postgres.stores import Stores
-from groundline_ingestor.service.worker import asking
+from groundline_ingestor.service.worker.generator import asking
 from groundline_ingestor.settings import IngestorSettings
 from groundline_runtime.channels import open_channel
 from groundline_runtime.context import Caller
@@ -136,7 +136,7 @@ async def setup(
             a_collection(name, model=embedder.model, dimensions=embedder.dimensions, **asked), "", ""
         )
         servicer, worker = wire_on(
-            settings, stores, embedders, sandbox, PageTokens(bytes(32)), GrpcGenerator(channel)
+            settings, stores, embedders, sandbox, PageTokens(bytes(32)), GrpcTextWriter(channel)
         )
         await stack.enter_async_context(working(worker, settings))
 

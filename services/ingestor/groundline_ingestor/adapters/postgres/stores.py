@@ -32,7 +32,7 @@ from groundline_ingestor.adapters.postgres.quotas import PostgresQuotas
 from groundline_ingestor.adapters.postgres.reindex import PostgresReindex
 from groundline_ingestor.adapters.postgres.webhooks import PostgresWebhooks
 from groundline_ingestor.ports import SeenPages
-from groundline_ingestor.service.worker.contextualization import ContextCache
+from groundline_ingestor.service.worker.generator.contextualization import ContextCache
 
 __all__ = ["Stores", "stores_on"]
 

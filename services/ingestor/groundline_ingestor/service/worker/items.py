@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from groundline.v1 import chat_pb2, collection_pb2, document_pb2, job_pb2
 from groundline_embedding import Embedder
-from groundline_extraction.descriptions import Description, with_descriptions
+from groundline_extraction.descriptions import PlacedDescription, with_descriptions
 from groundline_extraction.documents import FileContent, GivenDocument, IngestionError
 from groundline_extraction.members import MemberSpool
 from groundline_extraction.readers.common import PicturePart
@@ -432,7 +432,7 @@ class ItemWork:
 
 
 def _with_descriptions(
-    segments: Spool[TextSegment], descriptions: Sequence[Description], directory: Path | None
+    segments: Spool[TextSegment], descriptions: Sequence[PlacedDescription], directory: Path | None
 ) -> Spool[TextSegment]:
     """Return the text with the descriptions in it."""
     described = kept_segments(directory)

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from groundline_indexing.preparation import Preparation
 
-from groundline_ingestor.service.worker.contextualization import Contextualization
-from groundline_ingestor.service.worker.describing import PictureDescriptions
 from groundline_ingestor.service.worker.embedding import RememberingEmbedder
+from groundline_ingestor.service.worker.generator.contextualization import Contextualization
+from groundline_ingestor.service.worker.generator.describing import PictureDescriptions
 
 __all__ = ["Stages"]
 

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 import structlog
 from groundline.v1 import chat_pb2
-from groundline_extraction.descriptions import Description
+from groundline_extraction.descriptions import PlacedDescription
 from groundline_extraction.readers.common import PicturePart
 from groundline_indexing.collections import StoredCollection
 from groundline_indexing.texts import Series
@@ -16,8 +16,8 @@ from groundline_runtime.charges import usage_of
 from groundline_runtime.errors import Code, FailedPreconditionError, GroundlineError
 
 from groundline_ingestor.domain.pictures import description_paragraphs
-from groundline_ingestor.service.worker.asking import GeneratorCalls
-from groundline_ingestor.service.worker.contextualization import ContextCache, Payer
+from groundline_ingestor.service.worker.generator.asking import GeneratorCalls
+from groundline_ingestor.service.worker.generator.contextualization import ContextCache, Payer
 
 __all__ = ["DescribedPicture", "PictureDescriber", "PictureDescriptions"]
 
@@ -72,7 +72,7 @@ class PictureDescriptions:
 
     async def describe(
         self, pictures: Series[PicturePart], collection: StoredCollection, payer: Payer
-    ) -> tuple[Sequence[Description], int]:
+    ) -> tuple[Sequence[PlacedDescription], int]:
         """Return the descriptions of a document's pictures, and how many pictures could not be described.
 
         Raises IngestionError if a budget is spent, and UnavailableError while the cache is down.
@@ -94,7 +94,7 @@ class PictureDescriptions:
         known = dict(await self._cache.get(keys))
         await self._ask_for_others(pictures, keys, known, collection, payer)
         found = [
-            Description(one.start, paragraphs, one.edges)
+            PlacedDescription(one.start, paragraphs, one.edges)
             for one, key in zip(pictures, keys, strict=True)
             if (paragraphs := description_paragraphs(known.get(key, ""), language))
         ]

@@ -17,7 +17,7 @@ from groundline_lexical import lexical_text
 from groundline_runtime.charges import usage_of
 from groundline_runtime.errors import FailedPreconditionError, GroundlineError
 
-from groundline_ingestor.service.worker.asking import GeneratorCalls
+from groundline_ingestor.service.worker.generator.asking import GeneratorCalls
 
 __all__ = ["ContextCache", "ContextWriter", "Contextualization", "Payer", "WrittenContexts"]
 

@@ -1,0 +1,1 @@
+"""Texts that the generator writes for documents."""
