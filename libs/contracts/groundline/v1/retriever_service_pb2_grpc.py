@@ -78,8 +78,9 @@ class RetrieverServiceServicer:
         collection does not exist. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): a collection was embedded with a
         model that does not run; (LEXICAL_BACKEND_MISMATCH): it was indexed with another keyword engine;
         (INDEX_NOT_FOUND): it has no such index as options.retrieval.index says. UNAVAILABLE: the
-        database is out of reach, or a collection was deleted or rebuilt at this moment. UNAUTHENTICATED or
-        RESOURCE_EXHAUSTED (from the gateway), DEADLINE_EXCEEDED, INTERNAL.
+        database is out of reach, or a collection was deleted or rebuilt at this moment. RESOURCE_EXHAUSTED
+        (QUOTA_EXHAUSTED): the search costs money, and a budget is spent. UNAUTHENTICATED or RESOURCE_EXHAUSTED (from the
+        gateway), DEADLINE_EXCEEDED, INTERNAL.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -93,7 +94,8 @@ class RetrieverServiceServicer:
 
         INVALID_ARGUMENT: a field is wrong, or names a column that the table lacks or that has another type; every wrong
         field is named. NOT_FOUND: a collection does not exist, or (TABLE_NOT_FOUND) the plan's table. UNAVAILABLE: the
-        database is out of reach. UNAUTHENTICATED or RESOURCE_EXHAUSTED (from the gateway), DEADLINE_EXCEEDED, INTERNAL.
+        database is out of reach. RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): the language model is to be asked, and a budget is
+        spent. UNAUTHENTICATED or RESOURCE_EXHAUSTED (from the gateway), DEADLINE_EXCEEDED, INTERNAL.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -52,8 +52,9 @@ class RetrieverServiceStub:
     collection does not exist. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): a collection was embedded with a
     model that does not run; (LEXICAL_BACKEND_MISMATCH): it was indexed with another keyword engine;
     (INDEX_NOT_FOUND): it has no such index as options.retrieval.index says. UNAVAILABLE: the
-    database is out of reach, or a collection was deleted or rebuilt at this moment. UNAUTHENTICATED or
-    RESOURCE_EXHAUSTED (from the gateway), DEADLINE_EXCEEDED, INTERNAL.
+    database is out of reach, or a collection was deleted or rebuilt at this moment. RESOURCE_EXHAUSTED
+    (QUOTA_EXHAUSTED): the search costs money, and a budget is spent. UNAUTHENTICATED or RESOURCE_EXHAUSTED (from the
+    gateway), DEADLINE_EXCEEDED, INTERNAL.
     """
     QueryTables: _grpc.UnaryUnaryMultiCallable[_retriever_service_pb2.QueryTablesRequest, _retriever_service_pb2.QueryTablesResponse]
     """Asks a table: by a plan, or by a question that rules make a plan of, and if they cannot, the generator's language model
@@ -63,7 +64,8 @@ class RetrieverServiceStub:
 
     INVALID_ARGUMENT: a field is wrong, or names a column that the table lacks or that has another type; every wrong
     field is named. NOT_FOUND: a collection does not exist, or (TABLE_NOT_FOUND) the plan's table. UNAVAILABLE: the
-    database is out of reach. UNAUTHENTICATED or RESOURCE_EXHAUSTED (from the gateway), DEADLINE_EXCEEDED, INTERNAL.
+    database is out of reach. RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): the language model is to be asked, and a budget is
+    spent. UNAUTHENTICATED or RESOURCE_EXHAUSTED (from the gateway), DEADLINE_EXCEEDED, INTERNAL.
     """
     FetchChunks: _grpc.UnaryUnaryMultiCallable[_retriever_service_pb2.FetchChunksRequest, _retriever_service_pb2.FetchChunksResponse]
     """Reads chunks, with the texts and metadata of now, and parts of texts as revisions have them. A chunk that no longer exists, or that the caller may not read, is
@@ -97,8 +99,9 @@ class RetrieverServiceAsyncStub(RetrieverServiceStub):
     collection does not exist. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): a collection was embedded with a
     model that does not run; (LEXICAL_BACKEND_MISMATCH): it was indexed with another keyword engine;
     (INDEX_NOT_FOUND): it has no such index as options.retrieval.index says. UNAVAILABLE: the
-    database is out of reach, or a collection was deleted or rebuilt at this moment. UNAUTHENTICATED or
-    RESOURCE_EXHAUSTED (from the gateway), DEADLINE_EXCEEDED, INTERNAL.
+    database is out of reach, or a collection was deleted or rebuilt at this moment. RESOURCE_EXHAUSTED
+    (QUOTA_EXHAUSTED): the search costs money, and a budget is spent. UNAUTHENTICATED or RESOURCE_EXHAUSTED (from the
+    gateway), DEADLINE_EXCEEDED, INTERNAL.
     """
     QueryTables: _aio.UnaryUnaryMultiCallable[_retriever_service_pb2.QueryTablesRequest, _retriever_service_pb2.QueryTablesResponse]  # type: ignore[assignment]
     """Asks a table: by a plan, or by a question that rules make a plan of, and if they cannot, the generator's language model
@@ -108,7 +111,8 @@ class RetrieverServiceAsyncStub(RetrieverServiceStub):
 
     INVALID_ARGUMENT: a field is wrong, or names a column that the table lacks or that has another type; every wrong
     field is named. NOT_FOUND: a collection does not exist, or (TABLE_NOT_FOUND) the plan's table. UNAVAILABLE: the
-    database is out of reach. UNAUTHENTICATED or RESOURCE_EXHAUSTED (from the gateway), DEADLINE_EXCEEDED, INTERNAL.
+    database is out of reach. RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): the language model is to be asked, and a budget is
+    spent. UNAUTHENTICATED or RESOURCE_EXHAUSTED (from the gateway), DEADLINE_EXCEEDED, INTERNAL.
     """
     FetchChunks: _aio.UnaryUnaryMultiCallable[_retriever_service_pb2.FetchChunksRequest, _retriever_service_pb2.FetchChunksResponse]  # type: ignore[assignment]
     """Reads chunks, with the texts and metadata of now, and parts of texts as revisions have them. A chunk that no longer exists, or that the caller may not read, is
@@ -145,8 +149,9 @@ class RetrieverServiceServicer(metaclass=_abc_1.ABCMeta):
         collection does not exist. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): a collection was embedded with a
         model that does not run; (LEXICAL_BACKEND_MISMATCH): it was indexed with another keyword engine;
         (INDEX_NOT_FOUND): it has no such index as options.retrieval.index says. UNAVAILABLE: the
-        database is out of reach, or a collection was deleted or rebuilt at this moment. UNAUTHENTICATED or
-        RESOURCE_EXHAUSTED (from the gateway), DEADLINE_EXCEEDED, INTERNAL.
+        database is out of reach, or a collection was deleted or rebuilt at this moment. RESOURCE_EXHAUSTED
+        (QUOTA_EXHAUSTED): the search costs money, and a budget is spent. UNAUTHENTICATED or RESOURCE_EXHAUSTED (from the
+        gateway), DEADLINE_EXCEEDED, INTERNAL.
         """
 
     @_abc_1.abstractmethod
@@ -162,7 +167,8 @@ class RetrieverServiceServicer(metaclass=_abc_1.ABCMeta):
 
         INVALID_ARGUMENT: a field is wrong, or names a column that the table lacks or that has another type; every wrong
         field is named. NOT_FOUND: a collection does not exist, or (TABLE_NOT_FOUND) the plan's table. UNAVAILABLE: the
-        database is out of reach. UNAUTHENTICATED or RESOURCE_EXHAUSTED (from the gateway), DEADLINE_EXCEEDED, INTERNAL.
+        database is out of reach. RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): the language model is to be asked, and a budget is
+        spent. UNAUTHENTICATED or RESOURCE_EXHAUSTED (from the gateway), DEADLINE_EXCEEDED, INTERNAL.
         """
 
     @_abc_1.abstractmethod
