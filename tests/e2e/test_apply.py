@@ -13,7 +13,7 @@ import yaml
 from groundline_cli.configuration.planning import plan
 from groundline_cli.configuration.reading import Configuration
 from groundline_client import ApiError, AsyncClient
-from groundline_tests.forked_commands import Finished
+from groundline_tests.commands.forked import Finished
 from groundline_tests.suite import Stack, delete_collection
 
 

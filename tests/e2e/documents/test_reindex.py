@@ -8,7 +8,7 @@ from typing import Any, Final
 import httpx
 import pytest
 from groundline_embedding.local.catalog import MULTILINGUAL_MODEL
-from groundline_tests.forked_commands import Finished
+from groundline_tests.commands.forked import Finished
 from groundline_tests.suite import Stack, ended_job
 
 COLLECTION: Final = "gated"

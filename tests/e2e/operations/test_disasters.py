@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import asyncpg
 import pytest
-from groundline_tests.forked_commands import Finished
+from groundline_tests.commands.forked import Finished
 from groundline_tests.suite import Stack, delete_collection, running_stack
 
 QUESTION: Final = "What torque closes the hatch screws of the DN-4?"

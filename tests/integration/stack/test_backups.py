@@ -24,7 +24,7 @@ from groundline_database.migrations import apply
 from groundline_ingestor.adapters.postgres.collections import delete_collection
 from groundline_ingestor.adapters.postgres.documents.deletion import delete_documents
 from groundline_lexical import detect_lexical_index
-from groundline_tests.forked_commands import run_forked
+from groundline_tests.commands.forked import run_forked
 from groundline_tests.retriever.corpus import Corpus
 
 TEXTS = ("The valve opens at 41 degrees", "The pump was painted green", "Nobody may enter after sunset")

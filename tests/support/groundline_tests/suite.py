@@ -14,7 +14,7 @@ from typing import Any, Final
 import httpx
 import psutil
 
-from groundline_tests.forked_commands import Finished, run_forked
+from groundline_tests.commands.forked import Finished, run_forked
 from groundline_tests.postgres import wait_for_no_disk
 
 ROOT: Final = Path(__file__).resolve().parents[3]

@@ -16,7 +16,7 @@ from groundline_gateway.auditing.store import AuditQuery, AuditStore
 from groundline_gateway.auditing.uses import KeyUses
 from groundline_gateway.keys import KeyDatabaseSettings, KeyStore, key_hash
 from groundline_gateway.scopes import Scope
-from groundline_tests.forked_commands import Finished, run_forked
+from groundline_tests.commands.forked import Finished, run_forked
 from groundline_tests.gateway.program import gateway_program
 from pydantic import SecretStr
 

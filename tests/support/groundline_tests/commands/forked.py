@@ -64,7 +64,7 @@ def _server() -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     # Settings of the test that comes first are none of the others' business.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GROUNDLINE_")}
-    environment["PYTHONPATH"] = str(Path(__file__).parents[1])
+    environment["PYTHONPATH"] = str(Path(__file__).parents[2])
     with theirs:
         process = subprocess.Popen([sys.executable, "-m", __name__], stdin=theirs.fileno(), env=environment)
     atexit.register(process.wait)
