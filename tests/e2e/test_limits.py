@@ -47,6 +47,7 @@ NOT_REINDEXED: Final = (
     "settings.webhooks",
     "settings.calibration",
     "settings.history",
+    "settings.pictures",
     "settings.original_readers",
 )
 
