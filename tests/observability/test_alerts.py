@@ -4,11 +4,17 @@ A minute of a rule is a second here; of GroundlineSpendingJumped, which looks ba
 """
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 import asyncpg
+import grpc
+from groundline.v1 import retriever_service_pb2, retriever_service_pb2_grpc
+from groundline_cli.stack.suite import LOCAL_PRINCIPAL
+from groundline_runtime.context import PRINCIPALS_KEY
 from groundline_tests.generator.providers import Reply
 from groundline_tests.observability.watched import (
     ALERT_SECONDS,
@@ -67,6 +73,20 @@ async def test_a_model_that_is_slow(watched: Watched) -> None:
             watched.reply = answer
 
 
+@asynccontextmanager
+async def internal_searches(watched: Watched) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """Provide searches by another service, of which the gateway holds none back."""
+    async with grpc.aio.insecure_channel(watched.stack.ready["services"]["retriever"]) as channel:
+        stub = retriever_service_pb2_grpc.RetrieverServiceStub(channel)
+        request = retriever_service_pb2.SearchRequest(query="deployment", collection_ids=["examples"])
+
+        async def search() -> None:
+            with suppress(grpc.aio.AioRpcError):
+                await stub.Search(request, timeout=20, metadata=((PRINCIPALS_KEY, LOCAL_PRINCIPAL),))
+
+        yield search
+
+
 async def test_a_database_in_which_everything_waits(watched: Watched, tmp_path: Path) -> None:
     names = (
         "GroundlineOverloaded",
@@ -84,7 +104,11 @@ async def test_a_database_in_which_everything_waits(watched: Watched, tmp_path: 
                 storing = asyncio.create_task(
                     watched.stack.command("ingest", str(tmp_path), "--collection", "notes")
                 )
-                async with watched.going_on(watched.search, side_by_side=150):
+                async with (
+                    internal_searches(watched) as search,
+                    watched.going_on(search, side_by_side=150),
+                    watched.going_on(watched.search),
+                ):
                     await firing(watched, *names)
         finally:
             await connection.close()
