@@ -214,7 +214,9 @@ async def test_a_connection_that_is_gone_says_so_and_the_question_is_asked_again
 async def test_a_key_that_has_ended_asks_for_another_and_keeps_the_question(upstream: Any, tab: Tab) -> None:
     upstream.on("Chat", full_answer)
     await tab.ask("first")
-    await tab.until("document.querySelector('.rating')")
+    # The list of conversations is read again after the answer, by the key that is still valid.
+    read = "performance.getEntriesByType('resource').filter((one) => one.name.includes('/api/threads?'))"
+    await tab.until(f"{read}.length === 2")
     await tab.command("Network.setExtraHTTPHeaders", headers={"x-api-key": "ended-key-0123456789"})
     await tab.ask("still here")
     await tab.until("document.querySelector('#key-error')?.innerText")
