@@ -52,8 +52,8 @@ def service_cluster(name: str, settings: GatewaySettings) -> Node:
             # rest waits here. With a maximum of one, Envoy opens the first of each lane, and no second one.
             thresholds["max_connections"] = 1
             http2["max_concurrent_streams"] = _searches_at_once(settings)
-            # What waits for a process that hangs goes elsewhere, as many searches at a time: with 4.5 s in
-            # place of 3.7, the last of 32 would come too late.
+            # Searches of a lane that wait for a process that hangs go elsewhere in turns, as many as are sent
+            # to it, each after 3.7 s. After 4.5 s each, the last of 32 would come too late.
             pings["interval"] = "1.200s"
     return cluster
 

@@ -90,7 +90,7 @@ async def test_a_report_sums_stored_answers_and_the_ledger_by_day_caller_and_mod
             json_values(chat_pb2.Usage(**usage)),
             days_ago,
         )
-    # Of an answer to a text that was checked, and of documents, the ledger alone knows.
+    # Checked texts and documents cost something, which only the ledger knows.
     await quotas.spend(owner, 0, 3.0)
 
     report = await quotas.report(today - timedelta(days=1), owner)

@@ -26,7 +26,7 @@ _MARKS: Final[Mapping[str, str]] = {
 }
 _ENGLISH: Final = "Picture, described by a model"
 
-# What could end the mark, pass for a citation, a table or code.
+# Characters that could end the mark, or pass for a citation, a table or code.
 _REPLACED: Final = str.maketrans("[]［］【】〔〕|｜`", "()()()()//'")
 _TAG: Final = re.compile(r"<(?=[A-Za-z/!?])")
 _SENTENCE_END: Final = re.compile(r"[.!?]+ (?=(\S))|[。！？]+\s*(?=(\S))")
