@@ -1,7 +1,6 @@
 """Pictures within a document, and descriptions of them put into its text."""
 
 import json
-from base64 import b64decode, b64encode
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +10,7 @@ from typing import Final
 
 from groundline.v1 import passage_pb2
 
-from groundline_extraction.readers.common import LineEdges, PicturePart
+from groundline_extraction.readers.common import LineEdges, PicturePart, encoded_bytes, read_picture
 from groundline_extraction.segments import page_lines
 from groundline_extraction.spooling import Spool
 from groundline_extraction.texts import TextSegment
@@ -63,7 +62,7 @@ class _Inserted:
         """Take descriptions by their starts. `is_alone`: the document has no other text."""
         self._descriptions = descriptions
         self._blocks = [
-            # What stands before all text ends with the blank line that others begin with.
+            # A block before all text ends with the blank line with which others begin.
             one.text + _BETWEEN
             if one.start <= 0 and not is_alone
             else one.text
@@ -121,9 +120,8 @@ def _lines(pages: Iterable[passage_pb2.PageLines]) -> Iterator[LineEdges]:
 
 
 def _dumped(picture: PicturePart) -> bytes:
-    return json.dumps([picture.start, b64encode(picture.data).decode(), picture.edges]).encode()
+    return json.dumps(picture, default=encoded_bytes).encode()
 
 
 def _loaded(data: bytes) -> PicturePart:
-    start, picture, edges = json.loads(data)
-    return PicturePart(start, b64decode(picture), LineEdges(*edges) if edges else None)
+    return read_picture(json.loads(data))

@@ -30,6 +30,7 @@ __all__ = [
     "one_line",
     "packed",
     "read_answer",
+    "read_picture",
     "whole",
 ]
 
@@ -163,6 +164,12 @@ def encoded_bytes(value: object) -> str:
     raise TypeError(type(value).__name__)
 
 
+def read_picture(fields: Sequence[Any]) -> PicturePart:
+    """Return a picture from its JSON."""
+    start, data, edges = fields
+    return PicturePart(start, base64.b64decode(data), LineEdges(*edges) if edges else None)
+
+
 def read_answer(piece: Mapping[str, Any]) -> Read:
     """Return a piece from its JSON."""
     members = [
@@ -170,10 +177,7 @@ def read_answer(piece: Mapping[str, Any]) -> Read:
     ]
     lines = [LineEdges(*line) for line in piece["lines"]]
     tables = [read_rows(table) for table in piece["tables"]]
-    pictures = [
-        PicturePart(start, base64.b64decode(data), LineEdges(*edges) if edges else None)
-        for start, data, edges in piece["pictures"]
-    ]
+    pictures = [read_picture(picture) for picture in piece["pictures"]]
     return Read(**{**piece, "members": members, "lines": lines, "tables": tables, "pictures": pictures})
 
 

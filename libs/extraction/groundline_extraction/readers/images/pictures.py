@@ -7,7 +7,7 @@ from groundline_extraction.readers.building import MarkdownBuilder
 from groundline_extraction.readers.common import NO_HINTS, ReaderLimits, ReadError
 from groundline_extraction.readers.images import image
 
-__all__ = ["add_picture", "picture_text", "shown_picture"]
+__all__ = ["add_picture", "picture_text", "record_picture"]
 
 MIN_PICTURE_BYTES: Final = 2000
 """Minimum size of a picture; smaller ones are lines, logos and icons."""
@@ -16,8 +16,13 @@ MIN_PICTURE_BYTES: Final = 2000
 def add_picture(builder: MarkdownBuilder, data: bytes, limits: ReaderLimits) -> None:
     """Append the text on a picture, and record the picture itself if it is wanted."""
     builder.paragraph(picture_text(data, limits))
+    record_picture(builder, data, limits)
+
+
+def record_picture(builder: MarkdownBuilder, data: bytes, limits: ReaderLimits) -> None:
+    """Record a picture if it is wanted."""
     if builder.takes_pictures:
-        builder.picture(shown_picture(data, limits))
+        builder.picture(_shown(data, limits))
 
 
 def picture_text(data: bytes, limits: ReaderLimits) -> str:
@@ -30,7 +35,7 @@ def picture_text(data: bytes, limits: ReaderLimits) -> str:
         return ""
 
 
-def shown_picture(data: bytes, limits: ReaderLimits) -> bytes:
+def _shown(data: bytes, limits: ReaderLimits) -> bytes:
     """Return a picture as a model is shown it, b"" if it cannot be read or is very small."""
     if len(data) < MIN_PICTURE_BYTES:
         return b""

@@ -17,7 +17,7 @@ from groundline_extraction.readers.building import MarkdownBuilder, TablePart, e
 from groundline_extraction.readers.common import Give, Hints, Read, ReaderLimits, ReadError, whole
 from groundline_extraction.readers.data.xml import parsed
 from groundline_extraction.readers.grids import Cell, GridRow, spread
-from groundline_extraction.readers.images.pictures import picture_text, shown_picture
+from groundline_extraction.readers.images.pictures import picture_text, record_picture
 from groundline_extraction.readers.zips import open_zip
 
 __all__ = ["read", "read_pieces"]
@@ -225,8 +225,7 @@ class _Writer:
             if identifier and _is_outermost(blip, parent):
                 data = self._package.picture(identifier)
                 yield picture_text(data, self._limits)
-                if self._builder.takes_pictures:
-                    self._builder.picture(shown_picture(data, self._limits))
+                record_picture(self._builder, data, self._limits)
 
     def _style(self, paragraph: Element) -> _Style:
         properties = paragraph.find(_w("pPr"))

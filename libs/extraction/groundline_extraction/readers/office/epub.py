@@ -11,7 +11,7 @@ from lxml import html
 from groundline_extraction.readers.building import MarkdownBuilder
 from groundline_extraction.readers.common import Hints, Read, ReaderLimits, ReadError
 from groundline_extraction.readers.data.xml import parsed
-from groundline_extraction.readers.images.pictures import picture_text, shown_picture
+from groundline_extraction.readers.images.pictures import picture_text, record_picture
 from groundline_extraction.readers.web.markup import add_markup
 from groundline_extraction.readers.zips import open_zip
 
@@ -59,8 +59,7 @@ def _read(archive: ZipFile, hints: Hints, limits: ReaderLimits) -> Read:
             if target not in names:
                 return ""
             data = archive.read(target)
-            if builder.takes_pictures:
-                builder.picture(shown_picture(data, limits))
+            record_picture(builder, data, limits)
             return picture_text(data, limits)
 
         body = chapter.find("body")
