@@ -47,6 +47,7 @@ REQUIRED: Final[Mapping[str, frozenset[Scope]]] = {
     "RateAnswer": _CHAT,
     "GetEvidence": _CHAT,
     "ListSigningKeys": _OPEN,
+    "ListModels": _CHAT,
     "GetQuotas": OF_COLLECTIONS,
     "GetCollection": OF_COLLECTIONS,
     "ListCollections": OF_COLLECTIONS,

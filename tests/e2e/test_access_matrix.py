@@ -63,6 +63,7 @@ EXPECTED: Final[Mapping[str, Mapping[Relation, Outcome]]] = {
     "RateAnswer": PRIVATE,
     "GetEvidence": PRIVATE,
     "ListSigningKeys": LISTS,
+    "ListModels": LISTS,
     "GetQuotas": LISTS,
     "GetCollection": READS,
     "ListCollections": LISTS,

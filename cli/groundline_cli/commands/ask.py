@@ -43,6 +43,7 @@ _SAID_BY_FINISH_REASON: Final = (ErrorReason.ANSWER_CUT_OFF, ErrorReason.ANSWER_
     type=click.Choice(["quick", "balanced", "thorough"]),
     help="How much work the answer may take. Default: balanced.",
 )
+@click.option("--model", metavar="NAME", help="Model that answers, one of those of GET /api/models.")
 @as_of_option
 @json_option
 @with_gateway
@@ -52,6 +53,7 @@ def ask(
     collections: tuple[str, ...],
     thread: str | None,
     effort: str | None,
+    model: str | None,
     as_of: datetime | None,
     as_json: bool,
 ) -> None:
@@ -62,8 +64,10 @@ def ask(
     Exit codes: 0 answered, 1 failed, 2 wrong usage, 3 the documents do not hold the answer.
     """
     request: JsonObject = {"collection_ids": collections, "thread_id": thread or "", "as_of": as_of}
-    if effort is not None:
-        request["options"] = {"effort": f"EFFORT_{effort.upper()}"}
+    request["options"] = {
+        **({"effort": f"EFFORT_{effort.upper()}"} if effort else {}),
+        **({"generation": {"model": model}} if model else {}),
+    }
     if as_json:
         response = run(
             connection,
@@ -80,7 +84,7 @@ def ask(
 async def _stream(client: AsyncClient, question: str, request: JsonObject) -> ChatCompleted:
     """Print the answer as it comes and then its sources."""
     # What is printed cannot be taken back.
-    asked = {**request, "options": {**request.get("options", {}), "appendOnly": True}}
+    asked = {**request, "options": {**request["options"], "appendOnly": True}}
     thread_id = ""
     searched_for: list[str] = []
     sources: Sequence[Source] = []

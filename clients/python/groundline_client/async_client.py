@@ -1023,6 +1023,11 @@ class AsyncClient:
         response = await self._call(rpcs.LIST_SIGNING_KEYS, {}, timeout_seconds)
         return response.keys
 
+    async def list_models(self, *, timeout_seconds: float | None = None) -> Sequence[str]:
+        """Return the models that a question may name (`options.generation.model`), the default first."""
+        response = await self._call(rpcs.LIST_MODELS, {}, timeout_seconds)
+        return response.models
+
     async def get_quotas(self, *, timeout_seconds: float | None = None) -> Sequence[QuotaUsage]:
         """Return the usage of the caller's quotas of threads, answers and tokens."""
         response = await self._call(rpcs.GET_QUOTAS, {}, timeout_seconds)

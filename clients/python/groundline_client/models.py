@@ -1803,6 +1803,15 @@ class ListSigningKeysResponse:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ListModelsResponse:
+    """Response of ListModels."""
+
+    models: Sequence[str] = ()
+    """Names as the provider spells them: first the one that answers if neither question nor collection names
+    any, then the others that the operator offers. Without a language model it is "extractive" alone."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class GetQuotasResponse:
     """Response of GetQuotas."""
 

@@ -1015,6 +1015,11 @@ class Client:
         response = self._call(rpcs.LIST_SIGNING_KEYS, {}, timeout_seconds)
         return response.keys
 
+    def list_models(self, *, timeout_seconds: float | None = None) -> Sequence[str]:
+        """Return the models that a question may name (`options.generation.model`), the default first."""
+        response = self._call(rpcs.LIST_MODELS, {}, timeout_seconds)
+        return response.models
+
     def get_quotas(self, *, timeout_seconds: float | None = None) -> Sequence[QuotaUsage]:
         """Return the usage of the caller's quotas of threads, answers and tokens."""
         response = self._call(rpcs.GET_QUOTAS, {}, timeout_seconds)

@@ -1755,6 +1755,19 @@ export interface ListSigningKeysResponse {
   keys: SigningKey[];
 }
 
+/** Request of ListModels. */
+export interface ListModelsRequest {
+}
+
+/** Response of ListModels. */
+export interface ListModelsResponse {
+  /**
+   * Names as the provider spells them: first the one that answers if neither question nor collection names any,
+   * then the others that the operator offers. Without a language model it is "extractive" alone.
+   */
+  models: string[];
+}
+
 /** Request of GetQuotas. */
 export interface GetQuotasRequest {
 }

@@ -16,6 +16,7 @@ export interface Methods {
   deleteThread(request: Input<models.DeleteThreadRequest>, options?: CallOptions): Promise<models.DeleteThreadResponse>;
   rateAnswer(request: Input<models.RateAnswerRequest>, options?: CallOptions): Promise<models.RateAnswerResponse>;
   listSigningKeys(request: Input<models.ListSigningKeysRequest>, options?: CallOptions): Promise<models.ListSigningKeysResponse>;
+  listModels(request: Input<models.ListModelsRequest>, options?: CallOptions): Promise<models.ListModelsResponse>;
   getQuotas(request: Input<models.GetQuotasRequest>, options?: CallOptions): Promise<models.GetQuotasResponse>;
   getUsage(request: Input<models.GetUsageRequest>, options?: CallOptions): Promise<models.GetUsageResponse>;
   createCollection(request: Input<models.CreateCollectionRequest>, options?: CallOptions): Promise<models.CreateCollectionResponse>;

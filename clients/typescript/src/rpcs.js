@@ -15,6 +15,7 @@ export const rpcs = {
   rateAnswer: { verb: "POST", path: "/api/threads/{threadId}/messages/{messageId}:rate", hasBody: true, isIdempotent: true, takesRequestId: false },
   getEvidence: { verb: "GET", path: "/api/threads/{threadId}/evidence", hasBody: false, isIdempotent: true, takesRequestId: false },
   listSigningKeys: { verb: "GET", path: "/.well-known/jwks.json", hasBody: false, isIdempotent: true, takesRequestId: false },
+  listModels: { verb: "GET", path: "/api/models", hasBody: false, isIdempotent: true, takesRequestId: false },
   getQuotas: { verb: "GET", path: "/api/quotas", hasBody: false, isIdempotent: true, takesRequestId: false },
   getUsage: { verb: "GET", path: "/api/usage", hasBody: false, isIdempotent: true, takesRequestId: false },
   createCollection: { verb: "POST", path: "/api/collections", hasBody: true, isIdempotent: true, takesRequestId: true },

@@ -51,7 +51,7 @@ const AS_ANSWERED = { effort: "", model: "", strategy: "" } as const;
 export const EVERYTHING: Selection = { collectionIds: [], ...AS_ANSWERED, day: "", filter: {} };
 
 /** Characters of a model's name, at most. */
-export const MOST_MODEL = 200;
+const MOST_MODEL = 200;
 
 const SOURCE = /^source=([\w-]+)\/([\w-]+)\/(\d+)-(\d+)(?:@([0-9a-f]{32}))?$/;
 

@@ -1,6 +1,6 @@
 import type { Collection, Facet, GroundlineClient } from "groundline-client";
 import { useState } from "preact/hooks";
-import { EVERYTHING, MOST_MODEL, type Selection } from "../lib/address";
+import { EVERYTHING, type Selection } from "../lib/address";
 import { allCollections, someCollectionIds } from "../documents/collections";
 import { count, dayText } from "../lib/format";
 import { useLoaded } from "../lib/use_loaded";
@@ -134,7 +134,7 @@ function SelectionDialog({ client, selection, isAnswered, apply, close }: Select
             <p class="hint">{texts.asOfHint}</p>
           </fieldset>
         )}
-        {isAnswered && <Answering collections={collections.value ?? []} chosen={chosen} choose={setChosen} />}
+        {isAnswered && <Answering client={client} collections={collections.value ?? []} chosen={chosen} choose={setChosen} />}
         <p class="hint">{texts.selectionHint}</p>
         <div class="row">
           <button class="primary">{texts.apply}</button>
@@ -160,49 +160,35 @@ function yesterday(): string {
 }
 
 interface AnsweringProps {
+  client: GroundlineClient;
   collections: readonly Collection[];
   chosen: Selection;
   choose: (selection: Selection) => void;
 }
 
-/** The model that answers, as far as the collections allow one, and how passages are reranked before. */
-function Answering({ collections, chosen, choose }: AnsweringProps) {
-  const { known, isLimited } = modelsOf(collections, chosen.collectionIds);
+/** The model that answers, if the generator offers several that the collections allow, and how passages are reranked before. */
+function Answering({ client, collections, chosen, choose }: AnsweringProps) {
+  const { value = [], problem, reload } = useLoaded(async (signal) => (await client.listModels({}, { signal })).models ?? [], [client]);
+  const allowed = allowedOf(value, collections, chosen.collectionIds);
   const { model, strategy } = chosen;
-  const setModel = (next: string) => choose({ ...chosen, model: next.trim() });
-  // One of an address that is not allowed is shown, and refused with the reason.
-  const offered = !model || known.includes(model) ? known : [model, ...known];
+  // One of an address that is not offered or not allowed is shown, and refused with the reason.
+  const shown = !model || allowed.includes(model) ? allowed : [model, ...allowed];
   return (
     <fieldset>
       <legend>{texts.answering}</legend>
+      {problem && <Failure problem={problem} retry={reload} />}
       <div class="settings">
-        <label class="setting">
-          {texts.model}
-          {isLimited ? (
-            <select id="model" value={model} onChange={(event) => setModel(event.currentTarget.value)}>
+        {(model || shown.length > 1) && (
+          <label class="setting">
+            {texts.model}
+            <select id="model" value={model} onChange={(event) => choose({ ...chosen, model: event.currentTarget.value })}>
               <option value="">{texts.asSet}</option>
-              {offered.map((each) => (
+              {shown.map((each) => (
                 <option value={each}>{each}</option>
               ))}
             </select>
-          ) : (
-            <>
-              <input
-                id="model"
-                list="models"
-                maxLength={MOST_MODEL}
-                placeholder={texts.asSet}
-                value={model}
-                onInput={(event) => setModel(event.currentTarget.value)}
-              />
-              <datalist id="models">
-                {known.map((each) => (
-                  <option value={each} />
-                ))}
-              </datalist>
-            </>
-          )}
-        </label>
+          </label>
+        )}
         <label class="setting">
           {texts.settingNames.strategy}
           <select
@@ -222,13 +208,11 @@ function Answering({ collections, chosen, choose }: AnsweringProps) {
   );
 }
 
-/** The models that collections name, and whether a question to them may ask for these alone. */
-function modelsOf(collections: readonly Collection[], ids: readonly string[]): { known: string[]; isLimited: boolean } {
-  const settings = collections.filter(({ collectionId }) => !ids.length || ids.includes(collectionId)).map((each) => each.settings);
-  const limits = settings.map((each) => each?.generationLimits?.models ?? []).filter((models) => models.length);
-  const [first] = limits;
-  if (first) return { known: first.filter((model) => limits.every((models) => models.includes(model))), isLimited: true };
-  return { known: [...new Set(settings.map((each) => each?.generation?.model ?? ""))].filter(Boolean), isLimited: false };
+/** Those of the models that a question to these collections may ask for. */
+function allowedOf(models: readonly string[], collections: readonly Collection[], ids: readonly string[]): readonly string[] {
+  const asked = collections.filter(({ collectionId }) => !ids.length || ids.includes(collectionId));
+  const limits = asked.map(({ settings }) => settings?.generationLimits?.models ?? []).filter((names) => names.length);
+  return models.filter((model) => limits.every((names) => names.includes(model)));
 }
 
 interface ChoiceProps {

@@ -91,7 +91,7 @@ async def wire(settings: CoordinatorSettings) -> AsyncIterator[Application]:
         evidence = EvidenceService(store, search, signer)
         waiting = settings.max_waiting_characters
         servicer = CoordinatorServicer(
-            chats, verifications, threads, evidence, quotas, max_waiting_characters=waiting
+            chats, verifications, threads, evidence, quotas, writer, max_waiting_characters=waiting
         )
         yield Application(
             services={

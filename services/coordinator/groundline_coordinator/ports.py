@@ -73,6 +73,10 @@ class Generator(Protocol):
         self, request: generator_service_pb2.JudgeClaimsRequest
     ) -> generator_service_pb2.JudgeClaimsResponse: ...
 
+    async def models(self) -> Sequence[str]:
+        """Return the models that questions may name, the default first."""
+        ...
+
 
 class CollectionCatalog(Protocol):
     """Catalog of the collections that a caller may read."""

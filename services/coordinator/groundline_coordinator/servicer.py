@@ -22,6 +22,7 @@ from groundline_runtime.serving.json_names import as_sent
 from groundline_validation import validate
 from opentelemetry import trace
 
+from groundline_coordinator.ports import Generator
 from groundline_coordinator.service.chats import ChatService
 from groundline_coordinator.service.evidence import EvidenceService
 from groundline_coordinator.service.quotas import CallerQuotas
@@ -52,6 +53,7 @@ class CoordinatorServicer(coordinator_service_pb2_grpc.CoordinatorServiceService
         threads: ThreadService,
         evidence: EvidenceService,
         quotas: CallerQuotas,
+        generator: Generator,
         *,
         max_waiting_characters: int,
     ) -> None:
@@ -60,6 +62,7 @@ class CoordinatorServicer(coordinator_service_pb2_grpc.CoordinatorServiceService
         self._threads = threads
         self._evidence = evidence
         self._quotas = quotas
+        self._generator = generator
         self._max_waiting_characters = max_waiting_characters
 
     async def Chat(self, request: pb.ChatRequest, context: Context) -> AsyncIterator[pb.ChatResponse]:
@@ -137,6 +140,10 @@ class CoordinatorServicer(coordinator_service_pb2_grpc.CoordinatorServiceService
     ) -> pb.ListSigningKeysResponse:
         validate(request)
         return await self._evidence.keys()
+
+    async def ListModels(self, request: pb.ListModelsRequest, context: Context) -> pb.ListModelsResponse:
+        validate(request)
+        return pb.ListModelsResponse(models=await self._generator.models())
 
     async def GetQuotas(self, request: pb.GetQuotasRequest, context: Context) -> pb.GetQuotasResponse:
         validate(request)

@@ -84,6 +84,7 @@ async def _use_cases(settings: GeneratorSettings) -> AsyncIterator[UseCases]:
                 FallbackRewriter(ModelRewriter(chat, models)),
                 FallbackSufficiency(ModelSufficiency(chat, models)),
                 claims,
+                models,
                 judge,
                 Contextualizer(chat, models, settings.document_tokens),
                 PictureDescriber(chat, models),

@@ -11,6 +11,7 @@ from groundline.v1.generator_service_pb2_grpc import GeneratorServiceServicer
 from groundline_runtime.errors import FailedPreconditionError
 from groundline_validation import validate
 
+from groundline_generator.domain.calls import EXTRACTIVE, ModelChoice
 from groundline_generator.service.answers.answering import AnswerService
 from groundline_generator.service.claims.cascade import ClaimCascade
 from groundline_generator.service.claims.splitting import split_claims
@@ -36,6 +37,7 @@ class UseCases:
     rewriter: Rewriter
     sufficiency: SufficiencyJudge
     claims: ClaimCascade
+    models: ModelChoice = EXTRACTIVE
     relevance: ModelJudge | None = None
     contextualizer: Contextualizer | None = None
     describer: PictureDescriber | None = None
@@ -109,6 +111,12 @@ class GeneratorServicer(GeneratorServiceServicer):
         _retries_end_here(context)
         validate(request)
         return await self._use_cases.claims.judge_claims(request)
+
+    async def GetModelChoice(  # noqa: N802
+        self, request: pb.GetModelChoiceRequest, context: _Context
+    ) -> pb.GetModelChoiceResponse:
+        validate(request)
+        return pb.GetModelChoiceResponse(models=self._use_cases.models.names)
 
 
 def _retries_end_here(context: _Context) -> None:

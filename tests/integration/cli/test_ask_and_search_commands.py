@@ -101,12 +101,17 @@ def test_what_was_searched_for_instead_is_told(groundline: Run, gateway: FakeGat
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
-def test_the_effort_reaches_the_gateway(groundline: Run, gateway: FakeGateway, form: Sequence[str]) -> None:
+def test_effort_and_model_reach_the_gateway(
+    groundline: Run, gateway: FakeGateway, form: Sequence[str]
+) -> None:
     gateway.answer, gateway.chat_events = {"answer": "Yes.", "completed": COMPLETED}, CHAT
-    assert groundline("ask", "x", "--effort", "thorough", *form).exit_code == 0
+    assert groundline("ask", "x", "--effort", "thorough", "--model", "m", *form).exit_code == 0
     assert groundline("ask", "x", *form).exit_code == 0
-    asked = [body.get("options", {}).get("effort") for _, _, body in gateway.requests]
-    assert asked == ["EFFORT_THOROUGH", None]
+    asked = [body.get("options", {}) for _, _, body in gateway.requests]
+    assert [(each.get("effort"), each.get("generation")) for each in asked] == [
+        ("EFFORT_THOROUGH", {"model": "m"}),
+        (None, None),
+    ]
 
 
 def test_an_answer_may_be_asked_for_again_without_paying_twice(groundline: Run, gateway: FakeGateway) -> None:

@@ -53,7 +53,7 @@ class Backends:
     queries: list[list[str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        for service in ("retriever", "fetching", "generator", "rewriting", "reading", "judging"):
+        for service in ("retriever", "fetching", "generator", "rewriting", "reading", "judging", "choosing"):
             self.entered[service] = asyncio.Event()
             self.left[service] = asyncio.Event()
 
@@ -204,6 +204,12 @@ class ScriptedGenerator(generator_service_pb2_grpc.GeneratorServiceServicer):
             queries=[self._backends.missing] if self._backends.missing else [],
             model="rules",
         )
+
+    async def GetModelChoice(  # noqa: N802
+        self, request: Any, context: Any
+    ) -> generator_service_pb2.GetModelChoiceResponse:
+        await self._backends.behave("choosing")
+        return generator_service_pb2.GetModelChoiceResponse(models=["scripted", "other"])
 
     ContextualizeChunks = DescribePicture = JudgeRelevance = PlanTable = _none
 

@@ -375,6 +375,7 @@ async def test_query_parameters_go_by_either_name(
         ("PATCH", "/api/threads/t1", "UpdateThread", {"threadId": "t1"}),
         ("DELETE", "/api/threads/t1", "DeleteThread", {"threadId": "t1"}),
         ("GET", "/api/threads", "ListThreads", {}),
+        ("GET", "/api/models", "ListModels", {}),
         ("GET", "/api/quotas", "GetQuotas", {}),
         ("GET", "/.well-known/jwks.json", "ListSigningKeys", {}),
         ("GET", "/api/collections", "ListCollections", {}),

@@ -127,6 +127,13 @@ async def test_every_provider_refuses_a_model_it_has_not(generator: Generator) -
     assert from_rpc_error(failure.value).reason == "MODEL_NOT_AVAILABLE"
 
 
+async def test_every_provider_tells_its_models_the_default_first(generator: Generator) -> None:
+    stub = await generator.stub(further_models=("n", "m", "n"))
+    offered = await stub.GetModelChoice(pb.GetModelChoiceRequest())
+    assert offered.models == (["extractive"] if generator.provider == "extractive" else ["m", "n"])
+    assert generator.server.requests == []
+
+
 async def test_every_provider_rewrites(generator: Generator) -> None:
     rewritten = {"standalone_query": "What about France?", "sub_queries": []}
     generator.replies(generator.wire.answer(json.dumps(rewritten)))

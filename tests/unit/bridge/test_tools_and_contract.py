@@ -37,6 +37,8 @@ FOR_PROGRAMS = {
     # For whoever examines an answer.
     "GetEvidence",
     "ListSigningKeys",
+    # The operator, or the agent's user, says which model answers.
+    "ListModels",
     # For whoever gave the agent its key.
     "GetQuotas",
     "GetUsage",

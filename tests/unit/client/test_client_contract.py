@@ -119,6 +119,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     ),
     "GetThread": lambda c: c.list_messages(UUID),
     "ListThreads": lambda c: c.list_threads(),
+    "ListModels": lambda c: c.list_models(),
     "GetQuotas": lambda c: c.get_quotas(),
     "UpdateThread": lambda c: c.update_thread(UUID, title="Keys", is_pinned=True),
     "DeleteThread": lambda c: c.delete_thread(UUID),

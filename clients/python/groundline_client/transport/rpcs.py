@@ -40,6 +40,7 @@ GET_EVIDENCE: Final = Rpc("GET", "/api/threads/{thread_id}/evidence", bytes, is_
 LIST_SIGNING_KEYS: Final = Rpc(
     "GET", "/.well-known/jwks.json", models.ListSigningKeysResponse, is_idempotent=True
 )
+LIST_MODELS: Final = Rpc("GET", "/api/models", models.ListModelsResponse, is_idempotent=True)
 GET_QUOTAS: Final = Rpc("GET", "/api/quotas", models.GetQuotasResponse, is_idempotent=True)
 GET_USAGE: Final = Rpc("GET", "/api/usage", models.GetUsageResponse, is_idempotent=True)
 CREATE_COLLECTION: Final = Rpc(

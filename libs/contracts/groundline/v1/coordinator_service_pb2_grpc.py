@@ -89,6 +89,11 @@ class CoordinatorServiceStub:
                 request_serializer=groundline_dot_v1_dot_coordinator__service__pb2.ListSigningKeysRequest.SerializeToString,
                 response_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.ListSigningKeysResponse.FromString,
                 _registered_method=True)
+        self.ListModels = channel.unary_unary(
+                '/groundline.v1.CoordinatorService/ListModels',
+                request_serializer=groundline_dot_v1_dot_coordinator__service__pb2.ListModelsRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.ListModelsResponse.FromString,
+                _registered_method=True)
         self.GetQuotas = channel.unary_unary(
                 '/groundline.v1.CoordinatorService/GetQuotas',
                 request_serializer=groundline_dot_v1_dot_coordinator__service__pb2.GetQuotasRequest.SerializeToString,
@@ -229,6 +234,16 @@ class CoordinatorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListModels(self, request, context):
+        """Lists the models that a question may name in options.generation.model. Collections may allow fewer
+        (settings.generation_limits).
+
+        INVALID_ARGUMENT: a parameter is not known. UNAVAILABLE: the generator is out of reach.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetQuotas(self, request, context):
         """Tells what the caller has used of its quotas of threads, answers and tokens. Those of collections, jobs, documents
         and bytes are in GetCollectionStats.
@@ -305,6 +320,11 @@ def add_CoordinatorServiceServicer_to_server(servicer, server):
                     servicer.ListSigningKeys,
                     request_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.ListSigningKeysRequest.FromString,
                     response_serializer=groundline_dot_v1_dot_coordinator__service__pb2.ListSigningKeysResponse.SerializeToString,
+            ),
+            'ListModels': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListModels,
+                    request_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.ListModelsRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_coordinator__service__pb2.ListModelsResponse.SerializeToString,
             ),
             'GetQuotas': grpc.unary_unary_rpc_method_handler(
                     servicer.GetQuotas,
@@ -592,6 +612,33 @@ class CoordinatorService:
             '/groundline.v1.CoordinatorService/ListSigningKeys',
             groundline_dot_v1_dot_coordinator__service__pb2.ListSigningKeysRequest.SerializeToString,
             groundline_dot_v1_dot_coordinator__service__pb2.ListSigningKeysResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListModels(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.CoordinatorService/ListModels',
+            groundline_dot_v1_dot_coordinator__service__pb2.ListModelsRequest.SerializeToString,
+            groundline_dot_v1_dot_coordinator__service__pb2.ListModelsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -118,6 +118,12 @@ class CoordinatorServiceStub:
 
     INVALID_ARGUMENT: a parameter is not known. UNAVAILABLE: the database is out of reach.
     """
+    ListModels: _grpc.UnaryUnaryMultiCallable[_coordinator_service_pb2.ListModelsRequest, _coordinator_service_pb2.ListModelsResponse]
+    """Lists the models that a question may name in options.generation.model. Collections may allow fewer
+    (settings.generation_limits).
+
+    INVALID_ARGUMENT: a parameter is not known. UNAVAILABLE: the generator is out of reach.
+    """
     GetQuotas: _grpc.UnaryUnaryMultiCallable[_coordinator_service_pb2.GetQuotasRequest, _coordinator_service_pb2.GetQuotasResponse]
     """Tells what the caller has used of its quotas of threads, answers and tokens. Those of collections, jobs, documents
     and bytes are in GetCollectionStats.
@@ -224,6 +230,12 @@ class CoordinatorServiceAsyncStub(CoordinatorServiceStub):
     takes no API key; all who call without one share the limits of one client.
 
     INVALID_ARGUMENT: a parameter is not known. UNAVAILABLE: the database is out of reach.
+    """
+    ListModels: _aio.UnaryUnaryMultiCallable[_coordinator_service_pb2.ListModelsRequest, _coordinator_service_pb2.ListModelsResponse]  # type: ignore[assignment]
+    """Lists the models that a question may name in options.generation.model. Collections may allow fewer
+    (settings.generation_limits).
+
+    INVALID_ARGUMENT: a parameter is not known. UNAVAILABLE: the generator is out of reach.
     """
     GetQuotas: _aio.UnaryUnaryMultiCallable[_coordinator_service_pb2.GetQuotasRequest, _coordinator_service_pb2.GetQuotasResponse]  # type: ignore[assignment]
     """Tells what the caller has used of its quotas of threads, answers and tokens. Those of collections, jobs, documents
@@ -388,6 +400,18 @@ class CoordinatorServiceServicer(metaclass=_abc_1.ABCMeta):
         takes no API key; all who call without one share the limits of one client.
 
         INVALID_ARGUMENT: a parameter is not known. UNAVAILABLE: the database is out of reach.
+        """
+
+    @_abc_1.abstractmethod
+    def ListModels(
+        self,
+        request: _coordinator_service_pb2.ListModelsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_coordinator_service_pb2.ListModelsResponse, _abc.Awaitable[_coordinator_service_pb2.ListModelsResponse]]:
+        """Lists the models that a question may name in options.generation.model. Collections may allow fewer
+        (settings.generation_limits).
+
+        INVALID_ARGUMENT: a parameter is not known. UNAVAILABLE: the generator is out of reach.
         """
 
     @_abc_1.abstractmethod

@@ -995,3 +995,46 @@ class JudgeClaimsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___JudgeClaimsResponse: _TypeAlias = JudgeClaimsResponse  # noqa: Y015
+
+@_typing.final
+class GetModelChoiceRequest(_message.Message):
+    """Request of GetModelChoice."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetModelChoiceRequest: _TypeAlias = GetModelChoiceRequest  # noqa: Y015
+
+@_typing.final
+class GetModelChoiceResponse(_message.Message):
+    """Response of GetModelChoice."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODELS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def models(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names as GenerationOptions.model takes them, the one that is used if a request names none first. Without a language
+        model it is "extractive" alone.
+        """
+
+    def __init__(
+        self,
+        *,
+        models: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["models", b"models"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetModelChoiceResponse: _TypeAlias = GetModelChoiceResponse  # noqa: Y015

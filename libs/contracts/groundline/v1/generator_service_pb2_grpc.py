@@ -82,6 +82,11 @@ class GeneratorServiceStub:
                 request_serializer=groundline_dot_v1_dot_generator__service__pb2.JudgeClaimsRequest.SerializeToString,
                 response_deserializer=groundline_dot_v1_dot_generator__service__pb2.JudgeClaimsResponse.FromString,
                 _registered_method=True)
+        self.GetModelChoice = channel.unary_unary(
+                '/groundline.v1.GeneratorService/GetModelChoice',
+                request_serializer=groundline_dot_v1_dot_generator__service__pb2.GetModelChoiceRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_generator__service__pb2.GetModelChoiceResponse.FromString,
+                _registered_method=True)
 
 
 class GeneratorServiceServicer:
@@ -194,6 +199,15 @@ class GeneratorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetModelChoice(self, request, context):
+        """Names the models that requests may ask for. No model is called.
+
+        It takes no fields, so INVALID_ARGUMENT does not occur.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_GeneratorServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -241,6 +255,11 @@ def add_GeneratorServiceServicer_to_server(servicer, server):
                     servicer.JudgeClaims,
                     request_deserializer=groundline_dot_v1_dot_generator__service__pb2.JudgeClaimsRequest.FromString,
                     response_serializer=groundline_dot_v1_dot_generator__service__pb2.JudgeClaimsResponse.SerializeToString,
+            ),
+            'GetModelChoice': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetModelChoice,
+                    request_deserializer=groundline_dot_v1_dot_generator__service__pb2.GetModelChoiceRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_generator__service__pb2.GetModelChoiceResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -489,6 +508,33 @@ class GeneratorService:
             '/groundline.v1.GeneratorService/JudgeClaims',
             groundline_dot_v1_dot_generator__service__pb2.JudgeClaimsRequest.SerializeToString,
             groundline_dot_v1_dot_generator__service__pb2.JudgeClaimsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetModelChoice(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.GeneratorService/GetModelChoice',
+            groundline_dot_v1_dot_generator__service__pb2.GetModelChoiceRequest.SerializeToString,
+            groundline_dot_v1_dot_generator__service__pb2.GetModelChoiceResponse.FromString,
             options,
             channel_credentials,
             insecure,

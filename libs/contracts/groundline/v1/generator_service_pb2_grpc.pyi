@@ -104,6 +104,11 @@ class GeneratorServiceStub:
 
     INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION: the model does not exist.
     """
+    GetModelChoice: _grpc.UnaryUnaryMultiCallable[_generator_service_pb2.GetModelChoiceRequest, _generator_service_pb2.GetModelChoiceResponse]
+    """Names the models that requests may ask for. No model is called.
+
+    It takes no fields, so INVALID_ARGUMENT does not occur.
+    """
 
 @_typing.type_check_only
 class GeneratorServiceAsyncStub(GeneratorServiceStub):
@@ -180,6 +185,11 @@ class GeneratorServiceAsyncStub(GeneratorServiceStub):
     if a model failed or was not believed, degraded says so (JUDGE_UNAVAILABLE).
 
     INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION: the model does not exist.
+    """
+    GetModelChoice: _aio.UnaryUnaryMultiCallable[_generator_service_pb2.GetModelChoiceRequest, _generator_service_pb2.GetModelChoiceResponse]  # type: ignore[assignment]
+    """Names the models that requests may ask for. No model is called.
+
+    It takes no fields, so INVALID_ARGUMENT does not occur.
     """
 
 class GeneratorServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -308,6 +318,17 @@ class GeneratorServiceServicer(metaclass=_abc_1.ABCMeta):
         if a model failed or was not believed, degraded says so (JUDGE_UNAVAILABLE).
 
         INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION: the model does not exist.
+        """
+
+    @_abc_1.abstractmethod
+    def GetModelChoice(
+        self,
+        request: _generator_service_pb2.GetModelChoiceRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_generator_service_pb2.GetModelChoiceResponse, _abc.Awaitable[_generator_service_pb2.GetModelChoiceResponse]]:
+        """Names the models that requests may ask for. No model is called.
+
+        It takes no fields, so INVALID_ARGUMENT does not occur.
         """
 
 def add_GeneratorServiceServicer_to_server(servicer: GeneratorServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

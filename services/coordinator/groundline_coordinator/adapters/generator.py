@@ -1,6 +1,6 @@
 """The generator over gRPC."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Final
 
@@ -80,3 +80,8 @@ class GrpcGenerator:
     ) -> generator_service_pb2.JudgeClaimsResponse:
         with translated_rpc_errors("the generator"):
             return await self._stub.JudgeClaims(request)
+
+    async def models(self) -> Sequence[str]:
+        with translated_rpc_errors("the generator"):
+            response = await self._stub.GetModelChoice(generator_service_pb2.GetModelChoiceRequest())
+        return response.models

@@ -9,7 +9,7 @@ from typing import Final
 from groundline.v1 import chat_pb2, error_pb2
 from groundline.v1 import generator_service_pb2 as pb
 
-from groundline_generator.domain.calls import ModelChoice, ModelFinished, OnWait
+from groundline_generator.domain.calls import EXTRACTIVE, ModelFinished, OnWait
 from groundline_generator.domain.quoting.extraction import Answerability, Extract, Extraction, extract
 from groundline_generator.domain.refusals import refusal
 from groundline_generator.service.concurrency import computed
@@ -17,8 +17,6 @@ from groundline_generator.service.concurrency import computed
 __all__ = ["ExtractiveModel"]
 
 _TOKEN: Final = re.compile(r"\w+|[^\w\s]")
-
-_MODELS: Final = ModelChoice("extractive")
 
 
 class ExtractiveModel:
@@ -32,7 +30,7 @@ class ExtractiveModel:
         self._answerability = answerability
 
     def check(self, request: pb.GenerateRequest) -> str:
-        return _MODELS.of(request.options.model)
+        return EXTRACTIVE.of(request.options.model)
 
     def served(self, request: pb.GenerateRequest) -> Sequence[pb.NumberedPassage]:
         return request.passages

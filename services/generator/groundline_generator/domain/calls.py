@@ -7,7 +7,7 @@ from typing import Final
 from groundline.v1 import chat_pb2
 from groundline_runtime.errors import FailedPreconditionError
 
-__all__ = ["NO_MODEL", "ModelCall", "ModelChoice", "ModelFinished", "OnWait"]
+__all__ = ["EXTRACTIVE", "NO_MODEL", "ModelCall", "ModelChoice", "ModelFinished", "OnWait"]
 
 type OnWait = Callable[[chat_pb2.ModelWait], Awaitable[None]]
 """Told of a pause before it begins."""
@@ -57,12 +57,17 @@ class ModelChoice:
     default: str
     further: Sequence[str] = ()
 
+    @property
+    def names(self) -> Sequence[str]:
+        """Names of all, each once, the default first."""
+        return tuple(dict.fromkeys((self.default, *self.further)))
+
     def of(self, wanted: str) -> str:
         """Return the model to use. Raises FailedPreconditionError for one that is not listed."""
-        if not wanted or wanted == self.default:
+        if not wanted:
             return self.default
-        if wanted not in self.further:
-            available = ", ".join((self.default, *self.further))
+        if wanted not in self.names:
+            available = ", ".join(self.names)
             raise FailedPreconditionError(
                 "MODEL_NOT_AVAILABLE",
                 f"model '{wanted}' is not available; available: {available}",
@@ -70,6 +75,9 @@ class ModelChoice:
             )
         return wanted
 
+
+EXTRACTIVE: Final = ModelChoice("extractive")
+"""Choice of answers where there is no language model."""
 
 NO_MODEL: Final = ModelChoice("rules", ("extractive",))
 """Choice where rules work. A collection may name the provider that quotes: it calls no model either."""

@@ -124,6 +124,7 @@ async def test_an_unexpected_failure_shows_its_id_only(backends: Any) -> None:
         ThreadService(threads, FakeRetriever(), PageTokens(bytes(32))),
         EvidenceService(threads, FakeRetriever(), FakeSigner()),
         quotas,
+        FakeGenerator(),
         max_waiting_characters=1000,
     )
     application = Application(

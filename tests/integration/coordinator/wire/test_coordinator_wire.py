@@ -9,7 +9,7 @@ from google.protobuf.json_format import MessageToDict
 from groundline.v1 import chat_pb2, options_pb2, passage_pb2, quota_pb2, thread_pb2
 from groundline.v1 import coordinator_service_pb2 as pb
 from groundline_runtime.context import LAST_EVENT_ID_KEY, TRANSCODED_KEY, Caller, acting_as
-from groundline_runtime.errors import UnimplementedError
+from groundline_runtime.errors import UnavailableError, UnimplementedError
 from groundline_runtime.status import from_rpc_error
 from groundline_tests.coordinator.wire import Stub, chat, kinds
 
@@ -312,6 +312,15 @@ async def test_a_thread_goes_on_and_is_kept(coordinator: Stub, backends: Any) ->
         with pytest.raises(grpc.aio.AioRpcError) as failure:
             await coordinator.DeleteThread(pb.DeleteThreadRequest(thread_id=thread_id))
         assert failure.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+async def test_models_are_those_that_the_generator_offers(coordinator: Stub, backends: Any) -> None:
+    backends.error["choosing"] = UnavailableError("PROVIDER_UNAVAILABLE", "down for now")
+    with pytest.raises(grpc.aio.AioRpcError) as failure:
+        await coordinator.ListModels(pb.ListModelsRequest())
+    assert failure.value.code() is grpc.StatusCode.UNAVAILABLE
+    backends.error.clear()
+    assert (await coordinator.ListModels(pb.ListModelsRequest())).models == ["scripted", "other"]
 
 
 async def test_answer_returns_the_same_at_once(coordinator: Stub, backends: Any) -> None:

@@ -49,9 +49,8 @@ async def test_the_effort_is_chosen_for_each_question(upstream: Any, tab: Tab, e
 
 
 def offers(upstream: Any, *models: str) -> None:
-    """Have one collection that allows these models, or any."""
+    """Have a generator of three models, and one collection that allows these, or any."""
     settings = collection_pb2.CollectionSettings(
-        generation=options_pb2.GenerationOptions(model="small"),
         generation_limits=collection_pb2.GenerationLimits(models=models),
         history=collection_pb2.HistorySettings(everything=True, searchable=True),
     )
@@ -63,22 +62,24 @@ def offers(upstream: Any, *models: str) -> None:
     async def documents(_request: Any, _context: Any) -> Any:
         return ingestor_service_pb2.ListDocumentsResponse()
 
+    async def offered(_request: Any, _context: Any) -> Any:
+        return coordinator_service_pb2.ListModelsResponse(models=["huge", "small", "large"])
+
+    upstream.on("ListModels", offered)
     upstream.on("ListCollections", listed)
     upstream.on("ListDocuments", documents)
     upstream.on("Chat", full_answer)
 
 
-@pytest.mark.parametrize(
-    ("allowed", "offered"), [(("large", "small"), "select option"), ((), "datalist option")]
-)
-async def test_model_and_reranking_are_chosen_of_what_collections_allow_and_stand_in_the_address(
-    upstream: Any, tab: Tab, allowed: tuple[str, ...], offered: str
+@pytest.mark.parametrize("allowed", [("large", "small", "unknown"), ()])
+async def test_model_and_reranking_are_chosen_of_what_is_offered_and_stand_in_the_address(
+    upstream: Any, tab: Tab, allowed: tuple[str, ...]
 ) -> None:
     offers(upstream, *allowed)
     await tab.click("#selection")
-    await tab.until("document.querySelector('#selection-dialog .choice')")
-    values = f"[...document.querySelectorAll('.setting:first-child {offered}')].map((one) => one.value)"
-    assert [each for each in await tab.js(values) if each] == list(allowed or ["small"])
+    await tab.until("document.querySelectorAll('#model option').length > 2")
+    values = await tab.js("[...document.querySelectorAll('#model option')].map((one) => one.value)")
+    assert values == ["", *(["small", "large"] if allowed else ["huge", "small", "large"])]
     await tab.write("#model", "small")
     await tab.write("#reranking", "RERANK_STRATEGY_LLM")
     await tab.click("#selection-dialog .primary")
@@ -91,6 +92,15 @@ async def test_model_and_reranking_are_chosen_of_what_collections_allow_and_stan
     (chat,) = upstream.calls_of("Chat")
     assert chat.request.options.generation.model == "small"
     assert chat.request.options.rerank.strategy == options_pb2.RERANK_STRATEGY_LLM
+
+
+async def test_no_model_is_chosen_where_one_alone_is_allowed(upstream: Any, tab: Tab) -> None:
+    offers(upstream, "small")
+    await tab.click("#selection")
+    await tab.until("document.querySelector('#selection-dialog .choice')")
+    await tab.until("document.querySelector('#reranking')")
+    assert upstream.calls_of("ListModels")
+    assert not await tab.js("Boolean(document.querySelector('#model'))")
 
 
 async def test_a_day_is_chosen_and_what_was_current_at_its_end_is_asked(upstream: Any, tab: Tab) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 from groundline.v1 import chat_pb2, generator_service_pb2, passage_pb2, verification_pb2
@@ -150,6 +150,9 @@ class FakeGenerator(Step):
         if isinstance(found, Exception):
             raise found
         return found
+
+    async def models(self) -> Sequence[str]:
+        return ("fake",)
 
 
 def _response(
