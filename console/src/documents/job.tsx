@@ -106,11 +106,12 @@ function Items({ client, jobId }: { client: GroundlineClient; jobId: string }) {
     <>
       {value?.length === 0 && <p class="hint">{texts.noItems}</p>}
       <ul>
-        {value?.slice(0, most).map(({ itemIndex, uri, state, outcome, failure }) => (
+        {value?.slice(0, most).map(({ itemIndex, uri, state, outcome, failure, undescribedPictureCount: missing }) => (
           <li key={itemIndex}>
             <span dir="auto">{uri}</span>
             <span class={failure ? "bad" : "hint"}>{texts.outcomes[outcome] ?? texts.ingestionStates[state] ?? state}</span>
             {failure && <span class="reason">{failure.message}</span>}
+            {missing > 0 && <span class="hint warn">{texts.undescribed(count(missing))}</span>}
           </li>
         ))}
       </ul>

@@ -330,6 +330,7 @@ export const de: Texts = {
   jobs: "Aufträge",
   items: "Dokumente",
   noItems: "Er hatte keine Dokumente.",
+  undescribed: (count) => `${many(count, "Bild", "Bilder")} nicht beschrieben. Nehmen Sie das Dokument erneut auf, um es noch einmal zu versuchen.`,
   dryRun: "Probelauf: nichts wurde aufgenommen",
   crawl: "Eine Website aufnehmen",
   tryFirst: "Probelauf",

@@ -319,6 +319,7 @@ export const en = {
   jobs: "Jobs",
   items: "Documents",
   noItems: "It had no documents.",
+  undescribed: (count: string) => `${many(count, "picture", "pictures")} not described. Bring the document in again to try once more.`,
   dryRun: "Dry run: nothing was taken in",
   crawl: "Bring in a web site",
   tryFirst: "Dry run",
