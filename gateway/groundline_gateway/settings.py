@@ -1,6 +1,7 @@
 """Settings of the gateway."""
 
 import re
+from collections.abc import Sequence
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
@@ -59,7 +60,8 @@ _KEY: Final = re.compile(r"[!-+\--~]{16,256}")
 
 
 # As a page may call it: what the policy of a page allows is an origin and no more.
-_ISSUER: Final = r"^(https://[A-Za-z0-9.-]+|http://(localhost|127\.0\.0\.1|\[::1\]))(:[0-9]{1,5})?(/[!-~]*)?$"
+_ORIGIN: Final = r"(https://[A-Za-z0-9.-]+|http://(localhost|127\.0\.0\.1|\[::1\]))(:[0-9]{1,5})?"
+_ISSUER: Final = rf"^{_ORIGIN}(/[!-~]*)?$"
 # Ids of traces are 32 hexadecimal digits.
 _TRACE_URL: Final = r"^https?://[!-~]*\{trace_id\}[!-~]*$"
 
@@ -146,7 +148,12 @@ class ConsoleSignIn(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     issuer: Annotated[str, StringConstraints(pattern=_ISSUER)]
-    """Issuer, one of jwt_issuers: https, or http on loopback. Its endpoints are at its own host and port."""
+    """Issuer, one of jwt_issuers: https, or http on loopback."""
+    endpoint_origins: Annotated[
+        tuple[Annotated[str, StringConstraints(pattern=f"^{_ORIGIN}$")], ...], Field(max_length=8)
+    ] = ()
+    """Origins of its endpoints for tokens and revocation, if they differ from the issuer's own, such as
+    https://staff.auth.eu-central-1.amazoncognito.com. The console calls no others."""
     client_id: Annotated[str, StringConstraints(min_length=1, max_length=256)]
     """Id of a public client there, whose redirect address is the console's: no secret is sent."""
     scopes: Annotated[
@@ -155,10 +162,10 @@ class ConsoleSignIn(BaseModel):
     """Scopes to ask for, openid among them. With offline_access most issuers give a token for renewal."""
 
     @property
-    def origin(self) -> str:
-        """Scheme, host and port of the issuer."""
+    def origins(self) -> Sequence[str]:
+        """Scheme, host and port of what the console calls: the issuer, then its further endpoints."""
         address = urlsplit(self.issuer)
-        return f"{address.scheme}://{address.netloc}"
+        return (f"{address.scheme}://{address.netloc}", *self.endpoint_origins)
 
     @field_validator("scopes")
     @classmethod

@@ -11,6 +11,8 @@ export interface Issuer {
   issuer: string;
   clientId: string;
   scopes: readonly string[];
+  /** What the page's policy lets it call: the issuer's own origin, and those of its other endpoints. */
+  origins: readonly string[];
 }
 
 export const configuration: Configuration = JSON.parse(document.querySelector<HTMLMetaElement>('meta[name="groundline"]')?.content ?? "{}");

@@ -16,12 +16,12 @@ export class SignInError extends Error {}
 export class Provider {
   readonly #server: oauth.AuthorizationServer;
   readonly #client: oauth.Client;
-  readonly #scopes: readonly string[];
+  readonly #known: Issuer;
 
-  private constructor(server: oauth.AuthorizationServer, { clientId, scopes }: Issuer) {
+  private constructor(server: oauth.AuthorizationServer, known: Issuer) {
     this.#server = server;
-    this.#client = { client_id: clientId };
-    this.#scopes = scopes;
+    this.#client = { client_id: known.clientId };
+    this.#known = known;
   }
 
   /** Ask the issuer for its endpoints. Rejects where they cannot be had. */
@@ -29,8 +29,7 @@ export class Provider {
     const issuer = new URL(known.issuer);
     const answer = await oauth.discoveryRequest(issuer, { algorithm: "oidc", ...options(issuer) });
     const server = await oauth.processDiscoveryResponse(issuer, answer);
-    // The page's policy lets it call no other.
-    if (new URL(server.token_endpoint ?? "about:blank").origin !== issuer.origin) throw new SignInError(texts.issuerElsewhere);
+    if (!mayCall(known, server.token_endpoint)) throw new SignInError(texts.issuerElsewhere);
     return new Provider(server, known);
   }
 
@@ -42,7 +41,7 @@ export class Provider {
       client_id: this.#client.client_id,
       redirect_uri: gatewayAddress(),
       response_type: "code",
-      scope: this.#scopes.join(" "),
+      scope: this.#known.scopes.join(" "),
       code_challenge: await oauth.calculatePKCECodeChallenge(verifier),
       code_challenge_method: "S256",
       state,
@@ -79,7 +78,7 @@ export class Provider {
 
   /** End the reader's session at the issuer, too, where it offers that; tell whether the reader is on the way there. */
   async signOut(refreshToken: string | undefined): Promise<boolean> {
-    if (refreshToken && this.#server.revocation_endpoint) {
+    if (refreshToken && mayCall(this.#known, this.#server.revocation_endpoint)) {
       const revocation = { ...options(new URL(this.#server.issuer)), signal: AbortSignal.timeout(REVOCATION_MS) };
       // It ends by itself if this fails.
       await oauth.revocationRequest(this.#server, this.#client, oauth.None(), refreshToken, revocation).catch(() => undefined);
@@ -155,6 +154,11 @@ export function said(error: unknown, { isSilent }: Pick<Journey, "isSilent">): s
   if (error instanceof SignInError) return error.message;
   if (error instanceof TypeError) return texts.issuerUnreachable;
   return texts.signInFailed(error instanceof Error ? error.message : String(error));
+}
+
+/** Whether an endpoint is where the page's policy lets it call. */
+function mayCall({ origins }: Issuer, endpoint = "about:blank"): boolean {
+  return origins.includes(new URL(endpoint).origin);
 }
 
 // On loopback an issuer may do without TLS; the gateway's settings allow it nowhere else.

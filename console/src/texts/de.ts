@@ -33,7 +33,7 @@ export const de: Texts = {
   signingIn: "Anmeldung läuft …",
   signInFailed: (why) => `Die Anmeldung ist fehlgeschlagen: ${why}`,
   issuerUnreachable: "Die Stelle für die Anmeldung ist nicht erreichbar.",
-  issuerElsewhere: "Die Adressen für die Anmeldung liegen auf einem anderen Rechner als der Aussteller; die Seite darf sie nicht aufrufen.",
+  issuerElsewhere: "Die Adressen für die Anmeldung liegen auf einem Rechner, den die Seite nicht aufrufen darf. Wer Groundline betreibt, kann ihn erlauben (endpoint_origins).",
   sessionEnded: "Ihre Sitzung ist beendet. Melden Sie sich erneut an; was Sie eingegeben haben, bleibt.",
 
   // Fragen.

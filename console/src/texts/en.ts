@@ -33,7 +33,7 @@ export const en = {
   signingIn: "Signing in…",
   signInFailed: (why: string) => `Signing in failed: ${why}`,
   issuerUnreachable: "Where people sign in could not be reached.",
-  issuerElsewhere: "The issuer's endpoints are at another host than the issuer; the page may not call them.",
+  issuerElsewhere: "The issuer's endpoints are at a host that the page may not call. Whoever runs Groundline can allow it (endpoint_origins).",
   sessionEnded: "Your session has ended. Sign in again; what you typed stays.",
 
   // Chat.

@@ -60,7 +60,12 @@ def _console(settings: GatewaySettings) -> str:
     sign_in, trace_url = settings.console_sign_in, settings.console_trace_url
     known: Node = {}
     if sign_in is not None:
-        known["signIn"] = {"issuer": sign_in.issuer, "clientId": sign_in.client_id, "scopes": sign_in.scopes}
+        known["signIn"] = {
+            "issuer": sign_in.issuer,
+            "clientId": sign_in.client_id,
+            "scopes": sign_in.scopes,
+            "origins": sign_in.origins,
+        }
     if trace_url is not None:
         known["traceUrl"] = trace_url
     element = f'<meta name="groundline" content="{html.escape(json.dumps(known))}">\n</head>'
@@ -70,9 +75,9 @@ def _console(settings: GatewaySettings) -> str:
 
 def _console_policy(sign_in: ConsoleSignIn | None) -> str:
     # Originals and pictures of pages are shown from memory, since to load them takes a key.
-    issuer = f" {sign_in.origin}" if sign_in else ""
+    issuer = sign_in.origins if sign_in else ()
     return (
-        f"{_NOTHING_ELSE}{issuer}; script-src 'self'; style-src 'self'; img-src blob: data:; "
+        f"{' '.join((_NOTHING_ELSE, *issuer))}; script-src 'self'; style-src 'self'; img-src blob: data:; "
         "require-trusted-types-for 'script'; trusted-types 'none'"
     )
 

@@ -39,6 +39,10 @@ def one_key(monkeypatch: pytest.MonkeyPatch) -> None:
         ("CONSOLE_TRACE_URL", "javascript:alert('{trace_id}')"),
         ("CONSOLE_SIGN_IN", '{"issuer": "http://login.example", "client_id": "a"}'),
         ("CONSOLE_SIGN_IN", '{"issuer": "https://login.example; script-src *", "client_id": "a"}'),
+        (
+            "CONSOLE_SIGN_IN",
+            '{"issuer": "https://login.example", "client_id": "a", "endpoint_origins": ["https://b.example/c"]}',
+        ),
         ("CONSOLE_SIGN_IN", '{"issuer": "https://login.example", "client_id": "a", "scopes": ["email"]}'),
         ("CONSOLE_SIGN_IN", '{"issuer": "https://login.example", "client_id": "a"}'),
         ("API_KEYS", "[]"),

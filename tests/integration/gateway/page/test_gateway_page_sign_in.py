@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from groundline_tests.browser import CHROMIUM, Tab
-from groundline_tests.gateway.issuer import OpenIdProvider, issuer, serving
+from groundline_tests.gateway.issuer import OpenIdProvider, TokenEndpoint, issuer, serving
 from groundline_tests.gateway.page import KEY, full_answer
 from groundline_tests.programs import needs_program
 
@@ -185,6 +185,31 @@ async def test_signing_out_ends_the_session_at_the_provider_too(
     assert len(provider.queries) == asked
 
 
+@pytest.mark.parametrize("is_allowed", [False, True])
+async def test_tokens_come_from_another_origin_than_the_issuers_if_the_settings_name_it(
+    launch: Any, provider: OpenIdProvider, module_browser: Tab, is_allowed: bool
+) -> None:
+    tab = module_browser
+    with serving(TokenEndpoint(provider)) as elsewhere:
+        known = {"issuer": provider.url, "client_id": provider.CLIENT}
+        known |= {"endpoint_origins": [elsewhere.url]} if is_allowed else {}
+        async with launch(jwt_issuers=[issuer(provider)], console_sign_in=known) as gateway:
+            await gateway.becomes(200)
+            provider.redirect_uri = f"{gateway.url}/"
+            await tab.open(provider.redirect_uri)
+            if is_allowed:
+                await sign_in(tab)
+                await tab.click("#sign-out")
+                await tab.until(ASKED_WHO)
+                assert len(provider.revoked) == 1
+            else:
+                await tab.click("#use-issuer")
+                await tab.until("document.querySelector('#key-error')")
+                assert "endpoint_origins" in await tab.text("#key-error")
+            assert provider.granted == ["authorization_code"] * is_allowed
+            assert tab.complaints == []
+
+
 async def test_each_new_answer_links_to_its_trace(upstream: Any, site: Any, module_browser: Tab) -> None:
     upstream.on("Chat", full_answer)
     await sign_in(module_browser)
@@ -200,7 +225,11 @@ async def test_the_policy_lets_the_page_call_the_issuer_and_nobody_else(launch: 
         "jwks_url": "http://127.0.0.1:9/",
         "principals": [{"claim": "sub"}],
     }
-    sign_in = {"issuer": known["issuer"], "client_id": 'a"<b>', "scopes": ["openid"]}
+    sign_in = {
+        "issuer": known["issuer"],
+        "client_id": 'a"<b>',
+        "endpoint_origins": ["https://tokens.example"],
+    }
     async with launch() as plain, plain.client(None) as client:
         before = (await client.get("/")).headers["content-security-policy"]
     async with (
@@ -210,7 +239,7 @@ async def test_the_policy_lets_the_page_call_the_issuer_and_nobody_else(launch: 
         page, docs = await client.get("/"), await client.get("/docs")
 
     policy = page.headers["content-security-policy"]
-    allowed = "connect-src 'self' https://login.example:8443;"
+    allowed = "connect-src 'self' https://login.example:8443 https://tokens.example;"
     assert policy == before.replace("connect-src 'self';", allowed)
     assert allowed in policy
     assert "login.example" not in docs.headers["content-security-policy"]

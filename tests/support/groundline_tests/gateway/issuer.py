@@ -118,6 +118,8 @@ class OpenIdProvider(TokenServer):
     def __init__(self) -> None:
         super().__init__()
         self.redirect_uri = ""
+        self.token_url = self.url
+        """Where the page asks for tokens and revokes them."""
         self.seconds = 600
         """Time for which a token is said to be good."""
         self.gives_ended = False
@@ -177,13 +179,11 @@ class OpenIdProvider(TokenServer):
         respond(request, 200, tokens, self._cors())
 
     def _metadata(self) -> Mapping[str, Any]:
-        places = {
-            "authorization": "authorize",
-            "token": "token",
-            "revocation": "revoke",
-            "end_session": "logout",
-        }
-        return {f"{name}_endpoint": f"{self.url}/{path}" for name, path in places.items()} | {
+        return {
+            "authorization_endpoint": f"{self.url}/authorize",
+            "token_endpoint": f"{self.token_url}/token",
+            "revocation_endpoint": f"{self.token_url}/revoke",
+            "end_session_endpoint": f"{self.url}/logout",
             "issuer": self.url,
             "jwks_uri": f"{self.url}/keys",
             "response_types_supported": ["code"],
@@ -253,6 +253,18 @@ class OpenIdProvider(TokenServer):
         ):
             return None
         return asked
+
+
+class TokenEndpoint(TokenServer):
+    """The provider's endpoints for tokens, at an origin of their own."""
+
+    def __init__(self, provider: OpenIdProvider) -> None:
+        super().__init__()
+        self._provider = provider
+        provider.token_url = self.url
+
+    def post(self, request: BaseHTTPRequestHandler) -> None:
+        self._provider.post(request)
 
 
 @contextmanager
