@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from groundline_database import Connection, current_revision, is_held_document, read_statements
 
+from groundline_indexing.revisions.numbers import DIGEST_BYTES, SegmentNumbers
 from groundline_indexing.revisions.past import close_revisions, note_revisions
 from groundline_indexing.revisions.segments import SegmentCutter
 
@@ -67,15 +68,13 @@ async def prune_revisions(connection: Connection, limit: int) -> int:
 async def _keep_text(connection: Connection, document_id: Any) -> tuple[list[int], list[int], list[int], int]:
     """Store the segments of a document's text that are new; return the runs of the numbers of all, by the
     first of each and their number, where every RUNS_TO_START-th begins, and the text's size in characters."""
-    known = {
-        digest: segment
-        async for digest, segment in connection.cursor(
-            "SELECT digest, segment FROM revision_segments WHERE document_id = $1",
-            document_id,
-            prefetch=DIGESTS_AT_ONCE,
-        )
-    }
-    following = max(known.values(), default=-1) + 1
+    numbers = SegmentNumbers()
+    stored = await connection.cursor(
+        "SELECT digest, segment FROM revision_segments WHERE document_id = $1", document_id
+    )
+    while rows := await stored.fetch(DIGESTS_AT_ONCE):
+        await asyncio.to_thread(numbers.put, *zip(*rows, strict=True))
+    following = numbers.following
     firsts: list[int] = []
     counts: list[int] = []
     starts: list[int] = []
@@ -87,8 +86,9 @@ async def _keep_text(connection: Connection, document_id: Any) -> tuple[list[int
             "SELECT text FROM document_texts WHERE document_id = $1 AND part = $2", document_id, part
         )
         is_complete = text is None
-        cut = await asyncio.to_thread(_digested, cutter.end() if text is None else cutter.feed(text))
-        new = []
+        segments = cutter.end() if text is None else cutter.feed(text)
+        cut, known = await asyncio.to_thread(_digested, segments, numbers)
+        new: list[tuple[Any, int, bytes, str]] = []
         for digest, segment in cut:
             if digest not in known:
                 known[digest] = following
@@ -106,9 +106,15 @@ async def _keep_text(connection: Connection, document_id: Any) -> tuple[list[int
             await connection.copy_records_to_table(
                 "revision_segments", records=new, columns=("document_id", "segment", "digest", "text")
             )
+            _, added, digests, _ = zip(*new, strict=True)
+            await asyncio.to_thread(numbers.put, digests, added)
         part += 1
     return firsts, counts, starts, size
 
 
-def _digested(segments: Iterator[str]) -> list[tuple[bytes, str]]:
-    return [(hashlib.blake2b(each.encode(), digest_size=16).digest(), each) for each in segments]
+def _digested(
+    segments: Iterator[str], numbers: SegmentNumbers
+) -> tuple[list[tuple[bytes, str]], dict[bytes, int]]:
+    """Return segments with their digests, and the numbers of those that are known."""
+    cut = [(hashlib.blake2b(each.encode(), digest_size=DIGEST_BYTES).digest(), each) for each in segments]
+    return cut, numbers.find([digest for digest, _ in cut])
