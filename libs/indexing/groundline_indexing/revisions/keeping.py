@@ -16,7 +16,7 @@ from groundline_indexing.revisions.numbers import DIGEST_BYTES, SegmentNumbers
 from groundline_indexing.revisions.past import close_revisions, note_revisions
 from groundline_indexing.revisions.segments import SegmentCutter
 
-__all__ = ["keep_revisions", "prune_revisions", "settle_revisions"]
+__all__ = ["copy_originals", "keep_revisions", "prune_revisions", "settle_revisions"]
 
 MAX_RUN: Final = 256
 """Maximum segments of a run: with the number below, a bound of what is read for an excerpt."""
@@ -25,6 +25,10 @@ RUNS_TO_START: Final = 16
 """Number of runs from one whose start is stored to the next, as the function `document_text` has it."""
 
 DIGESTS_AT_ONCE: Final = 10_000
+
+ORIGINALS_AT_ONCE: Final = 64
+"""Parts of what was handed in that one statement copies of each document, of 1 MiB each; one for 500 MB might
+take longer than a statement may."""
 
 _SQL: Final = read_statements(__name__, current=current_revision("d"), is_held=is_held_document("r"))
 
@@ -38,8 +42,16 @@ async def keep_revisions(connection: Connection, document_ids: Sequence[Any]) ->
     for row in await connection.fetch(_SQL["wanted"], document_ids):
         text = await _keep_text(connection, row["document_id"])
         await connection.execute(_SQL["keep"], row["document_id"], *text)
-        for statement in (_SQL["keep_pages"], _SQL["keep_original"]):
-            await connection.execute(statement, row["document_id"])
+        await connection.execute(_SQL["keep_pages"], row["document_id"])
+        await copy_originals(connection, _SQL["keep_original"], row["document_id"])
+
+
+async def copy_originals(connection: Connection, statement: str, *arguments: Any) -> None:
+    """Copy what was handed in, some parts at a time, by a statement that takes the first and the last of them
+    as well and returns the last that it copied."""
+    first, last = 0, ORIGINALS_AT_ONCE - 1
+    while await connection.fetchval(statement, *arguments, first, last) == last:
+        first, last = first + ORIGINALS_AT_ONCE, last + ORIGINALS_AT_ONCE
 
 
 async def settle_revisions(connection: Connection, document_ids: Sequence[Any]) -> None:

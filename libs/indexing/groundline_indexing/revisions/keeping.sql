@@ -38,10 +38,14 @@ FROM documents d JOIN document_pages p USING (document_id) WHERE d.document_id =
 ON CONFLICT DO NOTHING
 
 -- name: keep_original
-INSERT INTO revision_originals (document_id, content_hash, part, data)
-SELECT d.document_id, d.content_hash, o.part, o.data
-FROM documents d JOIN document_originals o USING (document_id) WHERE d.document_id = $1
-ON CONFLICT DO NOTHING
+WITH kept AS (
+    INSERT INTO revision_originals (document_id, content_hash, part, data)
+    SELECT d.document_id, d.content_hash, o.part, o.data
+    FROM documents d JOIN document_originals o USING (document_id)
+    WHERE d.document_id = $1 AND o.part BETWEEN $2 AND $3
+    ON CONFLICT DO NOTHING RETURNING part
+)
+SELECT max(part) FROM kept
 
 -- name: stale
 -- What is in use again, and what nothing keeps; places are counted from the newest.

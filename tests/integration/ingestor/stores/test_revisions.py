@@ -3,16 +3,20 @@
 import random
 import signal
 import uuid
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from groundline.v1 import collection_pb2, document_pb2
 from groundline_database import Pool, acquire
+from groundline_extraction.documents import GivenDocument
 from groundline_extraction.texts import TextSegment
 from groundline_indexing.collections import StoredCollection
+from groundline_indexing.documents import HandedIn
 from groundline_indexing.partitions import chunk_table
+from groundline_indexing.revisions import keeping as keeping_module
+from groundline_ingestor.adapters.postgres import jobs
 from groundline_ingestor.adapters.postgres.documents import versions
 from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_tests.ingestor.killed import COMMITTED, killed
@@ -23,6 +27,7 @@ LINES = 9000
 CHANGED = 9
 REVISIONS = 20
 """Lines of a section that changes."""
+FEW = 2
 
 
 async def keeping(stores: Stores, name: str, **history: Any) -> StoredCollection:
@@ -56,6 +61,32 @@ async def texts(stores: Stores, name: str, document_id: str, *principals: str) -
         (await stores.revisions.text(name, document_id, principals, each.revision)).text
         for each in await kept(stores, name, document_id, *principals)
     ]
+
+
+@pytest.fixture
+async def few_originals(pool: Pool) -> AsyncIterator[None]:
+    """Have PostgreSQL refuse statements that write more than FEW parts of what was handed in."""
+    tables = ("document_originals", "revision_originals")
+    async with acquire(pool) as connection:
+        await connection.execute(
+            f"""
+            CREATE FUNCTION refuse_many() RETURNS trigger LANGUAGE plpgsql AS $$
+            BEGIN
+                IF (SELECT count(*) > {FEW} FROM added) THEN RAISE 'too many parts'; END IF;
+                RETURN NULL;
+            END $$
+            """
+        )
+        for table in tables:
+            await connection.execute(
+                f"""
+                CREATE TRIGGER refuse_many AFTER INSERT ON {table} REFERENCING NEW TABLE AS added
+                FOR EACH STATEMENT EXECUTE FUNCTION refuse_many()
+                """
+            )
+    yield
+    async with acquire(pool) as connection:
+        await connection.execute("DROP FUNCTION refuse_many CASCADE")
 
 
 async def cite(pool: Pool, document_id: str, revision: str) -> str:
@@ -239,6 +270,39 @@ async def test_whoever_was_let_in_later_sees_nothing_from_before(stores: Stores)
     assert await stores.revisions.find("letting_in", document_id, ("user:bob",), first) is None
     assert (await stores.revisions.text("letting_in", document_id, ("user:bob",), first)).text == ""
     assert await stores.revisions.find("elsewhere", document_id, ("user:bob",), "") is None
+
+
+async def test_what_was_handed_in_is_copied_some_parts_at_a_time(
+    stores: Stores, few_originals: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "PAYLOAD_PART", 3)
+    monkeypatch.setattr(keeping_module, "ORIGINALS_AT_ONCE", FEW)
+    collection = await keeping(stores, "handed_in", everything=True)
+    collection.message.settings.keep_originals = True
+    contents = ["one two three", "four five si"]
+    versions_of = [replace(a_version("a.md", each), content_hash=each.encode()) for each in contents]
+    document_id = ""
+    for content, version in zip(contents, versions_of, strict=True):
+        given = HandedIn(GivenDocument(content, uri="a.md"), version)
+        await stores.jobs.enqueue(collection, [given], ("user:ann",), "")
+        [item] = await lease(stores)
+        new = replace(a_new(version, content), claim=item.claim, principals=("user:ann",))
+        [(document_id, _)] = await stores.versions.store(collection, [new])
+
+    async def original(content: str) -> str:
+        document = document_pb2.Document(
+            collection_id="handed_in", document_id=document_id, content_hash=content.encode().hex()
+        )
+        parts = [await stores.documents.original(document, (), part=part) for part in range(6)]
+        return b"".join(part or b"" for part in parts).decode()
+
+    assert [await original(each) for each in contents] == contents
+    restored = replace(a_new(versions_of[0], contents[0]), is_restored=True, principals=("user:ann",))
+    await stores.versions.store(collection, [restored])
+    assert [await original(each) for each in contents] == contents
+    found = await stores.documents.find("handed_in", document_id)
+    assert found is not None
+    assert found.has_original
 
 
 async def test_nothing_is_left_of_a_deleted_document(stores: Stores, pool: Pool) -> None:

@@ -24,7 +24,7 @@ from groundline_indexing.collections import StoredCollection
 from groundline_indexing.documents import DocumentVersion
 from groundline_indexing.partitions import chunk_table, clear_elsewhere, is_outgrown, move_collection
 from groundline_indexing.revisions.carrying import CarriedChunks
-from groundline_indexing.revisions.keeping import keep_revisions, settle_revisions
+from groundline_indexing.revisions.keeping import copy_originals, keep_revisions, settle_revisions
 from groundline_indexing.revisions.past import RENEWED, past_partition, retire
 from groundline_indexing.tables.found import FoundTable
 from groundline_indexing.tables.storing import store_tables, tables_of
@@ -99,8 +99,8 @@ class PostgresVersions:
             await _copy_texts(connection, rows)
             await store_tables(connection, rows, tables)
             if restored := [row["document_id"] for new, row in rows if new.is_restored]:
-                for statement in (_SQL["restore_pages"], _SQL["restore_original"]):
-                    await connection.execute(statement, restored)
+                await connection.execute(_SQL["restore_pages"], restored)
+                await copy_originals(connection, _SQL["restore_original"], restored)
             if collection.settings.keep_originals:
                 kept = [(row["document_id"], new.claim) for new, row in rows if not new.is_restored]
                 await _keep_originals(connection, kept)
@@ -307,7 +307,8 @@ async def _copy_texts(connection: Connection, rows: Sequence[tuple[NewVersion, a
 async def _keep_originals(connection: Connection, documents: Sequence[tuple[Any, ItemClaim | None]]) -> None:
     """Copy the contents of the claimed items, which are deleted when these end."""
     claimed = [(document_id, claim) for document_id, claim in documents if claim]
-    await connection.execute(
+    await copy_originals(
+        connection,
         _SQL["keep_originals"],
         [document_id for document_id, _ in claimed],
         [claim.job_id for _, claim in claimed],

@@ -32,9 +32,13 @@ WITH kept AS (
     SELECT k.document_id, p.part, p.data
     FROM unnest($1::uuid[], $2::uuid[], $3::int[]) AS k (document_id, job_id, item_index)
     JOIN ingestion_payloads p USING (job_id, item_index)
-    RETURNING document_id
+    WHERE p.part BETWEEN $4 AND $5
+    RETURNING document_id, part
+), marked AS (
+    UPDATE documents SET has_original = true
+    WHERE NOT has_original AND document_id IN (SELECT document_id FROM kept)
 )
-UPDATE documents SET has_original = true WHERE document_id IN (SELECT document_id FROM kept)
+SELECT max(part) FROM kept
 
 -- name: restore_pages
 INSERT INTO document_pages (document_id, start_offset, lines)
@@ -46,10 +50,13 @@ WITH kept AS (
     INSERT INTO document_originals (document_id, part, data)
     SELECT d.document_id, o.part, o.data
     FROM documents d JOIN revision_originals o USING (document_id, content_hash)
-    WHERE d.document_id = ANY($1::uuid[])
-    RETURNING document_id
+    WHERE d.document_id = ANY($1::uuid[]) AND o.part BETWEEN $2 AND $3
+    RETURNING document_id, part
+), marked AS (
+    UPDATE documents SET has_original = true
+    WHERE NOT has_original AND document_id IN (SELECT document_id FROM kept)
 )
-UPDATE documents SET has_original = true WHERE document_id IN (SELECT document_id FROM kept)
+SELECT max(part) FROM kept
 
 -- name: hold
 SELECT document_id, {current} AS revision, state, ingestion_hash, metadata, allowed_principals, container_uri, has_original,
