@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any, Final, NamedTuple
 
 import asyncpg
@@ -25,6 +26,7 @@ __all__ = [
     "chunk_records",
     "copied_together",
     "copy_chunks",
+    "copy_in_groups",
     "document_values",
     "text_parts",
 ]
@@ -83,6 +85,23 @@ async def copy_chunks(
     for batch in copied_together(records):
         await connection.copy_records_to_table(
             chunk_table(into.partition_id), records=batch, columns=CHUNK_COLUMNS
+        )
+
+
+async def copy_in_groups(
+    connection: Connection,
+    table: str,
+    records: Iterable[tuple[Any, ...]],
+    *,
+    columns: Sequence[str],
+    at_once: int,
+) -> None:
+    """Write large rows by COPYs of `at_once` rows each, which end within a statement's time limit. Each row
+    is sent as it comes: a group of them is never held."""
+    rows = iter(records)
+    for first in rows:
+        await connection.copy_records_to_table(
+            table, records=chain((first,), islice(rows, at_once - 1)), columns=columns
         )
 
 

@@ -1,5 +1,7 @@
 """Jobs and the queue of their items."""
 
+import io
+import tracemalloc
 import uuid
 from dataclasses import replace
 from typing import Any
@@ -7,6 +9,7 @@ from typing import Any
 from groundline.v1 import chat_pb2, document_pb2, error_pb2, job_pb2
 from groundline_contracts.times import moment
 from groundline_database import Pool, acquire
+from groundline_extraction.documents import FileContent, GivenDocument
 from groundline_indexing.documents import HandedIn
 from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_tests.ingestor.messages import a_version
@@ -337,3 +340,19 @@ async def test_a_writer_may_hand_in_what_only_others_may_read(stores: Stores) ->
     new = replace(a_new(handed_in.version, "text"), claim=item.claim, principals=item.principals)
     [(_, outcome)] = await stores.versions.store(collection, [new])
     assert outcome == job_pb2.INGESTION_OUTCOME_CREATED
+
+
+async def test_a_large_content_is_stored_without_holding_much_of_it(stores: Stores, pool: Pool) -> None:
+    collection = await create(stores, "large_content")
+    content = FileContent(io.BytesIO(bytes(range(256)) * (24 * 4096)), 24 * 2**20)
+    handed_in = HandedIn(GivenDocument(content, uri="large.txt"), a_version("large.txt", "large"))
+    tracemalloc.start()
+    try:
+        await stores.jobs.enqueue(collection, [handed_in], ("user:ann",), "")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * 2**20
+    async with acquire(pool) as connection:
+        stored = await connection.fetchval("SELECT sum(length(data)) FROM ingestion_payloads")
+    assert stored == content.size

@@ -5,7 +5,6 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from itertools import batched
 from typing import Any, Final
 
 import asyncpg
@@ -24,6 +23,7 @@ from groundline_database import (
 )
 from groundline_database.codecs import enum_text, read_enum
 from groundline_extraction.documents import FileContent
+from groundline_indexing.chunks import copy_in_groups
 from groundline_indexing.collections import StoredCollection
 from groundline_indexing.documents import DocumentVersion, HandedIn
 from groundline_indexing.partitions import PENDING
@@ -296,10 +296,13 @@ async def insert_items(
         if not one.failure
         for part, data in enumerate(payload_parts(one.given.content))
     )
-    for batch in batched(payloads, PARTS_AT_ONCE):
-        await connection.copy_records_to_table(
-            "ingestion_payloads", records=batch, columns=("job_id", "item_index", "part", "data")
-        )
+    await copy_in_groups(
+        connection,
+        "ingestion_payloads",
+        payloads,
+        columns=("job_id", "item_index", "part", "data"),
+        at_once=PARTS_AT_ONCE,
+    )
 
 
 async def replaceable_ids(

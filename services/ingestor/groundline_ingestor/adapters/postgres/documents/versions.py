@@ -4,7 +4,6 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from itertools import chain, islice
 from typing import Any, Final
 
 import asyncpg
@@ -19,7 +18,7 @@ from groundline_database import (
     read_statements,
     transaction,
 )
-from groundline_indexing.chunks import Destination, copy_chunks, document_values, text_parts
+from groundline_indexing.chunks import Destination, copy_chunks, copy_in_groups, document_values, text_parts
 from groundline_indexing.collections import StoredCollection
 from groundline_indexing.documents import DocumentVersion
 from groundline_indexing.partitions import chunk_table, clear_elsewhere, is_outgrown, move_collection
@@ -290,14 +289,13 @@ async def _upsert(
 async def _copy_texts(connection: Connection, rows: Sequence[tuple[NewVersion, asyncpg.Record]]) -> None:
     """Write the texts of documents, and where their lines are on their pages."""
     pages: list[tuple[Any, ...]] = []
-    parts = (part for new, row in rows for part in text_parts(row["document_id"], new.segments, pages))
-    for first in parts:
-        # COPY sends one segment after the other; a batch of them would be held.
-        await connection.copy_records_to_table(
-            "document_texts",
-            records=chain((first,), islice(parts, TEXTS_AT_ONCE - 1)),
-            columns=("document_id", "part", "text", "headings"),
-        )
+    await copy_in_groups(
+        connection,
+        "document_texts",
+        (part for new, row in rows for part in text_parts(row["document_id"], new.segments, pages)),
+        columns=("document_id", "part", "text", "headings"),
+        at_once=TEXTS_AT_ONCE,
+    )
     if pages:
         await connection.copy_records_to_table(
             "document_pages", records=pages, columns=("document_id", "start_offset", "lines")
