@@ -11,11 +11,12 @@ from enum import StrEnum
 from http import HTTPStatus
 from typing import Any, Final
 
-import aiohttp
 import httpx
 from groundline_evidence import EvidenceError, verify
 
-__all__ = ["COLLECTION", "Asked", "Kind", "Load", "Outcome", "http_client", "prepared_load", "searching"]
+from groundline_benchmarks.chaos.posting import JsonPoster
+
+__all__ = ["COLLECTION", "Asked", "Kind", "Load", "Outcome", "http_client", "prepared_load"]
 
 COLLECTION: Final = "chaos"
 _DOCUMENTS: Final = 40
@@ -144,36 +145,7 @@ class _Balancer(httpx.AsyncBaseTransport):
 
 
 type Search = Callable[[object], Awaitable[tuple[int, str]]]
-"""Posts a search, and returns the status and body of its answer; raises aiohttp.ClientError and
-TimeoutError."""
-
-
-@asynccontextmanager
-async def searching(gateways: Sequence[str], api_key: str) -> AsyncIterator[Search]:
-    """Provide what searches, as `http_client` does, for a fourth of its processor time.
-
-    At ten times what a suite answers, httpx kept two cores busy, and the rig was measured.
-    """
-    turns = itertools.count()
-    async with aiohttp.ClientSession(
-        headers={"x-api-key": api_key},
-        connector=aiohttp.TCPConnector(limit=0),
-        timeout=aiohttp.ClientTimeout(total=_GIVEN_UP_SECONDS),
-    ) as session:
-
-        async def search(body: object) -> tuple[int, str]:
-            turn = next(turns)
-            for attempt in range(len(gateways)):
-                gateway = gateways[(turn + attempt) % len(gateways)]
-                try:
-                    async with session.post(f"{gateway}/api/search", json=body) as response:
-                        return response.status, await response.text()
-                except aiohttp.ClientConnectorError:
-                    if attempt == len(gateways) - 1:
-                        raise
-            raise AssertionError("the last attempt returns or raises")
-
-        yield search
+"""Posts a search, and returns the status and body of its answer; raises OSError."""
 
 
 @dataclass(slots=True)
@@ -411,7 +383,7 @@ class Load:
             yield note
         except (httpx.RemoteProtocolError, httpx.ReadError) as error:
             note(Outcome.CUT if kind in (Kind.CHAT, Kind.VERIFY) else Outcome.FAILED, type(error).__name__)
-        except (httpx.TransportError, aiohttp.ClientError, TimeoutError) as error:
+        except (httpx.TransportError, OSError) as error:
             note(Outcome.FAILED, type(error).__name__)
         outcome, reason = said[-1]
         self.asked.append(Asked(kind, begun, time.monotonic() - begun, outcome, reason))
@@ -423,8 +395,11 @@ async def prepared_load(
 ) -> AsyncIterator[Load]:
     """Provide a client's load on a suite with some documents, spread over its gateways. Raises
     httpx.HTTPError."""
-    async with http_client(gateways, api_key) as client, searching(gateways, api_key) as post_search:
-        load = Load(client, post_search, collection)
+    async with (
+        http_client(gateways, api_key) as client,
+        JsonPoster(gateways, "/api/search", api_key, _GIVEN_UP_SECONDS) as searches,
+    ):
+        load = Load(client, searches.post, collection)
         await load.prepare(_DOCUMENTS)
         yield load
 

@@ -2,7 +2,6 @@
 
 import json
 
-import aiohttp
 import httpx
 import pytest
 from groundline_benchmarks.chaos.benchmark import FaultFigures
@@ -148,7 +147,7 @@ REFUSED = httpx.Response(503, json={"details": [{"@type": "t"}, {"reason": "UNAV
         (search_answer("another text", "INDEX_INCOMPLETE"), Outcome.DEGRADED, ""),
         (REFUSED, Outcome.FAILED, "UNAVAILABLE"),
         (httpx.Response(502, text="<html>"), Outcome.FAILED, "NO_JSON"),
-        (aiohttp.ServerDisconnectedError(), Outcome.FAILED, "ServerDisconnectedError"),
+        (ConnectionResetError(), Outcome.FAILED, "ConnectionResetError"),
         (TimeoutError(), Outcome.FAILED, "TimeoutError"),
     ],
 )
