@@ -101,6 +101,10 @@ def _other(number: int) -> bool:
 
 
 @pytest.mark.parametrize(
+    ("compared", "least"),
+    [pytest.param(0, 0.95, id="scanned on"), pytest.param(domain.MAX_COMPARED_CHUNKS, 0.98, id="compared")],
+)
+@pytest.mark.parametrize(
     ("searched", "filtered", "principal", "selected"),
     [
         pytest.param(_other, None, MEMBER, _other, id="collections about other topics"),
@@ -123,8 +127,12 @@ async def test_the_nearest_of_what_is_selected_are_found(
     filtered: Mapping[str, Any] | None,
     principal: str,
     selected: Any,
+    compared: int,
+    least: float,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store, embedder, chunk_ids = library
+    monkeypatch.setattr(semantic, "MAX_COMPARED_CHUNKS", compared)
     names = [f"clustered-{number}" for number in range(COLLECTIONS) if searched(number)]
     assert len(names) > EXACT_COLLECTIONS, "else none is searched by HNSW"
     collections = await store.collections(names, [principal])
@@ -148,7 +156,7 @@ async def test_the_nearest_of_what_is_selected_are_found(
         similarities = np.where(takes_part, embedder.of_chunks @ query, -np.inf)
         nearest = {chunk_ids[place] for place in np.argsort(-similarities)[:LIMIT]}
         found += len(nearest & {hit.chunk_id for hit in ranked})
-    assert found / (QUERIES * LIMIT) >= 0.95
+    assert found / (QUERIES * LIMIT) >= least
 
 
 async def _found_by_one_scan(database_url: str, embedder: Clustered, ef_search: int | None) -> int:

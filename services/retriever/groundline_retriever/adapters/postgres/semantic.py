@@ -1,7 +1,9 @@
 """The vector arm: HNSW, and the rows themselves where it would find too few."""
 
+import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
 
@@ -27,6 +29,7 @@ from groundline_retriever.adapters.postgres.reads import Reads
 from groundline_retriever.adapters.postgres.sizes import PartitionSizes
 from groundline_retriever.domain import (
     DEFAULT_EF_SEARCH,
+    MAX_COMPARED_CHUNKS,
     SCANNED_DEPTH,
     Hits,
     IndexedCollection,
@@ -94,16 +97,16 @@ class SemanticArm:
         indexes = indexes_of(collections)
         # Partitions whose lists are equally long are searched together.
         of: dict[int, list[Index]] = defaultdict(list)
+        chunks = await self._chunks_in(indexes) if ef_search is None else {}
         if ef_search is not None:
             of[ef_search] = list(indexes)
         else:
-            chunks = await self._chunks_in(indexes)
             for index in indexes:
                 of[search_list_of(chunks[index.partition_id], limit)].append(index)
         after = position_for(collections, selection)
         found = await at_once(
             [
-                self._semantic_in(group, vector, limit, size, iterative_scan, selection, after)
+                self._semantic_in(group, chunks, vector, limit, size, iterative_scan, selection, after)
                 for size, group in of.items()
             ]
         )
@@ -121,6 +124,7 @@ class SemanticArm:
     async def _semantic_in(
         self,
         indexes: Sequence[Index],
+        chunks: Mapping[int, int],
         vector: Vectors,
         limit: int,
         ef_search: int,
@@ -128,8 +132,9 @@ class SemanticArm:
         selection: Selection,
         after: int,
     ) -> list[list[Hit]]:
-        """Return the hits of each index."""
+        """Return the hits of each index; `chunks` are its chunks by partition, where they are known."""
         condition, encoded = RowCondition.of(selection, first_parameter=2), HalfVector(vector)
+        wanted: Mapping[str, Any] = {"condition": condition, "limit": limit}
         goes_on = iterative_scan != options_pb2.ITERATIVE_SCAN_OFF
         scanned = ef_search if selection.is_partial or not goes_on else limit
 
@@ -140,44 +145,64 @@ class SemanticArm:
                 )
                 return [hits for hits, _ in by_index(rows, each)]
 
-            found = await found_in(group, lambda index: _nearest_sql(index, condition, limit, scanned))
+            found = await found_in(group, partial(_nearest_sql, scanned=scanned, **wanted))
 
-            async def complete(sql: Callable[[Index], str], least: float, most: int = limit) -> None:
-                """Search again the indexes whose lists have fewer than `most` chunks, though at least this
-                many."""
+            async def complete(sql: Callable[[Index], str], is_short: Callable[[Index, int], bool]) -> None:
+                """Search again the indexes whose number of hits says so."""
                 short = [
                     position
-                    for position, hits in enumerate(found)
-                    if least <= len(hits) < most and not group[position].is_searched_exactly
+                    for position, index in enumerate(group)
+                    if not index.is_searched_exactly and is_short(index, len(found[position]))
                 ]
                 if short:
                     again = await found_in([group[position] for position in short], sql)
                     for position, hits in zip(short, again, strict=True):
                         found[position] = hits
 
+            def scans_on(index: Index, hits: int) -> bool:
+                return _scans_on(hits, limit, scanned, chunks.get(index.partition_id))
+
             if selection.as_of is not None and sum(map(len, found)) >= limit:
                 # The nearest of a time are spread over its partitions as its chunks are: together they have
                 # enough, unless next to nothing of what is near in one was current.
-                await complete(lambda index: _exact_sql(index, condition, limit), 0, scanned // SCANNED_DEPTH)
+                await complete(partial(_exact_sql, **wanted), lambda _, hits: hits < scanned // SCANNED_DEPTH)
             elif goes_on:
                 # Where enough of the nearest are selected, the index is scanned on, up to
                 # hnsw.max_scan_tuples. What is short then, or finds too few there, is searched without it.
-                await complete(lambda index: _filtered_sql(index, condition, limit), scanned / SCANNED_DEPTH)
-                await complete(lambda index: _exact_sql(index, condition, limit), 0)
+                await complete(partial(_filtered_sql, **wanted), scans_on)
+                await complete(partial(_exact_sql, **wanted), lambda _, hits: hits < limit)
             return found
 
         async def read(connection: Connection, group: Sequence[Index]) -> list[list[Hit]]:
-            if (ef_search, iterative_scan) == (DEFAULT_EF_SEARCH, _ITERATIVE_SCAN):
-                return await search(connection, group)
-            async with connection.transaction(readonly=True):
-                # Both are our own values.
-                await connection.execute(
-                    f"SET LOCAL hnsw.ef_search = {ef_search:d}; "
-                    f"SET LOCAL hnsw.iterative_scan = {_SCANS[iterative_scan]}"
-                )
+            async with _with_list(connection, ef_search, iterative_scan):
                 return await search(connection, group)
 
         return await in_groups(indexes, lambda group: self._reads.read(partial(read, group=group), after))
+
+
+@asynccontextmanager
+async def _with_list(
+    connection: Connection, ef_search: int, iterative_scan: options_pb2.IterativeScan.ValueType
+) -> AsyncIterator[None]:
+    """Have HNSW searched with a list of this size, which takes statements unless it is what connections
+    begin with."""
+    if (ef_search, iterative_scan) == (DEFAULT_EF_SEARCH, _ITERATIVE_SCAN):
+        yield
+        return
+    async with connection.transaction(readonly=True):
+        # Both are our own values.
+        await connection.execute(
+            f"SET LOCAL hnsw.ef_search = {ef_search:d}; "
+            f"SET LOCAL hnsw.iterative_scan = {_SCANS[iterative_scan]}"
+        )
+        yield
+
+
+def _scans_on(hits: int, limit: int, scanned: int, chunks: int | None) -> bool:
+    """Tell whether HNSW is to be scanned on, of whose first `scanned` chunks these were selected: by the same
+    share of all its chunks, if somebody has counted them, are there more than are quickly compared?"""
+    selected = hits / scanned * (chunks or math.inf)
+    return scanned / SCANNED_DEPTH <= hits < limit and selected > MAX_COMPARED_CHUNKS
 
 
 def _nearest_sql(index: Index, condition: RowCondition, limit: int, scanned: int) -> str:
