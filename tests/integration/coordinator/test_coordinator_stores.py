@@ -9,6 +9,7 @@ import pytest
 from google.protobuf.struct_pb2 import Struct
 from groundline.v1 import chat_pb2, collection_pb2, passage_pb2, quota_pb2, thread_pb2
 from groundline.v1 import coordinator_service_pb2 as pb
+from groundline_coordinator.adapters import postgres_quotas
 from groundline_coordinator.adapters.json_values import json_values
 from groundline_coordinator.adapters.postgres import PostgresCatalog, PostgresThreads
 from groundline_coordinator.adapters.postgres_quotas import PostgresCallerQuotas
@@ -16,6 +17,7 @@ from groundline_coordinator.domain.quotas import QuotaUse
 from groundline_coordinator.ports import CollectionCatalog, QuotaStore, ThreadStore
 from groundline_database import DatabaseSettings, Pool, open_pool
 from groundline_database.spending import SpendingLedger
+from groundline_database.statements import read_statements
 from groundline_runtime.errors import FailedPreconditionError, NotFoundError, UnavailableError
 from groundline_runtime.quotas import Budgets
 from groundline_tests.coordinator.fakes import FakeCatalog, FakeQuotas, FakeThreads, collection
@@ -106,6 +108,15 @@ async def test_a_report_sums_stored_answers_and_the_ledger_by_day_caller_and_mod
     assert shown(report.callers) == [(owner, 3.0, 3, 127, 40, 15)]
     assert shown(report.models) == [("large", 0.75, 2, 107, 40, 10), ("small", 0.0, 1, 20, 0, 5)]
     assert owner in {each.name for each in (await quotas.report(today, None)).callers}
+
+
+async def test_a_report_reads_answers_from_an_index_alone(database: Pool) -> None:
+    sql = read_statements(postgres_quotas.__name__)["report"]
+    async with database.acquire() as connection, connection.transaction():
+        for other in ("seqscan", "bitmapscan", "nestloop", "mergejoin"):
+            await connection.execute(f"SET LOCAL enable_{other} = off")
+        plan = await connection.fetch(f"EXPLAIN {sql}", datetime.now(UTC).date(), None, 100)
+    assert [line for (line,) in plan if "Index Only Scan using messages_usage" in line]
 
 
 async def test_tokens_of_yesterday_are_not_todays(database: Pool) -> None:

@@ -47,6 +47,12 @@ async def test_a_german_question_is_refused_in_german() -> None:
     assert text == "Das kann ich anhand der Dokumente nicht beantworten."
 
 
+async def test_a_name_that_a_provider_reports_is_cut_to_the_length_of_names() -> None:
+    end = ModelFinished(chat_pb2.FINISH_REASON_STOP, used(1, 0, 1), model="m" * 3000)
+    _, completed = await answered(prompted(ScriptedChat(["Paris [3].", end])))
+    assert completed.model == "m" * 200
+
+
 @pytest.mark.parametrize(
     ("pieces", "said"),
     [

@@ -6,8 +6,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, Protocol
 
-from groundline.v1 import chat_pb2, error_pb2
+from groundline.v1 import chat_pb2, error_pb2, options_pb2
 from groundline.v1 import generator_service_pb2 as pb
+from groundline_contracts import limits_of
 from groundline_runtime.charges import total, usage_of
 from groundline_runtime.coalescing import Emit, Pace, coalesced
 from groundline_runtime.context import span
@@ -27,6 +28,9 @@ __all__ = ["AnswerService"]
 
 _MAX_WAITING_CHARACTERS: Final = 16_384
 """Maximum characters of an answer that wait for a slow reader."""
+
+_MAX_NAME: Final = limits_of(options_pb2.GenerationOptions, "model").max_length
+"""Maximum characters of a model's name as its provider reports it; stored answers are indexed with it."""
 
 _DELTAS_PER_SECOND: Final = 2_500
 _MAXIMUM_GAP_SECONDS: Final = 0.02
@@ -148,7 +152,7 @@ class AnswerService:
             usage=usage,
             citations=citations,
             validation=validation,
-            model=finished.model or name,
+            model=(finished.model or name)[:_MAX_NAME],
             prompt_version=finished.prompt_version,
         )
 
