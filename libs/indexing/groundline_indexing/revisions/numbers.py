@@ -39,6 +39,6 @@ class SegmentNumbers:
         found: dict[bytes, int] = {}
         for known, numbers in self._sorted:
             places = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-            hits = np.flatnonzero(known[places] == keys)
+            hits = np.flatnonzero(known[places] == keys).tolist()
             found.update((digests[hit], int(numbers[places[hit]])) for hit in hits)
         return found
