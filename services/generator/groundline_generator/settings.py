@@ -123,7 +123,7 @@ class GeneratorSettings(ServiceSettings):
     Unset: 0.38 for `extractive`, 0.2 for language models."""
 
     max_sentences: Annotated[int, Field(ge=1, le=20)] = 3
-    """Maximum sentences that the extractive provider quotes."""
+    """Maximum sentences that the extractive provider quotes; numbered steps up to twelve, unless it is 1."""
 
     reader_directory: Path | None = None
     """Folder of a small model that reads: one that `training/` wrote what the extractive provider is about to

@@ -176,6 +176,16 @@ async def test_code_is_fenced_and_cited() -> None:
     assert completed.validation.grounded
 
 
+async def test_steps_are_a_list_each_sentence_of_which_is_cited() -> None:
+    start = "## Starting the pump\n\n1. Open the valve. Wait.\n2. Run:\n\n"
+    steps = numbered(2, f"{start}```\npumpctl start\n```\n\n3. Watch it.")
+    text, completed = await answered(extractive(), ask("How do I start the pump?", (steps,)))
+    assert text == (
+        "1. Open the valve. [2] Wait. [2]\n2. Run: [2]\n\n```\npumpctl start\n``` [2]\n3. Watch it. [2]"
+    )
+    assert completed.validation.grounded
+
+
 async def test_cancelling_does_not_wait_for_the_extraction() -> None:
     big = ask("word", tuple(numbered(n, "Some words here. " * 3000) for n in range(1, 60)))
     task = asyncio.create_task(answered(extractive(), big))

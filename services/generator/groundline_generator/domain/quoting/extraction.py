@@ -16,6 +16,7 @@ from groundline_language import guess_language
 from groundline_generator.domain.checking.disagreement import Asked, Statement, disagreement, document_of
 from groundline_generator.domain.comparing import compared
 from groundline_generator.domain.quoting.asked import asks_what_is_forbidden, only_permits, sets_limits
+from groundline_generator.domain.quoting.procedures import procedure
 from groundline_generator.domain.quoting.quotation import quotation
 from groundline_generator.domain.quoting.scoring import Candidate, Question, is_other, scored
 from groundline_generator.domain.reading import read
@@ -77,15 +78,19 @@ _NO_LIMIT: Final = 0.6
 """Factor of the relevance of a sentence that says nothing of limits, if a question asks what is forbidden."""
 
 _DIGIT: Final = re.compile(r"\d")
+_STEP: Final = re.compile(r"\n\s*\d{1,3}[.)]\s")
+"""Beginning of a numbered item behind the one before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extract:
-    """A sentence to quote from passage `number`; `text` is one line unless it is code."""
+    """A sentence to quote from passage `number`; `text` is one line unless it is code. `step` is the place of
+    its item among numbered steps, from 1; 0 if it is of none."""
 
     number: int
     text: str
     is_code: bool
+    step: int = 0
 
 
 type Answerability = Callable[[str, Sequence[str]], Sequence[float]]
@@ -137,11 +142,15 @@ def extract(
     relevance = work.relevance(question, ranked, minimum)
     if not ranked or relevance < minimum:
         return Extraction((), relevance)
-    chosen = _choose(ranked, max_sentences)
+    steps = procedure(question, ranked) if max_sentences > 1 else ()
+    chosen = [*steps] or _choose(ranked, max_sentences)
     if answerability and is_read and chosen:
         relevance = _shifted(relevance, answerability(query, work.around(chosen)))
         if relevance < min_relevance:
             return Extraction((), relevance)
+    if steps:
+        lead = _lead(ranked) if steps[0].passage == ranked[0].passage else 0.0
+        return Extraction(work.steps(steps), relevance, lead)
     if chosen and max_sentences > 1 and (other := work.saying_otherwise(question, ranked, chosen)):
         chosen = [*chosen[: max_sentences - 1], other]
     return Extraction(work.extracts(chosen), relevance, _lead(ranked))
@@ -221,14 +230,25 @@ class _Work:
         return [self._passages[where].text[first:last][:_READ_CHARACTERS] for where, first, last in spans]
 
     def extracts(self, chosen: Sequence[Candidate]) -> Sequence[Extract]:
-        return tuple(
-            Extract(
-                self._passages[each.passage].number,
-                quotation(each.sentence),
-                each.sentence.segment.kind is Kind.CODE,
-            )
-            for each in _in_reading_order(chosen)
-        )
+        return tuple(self._extract(each) for each in _in_reading_order(chosen))
+
+    def steps(self, chosen: Sequence[Candidate]) -> Sequence[Extract]:
+        """Return steps of one passage with the numbers of their items, counted from 1."""
+        text = self._passages[chosen[0].passage].text
+        found: list[Extract] = []
+        step, end = 1, chosen[0].sentence.segment.start
+        for each in chosen:
+            segment = each.sentence.segment
+            if _STEP.search(text[end : segment.start]):
+                step += 1
+            found.append(self._extract(each, step))
+            end = segment.end
+        return tuple(found)
+
+    def _extract(self, chosen: Candidate, step: int = 0) -> Extract:
+        is_code = chosen.sentence.segment.kind is Kind.CODE
+        number = self._passages[chosen.passage].number
+        return Extract(number, quotation(chosen.sentence), is_code, step)
 
 
 def _forbid(candidates: Sequence[Candidate]) -> None:
