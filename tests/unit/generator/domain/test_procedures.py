@@ -47,6 +47,22 @@ def test_steps_for_something_else_do_not_answer(query: str) -> None:
     assert not any("primary" in each or "writers" in each for each in quoted(query))
 
 
+def test_steps_of_the_thing_that_is_named_do_not_answer_what_else_is_asked_of_it() -> None:
+    text = "## First use\n\n1. Charge the battery.\n2. Hold the magnet to the lid.\n"
+    extraction = answers("How do I replace the battery of a DN-4?", [numbered(1, text, title="DN-4: manual")])
+    assert all(each.step == 0 for each in extraction.extracts)
+
+
+def test_steps_of_another_model_do_not_answer() -> None:
+    steps = "## Changing the battery\n\n1. Open the {name}.\n2. Take it out.\n"
+    passages = [
+        numbered(number, steps.format(name=name), title=f"{name}: manual")
+        for number, name in enumerate(("DN-6", "DN-4"), start=1)
+    ]
+    extracts = answers("How do I change the battery of a DN-4?", passages).extracts
+    assert [(each.number, each.text) for each in extracts] == [(2, "Open the DN-4."), (2, "Take it out.")]
+
+
 @pytest.mark.parametrize("query", ["How long does it take to fail over the database?", "Who has the lag?"])
 def test_a_question_that_asks_no_steps_gets_single_sentences(query: str) -> None:
     assert all(each.step == 0 for each in answers(query, PASSAGES).extracts)

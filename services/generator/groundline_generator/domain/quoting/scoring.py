@@ -137,11 +137,16 @@ class Question:
         self.degrees = frozenset(content_terms(" ".join(asked), language))
         self.names = frozenset(content_terms(" ".join(names(text, language)), language))
         self.required = frozenset[str]()
+        self._designations = [frozenset(content_terms(shown, language)) for shown, _ in designated(text)]
+
+    @property
+    def designated(self) -> frozenset[str]:
+        """The terms of its designations, such as a model's number."""
+        return frozenset[str]().union(*self._designations)
 
     def require(self, terms: frozenset[str]) -> None:
         """Require terms, and all those of a designation that has one of them."""
-        for shown, _ in designated(self.text):
-            parts = frozenset(content_terms(shown, self.language))
+        for parts in self._designations:
             if not parts.isdisjoint(terms):
                 terms |= parts
         self.required = terms
