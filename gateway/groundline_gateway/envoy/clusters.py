@@ -22,8 +22,10 @@ COLLECTOR: Final = "otel_collector"
 ADMIN: Final = "admin"
 # A service is available if one of its replicas is; they are 100 at most.
 ANY_REPLICA_PERCENT: Final = 1.0
-# Factor by which a healthy service is checked less often if no request depends on it.
-_SELDOM_FACTOR: Final = 2.5
+# Factors by which a healthy service is checked less often: one without requests, and a single replica, which
+# gets them in any case. Each check wakes the service's threads some twenty times.
+_QUIET_FACTOR: Final = 2.5
+_SINGLE_FACTOR: Final = 5.0
 # Share of the searches under way that one client may have at each retriever.
 _LANE_SHARE: Final = 1 / 16
 # Window of an answer, and, though its name does not say so, how much of a request may wait for
@@ -110,10 +112,10 @@ def jwks_clusters(settings: GatewaySettings) -> list[Node]:
 
 def _checked_cluster(name: str, settings: GatewaySettings, health_check: Node) -> Node:
     interval = duration(settings.health_interval_seconds)
-    seldom = duration(_SELDOM_FACTOR * settings.health_interval_seconds)
     addresses = getattr(settings, f"{name}_address").split(",")
     cluster = _cluster(name, addresses, settings)
     is_single = len(addresses) == 1 and cluster["type"] == "STATIC"
+    quiet = duration((_SINGLE_FACTOR if is_single else _QUIET_FACTOR) * settings.health_interval_seconds)
     cluster |= {
         # A slow or hanging replica gets fewer requests, since its unanswered ones count.
         "lb_policy": "LEAST_REQUEST",
@@ -135,11 +137,11 @@ def _checked_cluster(name: str, settings: GatewaySettings, health_check: Node) -
             {
                 "timeout": "3s",
                 # Requests go to a single replica in any case: its health only shows in /healthz.
-                "interval": seldom if is_single else interval,
+                "interval": quiet if is_single else interval,
                 "unhealthy_interval": interval,
                 "unhealthy_edge_interval": interval,
                 "no_traffic_interval": interval,
-                "no_traffic_healthy_interval": seldom,
+                "no_traffic_healthy_interval": quiet,
                 "unhealthy_threshold": 2,
                 "healthy_threshold": 1,
                 **health_check,
