@@ -370,22 +370,26 @@ class PostgresReindex:
         async with transaction(self._pool) as connection:
             await clear_left(connection)
             await drop_orphaned_imports(connection)
-        async with session(self._pool) as connection:
+        async with acquire(self._pool) as connection:
             over = [row["partition_id"] for row in await connection.fetch(_OVER)]
-            if not over:
-                return
-            async with builds_held_off(connection, over), connection.transaction():
-                rows = await connection.fetch(
-                    "SELECT partition_id FROM chunk_partitions WHERE partition_id = ANY($1::bigint[]) "
-                    "FOR UPDATE SKIP LOCKED",
-                    over,
-                )
-                dropped = [row["partition_id"] for row in rows]
-                for partition_id in dropped:
-                    await connection.execute(f"DROP TABLE {chunk_table(partition_id)}")
-                await connection.execute(
-                    "DELETE FROM chunk_partitions WHERE partition_id = ANY($1::bigint[])", dropped
-                )
+        if not over:
+            return
+        async with (
+            session(self._pool) as connection,
+            builds_held_off(connection, over),
+            connection.transaction(),
+        ):
+            rows = await connection.fetch(
+                "SELECT partition_id FROM chunk_partitions WHERE partition_id = ANY($1::bigint[]) "
+                "FOR UPDATE SKIP LOCKED",
+                over,
+            )
+            dropped = [row["partition_id"] for row in rows]
+            for partition_id in dropped:
+                await connection.execute(f"DROP TABLE {chunk_table(partition_id)}")
+            await connection.execute(
+                "DELETE FROM chunk_partitions WHERE partition_id = ANY($1::bigint[])", dropped
+            )
 
 
 def _settings(job: asyncpg.Record) -> collection_pb2.CollectionSettings:
