@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from contextlib import asynccontextmanager
+from functools import cached_property
 from ipaddress import ip_address
 from typing import Any, Final, Protocol, Self
 
@@ -93,9 +94,13 @@ async def open_channel(
         from groundline_runtime.telemetry.tracing import client_interceptors
 
         interceptors = client_interceptors()
-    async with grpc.aio.insecure_channel(_uri(target), options=options, interceptors=interceptors) as channel:
-        hedged = _hedged_paths(_descriptor(service)) if is_of_suite else frozenset()
-        yield _OutboundChannel(channel, default_timeout_seconds, tells_caller=is_of_suite, hedged=hedged)
+    async with _OutboundChannel(
+        lambda: grpc.aio.insecure_channel(_uri(target), options=options, interceptors=interceptors),
+        default_timeout_seconds,
+        tells_caller=is_of_suite,
+        hedged=_hedged_paths(_descriptor(service)) if is_of_suite else frozenset(),
+    ) as channel:
+        yield channel
 
 
 def idempotent_methods(service: ServiceDescriptor) -> Iterator[str]:
@@ -267,27 +272,31 @@ class _OutboundChannel(grpc.aio.Channel):
     """A channel that gives every call its deadline, the caller and the trace.
 
     Not by interceptors: each of them makes a task of every call, which costs about as much as the call
-    itself.
+    itself. gRPC's channel is made for the first call: the threads that it starts wake an idle process.
     """
 
     def __init__(
         self,
-        channel: grpc.aio.Channel,
+        make: Callable[[], grpc.aio.Channel],
         default_timeout_seconds: float,
         *,
         tells_caller: bool,
         hedged: frozenset[str],
     ) -> None:
-        self._channel = channel
+        self._make = make
         self._tells_caller = tells_caller
         self._hedged = hedged
         self._hedging = _Hedging()
         self._default_timeout_seconds = default_timeout_seconds
 
+    @cached_property
+    def _channel(self) -> grpc.aio.Channel:
+        return self._make()
+
     def unary_unary(self, *method: Any, **options: Any) -> Any:
         if method[0] not in self._hedged:
-            return self._calling(self._channel.unary_unary(*method, **options))
-        calling = self._calling(self._channel.unary_stream(*method, **options))
+            return self._calling("unary_unary", *method, **options)
+        calling = self._calling("unary_stream", *method, **options)
 
         def call(request: Any, **rest: Any) -> Awaitable[Any]:
             return self._hedging.response(lambda: calling(request, **rest))
@@ -295,20 +304,24 @@ class _OutboundChannel(grpc.aio.Channel):
         return call
 
     def unary_stream(self, *method: Any, **options: Any) -> Any:
-        return self._calling(self._channel.unary_stream(*method, **options))
+        return self._calling("unary_stream", *method, **options)
 
     def stream_unary(self, *method: Any, **options: Any) -> Any:
-        return self._calling(self._channel.stream_unary(*method, **options))
+        return self._calling("stream_unary", *method, **options)
 
     def stream_stream(self, *method: Any, **options: Any) -> Any:
-        return self._calling(self._channel.stream_stream(*method, **options))
+        return self._calling("stream_stream", *method, **options)
 
-    def _calling(self, method: Callable[..., Any]) -> Callable[..., Any]:
+    def _calling(self, kind: str, *method: Any, **options: Any) -> Callable[..., Any]:
         traced = is_recording()
+        made: Callable[..., Any] | None = None
 
         def call(
             request: Any = None, *, timeout: float | None = None, metadata: Any = None, **rest: Any
         ) -> Any:
+            nonlocal made
+            if made is None:
+                made = getattr(self._channel, kind)(*method, **options)
             limits = [limit for limit in (timeout, remaining_seconds()) if limit is not None]
             # Only the current request says who the caller is; a value given by hand must not widen it.
             outbound = [(key, value) for key, value in metadata or () if key != PRINCIPALS_KEY]
@@ -319,7 +332,7 @@ class _OutboundChannel(grpc.aio.Channel):
             if not traced and (traceparent := current_traceparent()) is not None:
                 outbound.append(("traceparent", traceparent))
             seconds = min(limits, default=self._default_timeout_seconds)
-            return method(request, timeout=seconds, metadata=outbound, **rest)
+            return made(request, timeout=seconds, metadata=outbound, **rest)
 
         return call
 
@@ -330,7 +343,8 @@ class _OutboundChannel(grpc.aio.Channel):
         await self.close(None)
 
     async def close(self, grace: float | None = None) -> None:
-        await self._channel.close(grace)
+        if "_channel" in vars(self):
+            await self._channel.close(grace)
 
     def get_state(self, try_to_connect: bool = False) -> grpc.ChannelConnectivity:
         return self._channel.get_state(try_to_connect)
