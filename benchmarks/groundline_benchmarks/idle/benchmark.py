@@ -15,8 +15,9 @@ from groundline_benchmarks.measuring.suite import Suite
 
 __all__ = ["IdleFigures", "measure_idle"]
 
-_SETTLE_SECONDS: Final = 10.0
-"""Time from its last request to the measurement, in seconds."""
+_SETTLE_SECONDS: Final = 60.0
+"""Time from its last request to the measurement, in seconds: connections without one are pinged, and closed
+after 30."""
 
 _COLLECTION: Final = "bench"
 _TEXT: Final = "The radio tower of Kiel is 308 metres high."
@@ -34,7 +35,7 @@ class IdleFigures:
         return sum(self.shares.values())
 
     def goals(self) -> list[Goal]:
-        return [Goal("the whole suite, percent of a core", self.total * 100, 1)]
+        return [Goal("the whole suite, percent of a core", self.total * 100, 0.8)]
 
 
 async def measure_idle(suite: Suite, client: AsyncClient, seconds: float, report: Report) -> IdleFigures:
