@@ -1,15 +1,23 @@
-"""A language model that contradicts its sources: what is taken back and corrected, at every door."""
+"""A suite that answers by a language model.
 
+A model that contradicts its sources is taken back and corrected, at every door. Whoever goes away stops the
+whole chain: gateway, coordinator, generator and the model's provider.
+"""
+
+import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
 import pytest
+from groundline.v1 import coordinator_service_pb2, coordinator_service_pb2_grpc
 from groundline_client import corrected, from_json
 from groundline_client.models import AnswerCorrection
-from groundline_tests.generator.providers import OpenAIWire, ProviderServer, Reply, Request
+from groundline_runtime.channels import open_channel
+from groundline_runtime.context import Caller, acting_as
+from groundline_tests.generator.providers import HOLD, OpenAIWire, ProviderServer, Reply, Request
 from groundline_tests.suite import Stack, running_stack
 
 DOCUMENT: Final = """# Manual of the DN-4
@@ -23,6 +31,8 @@ INVENTED: Final = "They are made of titanium in a factory near Oslo [1]."
 WRITTEN: Final = f"{TORQUE.replace('1.8', '2.8')} {INVENTED} {BATTERY}"
 ANSWER: Final = f"{TORQUE} {INVENTED} {BATTERY}"
 WIRE: Final = OpenAIWire()
+ASKED: Final = {"query": "How long does the battery of the DN-4 last?"}
+PARTIAL: Final = "The answer begins, and"
 
 
 def respond(request: Request) -> Reply:
@@ -33,21 +43,26 @@ def respond(request: Request) -> Reply:
 
 
 @pytest.fixture(scope="module")
-async def stack(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
-    folder: Path = tmp_path_factory.mktemp("corrected")
+async def provider() -> AsyncIterator[ProviderServer]:
+    async with ProviderServer() as server:
+        server.respond = respond
+        yield server
+
+
+@pytest.fixture(scope="module")
+async def stack(provider: ProviderServer, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
+    folder: Path = tmp_path_factory.mktemp("hosted")
     manual = folder / "manual.md"
     manual.write_text(DOCUMENT)
-    async with ProviderServer() as provider:
-        provider.respond = respond
-        environment = {
-            "GROUNDLINE_GENERATOR_PROVIDER": "openai",
-            "GROUNDLINE_GENERATOR_MODEL": "scripted",
-            "GROUNDLINE_GENERATOR_PROVIDER_BASE_URL": WIRE.base_url(provider),
-        }
-        async with running_stack(folder / "data", **environment) as running:
-            ingested = await running.command("ingest", str(manual), "--collection", "manuals")
-            assert ingested.code == 0, ingested.err
-            yield running
+    environment = {
+        "GROUNDLINE_GENERATOR_PROVIDER": "openai",
+        "GROUNDLINE_GENERATOR_MODEL": "scripted",
+        "GROUNDLINE_GENERATOR_PROVIDER_BASE_URL": WIRE.base_url(provider),
+    }
+    async with running_stack(folder / "data", **environment) as running:
+        ingested = await running.command("ingest", str(manual), "--collection", "manuals")
+        assert ingested.code == 0, ingested.err
+        yield running
 
 
 def quick(**fields: Any) -> dict[str, Any]:
@@ -141,3 +156,76 @@ async def test_the_command_prints_only_what_stays(stack: Stack) -> None:
     asked = await stack.command("ask", QUESTION, "--collection", "manuals", "--effort", "quick")
     assert asked.out.startswith(ANSWER)
     assert '"2.8 Nm"' in asked.err
+
+
+@pytest.fixture
+def holding(provider: ProviderServer) -> Iterator[ProviderServer]:
+    """The model says a few words and then nothing more, for as long as it is listened to."""
+    provider.abandoned.clear()
+    provider.holding.clear()
+    provider.respond = lambda _request: Reply([WIRE.text(PARTIAL), HOLD])
+    yield provider
+    provider.respond = respond
+
+
+async def stored(client: httpx.AsyncClient, thread_id: str) -> list[dict[str, Any]]:
+    """Question and answer, once they are there: who has gone away is not waited for."""
+    messages: list[dict[str, Any]] = []
+    while len(messages) < 2:
+        messages = (await client.get(f"/api/threads/{thread_id}")).json().get("messages", [])
+    return messages
+
+
+def assert_is_kept(messages: list[dict[str, Any]]) -> None:
+    asked, partial = messages
+    assert asked["content"] == ASKED["query"]
+    assert partial["finishReason"] == "FINISH_REASON_CANCELLED"
+    assert partial["content"] == PARTIAL
+    assert partial["sources"]
+
+
+async def test_closing_the_connection_reaches_the_provider(stack: Stack, holding: ProviderServer) -> None:
+    kinds = []
+    async with stack.client() as client, asyncio.timeout(30):
+        async with client.stream("POST", "/api/chat", json=ASKED) as response:
+            async for line in response.aiter_lines():
+                if not line.startswith("data: "):
+                    continue
+                event = json.loads(line.removeprefix("data: "))
+                kinds.append(next(key for key in event if key not in ("sequence", "eventId")))
+                if "started" in event:
+                    thread_id = event["started"]["threadId"]
+                if "delta" in event:
+                    break
+            assert not holding.abandoned.is_set()
+        await holding.abandoned.wait()
+        assert kinds == ["started", "status", "sources", "status", "delta"]
+        assert_is_kept(await stored(client, thread_id))
+
+
+async def test_giving_up_an_answer_reaches_the_provider(stack: Stack, holding: ProviderServer) -> None:
+    async with stack.client() as client, asyncio.timeout(30):
+        asked = asyncio.create_task(client.post("/api/answer", json=ASKED))
+        await holding.holding.wait()
+        asked.cancel()
+        await holding.abandoned.wait()
+
+
+async def test_cancelling_the_call_reaches_the_provider(stack: Stack, holding: ProviderServer) -> None:
+    service = "groundline.v1.CoordinatorService"
+    async with open_channel(stack.ready["services"]["coordinator"], service=service) as channel:
+        stub: coordinator_service_pb2_grpc.CoordinatorServiceAsyncStub = (
+            coordinator_service_pb2_grpc.CoordinatorServiceStub(channel)
+        )
+        with acting_as(Caller(("user:local",))):
+            call = stub.Chat(coordinator_service_pb2.ChatRequest(**ASKED))
+            async with asyncio.timeout(30):
+                async for event in call:
+                    if event.HasField("started"):
+                        thread_id = event.started.thread_id
+                    if event.HasField("delta"):
+                        break
+                call.cancel()
+                await holding.abandoned.wait()
+    async with stack.client() as client, asyncio.timeout(30):
+        assert_is_kept(await stored(client, thread_id))
