@@ -23,7 +23,7 @@ __all__ = ["Alert", "Exemplar", "Prometheus", "Sample", "Target", "running_prome
 START_SECONDS: Final = 60
 STOP_SECONDS: Final = 20
 WAIT_SECONDS: Final = 30
-POLL_SECONDS: Final = 0.1
+POLL_SECONDS: Final = 0.25
 
 LISTENS: Final = re.compile(r'msg="Listening on" .*\baddress=(\S+)')
 EVER: Final = {"start": "0", "end": "4102444800"}
