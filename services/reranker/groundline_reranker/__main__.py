@@ -37,6 +37,7 @@ async def wire(settings: RerankerSettings) -> AsyncIterator[Application]:
                     servicer, server
                 )
             },
+            computes=True,
         )
 
 

@@ -89,6 +89,7 @@ async def wire(settings: RetrieverSettings) -> AsyncIterator[Application]:
                     )
                 },
                 readiness=readiness,
+                computes=True,
             )
     except (LexicalIndexError, ModelError) as error:
         raise FailedPreconditionError("NOT_USABLE", str(error)) from None

@@ -9,6 +9,7 @@ import pytest
 from groundline_runtime.context import Caller, acting_as, begun, deadline_at, give_place_back
 from groundline_runtime.errors import ResourceExhaustedError
 from groundline_runtime.serving.admission import MAX_WAITING, Admission, ConcurrencyLimit
+from groundline_runtime.serving.share import ClientShare, processor_wait_seconds
 
 LEAST = 32
 
@@ -386,6 +387,117 @@ async def test_what_fails_does_not_tell_how_long_work_takes(admission: Admission
             late = guests.come("late")
             await settle()
         assert isinstance(late.exception(), ResourceExhaustedError)
+
+
+class Processor:
+    """Processor for which the event loop waits for `part` of its time."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.part = 0.0
+        self._clock, self._counted, self._seconds = clock, clock.now, 0.0
+
+    def waited_seconds(self) -> float:
+        self._seconds += self.part * (self._clock.now - self._counted)
+        self._counted = self._clock.now
+        return self._seconds
+
+
+@pytest.fixture
+def processor(clock: Clock) -> Processor:
+    return Processor(clock)
+
+
+@pytest.fixture
+async def sharing(clock: Clock, processor: Processor) -> AsyncIterator[Guests]:
+    """Ann and Bob ask for places of a server whose processor has become short."""
+    share = ClientShare(clock, processor.waited_seconds)
+    async with guests_of(Admission(share=share, max_wait_seconds=5, clock=clock)) as guests:
+        processor.part = 0.9
+        await pass_by(guests, clock, seconds=4)
+        yield guests
+
+
+async def pass_by(guests: Guests, clock: Clock, seconds: float) -> None:
+    """Let time pass in which Ann and Bob ask for something that is done at once."""
+    for _ in range(round(5 * seconds)):
+        clock.now += 0.2
+        for client in ("ann", "bob"):
+            guests.come("quick", client)
+            await settle()
+            await guests.go("quick")
+    guests.served.clear()
+
+
+async def test_while_the_processor_is_short_a_client_holds_two_places_and_who_else_comes_has_one_at_once(
+    sharing: Guests,
+) -> None:
+    for number in range(10):
+        sharing.come(f"ann {number}", "ann")
+    sharing.come("bob", "bob")
+    await settle()
+    assert sharing.served == ["ann 0", "ann 1", "bob"]
+    await sharing.go("bob")
+    assert sharing.admission.under_way == 2, "what Ann may not have is kept for others"
+    await sharing.go("ann 0")
+    assert sharing.served == ["ann 0", "ann 1", "bob", "ann 2"]
+
+
+async def test_a_client_alone_has_all_places_however_short_the_processor_is(
+    sharing: Guests, clock: Clock
+) -> None:
+    clock.now += 11  # Bob has gone
+    sharing.fill("ann")
+    await settle()
+    assert sharing.admission.under_way == LEAST
+
+
+async def test_who_waits_for_more_than_a_share_gets_it_when_the_processor_is_free_again(
+    sharing: Guests, clock: Clock, processor: Processor
+) -> None:
+    for number in range(5):
+        sharing.come(f"ann {number}", "ann")
+    await settle()
+    processor.part = 0.1
+    for _ in range(4):
+        clock.now += 0.2
+        sharing.come("bob", "bob")
+        await settle()
+        await sharing.go("bob")
+    assert sharing.admission.under_way == 5
+
+
+async def test_what_waits_for_something_else_than_the_processor_has_all_places(
+    sharing: Guests, clock: Clock, processor: Processor
+) -> None:
+    processor.part = 0.2
+    await pass_by(sharing, clock, seconds=10)
+    sharing.fill("ann")
+    await settle()
+    assert sharing.admission.under_way == LEAST
+
+
+async def test_how_long_who_has_a_share_would_wait_does_not_follow_from_others_who_pass(
+    sharing: Guests, clock: Clock
+) -> None:
+    for number in range(5):
+        sharing.come(f"ann {number}", "ann")
+    await settle()
+    for number in range(3):  # one ends each two seconds
+        clock.now += 2
+        for _ in range(10):
+            sharing.come("bob", "bob")
+            await settle()
+            await sharing.go("bob")
+        await sharing.go(f"ann {number}")
+    for number in range(5, 8):
+        sharing.come(f"ann {number}", "ann")
+    await settle()
+    refused = [name for name, task in sharing.tasks.items() if task.done() and task.exception()]
+    assert refused == ["ann 7"], "two turns come within five seconds"
+
+
+def test_the_system_tells_how_long_a_thread_has_waited_for_a_processor() -> None:
+    assert processor_wait_seconds() >= 0
 
 
 def test_outside_a_request_there_is_no_place_to_give_back() -> None:

@@ -20,6 +20,7 @@ from groundline_runtime.metrics.common import (
     REQUESTS_UNDER_WAY,
     REQUESTS_WAITING,
 )
+from groundline_runtime.serving.share import ClientShare
 from groundline_runtime.turns import ClientQueue
 
 __all__ = ["MAX_WAITING", "MAX_WAIT_SECONDS", "Admission", "ConcurrencyLimit"]
@@ -89,16 +90,19 @@ class Admission:
 
     Clients take turns, as ClientQueue says: however many requests of one wait, a single one of another gets
     the next place. A client is the owner for whom a request acts. Calls of a chat that has begun are urgent.
+    With a `share`, no client holds more places than it says.
     """
 
     def __init__(
         self,
         *,
         limit: ConcurrencyLimit | None = None,
+        share: ClientShare | None = None,
         max_wait_seconds: float = MAX_WAIT_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._limit = limit or ConcurrencyLimit(clock)
+        self._share = share
         self._max_wait_seconds = max_wait_seconds
         self._clock = clock
         self._under_way = 0
@@ -147,7 +151,11 @@ class Admission:
             place.give_back()
 
     async def _enter(self, client: str, first: bool) -> None:
-        if self._under_way < self._limit.value and not self.waiting:
+        if self._share is not None:
+            self._share.ask(client)
+        self._admit()
+        # While places are free, only clients wait that hold as many as they may.
+        if self._under_way < self._limit.value and self._queue.taken(client) < self._max_taken():
             self._begin(client)
             return
         left = remaining_seconds()
@@ -155,11 +163,13 @@ class Admission:
         if left is not None:
             patience = min(patience, left - self._mean_seconds)
         ahead = self._queue.ahead_of(client, urgent=first)
-        wait = (ahead + 1) * (self._turn_seconds or self._mean_seconds / self._limit.value)
+        wait = (ahead + 1) * (self._turn_seconds or self._mean_seconds / self._max_taken())
         if wait > patience or not self._has_room(client, wait):
             raise self._overloaded(wait)
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
+        if not self.waiting:
+            self._last_turn = None
         self._queue.add(client, turn, urgent=first)
         began = self._clock()
         expiry = loop.call_later(patience, self._expire, turn, wait)
@@ -192,8 +202,11 @@ class Admission:
         if is_done:
             self._limit.observe(method, seconds, self._under_way)
             self._mean_seconds += _SMOOTHING * (seconds - self._mean_seconds)
-        self._measure_turn()
         self._end(client, seconds)
+
+    def _max_taken(self) -> int:
+        """Return the maximum number of places of one client."""
+        return min(self._limit.value, self._share.value) if self._share else self._limit.value
 
     def _begin(self, client: str) -> None:
         self._under_way += 1
@@ -205,9 +218,6 @@ class Admission:
         self._admit()
 
     def _measure_turn(self) -> None:
-        if not self.waiting:
-            self._last_turn = None
-            return
         now, before = self._clock(), self._last_turn
         self._last_turn = now
         if before is None:
@@ -217,9 +227,12 @@ class Admission:
 
     def _admit(self) -> None:
         """Give free places to those whose turn it is."""
-        while self._under_way < self._limit.value and (first := self._queue.pop()):
+        if self._share is not None:
+            self._share.look(self._under_way)
+        while self._under_way < self._limit.value and (first := self._queue.pop(self._max_taken())):
             client, turn = first
             if not turn.done():  # a cancelled one no longer waits
+                self._measure_turn()
                 self._begin(client)
                 turn.set_result(None)
 

@@ -19,6 +19,7 @@ from groundline_runtime.grpc_settings import CONNECTION_OPTIONS
 from groundline_runtime.serving.admission import Admission
 from groundline_runtime.serving.health import HealthMonitor, ReadinessCheck
 from groundline_runtime.serving.interceptors import server_interceptors
+from groundline_runtime.serving.share import ClientShare
 from groundline_runtime.settings import ServiceSettings, settings_from_command_line
 from groundline_runtime.telemetry.logs import configure_logs
 from groundline_runtime.telemetry.recording import telemetry
@@ -40,6 +41,10 @@ class Application:
 
     bounds_itself: bool = False
     """Whether the service has a bound and a queue of its own, so that its server needs none."""
+
+    computes: bool = False
+    """Whether requests are short and hold places mostly for what they compute, so that a client holds few of
+    them while others wait for the same processor. In a service that waits for others, theirs count."""
 
 
 class Serving(Protocol):
@@ -206,9 +211,7 @@ async def serving(application: Application, settings: ServiceSettings) -> AsyncI
     Raises FailedPreconditionError if the address cannot be bound.
     """
     server = grpc.aio.server(
-        interceptors=server_interceptors(
-            settings.default_timeout_seconds, None if application.bounds_itself else Admission()
-        ),
+        interceptors=server_interceptors(settings.default_timeout_seconds, _admission(application)),
         options=_options(settings),
     )
     generic = cast(grpc.aio.Server, _GenericHandlers(server))
@@ -243,6 +246,12 @@ async def serving(application: Application, settings: ServiceSettings) -> AsyncI
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
         await server.stop(0)
+
+
+def _admission(application: Application) -> Admission | None:
+    if application.bounds_itself:
+        return None
+    return Admission(share=ClientShare() if application.computes else None)
 
 
 class _GenericHandlers:

@@ -68,7 +68,7 @@ class ClientQueue[T]:
         """Take out whose turn it is, with its client; None if nothing waits, or only of clients that hold
         `max_taken` places."""
         client = min(self._lines, key=self._order, default=None)
-        if client is None or (max_taken is not None and self._taken.get(client, 0) >= max_taken):
+        if client is None or (max_taken is not None and self.taken(client) >= max_taken):
             return None
         _, item = self._lines[client].next.popleft()
         self._took_from(client)
@@ -96,9 +96,13 @@ class ClientQueue[T]:
         others = (waiting(line) for one, line in self._lines.items() if one != client)
         return own + sum(min(each, own + 1) for each in others)
 
+    def taken(self, client: str) -> int:
+        """Return how many places a client holds."""
+        return self._taken.get(client, 0)
+
     def take(self, client: str) -> None:
         """Count a place as held."""
-        self._taken[client] = self._taken.get(client, 0) + 1
+        self._taken[client] = self.taken(client) + 1
 
     def leave(self, client: str, held_seconds: float) -> None:
         """Count a place as free again, and charge the client for it."""
@@ -112,7 +116,7 @@ class ClientQueue[T]:
 
     def _order(self, client: str) -> tuple[int, bool, float, int]:
         line = self._lines[client]
-        return self._taken.get(client, 0), not line.urgent, line.level, line.next[0][0]
+        return self.taken(client), not line.urgent, line.level, line.next[0][0]
 
     def _took_from(self, client: str) -> None:
         self._waiting -= 1
