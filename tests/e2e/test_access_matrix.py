@@ -130,6 +130,7 @@ WITHOUT_RESOURCES: Final = {
     "PlanTable",
     "SplitClaims",
     "JudgeClaims",
+    "GetModelChoice",
     "EmbedTexts",
     "Collect",
     "CheckSource",
