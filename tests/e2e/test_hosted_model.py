@@ -218,7 +218,7 @@ async def test_cancelling_the_call_reaches_the_provider(stack: Stack, holding: P
             coordinator_service_pb2_grpc.CoordinatorServiceStub(channel)
         )
         with acting_as(Caller(("user:local",))):
-            call = stub.Chat(coordinator_service_pb2.ChatRequest(**ASKED))
+            call = stub.Chat(coordinator_service_pb2.ChatRequest(query=ASKED["query"]))
             async with asyncio.timeout(30):
                 async for event in call:
                     if event.HasField("started"):
