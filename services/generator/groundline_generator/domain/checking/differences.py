@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 from importlib.resources import files
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 from groundline.v1 import error_pb2
@@ -20,7 +19,7 @@ from groundline_generator.domain.terms import content_terms
 __all__ = ["Deviation", "denied_alone", "difference"]
 
 _MAX_CHANGED: Final = 3
-"""Maximum words in whose place others stand; more are another sentence."""
+"""Maximum words in whose place others stand, if they are no names; more are another sentence."""
 
 _VERBATIM: Final = 0.85
 """Share of a claim's other terms from which a German noun in another's place is more than a synonym.
@@ -44,6 +43,12 @@ class _Change(NamedTuple):
     ours: Sequence[Token]
     theirs: Sequence[Token]
 
+    @property
+    def is_of_few_words(self) -> bool:
+        """Whether it is short enough for one thing in the place of another; names may be longer."""
+        is_name = all(token.text[0].isupper() for token in (*self.ours, *self.theirs))
+        return is_name or max(len(self.ours), len(self.theirs)) <= _MAX_CHANGED
+
 
 def difference(claim: WordedText, sentence: WordedText, around: WordedText) -> Deviation | None:
     """Return the first thing that a claim has otherwise than a sentence that is nearly the same; None if they
@@ -63,9 +68,10 @@ def _changes(claim: Sequence[Token], sentence: Sequence[Token]) -> Sequence[_Cha
         None, [token.folded for token in claim], [token.folded for token in sentence], autojunk=False
     )
     return [
-        _Change(claim[start:end], sentence[other_start:other_end])
+        change
         for kind, start, end, other_start, other_end in matcher.get_opcodes()
-        if kind != "equal" and max(end - start, other_end - other_start) <= _MAX_CHANGED
+        if kind != "equal"
+        and (change := _Change(claim[start:end], sentence[other_start:other_end])).is_of_few_words
     ]
 
 
@@ -163,7 +169,8 @@ def _replacement(
     for ours, theirs in changes:
         new = [one for one in ours if claim.counts[one.folded] > sentence.counts[one.folded]]
         gone = [one for one in theirs if sentence.counts[one.folded] > claim.counts[one.folded]]
-        found = _other_number(new, gone) or _opposite(new, gone)
+        parts, instead = _unlike(new, gone)
+        found = _other_number(parts, instead) or _opposite(parts, instead)
         if found is not None:
             return found
         is_pure = len(new) == len(ours) and len(gone) == len(theirs)
@@ -174,6 +181,16 @@ def _replacement(
             if is_pure and rest and len(rest & sentence.terms) / len(rest) >= _VERBATIM:
                 return Deviation(error_pb2.NAME_NOT_SUPPORTED, _shown(new), _shown(gone), contradicts=False)
     return None
+
+
+def _unlike(ours: Sequence[Token], theirs: Sequence[Token]) -> tuple[Sequence[Token], Sequence[Token]]:
+    """Return the words, and the parts of words with hyphens, that only one side has."""
+    first, second = ([part for token in each for part in token.parts] for each in (ours, theirs))
+    common = {part.folded for part in first} & {part.folded for part in second}
+    only_first, only_second = (
+        [part for part in each if part.folded not in common] for each in (first, second)
+    )
+    return only_first, only_second
 
 
 def _other_number(ours: Sequence[Token], theirs: Sequence[Token]) -> Deviation | None:
@@ -234,14 +251,24 @@ def _are_other_names(
         return False
     if any(is_same_name(one.folded, other.folded) for one in named for other in instead):
         return False
+    if _are_initials(named, instead) or _are_initials(instead, named):
+        return False
     # A first name and a surname that stand side by side elsewhere are one.
-    first, second = {one.folded for one in named}, {one.folded for one in instead}
-    beside = ({one.folded, other.folded} for one, other in pairwise(around.tokens))
-    return not any(pair & first and pair & second for pair in beside)
+    both = {one.folded for one in (*named, *instead)}
+    return not any(both <= name for name in around.full_names)
+
+
+def _are_initials(short: Sequence[Token], full: Sequence[Token]) -> bool:
+    """Tell whether a name is the initials of another, as US is of United States."""
+    return len(short) == 1 and short[0].folded == "".join(token.folded[0] for token in full)
 
 
 def _may_be_name(token: Token, language: str | None) -> bool:
-    return token.text[0].isupper() and len(token.text) > 1 and bool(content_terms(token.text, language))
+    return (
+        token.text[0].isupper()
+        and len(token.text) > 1
+        and (token.text.isupper() or bool(content_terms(token.text, language)))
+    )
 
 
 def _shown(tokens: Sequence[Token]) -> str:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Final
+from typing import Final, NamedTuple
 
 from groundline.v1 import error_pb2, verification_pb2
 from groundline.v1 import generator_service_pb2 as pb
@@ -53,6 +53,10 @@ _COMPARED: Final = 0.3
 _COMPARABLE: Final = 0.5
 """Share of an answer's sentence in one of the passages' from which the two are compared."""
 
+_VERBATIM: Final = 0.9
+"""Share of a claim's other words that a sentence has in their order, from which it decides alone by what it
+has otherwise."""
+
 _AROUND: Final = 0.7
 """Weight of a term that stands only above or before a sentence."""
 
@@ -76,6 +80,15 @@ class _Near:
     """Share of the claim's terms in it and around it."""
     own: float
     """Share of the claim's terms in it."""
+
+
+class _Verbatim(NamedTuple):
+    """A sentence that has a claim word for word, but for what it has otherwise."""
+
+    near: _Near
+    found: Deviation
+    likelihood: float
+    """How likely it refutes the claim."""
 
 
 class _Claim:
@@ -105,6 +118,10 @@ class _Claim:
                 terms = terms.difference(parts)
         return terms
 
+    def around(self, near: "_Near") -> WordedText:
+        """Return what else may bear it out beside a sentence."""
+        return WordedText(f"{near.around}\n{self.context}", near.language)
+
     def wording(self, language: str | None) -> WordedText:
         if language not in self._wordings:
             self._wordings[language] = WordedText(self._text, language)
@@ -115,21 +132,26 @@ def verdict_on(claim: pb.Claim, passages: Sequence[pb.NumberedPassage]) -> pb.Cl
     """Return the verdict on a claim.
 
     The nearest sentences decide: if one of them has nothing otherwise, it supports the claim; else the first
-    that has something otherwise refutes it.
+    that has something otherwise refutes it. One that has the claim word for word, but for what it has
+    otherwise, decides for its whole passage.
     """
     asked = _Claim(claim)
     near = sorted(chain(*(_near(asked, passage) for passage in passages)), key=lambda each: -each.share)
     if not near or near[0].share < _SUPPORTED or max(each.own for each in near) < _OWN:
         return _not_found(near[0] if near else None)
     refuting = lacking = None
+    verbatim = _otherwise_verbatim(asked, near)
+    if verbatim and verbatim.found.contradicts and verbatim.likelihood >= _LIKELY:
+        refuting = (verbatim.near, verbatim.found, verbatim.likelihood)
+    elif verbatim:
+        lacking = (verbatim.near, verbatim.found)
     for each in near:
         if each.share < max(_SUPPORTED, near[0].share - _AS_NEAR):
             break
-        if each.own < _OWN:
+        if each.own < _OWN or (verbatim and each.number == verbatim.near.number):
             continue
         wording = asked.wording(each.language)
-        around = WordedText(f"{each.around}\n{asked.context}", each.language)
-        found = difference(wording, WordedText(each.sentence.text, each.language), around)
+        found = difference(wording, WordedText(each.sentence.text, each.language), asked.around(each))
         order = in_order(wording, WordedText(each.sentence.text, each.language))
         if found is None:
             if each.share < asked.enough:
@@ -155,11 +177,14 @@ def deviation(claim: str, passages: Sequence[pb.NumberedPassage]) -> Deviation |
         return None
     asked = _Claim(pb.Claim(text=claim))
     near = sorted(chain(*(_near(asked, passage) for passage in passages)), key=lambda each: -each.share)
+    verbatim = _otherwise_verbatim(asked, near)
     everything = "\n".join(f"{each.title}\n{each.context}\n{each.text}" for each in passages)
-    first = None
+    first = verbatim.found if verbatim else None
     for each in near:
         if each.share < max(_COMPARABLE, near[0].share - _AS_NEAR):
             break
+        if verbatim and each.number == verbatim.near.number:
+            continue
         found = _otherwise(asked, each, each.around) or _otherwise(asked, each, everything, lacking=True)
         if found is None:
             return None
@@ -168,6 +193,32 @@ def deviation(claim: str, passages: Sequence[pb.NumberedPassage]) -> Deviation |
         language = asked.language(guess_language(everything))
         return difference(asked.wording(language), WordedText("", language), WordedText(everything, language))
     return first
+
+
+def _otherwise_verbatim(asked: _Claim, near: Sequence[_Near]) -> _Verbatim | None:
+    """Return the sentence that has more of a claim's words in their order than others have, if these are
+    nearly all but those in whose place it has others: what is beside it and shares the claim's words does not
+    bear it out then."""
+    compared = [
+        (in_order(asked.wording(each.language), sentence), each, sentence)
+        for each in near
+        if each.share >= _COMPARABLE
+        for sentence in (WordedText(each.sentence.text, each.language),)
+    ]
+    if not compared:
+        return None
+    order, first, sentence = max(compared, key=lambda each: each[0])
+    claim = asked.wording(first.language)
+    found = difference(claim, sentence, asked.around(first))
+    if found is None or not found.said:
+        return None
+    words = len(claim.tokens)
+    others = words - len(WordedText(found.claimed, first.language).tokens)
+    return (
+        _Verbatim(first, found, _likelihood(_REFUTATION, order))
+        if order * words >= _VERBATIM * others
+        else None
+    )
 
 
 def _otherwise(asked: _Claim, near: _Near, around: str, *, lacking: bool = False) -> Deviation | None:

@@ -30,6 +30,9 @@ _MIN_MISSPELT: Final = 5
 _MISSPELT: Final = 0.8
 """Minimum ratio (difflib's) of a name and its misspelling."""
 
+_LONGEST_ABBREVIATION: Final = 2
+"""Maximum letters of a word whose full stop ends no sentence within a name: "Robert E. Lee", "Dr. Who"."""
+
 _NEGATED_TERMS: Final = 3
 """How many terms behind its word, or before it where none follow, a negation is taken to deny."""
 
@@ -55,6 +58,12 @@ class Token(NamedTuple):
     def is_number(self) -> bool:
         """Whether it is a number, or has one as a model or version has."""
         return self.folded in COUNTED or any(sign.isdigit() for sign in self.text)
+
+    @property
+    def parts(self) -> Sequence["Token"]:
+        """The words that hyphens join in it; itself if none do."""
+        parts = self.text.split("-")
+        return [self._replace(text=part, folded=folded(part)) for part in parts if part]
 
 
 class Denial(NamedTuple):
@@ -118,6 +127,22 @@ class WordedText:
     @cached_property
     def counts(self) -> Counter[str]:
         return Counter(token.folded for token in self.tokens)
+
+    @cached_property
+    def full_names(self) -> Sequence[frozenset[str]]:
+        """The words of each run of words with a capital that only initials and abbreviations interrupt."""
+        found: list[set[str]] = []
+        previous = None
+        for token in _TOKEN.finditer(self.text):
+            if not token.group()[0].isupper():
+                continue
+            gap = self.text[previous.end() : token.start()] if previous else ""
+            if previous and (gap == " " or (gap == ". " and len(previous.group()) <= _LONGEST_ABBREVIATION)):
+                found[-1].add(folded(token.group()))
+            else:
+                found.append({folded(token.group())})
+            previous = token
+        return [frozenset(name) for name in found]
 
     @cached_property
     def beginnings(self) -> frozenset[str]:

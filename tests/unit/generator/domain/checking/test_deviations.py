@@ -97,6 +97,40 @@ def test_another_devices_number_is_not_this_ones() -> None:
     assert reasons("Tighten the screws of the DN-6 with a torque of 2.8 Nm.", DN_4, DN_6) == []
 
 
+CLUB = (
+    "Robert E. Barnes sang a four-note song at ten-minute intervals in the Royal New England Bank Hall. "
+    "Medical knowledge had stagnated in the Middle Ages. The best account of that knowledge came from the "
+    "medical faculty in Paris, where it had stagnated least. Most guests came from Salem, United States."
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        # What a neighbour shares of the words does not bear out another name.
+        ("Medical knowledge had stagnated in the Paris.", NAME),
+        ("Few guests came from Salem, United States.", DENIED),
+        ("Most guests came from Salem, UK.", NAME),
+        ("Robert E. Barnes sang a two-note song at ten-minute intervals.", NUMBER),
+        ("Robert E. Barnes sang a four-note song at six-minute intervals in the hall.", NUMBER),
+        ("Robert E. Barnes sang a four-note song at ten-minute intervals in the Salem.", NAME),
+    ],
+)
+def test_one_thing_changed_in_a_sentence_is_found(answer: str, reason: int) -> None:
+    assert reasons(answer, CLUB) == [reason]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Most guests came from Salem, US.",
+        "Barnes sang a four-note song at ten-minute intervals in the Royal New England Bank Hall.",
+    ],
+)
+def test_initials_and_parts_of_a_name_are_that_name(answer: str) -> None:
+    assert reasons(answer, CLUB) == []
+
+
 def test_a_year_within_a_range_is_read_out_of_it() -> None:
     passage = "The school took its new name in the academic year 2018–19."
     assert reasons("The school took its new name in the academic year 2018–2019.", passage) == []
