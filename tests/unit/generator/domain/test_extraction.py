@@ -67,6 +67,32 @@ def test_a_question_about_the_subject_is_answered_a_typing_error_aside(query: st
     assert [extract.number for extract in answers(query, [TORQUE, PORTS]).extracts][:1] == [3]
 
 
+PRICES = numbered(
+    6,
+    "Members paid 19 pence for a unit of current from 2020 until March 2023. Now it is 27 pence.",
+    title="Prices of current",
+)
+FERRY = numbered(7, "Until 2014 the crossing cost 8 crowns. Since 2015 it has been 11 crowns.", title="Ferry")
+HISTORY = numbered(8, "The cooperative was founded in 1998. The shed burnt down in 2009.", title="History")
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        # What the prices were then is told nowhere, although the year is.
+        ("What did members pay for a unit of current in 1998?", None),
+        ("What did members pay for a unit of current in 2020?", "19 pence"),
+        ("What did the crossing cost in 2009?", "8 crowns"),
+        ("When did the shed burn down?", "2009"),
+    ],
+)
+def test_a_year_before_all_that_a_passage_tells_of_is_not_answered_from_it(
+    query: str, said: str | None
+) -> None:
+    quoted = " ".join(extract.text for extract in answers(query, [PRICES, FERRY, HISTORY]).extracts)
+    assert (said in quoted) if said else not quoted
+
+
 YARD = numbered(
     4,
     "Visitors may park in the east yard. In the west yard they must not park. "

@@ -81,6 +81,13 @@ _DIGIT: Final = re.compile(r"\d")
 _STEP: Final = re.compile(r"\n\s*\d{1,3}[.)]\s")
 """Beginning of a numbered item behind the one before."""
 
+_YEAR: Final = re.compile(
+    r"(?P<until>\b(?:until|till|before|up to|prior to|bis|vor)\s+(?:[\w.]+\s+){0,3}?)?"
+    r"(?<![\w.,:$€£-])(?P<year>(?:1\d|20)\d\d)(?![\w%]|[.,:]\d)",
+    re.IGNORECASE,
+)
+"""A number that may be a year, and what says that something ended then, and was so before."""
+
 
 @dataclass(frozen=True, slots=True)
 class Extract:
@@ -184,9 +191,21 @@ class _Work:
         if relevance < min_relevance:
             return relevance
         is_translated = bool(ranked) and is_other(question.language, ranked[0].language)
-        if _is_of_others(question.text, question.language, self._passages, is_translated=is_translated):
+        if _is_of_others(question.text, question.language, self._passages, is_translated=is_translated) or (
+            ranked and self._begins_later(question, ranked[0])
+        ):
             relevance *= _OTHER_SUBJECT
         return relevance
+
+    def _begins_later(self, question: Question, best: Candidate) -> bool:
+        """Tell whether a question asks about a year before all that the best sentence's passage tells of."""
+        asked = [int(year["year"]) for year in _YEAR.finditer(question.text)]
+        if not asked:
+            return False
+        passage = self._passages[best.passage]
+        told = list(_YEAR.finditer(f"{passage.title} {passage.context} {passage.text}"))
+        first = min(told, key=lambda year: int(year["year"]), default=None)
+        return first is not None and max(asked) < int(first["year"]) and not first["until"]
 
     def saying_otherwise(
         self, question: Question, ranked: Sequence[Candidate], chosen: Sequence[Candidate]
