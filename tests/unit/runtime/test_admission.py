@@ -476,24 +476,24 @@ async def test_what_waits_for_something_else_than_the_processor_has_all_places(
     assert sharing.admission.under_way == LEAST
 
 
-async def test_how_long_who_has_a_share_would_wait_does_not_follow_from_others_who_pass(
-    sharing: Guests, clock: Clock
-) -> None:
-    for number in range(5):
+async def test_who_waits_for_nobody_but_itself_is_not_refused_at_once(sharing: Guests, clock: Clock) -> None:
+    await take(sharing.admission, clock, 10)
+    await pass_by(sharing, clock, seconds=4)
+    for number in range(50):
         sharing.come(f"ann {number}", "ann")
     await settle()
-    for number in range(3):  # one ends each two seconds
-        clock.now += 2
-        for _ in range(10):
-            sharing.come("bob", "bob")
-            await settle()
-            await sharing.go("bob")
-        await sharing.go(f"ann {number}")
-    for number in range(5, 8):
-        sharing.come(f"ann {number}", "ann")
-    await settle()
-    refused = [name for name, task in sharing.tasks.items() if task.done() and task.exception()]
-    assert refused == ["ann 7"], "two turns come within five seconds"
+    assert sharing.admission.waiting == 48
+
+
+async def test_who_waits_for_itself_for_too_long_is_refused_then(clock: Clock, processor: Processor) -> None:
+    share = ClientShare(clock, processor.waited_seconds)
+    async with guests_of(Admission(share=share, max_wait_seconds=0.001, clock=clock)) as guests:
+        processor.part = 0.9
+        await pass_by(guests, clock, seconds=4)
+        for number in range(2):
+            guests.come(f"ann {number}", "ann")
+        with pytest.raises(ResourceExhaustedError, match="try again later"):
+            await guests.come("patient", "ann")
 
 
 def test_the_system_tells_how_long_a_thread_has_waited_for_a_processor() -> None:

@@ -163,13 +163,13 @@ class Admission:
         if left is not None:
             patience = min(patience, left - self._mean_seconds)
         ahead = self._queue.ahead_of(client, urgent=first)
-        wait = (ahead + 1) * (self._turn_seconds or self._mean_seconds / self._max_taken())
-        if wait > patience or not self._has_room(client, wait):
+        wait = (ahead + 1) * (self._turn_seconds or self._mean_seconds / self._limit.value)
+        # Who waits for nobody but itself would be refused at once only to ask again, which costs the others.
+        is_full = self._under_way >= self._limit.value
+        if (is_full and wait > patience) or not self._has_room(client, wait):
             raise self._overloaded(wait)
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
-        if not self.waiting:
-            self._last_turn = None
         self._queue.add(client, turn, urgent=first)
         began = self._clock()
         expiry = loop.call_later(patience, self._expire, turn, wait)
@@ -202,6 +202,7 @@ class Admission:
         if is_done:
             self._limit.observe(method, seconds, self._under_way)
             self._mean_seconds += _SMOOTHING * (seconds - self._mean_seconds)
+        self._measure_turn()
         self._end(client, seconds)
 
     def _max_taken(self) -> int:
@@ -218,6 +219,9 @@ class Admission:
         self._admit()
 
     def _measure_turn(self) -> None:
+        if not self.waiting:
+            self._last_turn = None
+            return
         now, before = self._clock(), self._last_turn
         self._last_turn = now
         if before is None:
@@ -232,7 +236,6 @@ class Admission:
         while self._under_way < self._limit.value and (first := self._queue.pop(self._max_taken())):
             client, turn = first
             if not turn.done():  # a cancelled one no longer waits
-                self._measure_turn()
                 self._begin(client)
                 turn.set_result(None)
 
