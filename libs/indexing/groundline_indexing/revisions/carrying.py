@@ -53,7 +53,7 @@ class CarriedChunks:
         self._past = past
         # Arrays: objects for each chunk of a long document would take 500 bytes.
         self._digests = np.empty(0, _DIGEST)
-        """What the earlier chunks say, in order; those that say the same as they are in the document."""
+        """Digests of what the earlier chunks say, in order; equal ones in the order of the document."""
         self._chunk_ids = np.empty(0, np.int64)
         """Chunks by the places of their digests, as in the next two."""
         self._taken = np.empty(0, np.int32)
