@@ -50,5 +50,5 @@ def test_grpc_knows_what_it_is_set_to() -> None:
 
 
 def test_a_channel_starts_no_thread_before_its_first_call() -> None:
-    """Those of gRPC wake up several times a second."""
+    """gRPC's threads wake up several times a second."""
     assert run(OPEN_CHANNEL).stdout == "1\n"
