@@ -30,6 +30,13 @@ MAX_CHARACTERS: Final = 40
 _ENDING: Final = 3
 """Letters at the end of a word of which several other ones are an ending, and no mistakes."""
 
+_OF_QUESTIONS: Final = re.compile(
+    r"wessen|womit|wofür|wodurch|supposed|allowed|permitted|forbidden|prohibited|banned|darf|dürfen|erlaubt"
+    r"|gestattet|zulässig|verboten|untersagt",
+    re.IGNORECASE,
+)
+"""Words by which questions ask, also for what may be done; no stop words, and in few documents."""
+
 _CACHED_WORDS: Final = 2**14
 
 _WORD: Final = re.compile(r"\w+")
@@ -48,8 +55,9 @@ def suspects(query: str, texts: Sequence[str], languages: Collection[str]) -> li
     """Return the words of a query that no text has though one has a word like them.
 
     A word counts as had if its stem stands anywhere in the texts: so most queries end with a few searches of
-    a string. Names with figures, short words and stop words are left as they are. A word of fewer than 8
-    letters may have one mistake (a letter too many, too few, another, or two exchanged), a longer one two.
+    a string. Names with figures, short words, stop words and words of questions are left as they are. A word
+    of fewer than 8 letters may have one mistake (a letter too many, too few, another, or two exchanged), a
+    longer one two.
     """
     missing = {
         word: given
@@ -111,7 +119,8 @@ def _words(query: str) -> Mapping[str, str]:
 
 
 def _may_be_misspelled(word: str) -> bool:
-    return MIN_CHARACTERS <= len(word) <= MAX_CHARACTERS and word.isalpha() and not UNSPACED.search(word)
+    is_word = MIN_CHARACTERS <= len(word) <= MAX_CHARACTERS and word.isalpha() and not UNSPACED.search(word)
+    return is_word and not _OF_QUESTIONS.fullmatch(word)
 
 
 @lru_cache(_CACHED_WORDS)

@@ -60,6 +60,11 @@ def test_of_words_equally_near_the_most_frequent_is_taken() -> None:
     assert found("leter", "later later letter") == [("leter", "letter")], "one with the same letters before"
 
 
+def test_a_word_that_only_questions_have_is_no_mistake() -> None:
+    assert found("what am I not supposed to keep", "A fuse is supplied to keep.") == []
+    assert found("Wessen Garten?", "Der Garten liegt im Westen.", language="german") == []
+
+
 def test_without_passages_nothing_is_corrected() -> None:
     assert suspects("leaes", [], {"english"}) == []
 
