@@ -49,6 +49,7 @@ NOT_REINDEXED: Final = (
     "settings.history",
     "settings.pictures",
     "settings.original_readers",
+    "settings.vector_index",
 )
 
 

@@ -7,7 +7,7 @@ from groundline_database.access import (
     is_readable_document,
     is_replaceable_document,
 )
-from groundline_database.codecs import register_codecs, register_vectors
+from groundline_database.codecs import quantized, quartile_of, register_codecs, register_vectors
 from groundline_database.errors import database_errors
 from groundline_database.keys import SigningKeyStore, StoredSigningKey, page_token_key
 from groundline_database.migrations import (
@@ -60,6 +60,8 @@ __all__ = [
     "parse_statements",
     "position_of",
     "position_text",
+    "quantized",
+    "quartile_of",
     "read_statements",
     "register_codecs",
     "register_vectors",

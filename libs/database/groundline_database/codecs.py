@@ -1,6 +1,7 @@
 """Stored forms of values: codecs of connections, and texts of the contract's enums."""
 
 import json
+import math
 import uuid
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,7 +11,10 @@ from groundline_runtime.reasons import enum_label
 if TYPE_CHECKING:
     from google.protobuf.internal.enum_type_wrapper import _EnumTypeWrapper
 
-__all__ = ["enum_text", "read_enum", "register_codecs", "register_vectors"]
+__all__ = ["enum_text", "quantized", "quartile_of", "read_enum", "register_codecs", "register_vectors"]
+
+_QUARTILE: Final = 0.6745
+"""Distance of the outer quartiles of a normal distribution from its mean, in standard deviations."""
 
 # The binary form of jsonb is a version byte, always 1 so far, and the text. All codecs are binary: COPY takes
 # no text codecs.
@@ -41,6 +45,24 @@ async def register_vectors(connection: "asyncpg.Connection[Any]") -> None:
     )
     if schema is not None:
         await register_vector(connection, schema=schema)
+
+
+def quartile_of(dimensions: int) -> float:
+    """Return the upper quartile of what values of unit vectors are about; the lower is its negative."""
+    return _QUARTILE / math.sqrt(dimensions)
+
+
+def quantized(vector: str, dimensions: int) -> str:
+    """Return the SQL expression of a unit vector in three bits for each dimension: whether its value is above
+    the lower quartile, the middle and the upper quartile of what values of unit vectors are about.
+
+    The Hamming distance of two such is the number of quartiles between them. Why three bits and not the sign
+    alone: docs/adr/0046-three-bits-for-a-dimension.md.
+    """
+    value = f"{vector}::halfvec({dimensions:d})"
+    quartile = f"array_fill({quartile_of(dimensions):.4f}::real, ARRAY[{dimensions:d}])::halfvec"
+    bits = (f"{value} + {quartile}", value, f"{value} - {quartile}")
+    return f"({' || '.join(f'binary_quantize({one})' for one in bits)})::bit({3 * dimensions:d})"
 
 
 def enum_text(kind: "_EnumTypeWrapper[Any]", value: int) -> str | None:

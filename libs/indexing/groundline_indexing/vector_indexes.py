@@ -1,4 +1,8 @@
-"""HNSW indexes of partitions: built in bulk when a partition has grown and settled, live from then on."""
+"""HNSW indexes of partitions: built in bulk when a partition has grown and settled, live from then on.
+
+One is of the vectors, or of their bits where the collection says so and the bits tell its vectors apart. When
+it says otherwise, the other kind is built beside the one in use, which is dropped some time later.
+"""
 
 # ruff: noqa: S608 - what is put into SQL here are constants, numbers and names that chunk_table() makes of numbers
 
@@ -8,11 +12,13 @@ from typing import Final
 
 import asyncpg
 import structlog
+from cachetools import TTLCache
 from groundline.v1 import ingestor_service_pb2 as pb
-from groundline_database import Connection, Pool, acquire, read_statements, session
+from groundline_database import Connection, Pool, acquire, quantized, read_statements, session
 
 from groundline_indexing.builds import FailedBuilds, try_lock, unlock
 from groundline_indexing.partitions import PENDING, chunk_table
+from groundline_indexing.quantization import LEAST_FOUND, share_found_by_bits
 
 __all__ = [
     "LEAST_ROWS",
@@ -33,16 +39,33 @@ without one."""
 
 BUILD_SECONDS: Final = 6 * 3600.0
 
+REPLACED_SECONDS: Final = 120.0
+"""Time for which an index stays beside the one that takes its place, in seconds: for longer than searches
+believe what they have read of a partition."""
+
+REFUSED_SECONDS: Final = 600.0
+"""Time after which vectors are tried again whose bits did not tell them apart, in seconds."""
+
 _ELEMENT_BYTES: Final = 1000
 """Memory of a row in a build beside its vector, in bytes: the element and its neighbours with m = 16."""
 
 _INDEXES: Final = """
     SELECT FROM pg_index x JOIN pg_class k ON k.oid = x.indexrelid JOIN pg_am a ON a.oid = k.relam
+    JOIN pg_opclass o ON o.oid = x.indclass[0]
     WHERE x.indrelid = to_regclass('chunks_p' || {partition_id}) AND a.amname = 'hnsw' AND x.indisvalid
 """
 
+_OF_BITS: Final = "(o.opcname = 'bit_hamming_ops')"
+
 _SQL: Final = read_statements(
-    __name__, is_pending=PENDING, indexes=_INDEXES.format(partition_id="p.partition_id")
+    __name__,
+    is_pending=PENDING,
+    indexes=_INDEXES.format(partition_id="p.partition_id"),
+    is_of_bits=_OF_BITS,
+    is_quantized="(c.settings #>> '{vectorIndex,quantized}' IS NOT DISTINCT FROM 'true')",
+)
+_IS_BUILT: Final = (
+    f"SELECT EXISTS ({_INDEXES.format(partition_id='$1::bigint')} AND {_OF_BITS} = $2::boolean)"
 )
 _IS_VALID: Final = f"SELECT EXISTS ({_INDEXES.format(partition_id='$1::bigint')})"
 
@@ -67,22 +90,28 @@ class VectorIndexes:
         self._most_rows = most_rows
         self._maximum_bytes = maximum_bytes
         self._failed = FailedBuilds()
+        self._refused: TTLCache[int, None] = TTLCache(10_000, REFUSED_SECONDS)
+        self._replaced: dict[str, float] = {}
 
     async def build_due(self) -> Sequence[int]:
         """Build the missing index of every partition that is large and settled, or very large; return their
-        ids.
+        ids. Drop indexes that were replaced.
 
         Searches and writes continue meanwhile; of several processes one builds. A build that fails or is
         interrupted is begun again by a later call. Raises UnavailableError.
         """
         built = []
-        for partition_id, dimensions in await self._due():
-            if partition_id in self._failed:
+        for partition_id, dimensions, is_quantized in await self._due():
+            if partition_id in self._failed or (is_quantized and partition_id in self._refused):
                 continue
             async with session(self._pool) as connection:
                 try:
-                    if await build_vector_index(connection, partition_id, dimensions, self._maximum_bytes):
+                    if await build_vector_index(
+                        connection, partition_id, dimensions, self._maximum_bytes, is_quantized=is_quantized
+                    ):
                         built.append(partition_id)
+                    if is_quantized and not await connection.fetchval(_IS_BUILT, partition_id, True):
+                        self._refused[partition_id] = None
                 except asyncpg.QueryCanceledError:
                     _log.info("vector_index_build_cancelled", partition_id=partition_id)
                 except asyncpg.PostgresError as error:
@@ -91,25 +120,52 @@ class VectorIndexes:
                     _log.error(
                         "vector_index_build_failed", partition_id=partition_id, error=type(error).__qualname__
                     )
+        await self._drop_replaced()
         return built
 
-    async def _due(self) -> list[tuple[int, int]]:
+    async def _drop_replaced(self) -> None:
+        """Drop indexes that have had another in their place for a while."""
+        async with acquire(self._pool) as connection:
+            rows = await connection.fetch(_SQL["replaced"])
+        now = time.monotonic()
+        self._replaced = {row["name"]: self._replaced.get(row["name"], now) for row in rows}
+        for row in rows:
+            if now - self._replaced[row["name"]] < REPLACED_SECONDS:
+                continue
+            async with session(self._pool) as connection:
+                if await try_lock(connection, row["partition_id"]):
+                    try:
+                        await connection.execute(
+                            f"DROP INDEX CONCURRENTLY IF EXISTS {row['name']}", timeout=BUILD_SECONDS
+                        )
+                        _log.info("vector_index_dropped", partition_id=row["partition_id"])
+                    finally:
+                        await unlock(connection, row["partition_id"])
+
+    async def _due(self) -> list[tuple[int, int, bool]]:
         due = []
         async with acquire(self._pool) as connection:
             for row in await connection.fetch(_SQL["candidates"], self._least_rows):
                 rows = self._most_rows if row["is_loading"] else self._least_rows
                 if await _has_rows(connection, row["partition_id"], rows):
-                    due.append((row["partition_id"], row["dimensions"]))
+                    due.append((row["partition_id"], row["dimensions"], row["is_quantized"]))
         return due
 
 
 async def build_vector_index(
-    connection: Connection, partition_id: int, dimensions: int, maximum_bytes: int = 0
+    connection: Connection,
+    partition_id: int,
+    dimensions: int,
+    maximum_bytes: int = 0,
+    *,
+    is_quantized: bool = False,
 ) -> bool:
     """Build the index while searches and writes continue; outside a transaction.
 
     It takes the memory that its rows need, up to `maximum_bytes` or the server's own maintenance_work_mem,
     whichever is more. A graph that outgrows it is finished row by row, several times slower.
+
+    A quantized one is of the vectors nevertheless where too little is found by their bits.
 
     Returns False if it exists, another process builds it, or the partition was dropped. An interrupted one is
     dropped first. Raises asyncpg.QueryCanceledError when the partition is about to be dropped.
@@ -118,26 +174,32 @@ async def build_vector_index(
     if not await try_lock(connection, partition_id):
         return False
     try:
-        if await connection.fetchval(_IS_VALID, partition_id):
+        if await connection.fetchval(_IS_BUILT, partition_id, is_quantized):
             return False
         # Exact, as the planner's number may be of before the load; reads the primary key's index at most.
         rows = await connection.fetchval(f"SELECT count(*) FROM {table}", timeout=BUILD_SECONDS)
         begun = time.monotonic()
-        needed = rows * (2 * dimensions + _ELEMENT_BYTES)
+        if is_quantized and not await _are_told_by_bits(connection, partition_id, rows):
+            is_quantized = False
+            if await connection.fetchval(_IS_BUILT, partition_id, False):
+                return False
+        vector_bytes = 3 * dimensions // 8 if is_quantized else 2 * dimensions
+        needed = rows * (vector_bytes + _ELEMENT_BYTES)
         allowed = await _allow_memory(connection, min(needed, maximum_bytes))
         _log.info(
             "vector_index_build_began",
             partition_id=partition_id,
             rows=rows,
+            is_quantized=is_quantized,
             needed_bytes=needed,
             allowed_bytes=allowed,
         )
         try:
-            await _create(connection, table, dimensions)
+            await _create(connection, table, dimensions, is_quantized)
         except (asyncpg.DiskFullError, asyncpg.OutOfMemoryError):
             # Parallel builds share memory, of which a container may have little (/dev/shm).
             await connection.execute("SET max_parallel_maintenance_workers = 0")
-            await _create(connection, table, dimensions)
+            await _create(connection, table, dimensions, is_quantized)
         _log.info(
             "vector_index_built",
             partition_id=partition_id,
@@ -153,8 +215,10 @@ async def build_vector_index(
     return True
 
 
-def vector_index_on(table: str, dimensions: int) -> str:
+def vector_index_on(table: str, dimensions: int, *, is_quantized: bool = False) -> str:
     """Return the end of CREATE INDEX, behind the name: searches have to spell the expression likewise."""
+    if is_quantized:
+        return f"ON {table} USING hnsw (({quantized('embedding', dimensions)}) bit_hamming_ops)"
     return f"ON {table} USING hnsw ((embedding::halfvec({dimensions:d})) halfvec_cosine_ops)"
 
 
@@ -199,10 +263,18 @@ async def _allow_memory(connection: Connection, wanted_bytes: int) -> int:
     )
 
 
-async def _create(connection: Connection, table: str, dimensions: int) -> None:
+async def _are_told_by_bits(connection: Connection, partition_id: int, rows: int) -> bool:
+    found = await share_found_by_bits(connection, chunk_table(partition_id), rows)
+    if found < LEAST_FOUND:
+        _log.warning("vector_index_not_quantized", partition_id=partition_id, found=round(found, 3))
+    return found >= LEAST_FOUND
+
+
+async def _create(connection: Connection, table: str, dimensions: int, is_quantized: bool) -> None:
+    name = f"{table}_embedding{'_bits' if is_quantized else ''}"
     # The present one was interrupted: searches cannot use it, yet every write would keep it up.
-    await connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {table}_embedding", timeout=BUILD_SECONDS)
+    await connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}", timeout=BUILD_SECONDS)
     await connection.execute(
-        f"CREATE INDEX CONCURRENTLY {table}_embedding {vector_index_on(table, dimensions)}",
+        f"CREATE INDEX CONCURRENTLY {name} {vector_index_on(table, dimensions, is_quantized=is_quantized)}",
         timeout=BUILD_SECONDS,
     )

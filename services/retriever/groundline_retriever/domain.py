@@ -22,6 +22,9 @@ DEFAULT_EF_SEARCH: Final = 100
 CHUNKS_PER_ENTRY: Final = 1000
 """Number of chunks for each entry of a search list."""
 
+QUANTIZED_DEPTH: Final = 8
+"""Multiple of its limit that is taken from an index of quantized vectors, to be ordered by their distance."""
+
 SCANNED_DEPTH: Final = 13
 """Multiple of its limit that HNSW may have to scan until enough rows are selected. Recall falls with the
 depth: of the 50 nearest of 100,000 chunks about 200 topics .98 are found if one in 10 is selected, .87 if one

@@ -4,7 +4,8 @@
 SELECT true FROM ingestion_jobs WHERE collection_id = $1 AND kind = 'reindex' AND end_time IS NULL
 
 -- name: kind
-SELECT p.embedding_model, p.dimensions, p.language, p.lexical_backend
+SELECT p.embedding_model, p.dimensions, p.language, p.lexical_backend,
+    c.settings #>> '{vectorIndex,quantized}' IS NOT DISTINCT FROM 'true' AS is_quantized
 FROM collections c JOIN chunk_partitions p USING (partition_id) WHERE c.collection_id = $1
 
 -- name: totals

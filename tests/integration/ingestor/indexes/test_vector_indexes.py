@@ -255,3 +255,57 @@ async def test_an_index_that_is_there_under_another_name_is_not_built_twice(
             f"USING hnsw ((embedding::halfvec({DIMENSIONS})) halfvec_cosine_ops)"
         )
     assert await indexes.build_due() == []
+
+
+async def test_an_index_of_another_kind_takes_the_place_of_the_one_in_use(
+    stores: Stores, pool: Pool, indexes: VectorIndexes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection = await filled(stores, ROWS)
+    assert await indexes.build_due() == [collection.partition_id]
+    await quantize(stores, True)
+    assert await indexes.build_due() == [collection.partition_id]
+    assert await operators(pool, collection) == ["bit_hamming_ops", "halfvec_cosine_ops"]
+    assert await indexes.build_due() == []
+    assert await operators(pool, collection) == ["bit_hamming_ops", "halfvec_cosine_ops"], "searches use it"
+    monkeypatch.setattr(vector_indexes, "REPLACED_SECONDS", 0.0)
+    assert await indexes.build_due() == []
+    assert await operators(pool, collection) == ["bit_hamming_ops"]
+    assert (await stores.documents.stats(collection, ())).vector_index == pb.VECTOR_INDEX_STATE_READY
+    await quantize(stores, False)
+    assert await indexes.build_due() == [collection.partition_id]
+    assert await indexes.build_due() == []
+    assert await operators(pool, collection) == ["halfvec_cosine_ops"]
+
+
+async def test_vectors_that_their_bits_do_not_tell_apart_are_indexed_as_they_are(
+    stores: Stores, pool: Pool, indexes: VectorIndexes
+) -> None:
+    collection = await filled(stores, LEAST_ROWS)
+    await quantize(stores, True)
+    with structlog.testing.capture_logs() as logs:
+        assert await indexes.build_due() == [collection.partition_id]
+        assert await indexes.build_due() == []
+    [refused] = [entry for entry in logs if entry["event"] == "vector_index_not_quantized"]
+    assert refused["found"] < 0.98, "24 bits of 8 dimensions are few"
+    assert await operators(pool, collection) == ["halfvec_cosine_ops"]
+
+
+async def quantize(stores: Stores, quantized: bool) -> None:
+    found = await stores.collections.find("docs")
+    assert found is not None
+    found.message.settings.vector_index.quantized = quantized
+    assert await stores.collections.update(found.message)
+
+
+async def operators(pool: Pool, collection: StoredCollection) -> list[str]:
+    """Return the operator classes of the partition's HNSW indexes."""
+    async with acquire(pool) as connection:
+        rows = await connection.fetch(
+            """
+            SELECT o.opcname FROM pg_index x JOIN pg_opclass o ON o.oid = x.indclass[0]
+            JOIN pg_am a ON a.oid = o.opcmethod
+            WHERE x.indrelid = $1::regclass AND a.amname = 'hnsw' AND x.indisvalid ORDER BY 1
+            """,
+            chunk_table(collection.partition_id),
+        )
+    return [row["opcname"] for row in rows]

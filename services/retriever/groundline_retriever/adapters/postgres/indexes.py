@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import asyncpg
 from groundline.v1 import passage_pb2
-from groundline_database import is_readable_document, position_of
+from groundline_database import is_readable_document, position_of, quantized
 from groundline_filters import Columns, compile_sql
 from groundline_ranking import Hit
 
@@ -81,6 +81,12 @@ class Index:
         """SQL expression of the distance to the query's vector, $1; the embedding is spelled as the HNSW
         index spells it."""
         return f"(embedding::halfvec({self.dimensions})) <=> $1::halfvec({self.dimensions})"
+
+    @property
+    def hamming_distance(self) -> str:
+        """SQL expression of the distance by which a quantized index orders its rows."""
+        row, query = (quantized(vector, self.dimensions) for vector in ("embedding", "$1"))
+        return f"({row}) <~> ({query})"
 
     @property
     def is_searched_exactly(self) -> bool:

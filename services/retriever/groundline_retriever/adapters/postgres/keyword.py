@@ -185,7 +185,7 @@ class KeywordArm:
         """Return the hits of indexes that the caller may read whole, and whether there may be more."""
         if query.selection.is_partial:
             sizes = await self._sizes.of(connection, [index.partition_id for index in indexes])
-            share = int(FEW_SHARE * sum(sizes.values()))
+            share = int(FEW_SHARE * sum(size.chunks for size in sizes.values()))
             most = min(max(FEW_SELECTED, share), MOST_SELECTED)
             selected = await self._of_selected(connection, indexes, query, most)
             if selected is not None:
@@ -262,7 +262,7 @@ class KeywordArm:
         sizes = await self._sizes.of(connection, [indexes[position].partition_id for position in short])
         for position in short:
             index = indexes[position]
-            if sizes[index.partition_id] <= most or not _is_selecting(index, query.selection):
+            if sizes[index.partition_id].chunks <= most or not _is_selecting(index, query.selection):
                 continue
             selected = await self._of_selected(connection, [index], query, MOST_SELECTED)
             if selected is None:

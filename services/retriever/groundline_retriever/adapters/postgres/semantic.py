@@ -1,9 +1,10 @@
-"""The vector arm: HNSW, and the rows themselves where it would find too few."""
+"""The vector arm: HNSW, and the rows themselves where it would find too few.
 
-import math
+Of an index of quantized vectors the nearest are taken by its bits, and ordered by their distance.
+"""
+
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -26,10 +27,12 @@ from groundline_retriever.adapters.postgres.indexes import (
     union,
 )
 from groundline_retriever.adapters.postgres.reads import Reads
-from groundline_retriever.adapters.postgres.sizes import PartitionSizes
+from groundline_retriever.adapters.postgres.sizes import PartitionSize, PartitionSizes
 from groundline_retriever.domain import (
     DEFAULT_EF_SEARCH,
     MAX_COMPARED_CHUNKS,
+    MAX_EF_SEARCH,
+    QUANTIZED_DEPTH,
     SCANNED_DEPTH,
     Hits,
     IndexedCollection,
@@ -75,6 +78,24 @@ _SELECTED_NEAREST: Final = """
     ORDER BY score DESC
 """
 
+# Where fewer than the least are selected of what HNSW scans, bits alone would decide, so none are found.
+_NEAREST_BY_BITS: Final = """
+    WITH nearest AS MATERIALIZED (
+        SELECT chunk_id, {distance} AS distance, {features_sql} FROM {table}
+        WHERE {selected}{worth_it} ORDER BY {hamming_distance} LIMIT {candidates:d}
+    )
+    SELECT {partition_id:d}::bigint AS partition_id, chunk_id, 1 - distance AS score, true AS selected,
+        {features}
+    FROM nearest WHERE (SELECT count(*) FROM nearest) >= {least:d} ORDER BY score DESC LIMIT {limit:d}
+"""
+
+# Where next to none of the nearest are selected, HNSW is not scanned for those that are.
+_WORTH_IT: Final = """ AND (
+            SELECT count(*) >= {least:d} FROM (
+                SELECT {selected} AS selected FROM {table} ORDER BY {hamming_distance} LIMIT {candidates:d}
+            ) AS near WHERE selected
+        )"""
+
 
 class SemanticArm:
     """Search of indexes by vectors, each with the list that its size needs."""
@@ -94,37 +115,44 @@ class SemanticArm:
         selection: Selection,
     ) -> Hits:
         """See SearchIndex.semantic."""
-        indexes = indexes_of(collections)
         # Partitions whose lists are equally long are searched together.
-        of: dict[int, list[Index]] = defaultdict(list)
-        chunks = await self._chunks_in(indexes) if ef_search is None else {}
-        if ef_search is not None:
-            of[ef_search] = list(indexes)
-        else:
-            for index in indexes:
-                of[search_list_of(chunks[index.partition_id], limit)].append(index)
+        of: dict[tuple[int, bool], list[Index]] = defaultdict(list)
+        indexes = indexes_of(collections)
+        sizes = await self._sizes_of(indexes)
+        for index in indexes:
+            chunks, is_quantized = sizes[index.partition_id]
+            size = search_list_of(chunks, limit) if ef_search is None else ef_search
+            of[size, is_quantized].append(index)
         after = position_for(collections, selection)
         found = await at_once(
             [
-                self._semantic_in(group, chunks, vector, limit, size, iterative_scan, selection, after)
-                for size, group in of.items()
+                (self._quantized_in if is_quantized else self._semantic_in)(
+                    group, vector, limit, size, iterative_scan, selection, after
+                )
+                for (size, is_quantized), group in of.items()
             ]
         )
         lists = [hits for of_group in found for hits in of_group]
         return Hits(merged(lists, limit) if selection.as_of is not None else lists)
 
-    async def _chunks_in(self, indexes: Sequence[Index]) -> Mapping[int, int]:
-        """Return the number of chunks by partition, as of some time ago."""
+    async def _sizes_of(self, indexes: Sequence[Index]) -> Mapping[int, PartitionSize]:
+        """Return the sizes of partitions, as of some time ago."""
         partition_ids = [index.partition_id for index in indexes]
         if (known := self._sizes.known(partition_ids)) is not None:
             return known
         async with self._reads.connection() as connection:
             return await self._sizes.read(connection, partition_ids)
 
+    def _are_few(self, index: Index, share: float) -> bool:
+        """Tell whether this share of all chunks of an index, if somebody has counted them, is quickly
+        compared."""
+        known = self._sizes.known([index.partition_id])
+        chunks = known[index.partition_id].chunks if known else 0
+        return 0 < chunks * share <= MAX_COMPARED_CHUNKS
+
     async def _semantic_in(
         self,
         indexes: Sequence[Index],
-        chunks: Mapping[int, int],
         vector: Vectors,
         limit: int,
         ef_search: int,
@@ -132,77 +160,123 @@ class SemanticArm:
         selection: Selection,
         after: int,
     ) -> list[list[Hit]]:
-        """Return the hits of each index; `chunks` are its chunks by partition, where they are known."""
+        """Return the hits of each index."""
         condition, encoded = RowCondition.of(selection, first_parameter=2), HalfVector(vector)
-        wanted: Mapping[str, Any] = {"condition": condition, "limit": limit}
         goes_on = iterative_scan != options_pb2.ITERATIVE_SCAN_OFF
         scanned = ef_search if selection.is_partial or not goes_on else limit
 
         async def search(connection: Connection, group: Sequence[Index]) -> list[list[Hit]]:
-            async def found_in(each: Sequence[Index], sql: Callable[[Index], str]) -> list[list[Hit]]:
-                rows = await connection.fetch(
-                    union([sql(index) for index in each]), encoded, *condition.arguments(each)
-                )
-                return [hits for hits, _ in by_index(rows, each)]
-
-            found = await found_in(group, partial(_nearest_sql, scanned=scanned, **wanted))
-
-            async def complete(sql: Callable[[Index], str], is_short: Callable[[Index, int], bool]) -> None:
-                """Search again the indexes whose number of hits says so."""
-                short = [
-                    position
-                    for position, index in enumerate(group)
-                    if not index.is_searched_exactly and is_short(index, len(found[position]))
-                ]
-                if short:
-                    again = await found_in([group[position] for position in short], sql)
-                    for position, hits in zip(short, again, strict=True):
-                        found[position] = hits
-
-            def scans_on(index: Index, hits: int) -> bool:
-                return _scans_on(hits, limit, scanned, chunks.get(index.partition_id))
-
-            if selection.as_of is not None and sum(map(len, found)) >= limit:
+            found = _Found(connection, group, encoded, condition)
+            await found.search(lambda index: _nearest_sql(index, condition, limit, scanned))
+            if selection.as_of is not None and sum(map(len, found.hits)) >= limit:
                 # The nearest of a time are spread over its partitions as its chunks are: together they have
                 # enough, unless next to nothing of what is near in one was current.
-                await complete(partial(_exact_sql, **wanted), lambda _, hits: hits < scanned // SCANNED_DEPTH)
+                await found.complete(
+                    lambda index: _exact_sql(index, condition, limit),
+                    lambda _, hits: hits < scanned // SCANNED_DEPTH,
+                )
             elif goes_on:
                 # Where enough of the nearest are selected, the index is scanned on, up to
                 # hnsw.max_scan_tuples. What is short then, or finds too few there, is searched without it.
-                await complete(partial(_filtered_sql, **wanted), scans_on)
-                await complete(partial(_exact_sql, **wanted), lambda _, hits: hits < limit)
-            return found
+                await found.complete(
+                    lambda index: _filtered_sql(index, condition, limit),
+                    lambda index, hits: (
+                        scanned / SCANNED_DEPTH <= hits < limit and not self._are_few(index, hits / scanned)
+                    ),
+                )
+                await found.complete(
+                    lambda index: _exact_sql(index, condition, limit), lambda _, hits: hits < limit
+                )
+            return found.hits
+
+        return await self._read_in(indexes, search, ef_search, iterative_scan, after)
+
+    async def _quantized_in(
+        self,
+        indexes: Sequence[Index],
+        vector: Vectors,
+        limit: int,
+        ef_search: int,
+        iterative_scan: options_pb2.IterativeScan.ValueType,
+        selection: Selection,
+        after: int,
+    ) -> list[list[Hit]]:
+        """Return the hits of each index of quantized vectors."""
+        condition, encoded = RowCondition.of(selection, first_parameter=2), HalfVector(vector)
+        goes_on = iterative_scan != options_pb2.ITERATIVE_SCAN_OFF
+        candidates = max(ef_search, QUANTIZED_DEPTH * limit)
+
+        def by_bits(index: Index) -> str:
+            checks = goes_on and (selection.is_partial or index.is_shared or index.hides_documents)
+            return _by_bits_sql(index, condition, limit, candidates, goes_on=goes_on, checks=checks)
+
+        async def search(connection: Connection, group: Sequence[Index]) -> list[list[Hit]]:
+            found = _Found(connection, group, encoded, condition)
+            await found.search(by_bits)
+            if goes_on:
+                await found.complete(
+                    lambda index: _exact_sql(index, condition, limit), lambda _, hits: hits < limit
+                )
+            return found.hits
+
+        return await self._read_in(indexes, search, min(candidates, MAX_EF_SEARCH), iterative_scan, after)
+
+    async def _read_in(
+        self,
+        indexes: Sequence[Index],
+        search: Callable[[Connection, Sequence[Index]], Awaitable[list[list[Hit]]]],
+        ef_search: int,
+        iterative_scan: options_pb2.IterativeScan.ValueType,
+        after: int,
+    ) -> list[list[Hit]]:
+        """Search on connections with these settings of HNSW."""
 
         async def read(connection: Connection, group: Sequence[Index]) -> list[list[Hit]]:
-            async with _with_list(connection, ef_search, iterative_scan):
+            if (ef_search, iterative_scan) == (DEFAULT_EF_SEARCH, _ITERATIVE_SCAN):
+                return await search(connection, group)
+            async with connection.transaction(readonly=True):
+                # Both are our own values.
+                await connection.execute(
+                    f"SET LOCAL hnsw.ef_search = {ef_search:d}; "
+                    f"SET LOCAL hnsw.iterative_scan = {_SCANS[iterative_scan]}"
+                )
                 return await search(connection, group)
 
         return await in_groups(indexes, lambda group: self._reads.read(partial(read, group=group), after))
 
 
-@asynccontextmanager
-async def _with_list(
-    connection: Connection, ef_search: int, iterative_scan: options_pb2.IterativeScan.ValueType
-) -> AsyncIterator[None]:
-    """Have HNSW searched with a list of this size, which takes statements unless it is what connections
-    begin with."""
-    if (ef_search, iterative_scan) == (DEFAULT_EF_SEARCH, _ITERATIVE_SCAN):
-        yield
-        return
-    async with connection.transaction(readonly=True):
-        # Both are our own values.
-        await connection.execute(
-            f"SET LOCAL hnsw.ef_search = {ef_search:d}; "
-            f"SET LOCAL hnsw.iterative_scan = {_SCANS[iterative_scan]}"
+class _Found:
+    """Hits of a group of indexes, whose search may take several statements."""
+
+    def __init__(
+        self, connection: Connection, group: Sequence[Index], vector: HalfVector, condition: RowCondition
+    ) -> None:
+        self._connection = connection
+        self._group = group
+        self._vector = vector
+        self._condition = condition
+        self.hits: list[list[Hit]] = []
+
+    async def search(self, sql: Callable[[Index], str]) -> None:
+        self.hits = await self._in(self._group, sql)
+
+    async def complete(self, sql: Callable[[Index], str], is_short: Callable[[Index, int], bool]) -> None:
+        """Search again the indexes whose number of hits is too short a list."""
+        short = [
+            position
+            for position, index in enumerate(self._group)
+            if not index.is_searched_exactly and is_short(index, len(self.hits[position]))
+        ]
+        if short:
+            again = await self._in([self._group[position] for position in short], sql)
+            for position, hits in zip(short, again, strict=True):
+                self.hits[position] = hits
+
+    async def _in(self, indexes: Sequence[Index], sql: Callable[[Index], str]) -> list[list[Hit]]:
+        rows = await self._connection.fetch(
+            union([sql(index) for index in indexes]), self._vector, *self._condition.arguments(indexes)
         )
-        yield
-
-
-def _scans_on(hits: int, limit: int, scanned: int, chunks: int | None) -> bool:
-    """Tell whether HNSW is to be scanned on, of whose first `scanned` chunks these were selected: by the same
-    share of all its chunks, if somebody has counted them, are there more than are quickly compared?"""
-    selected = hits / scanned * (chunks or math.inf)
-    return scanned / SCANNED_DEPTH <= hits < limit and selected > MAX_COMPARED_CHUNKS
+        return [hits for hits, _ in by_index(rows, indexes)]
 
 
 def _nearest_sql(index: Index, condition: RowCondition, limit: int, scanned: int) -> str:
@@ -219,11 +293,37 @@ def _nearest_sql(index: Index, condition: RowCondition, limit: int, scanned: int
 
 
 def _filtered_sql(index: Index, condition: RowCondition, limit: int) -> str:
-    """Return the statement for selected rows by HNSW: no index answers a CASE, and the planner takes it to
-    hold for half the rows, so it does not sort a result that it believes to be small."""
-    selected = f"CASE WHEN {condition.within(index)} THEN true ELSE false END"
+    """Return the statement for selected rows by HNSW."""
     return _SELECTED_NEAREST.format(
-        **_semantic_parts(index, limit), selected=selected, distance=index.distance
+        **_semantic_parts(index, limit), selected=_on_the_way(index, condition), distance=index.distance
+    )
+
+
+def _on_the_way(index: Index, condition: RowCondition) -> str:
+    """Return the condition for a scan of HNSW: no index answers a CASE, and the planner takes it to hold for
+    half the rows, so it does not sort a result that it believes to be small."""
+    return f"CASE WHEN {condition.within(index)} THEN true ELSE false END"
+
+
+def _by_bits_sql(
+    index: Index, condition: RowCondition, limit: int, candidates: int, *, goes_on: bool, checks: bool
+) -> str:
+    """Return the statement for the best of the `candidates` that are nearest by their bits. If it goes on,
+    nothing is found unless as many are selected; if it checks, unless enough of the nearest of all are."""
+    if index.is_searched_exactly:
+        return _exact_sql(index, condition, limit)
+    parts = {
+        **_semantic_parts(index, limit),
+        "hamming_distance": index.hamming_distance,
+        "candidates": candidates,
+    }
+    worth_it = _WORTH_IT.format(**parts, selected=condition.within(index), least=candidates // SCANNED_DEPTH)
+    return _NEAREST_BY_BITS.format(
+        **parts,
+        distance=index.distance,
+        selected=_on_the_way(index, condition),
+        worth_it=worth_it if checks else "",
+        least=candidates if goes_on else 0,
     )
 
 
