@@ -191,7 +191,7 @@ async def test_tokens_come_from_another_origin_than_the_issuers_if_the_settings_
 ) -> None:
     tab = module_browser
     with serving(TokenEndpoint(provider)) as elsewhere:
-        known = {"issuer": provider.url, "client_id": provider.CLIENT}
+        known: dict[str, Any] = {"issuer": provider.url, "client_id": provider.CLIENT}
         known |= {"endpoint_origins": [elsewhere.url]} if is_allowed else {}
         async with launch(jwt_issuers=[issuer(provider)], console_sign_in=known) as gateway:
             await gateway.becomes(200)
