@@ -6,19 +6,21 @@ it says otherwise, the other kind is built beside the one in use, which is dropp
 
 # ruff: noqa: S608 - what is put into SQL here are constants, numbers and names that chunk_table() makes of numbers
 
+import asyncio
 import time
 from collections.abc import Sequence
 from typing import Final
 
 import asyncpg
+import numpy as np
 import structlog
 from cachetools import TTLCache
 from groundline.v1 import ingestor_service_pb2 as pb
-from groundline_database import Connection, Pool, acquire, quantized, read_statements, session
+from groundline_database import Connection, Pool, acquire, quantized, quartile_of, read_statements, session
+from numpy.typing import NDArray
 
 from groundline_indexing.builds import FailedBuilds, try_lock, unlock
 from groundline_indexing.partitions import PENDING, chunk_table
-from groundline_indexing.quantization import LEAST_FOUND, share_found_by_bits
 
 __all__ = [
     "LEAST_ROWS",
@@ -38,6 +40,15 @@ MOST_ROWS: Final = 50_000
 without one."""
 
 BUILD_SECONDS: Final = 6 * 3600.0
+
+_LEAST_FOUND: Final = 0.98
+"""Share of the nearest that has to be among the candidates."""
+
+_NEAREST: Final = 50
+_CANDIDATES: Final = 250
+"""Candidates of a sample, fewer than a search takes: the more vectors, the more of them it needs."""
+_QUERIES: Final = 100
+_SAMPLE: Final = 5_000
 
 REPLACED_SECONDS: Final = 120.0
 """Time for which an index stays beside the one that takes its place, in seconds: for longer than searches
@@ -70,6 +81,8 @@ _IS_BUILT: Final = (
 _IS_VALID: Final = f"SELECT EXISTS ({_INDEXES.format(partition_id='$1::bigint')})"
 
 _log = structlog.get_logger(__name__)
+
+type _Floats = NDArray[np.float32]
 
 
 class VectorIndexes:
@@ -194,12 +207,7 @@ async def build_vector_index(
             needed_bytes=needed,
             allowed_bytes=allowed,
         )
-        try:
-            await _create(connection, table, dimensions, is_quantized)
-        except (asyncpg.DiskFullError, asyncpg.OutOfMemoryError):
-            # Parallel builds share memory, of which a container may have little (/dev/shm).
-            await connection.execute("SET max_parallel_maintenance_workers = 0")
-            await _create(connection, table, dimensions, is_quantized)
+        await _create(connection, table, dimensions, is_quantized)
         _log.info(
             "vector_index_built",
             partition_id=partition_id,
@@ -264,17 +272,52 @@ async def _allow_memory(connection: Connection, wanted_bytes: int) -> int:
 
 
 async def _are_told_by_bits(connection: Connection, partition_id: int, rows: int) -> bool:
-    found = await share_found_by_bits(connection, chunk_table(partition_id), rows)
-    if found < LEAST_FOUND:
+    found = await _share_found_by_bits(connection, chunk_table(partition_id), rows)
+    if found < _LEAST_FOUND:
         _log.warning("vector_index_not_quantized", partition_id=partition_id, found=round(found, 3))
-    return found >= LEAST_FOUND
+    return found >= _LEAST_FOUND
+
+
+async def _share_found_by_bits(connection: Connection, table: str, rows: int) -> float:
+    """Return the share of the nearest vectors that are among the candidates by their bits, of a sample of the
+    table."""
+    percent = min(100.0, 150.0 * _SAMPLE / max(rows, 1))
+    sample = await connection.fetch(
+        f"SELECT embedding FROM {table} TABLESAMPLE SYSTEM ({percent:.6f}) REPEATABLE (0) LIMIT {_SAMPLE}"
+    )
+    if len(sample) <= _CANDIDATES:
+        return 1.0
+    vectors = np.array([row["embedding"].to_numpy() for row in sample], np.float32)
+    return await asyncio.to_thread(_share_found, vectors)
+
+
+def _share_found(vectors: _Floats) -> float:
+    queries = np.linspace(0, len(vectors) - 1, _QUERIES).astype(int)
+    quartile = quartile_of(vectors.shape[1])
+    signs = [np.where(vectors > least, 1, -1) for least in (-quartile, 0.0, quartile)]
+    codes = np.concatenate(signs, axis=1).astype(np.float32)
+    nearest = _best(vectors[queries] @ vectors.T, _NEAREST)
+    candidates = _best(codes[queries] @ codes.T, _CANDIDATES)
+    found = sum(len(np.intersect1d(*both)) for both in zip(nearest, candidates, strict=True))
+    return float(found) / nearest.size
+
+
+def _best(scores: _Floats, count: int) -> NDArray[np.intp]:
+    """Return the places of the highest scores of each row."""
+    return np.argpartition(-scores, count - 1, axis=1)[:, :count]
 
 
 async def _create(connection: Connection, table: str, dimensions: int, is_quantized: bool) -> None:
     name = f"{table}_embedding{'_bits' if is_quantized else ''}"
     # The present one was interrupted: searches cannot use it, yet every write would keep it up.
     await connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}", timeout=BUILD_SECONDS)
-    await connection.execute(
-        f"CREATE INDEX CONCURRENTLY {name} {vector_index_on(table, dimensions, is_quantized=is_quantized)}",
-        timeout=BUILD_SECONDS,
+    create = (
+        f"CREATE INDEX CONCURRENTLY {name} {vector_index_on(table, dimensions, is_quantized=is_quantized)}"
     )
+    try:
+        await connection.execute(create, timeout=BUILD_SECONDS)
+    except (asyncpg.DiskFullError, asyncpg.OutOfMemoryError):
+        # Parallel builds share memory, of which a container may have little (/dev/shm).
+        await connection.execute("SET max_parallel_maintenance_workers = 0")
+        await connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}", timeout=BUILD_SECONDS)
+        await connection.execute(create, timeout=BUILD_SECONDS)

@@ -299,12 +299,9 @@ class OpenImport:
         if await is_vector_index_due(self._connection, self._import.partition_id):
             kind = await self._kind()
             await build_vector_index(
-                self._connection,
-                self._import.partition_id,
-                kind["dimensions"],
-                maximum_bytes,
+                self._connection, self._import.partition_id, kind["dimensions"], maximum_bytes,
                 is_quantized=kind["is_quantized"],
-            )
+            )  # fmt: skip
         await self._connection.execute(f"ANALYZE {self._import.chunks}")
 
     async def attach(self) -> None:
