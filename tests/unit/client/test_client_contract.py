@@ -397,6 +397,16 @@ def test_a_download_that_breaks_off_is_no_whole_document() -> None:
         list(client.download_document("docs", UUID))
 
 
+def test_a_download_asks_for_what_the_gateway_does_not_compress() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        is_plain = request.headers["accept-encoding"] == "identity"
+        tag = f'"{hashlib.sha256(b"whole").hexdigest()}"'
+        return httpx.Response(200, content=b"whole", headers={"etag": tag} if is_plain else {})
+
+    with Client("http://gateway", "key", transport=httpx.MockTransport(answer)) as client:
+        assert b"".join(client.download_document("docs", UUID)) == b"whole"
+
+
 def test_evidence_that_breaks_off_is_none() -> None:
     broken = httpx.MockTransport(lambda _: httpx.Response(200, content=b'{"answers":['))
     with (
