@@ -34,7 +34,7 @@ __all__ = ["RevisionService", "found_part"]
 
 _TEXT_CHARACTERS: Final[int] = default_of(pb.GetDocumentTextRequest, "max_characters")
 
-MAX_SEARCHED: Final = 20_000_000
+MAX_SEARCHED: Final = 4_000_000
 """Maximum characters of a text that are held while a part of another is looked for."""
 
 # Limits of CompareRevisions, as the contract says.
