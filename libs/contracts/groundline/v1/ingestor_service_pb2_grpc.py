@@ -453,7 +453,7 @@ class IngestorServiceServicer:
         INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision.
         OUT_OF_RANGE (DOCUMENT_TOO_LARGE): whole texts are compared, and one has more than 4,000,000 characters or 20,000 lines.
         A part is compared with a text of any size: as it was, it is found anywhere; something like it within 2,000,000
-        characters of its place. In a text of more than 20,000,000 the latter counts more than what stands 10,000,000 away.
+        characters of its place, which counts more than an equal part further away.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -169,7 +169,7 @@ class IngestorServiceStub:
     INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision.
     OUT_OF_RANGE (DOCUMENT_TOO_LARGE): whole texts are compared, and one has more than 4,000,000 characters or 20,000 lines.
     A part is compared with a text of any size: as it was, it is found anywhere; something like it within 2,000,000
-    characters of its place. In a text of more than 20,000,000 the latter counts more than what stands 10,000,000 away.
+    characters of its place, which counts more than an equal part further away.
     """
     RestoreRevision: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.RestoreRevisionRequest, _ingestor_service_pb2.RestoreRevisionResponse]
     """Puts a revision that was replaced in the place of the one in use, and returns the job that does it: text, title,
@@ -491,7 +491,7 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision.
     OUT_OF_RANGE (DOCUMENT_TOO_LARGE): whole texts are compared, and one has more than 4,000,000 characters or 20,000 lines.
     A part is compared with a text of any size: as it was, it is found anywhere; something like it within 2,000,000
-    characters of its place. In a text of more than 20,000,000 the latter counts more than what stands 10,000,000 away.
+    characters of its place, which counts more than an equal part further away.
     """
     RestoreRevision: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.RestoreRevisionRequest, _ingestor_service_pb2.RestoreRevisionResponse]  # type: ignore[assignment]
     """Puts a revision that was replaced in the place of the one in use, and returns the job that does it: text, title,
@@ -918,7 +918,7 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document, or (REVISION_NOT_FOUND) no such revision.
         OUT_OF_RANGE (DOCUMENT_TOO_LARGE): whole texts are compared, and one has more than 4,000,000 characters or 20,000 lines.
         A part is compared with a text of any size: as it was, it is found anywhere; something like it within 2,000,000
-        characters of its place. In a text of more than 20,000,000 the latter counts more than what stands 10,000,000 away.
+        characters of its place, which counts more than an equal part further away.
         """
 
     @_abc_1.abstractmethod
