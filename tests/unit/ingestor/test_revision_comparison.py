@@ -48,6 +48,22 @@ def test_a_cited_text_is_found_again(after: str, fate: int, became: str) -> None
     assert after[found.start : found.end] == became
 
 
+def test_a_line_among_others_like_it_is_found_where_it_stood() -> None:
+    def lines(state: str) -> str:
+        return "".join(
+            f"Line {n}: the valve of unit {n} is {state} {n % 7}, station {n}.\n" for n in range(4000)
+        )
+
+    before, after = lines("set to"), lines("turned to")
+    # Elsewhere more of its words stand as they were.
+    after = after[:-40_000] + before[-40_000:]
+    start = before.index("of unit 2000")
+    cited = before[start : before.index("Line 2003")]
+    found = compare_part(cited, start, after)
+    assert found.fate == CHANGED
+    assert after[found.start : found.end].strip().startswith("of unit 2000 is turned to")
+
+
 def test_of_equal_texts_the_nearest_is_the_cited_one() -> None:
     after = f"{CITED}\nThe hatch of the DN-6.\n{CITED}\n"
     assert compare_part(CITED, len(after), after).start == after.rindex(CITED)

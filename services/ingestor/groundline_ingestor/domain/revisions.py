@@ -42,10 +42,16 @@ _SEARCHED_CHARACTERS: Final = 2_000_000
 """How far before and behind its place something like a text is looked for, in characters; the text itself is
 found anywhere."""
 
+_NEAR_CHARACTERS: Final = 10_000
+"""How far it is looked for at first: where lines are alike, more of another's words may stand far away."""
+
 _SHINGLE_WORDS: Final = 3
 _LEAST_SHARE: Final = 0.5
 """Share of the characters of the longer of two texts that both have, from which on one is the other,
 changed."""
+
+_FAR: Final = 2
+"""Multiple of equal words' characters that part them from the rest, so that they are another place's."""
 
 _REFINED_TOKENS: Final = 4000
 """Maximum tokens of replaced lines that are compared word by word."""
@@ -75,19 +81,44 @@ def compare_part(part: str, start: int, other: str) -> TextComparison:
         return TextComparison(_SAME, start, end, [(_EQUAL, part)])
     if (found := find_nearest(part, start, other)) is not None:
         return moved_part(part, found)
-    begin = max(0, start - _SEARCHED_CHARACTERS)
-    first, last = _likeliest(part, other[begin : end + _SEARCHED_CHARACTERS])
+    for reach in (_NEAR_CHARACTERS, _SEARCHED_CHARACTERS):
+        if (changed := _changed_part(part, start, other, reach)) is not None:
+            return changed
+    return TextComparison(_GONE, 0, 0, [(_DELETED, part)])
+
+
+def _changed_part(part: str, start: int, other: str, reach: int) -> TextComparison | None:
+    """Find something like a part within `reach` characters of its place; None if nothing is."""
+    begin = max(0, start - reach)
+    first, last = _likeliest(part, other[begin : start + len(part) + reach])
     first, last = begin + first, begin + last
     stretches = list(_merged(_compared(_TOKEN.findall(part), _TOKEN.findall(other[first:last]))))
     # The text around it in the other does not belong to it.
-    if stretches and stretches[0][0] == _INSERTED:
-        first += len(stretches.pop(0)[1])
-    if stretches and stretches[-1][0] == _INSERTED:
-        last -= len(stretches.pop()[1])
+    first += _trim(stretches)
+    stretches.reverse()
+    last -= _trim(stretches)
+    stretches.reverse()
     common = sum(len(text.strip()) for change, text in stretches if change == _EQUAL)
-    if common < _LEAST_SHARE * max(len(part), last - first):
-        return TextComparison(_GONE, 0, 0, [(_DELETED, part)])
-    return TextComparison(_CHANGED, first, last, stretches)
+    is_alike = common >= _LEAST_SHARE * max(len(part), last - first)
+    return TextComparison(_CHANGED, first, last, list(_merged(iter(stretches)))) if is_alike else None
+
+
+def _trim(stretches: list[Stretch]) -> int:
+    """Leave out what begins with text of the other alone, also behind equal words that are far from the rest,
+    which are then gone; return how many characters of the other that are."""
+    trimmed = 0
+    gone: list[Stretch] = []
+    while stretches:
+        change, text = stretches[0]
+        is_far = change == _EQUAL and stretches[1:] and stretches[1][0] == _INSERTED
+        if is_far and len(stretches[1][1]) > _FAR * len(text):
+            gone.append((_DELETED, text))
+        elif change != _INSERTED:
+            break
+        trimmed += len(text)
+        del stretches[0]
+    stretches[:0] = gone
+    return trimmed
 
 
 def moved_part(part: str, start: int) -> TextComparison:
@@ -140,7 +171,8 @@ def _likeliest(part: str, other: str) -> tuple[int, int]:
         window.append((recent[0].start(), match.end(), shingle))
         counts[shingle] += 1
         matched += counts[shingle] <= wanted[shingle]
-        while match.end() - window[0][0] > reach:
+        # What is too far behind, and what there is enough of without it, where all lines have the same words.
+        while match.end() - window[0][0] > reach or counts[window[0][2]] > wanted[window[0][2]]:
             *_, gone = window.popleft()
             matched -= counts[gone] <= wanted[gone]
             counts[gone] -= 1
