@@ -1,6 +1,7 @@
 """Services of one release apart, with the schema of either: what the order of an upgrade rests on.
 
-The release before is the last tag or, before the first one, the commit before the newest migration.
+The release before is the last tag or, before the first one, the commit before the newest migration of the
+ingestor, which the new one then misses.
 """
 
 import asyncio
@@ -32,7 +33,8 @@ def release_before() -> str:
     """Return the commit of the release before."""
     if tags := git("tag", "--list", "v*", "--sort=-v:refname", "--merged", "HEAD").decode().split():
         return tags[0]
-    newest = git("log", "-1", "--format=%P", "--diff-filter=A", "--", "services/*/migrations/*.sql").decode()
+    migrations = "services/ingestor/*/migrations/*.sql"
+    newest = git("log", "-1", "--format=%P", "--diff-filter=A", "--", migrations).decode()
     if not newest.strip():
         pytest.skip("a clone without history has no release before")
     return newest.split()[0]
@@ -58,7 +60,13 @@ async def run(*arguments: str, **environment: str) -> tuple[int, str]:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    printed, _ = await process.communicate()
+    try:
+        # A service that starts although its schema is too old would not end.
+        printed, _ = await asyncio.wait_for(process.communicate(), 120)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
     assert process.returncode is not None
     return process.returncode, printed.decode()
 
