@@ -171,7 +171,7 @@ def _likeliest(part: str, other: str) -> tuple[int, int]:
         window.append((recent[0].start(), match.end(), shingle))
         counts[shingle] += 1
         matched += counts[shingle] <= wanted[shingle]
-        # What is too far behind, and what there is enough of without it, where all lines have the same words.
+        # Drop what is too far behind, and what the stretch has enough of where all lines are alike.
         while match.end() - window[0][0] > reach or counts[window[0][2]] > wanted[window[0][2]]:
             *_, gone = window.popleft()
             matched -= counts[gone] <= wanted[gone]
