@@ -352,12 +352,14 @@ async def alice(gateway: Gateway) -> AsyncIterator[httpx.AsyncClient]:
 
 
 @pytest.fixture
-def unused() -> int:
-    """A port where nothing listens."""
-    return free_port()
+def unused() -> Iterator[int]:
+    """A port where nothing listens: held, so that no test beside this one is given it."""
+    with reserved_port() as port:
+        yield port
 
 
 @pytest.fixture
-def also_unused() -> int:
+def also_unused() -> Iterator[int]:
     """Another one."""
-    return free_port()
+    with reserved_port() as port:
+        yield port
