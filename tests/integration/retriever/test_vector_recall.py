@@ -315,7 +315,7 @@ async def test_an_index_of_bits_finds_as_much_and_is_used_once_it_is_the_only_on
         assert "Seq Scan" not in plan
 
         for selection in SELECTIONS:
-            # Of other topics all is equally far away, which the 192 bits of these few dimensions tell badly.
+            # Chunks about other topics are all about equally far from the query; 192 bits hardly order them.
             least = 0.85 if selection.values[0] is _other else 0.95
             assert await _recall(store, embedder, chunk_ids, *cast("Any", selection.values)) >= least, (
                 selection.id

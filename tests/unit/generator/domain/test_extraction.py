@@ -79,7 +79,7 @@ HISTORY = numbered(8, "The cooperative was founded in 1998. The shed burnt down 
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        # What the prices were then is told nowhere, although the year is.
+        # One passage mentions the year, but none gives a price for it.
         ("What did members pay for a unit of current in 1998?", None),
         ("What did members pay for a unit of current in 2020?", "19 pence"),
         ("What did the crossing cost in 2009?", "8 crowns"),

@@ -107,7 +107,7 @@ CLUB = (
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        # What a neighbour shares of the words does not bear out another name.
+        # The sentence beside it shares its words, and still does not support another name.
         ("Medical knowledge had stagnated in the Paris.", NAME),
         ("Few guests came from Salem, United States.", DENIED),
         ("Most guests came from Salem, UK.", NAME),
