@@ -1,4 +1,4 @@
-"""Real servers for tests, a collector that keeps its data, and spending that is kept in memory."""
+"""Real servers for tests, a clock, a collector that keeps its data, and spending that is kept in memory."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
-__all__ = ["FakeLedger", "OtlpCollector", "Record", "Span", "refusal", "serve", "spending_in"]
+__all__ = ["Clock", "FakeLedger", "OtlpCollector", "Record", "Span", "refusal", "serve", "spending_in"]
 
 SPANS_SHOWN: Final = 100
 
@@ -226,3 +226,18 @@ class FakeLedger:
 def spending_in(ledger: FakeLedger | None = None) -> Spending:
     """Return the spending that a ledger records, a new one's by default."""
     return Spending(ledger or FakeLedger(), QuotaWarnings(0.8), "searches")
+
+
+class Clock:
+    """A clock that advances only when somebody waits: a call returns the time; `sleep` lets it pass."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.waits: list[float] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.now += seconds

@@ -10,18 +10,9 @@ from groundline_runtime.context import Caller, acting_as, begun, deadline_at, gi
 from groundline_runtime.errors import ResourceExhaustedError
 from groundline_runtime.serving.admission import MAX_WAITING, Admission
 from groundline_runtime.serving.share import ClientShare, processor_wait_seconds
+from groundline_tests.runtime import Clock
 
 LEAST = 32
-
-
-class Clock:
-    """Clock of the limit and of durations."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

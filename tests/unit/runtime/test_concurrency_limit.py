@@ -2,18 +2,9 @@
 
 import pytest
 from groundline_runtime.serving.admission import ConcurrencyLimit
+from groundline_tests.runtime import Clock
 
 LEAST = 32
-
-
-class Clock:
-    """Clock of the limit and of durations."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from groundline_generator.service.breaker import Breaker, Patience
 from groundline_generator.service.quota import QuotaExhaustedError
 from groundline_runtime.context import deadline_at
 from groundline_runtime.errors import GroundlineError, InternalError, ResourceExhaustedError, UnavailableError
-from groundline_tests.generator.clock import Clock
+from groundline_tests.runtime import Clock
 
 
 class Provider:

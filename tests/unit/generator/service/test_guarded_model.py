@@ -17,9 +17,9 @@ from groundline_runtime.errors import (
     ResourceExhaustedError,
     UnavailableError,
 )
-from groundline_tests.generator.clock import Clock
 from groundline_tests.generator.messages import used, user
 from groundline_tests.generator.models import ScriptedChat
+from groundline_tests.runtime import Clock
 
 CALL = ModelCall("m", "", (user("Hi"),))
 END = ModelFinished(chat_pb2.FINISH_REASON_STOP, used(5, 0, 2))

@@ -5,7 +5,7 @@ import pytest
 from groundline_generator.service.quota import Limiter
 from groundline_runtime.context import deadline_at
 from groundline_runtime.errors import ResourceExhaustedError
-from groundline_tests.generator.clock import Clock
+from groundline_tests.runtime import Clock
 
 
 @pytest.fixture

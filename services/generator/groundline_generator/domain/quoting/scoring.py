@@ -138,11 +138,8 @@ class Question:
         self.names = frozenset(content_terms(" ".join(names(text, language)), language))
         self.required = frozenset[str]()
         self._designations = [frozenset(content_terms(shown, language)) for shown, _ in designated(text)]
-
-    @property
-    def designated(self) -> frozenset[str]:
+        self.designated = frozenset[str]().union(*self._designations)
         """The terms of its designations, such as a model's number."""
-        return frozenset[str]().union(*self._designations)
 
     def require(self, terms: frozenset[str]) -> None:
         """Require terms, and all those of a designation that has one of them."""
