@@ -5,13 +5,17 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from functools import wraps
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import WeakSet
 
 import asyncpg
 import structlog
 from asyncpg.pool import PoolAcquireContext, PoolConnectionProxy
+from asyncpg.transaction import Transaction
+from groundline_runtime.context import remaining_seconds
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
 from groundline_runtime.metrics.declaring import SECONDS, Histogram, ObservedGauge
 
@@ -19,15 +23,20 @@ from groundline_database.codecs import register_codecs
 from groundline_database.errors import database_errors
 from groundline_database.settings import DatabaseSettings
 
-__all__ = ["Connection", "Pool", "acquire", "keep_session", "open_pool", "session", "transaction"]
+__all__ = ["Connection", "Pool", "acquire", "in_bulk", "keep_session", "open_pool", "session", "transaction"]
 
 type Connection = asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]
 type OnConnection = Callable[["asyncpg.Connection[Any]"], Awaitable[None]]
 
 CLOSE_SECONDS: Final = 5.0
 
+REQUEST_STATEMENT_SECONDS: Final = 20.0
+"""Maximum time for a statement that a request waits for, in seconds: nobody waits longer for a table that is
+locked, or for a server that hangs."""
+
 RELEASE_SECONDS: Final = 2.0
-"""Maximum wait for a cancelled statement's end, and for the reset of a returned connection, in seconds."""
+"""Maximum wait for a cancelled statement's end, for a rollback, and for the reset of a returned connection,
+in seconds."""
 
 CONNECTIONS: Final = ObservedGauge(
     "groundline.database.connections",
@@ -46,14 +55,54 @@ CONNECTION_WAIT: Final = Histogram(
 
 if TYPE_CHECKING:
     _Pool = asyncpg.Pool[asyncpg.Record]
+    _Connection = asyncpg.Connection[asyncpg.Record]
 else:
     _Pool = asyncpg.Pool  # generic in its stubs only
+    _Connection = asyncpg.Connection
 
 _log = structlog.get_logger(__name__)
 
 # asyncpg reports each attempt at a lost connection with its traceback, to the terminal of whoever configures
 # no logs. That the database is away is reported, once, by those who need it.
 logging.getLogger("asyncpg.pool").setLevel(logging.ERROR)
+
+
+_is_bulk: Final = ContextVar("groundline_bulk", default=False)
+
+
+@contextmanager
+def in_bulk() -> Iterator[None]:
+    """Let statements inside, which change as many rows as there are, take as long in a request as outside."""
+    token = _is_bulk.set(True)
+    try:
+        yield
+    finally:
+        _is_bulk.reset(token)
+
+
+def _bounded[Method: Callable[..., Any]](method: Method) -> Method:
+    """Bound a method's statement by REQUEST_STATEMENT_SECONDS in a request."""
+
+    @wraps(method)
+    async def call(*args: Any, **options: Any) -> Any:
+        if options.get("timeout") is None and remaining_seconds() is not None and not _is_bulk.get():
+            options["timeout"] = REQUEST_STATEMENT_SECONDS
+        return await method(*args, **options)
+
+    return cast("Method", call)
+
+
+class _RequestConnection(_Connection):
+    """Connection whose statements are bounded more narrowly in requests than in a worker's tasks."""
+
+    __slots__ = ()
+
+    copy_records_to_table = _bounded(_Connection.copy_records_to_table)
+    execute = _bounded(_Connection.execute)
+    executemany = _bounded(_Connection.executemany)
+    fetch = _bounded(_Connection.fetch)
+    fetchrow = _bounded(_Connection.fetchrow)
+    fetchval = _bounded(_Connection.fetchval)
 
 
 class Probe:
@@ -150,6 +199,7 @@ async def open_pool(
             server_settings={"application_name": _application_name(settings)},
         )
 
+    is_patient = settings.statement_timeout_seconds > REQUEST_STATEMENT_SECONDS
     with _clear_errors():
         pool = Pool(
             settings.database_url.get_secret_value(),
@@ -160,7 +210,7 @@ async def open_pool(
             init=prepare,
             reset=reset,
             loop=None,
-            connection_class=asyncpg.Connection,
+            connection_class=_RequestConnection if is_patient else asyncpg.Connection,
             record_class=asyncpg.Record,
             timeout=settings.connect_timeout_seconds,
             command_timeout=settings.statement_timeout_seconds,
@@ -260,8 +310,26 @@ async def session(pool: Pool) -> AsyncIterator[Connection]:
 @asynccontextmanager
 async def transaction(pool: Pool) -> AsyncIterator[Connection]:
     """Provide a connection in a transaction, which is rolled back on any exception."""
-    async with acquire(pool) as connection, connection.transaction():
-        yield connection
+    async with acquire(pool) as connection:
+        begun = connection.transaction()
+        await begun.start()
+        try:
+            yield connection
+        except BaseException:
+            await _roll_back(connection, begun)
+            raise
+        await begun.commit()
+
+
+async def _roll_back(connection: Connection, begun: Transaction) -> None:
+    """Roll a transaction back; a server that does not do so at once does it because its connection ends."""
+    try:
+        async with asyncio.timeout(RELEASE_SECONDS):
+            await begun.rollback()
+    except BaseException as error:
+        connection.terminate()
+        if not isinstance(error, Exception):
+            raise
 
 
 async def _close(pool: Pool) -> None:

@@ -29,10 +29,6 @@ class RetrieverSettings(BudgetSettings, ServiceSettings, DatabaseSettings):
     pool_max_size: Annotated[int, Field(ge=2, le=1000)] = 16
     """Maximum connections; a hybrid search takes two at the same time, up to eight of many collections."""
 
-    statement_timeout_seconds: Seconds = 20.0
-    """Maximum time for one SQL statement. Nobody waits longer for a search whose tables are locked, or whose
-    server hangs."""
-
     embedding: EmbeddingSettings = Field(default_factory=EmbeddingSettings)
     """Embedding model; the same as the ingestor's."""
 

@@ -3,14 +3,25 @@
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from importlib.metadata import version
 from typing import Any
 
 import asyncpg
 import pytest
-from groundline_database import DatabaseSettings, Pool, acquire, keep_session, open_pool, session, transaction
+from groundline_database import (
+    DatabaseSettings,
+    Pool,
+    acquire,
+    in_bulk,
+    keep_session,
+    open_pool,
+    session,
+    transaction,
+)
+from groundline_runtime.context import deadline_at
 from groundline_runtime.errors import FailedPreconditionError, GroundlineError, UnavailableError
 from pydantic import SecretStr, ValidationError
 
@@ -82,6 +93,23 @@ async def test_a_statement_is_ended_after_its_time_and_its_connection_used_again
     assert caught.value.reason == "DATABASE_BUSY"
 
 
+async def test_nobody_waits_for_a_statement_of_a_request_as_long_as_a_worker_does(
+    settings: MakeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("groundline_database.pool.REQUEST_STATEMENT_SECONDS", 0.1)
+    slow = "SELECT 1 FROM pg_sleep(0.5)"
+    async with asyncio.timeout(30), open_pool(settings()) as pool:
+        assert await pool.fetchval(slow) == 1
+        with deadline_at(time.monotonic() + 600):
+            with pytest.raises(UnavailableError) as caught:
+                await sleep(pool)
+            with in_bulk():
+                assert await pool.fetchval(slow) == 1
+            assert await pool.fetchval(slow, timeout=20) == 1
+    assert caught.value.reason == "DATABASE_BUSY"
+    assert caught.value.retry_after_seconds
+
+
 @contextmanager
 def stopped(pid: int) -> Iterator[None]:
     os.kill(pid, signal.SIGSTOP)
@@ -101,6 +129,25 @@ async def test_a_statement_that_is_given_up_does_not_wait_for_a_server_that_hang
                 async with asyncio.timeout(0.1):
                     await pool.execute("SELECT 1")
             assert await pool.fetchval("SELECT 1") == 1
+
+
+async def test_a_transaction_that_is_given_up_does_not_wait_for_a_server_that_hangs(
+    settings: MakeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("groundline_database.pool.RELEASE_SECONDS", 0.05)
+
+    async def begin_and_hang(pool: Pool, hung: ExitStack) -> None:
+        async with transaction(pool) as connection:
+            hung.enter_context(stopped(await connection.fetchval("SELECT pg_backend_pid()")))
+            async with asyncio.timeout(0.1):
+                await connection.execute("SELECT 1")
+
+    async with asyncio.timeout(30), open_pool(settings(pool_max_size=1)) as pool:
+        with ExitStack() as hung:
+            with pytest.raises(UnavailableError) as caught:
+                await begin_and_hang(pool, hung)
+            assert await pool.fetchval("SELECT 1") == 1
+    assert caught.value.reason == "DATABASE_BUSY"
 
 
 async def test_the_database_is_known_to_answer_while_requests_hold_all_connections(

@@ -1,6 +1,10 @@
 """The ingestor over gRPC on PostgreSQL: statuses, what is stored, what both search arms find afterwards."""
 
 import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -8,7 +12,7 @@ from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Struct
 from groundline.v1 import collection_pb2, document_pb2, error_pb2, job_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
-from groundline_database import Pool, acquire
+from groundline_database import Pool, acquire, transaction
 from groundline_lexical import LexicalIndex
 from groundline_tests.ingestor.rpcs import (
     ANN,
@@ -71,6 +75,44 @@ async def test_words_are_found_by_the_stems_of_the_collections_language(
     by_words, _ = await search(pool, lexical, "stems", query)
     await stub.DeleteCollection(pb.DeleteCollectionRequest(collection_id="stems"))
     assert bool(by_words) is is_found
+
+
+@asynccontextmanager
+async def faulty(pool: Pool, locked: str) -> AsyncIterator[None]:
+    """Keep a table locked, or with "" each process of the server that the replica is connected to stopped."""
+    async with transaction(pool) as connection:
+        if locked:
+            await connection.execute(f"LOCK TABLE {locked}")
+            yield
+            return
+        pids = await connection.fetch(
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        for row in pids:
+            os.kill(row["pid"], signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for row in pids:
+                os.kill(row["pid"], signal.SIGCONT)
+
+
+@pytest.mark.parametrize("locked", ["collections", "documents", "ingestion_items", ""])
+async def test_a_hand_in_does_not_wait_as_long_as_a_table_is_locked_or_the_server_hangs(
+    stub: Any, collection_id: str, pool: Pool, locked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = pb.IngestDocumentsRequest(
+        collection_id=collection_id, documents=[document("a", "Late.")], request_id="late"
+    )
+    async with faulty(pool, locked), asyncio.timeout(30):
+        monkeypatch.setattr("groundline_database.pool.REQUEST_STATEMENT_SECONDS", 0.3)
+        error = await refusal(stub.IngestDocuments(given, metadata=ANN))
+    monkeypatch.undo()
+    again = await stub.IngestDocuments(given, metadata=ANN)
+
+    assert (error.code.name, error.reason) == ("UNAVAILABLE", "DATABASE_BUSY")
+    assert error.retry_after_seconds
+    assert (await ended(stub, again.job.job_id)).job.state == job_pb2.JOB_STATE_DONE
 
 
 async def test_an_estimate_counts_chunks_and_stores_nothing(

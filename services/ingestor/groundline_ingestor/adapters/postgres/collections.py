@@ -13,6 +13,7 @@ from groundline_database import (
     Connection,
     Pool,
     acquire,
+    in_bulk,
     is_readable_collection,
     is_readable_document,
     session,
@@ -180,7 +181,8 @@ class PostgresCollections:
                     stop=stop_after_attempt(DELETION_ATTEMPTS),
                     reraise=True,
                 )
-                return await deletion(delete_collection, connection, collection_id)
+                with in_bulk():
+                    return await deletion(delete_collection, connection, collection_id)
 
     async def _insert(
         self, connection: Connection, collection: collection_pb2.Collection, creator: str, request_id: str

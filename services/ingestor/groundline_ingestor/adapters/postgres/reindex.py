@@ -10,7 +10,7 @@ from typing import Any, Final
 import asyncpg
 from google.protobuf import json_format
 from groundline.v1 import collection_pb2, document_pb2, job_pb2
-from groundline_database import Connection, Pool, acquire, session, transaction
+from groundline_database import Connection, Pool, acquire, in_bulk, session, transaction
 from groundline_extraction.documents import IngestionError
 from groundline_indexing.builds import builds_held_off
 from groundline_indexing.chunks import Destination, copy_chunks
@@ -409,7 +409,8 @@ async def begin_job(
     job_id = str(uuid.uuid4())
     try:
         async with transaction(pool) as connection:
-            await prepare(connection, job_id)
+            with in_bulk():  # an item for each document
+                await prepare(connection, job_id)
     except asyncpg.UniqueViolationError:
         async with acquire(pool) as connection:
             earlier = await connection.fetchval(

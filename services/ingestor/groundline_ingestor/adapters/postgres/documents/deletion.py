@@ -5,7 +5,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from groundline_database import Connection
+from groundline_database import Connection, in_bulk
 from groundline_indexing.erasure import forget_cached_chunks, forget_handed_in
 from groundline_indexing.partitions import partitions_with
 
@@ -40,10 +40,11 @@ async def delete_documents(
 
     Raises FailedPreconditionError (LEGAL_HOLD) when one is held, unless those are to be spared.
     """
-    uris = await remove_documents(connection, collection_id, predicate, values, spare_held=spare_held)
-    if uris:
-        await cancel_items_of(connection, collection_id, uris)
-        await forget_handed_in(connection, collection_id, uris)
+    with in_bulk():
+        uris = await remove_documents(connection, collection_id, predicate, values, spare_held=spare_held)
+        if uris:
+            await cancel_items_of(connection, collection_id, uris)
+            await forget_handed_in(connection, collection_id, uris)
     return len(uris)
 
 

@@ -12,6 +12,7 @@ from groundline_database import (
     Pool,
     acquire,
     current_revision,
+    in_bulk,
     is_held_document,
     is_readable_document,
     read_statements,
@@ -99,7 +100,8 @@ class PostgresReverts:
                 own_id = await insert_job(connection, collection_id, principals, request_id)
                 if own_id is None:
                     return revert
-                await connection.execute(_SQL["insert_items"], own_id, *zip(*restored, strict=True))
+                with in_bulk():
+                    await connection.execute(_SQL["insert_items"], own_id, *zip(*restored, strict=True))
                 revert.job_id = own_id
             if deleted:
                 await delete_documents(
