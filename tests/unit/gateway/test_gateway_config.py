@@ -191,6 +191,10 @@ def test_connections_are_pinged_where_requests_may_wait_on_them() -> None:
         if "connection_keepalive" in http2:
             pinged.add(name)
             assert options["common_http_protocol_options"] == {"idle_timeout": "30s"}
+            pings = http2["connection_keepalive"]
+            seconds = [float(pings[each].removesuffix("s")) for each in ("interval", "timeout")]
+            assert seconds[0] > 1, "the servers refuse more"
+            assert sum(seconds) < 4, "with another attempt's time, less than five"
 
     assert pinged == {"coordinator", "retriever", "ingestor"}
 
