@@ -26,7 +26,7 @@ RUNS_TO_START: Final = 16
 
 DIGESTS_AT_ONCE: Final = 10_000
 
-ORIGINALS_AT_ONCE: Final = 64
+ORIGINALS_AT_ONCE: Final = 8
 """Parts of what was handed in that one statement copies of each document, of 1 MiB each; one for 500 MB might
 take longer than a statement may."""
 

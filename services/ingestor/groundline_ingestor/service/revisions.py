@@ -146,7 +146,10 @@ class RevisionService:
             for each in (request.revision, other_revision)
         ]
         if any(each.character_count > MAX_COMPARED or each.text.count("\n") > MAX_LINES for each in texts):
-            raise OutOfRangeError("DOCUMENT_TOO_LARGE", "the texts are too large to be compared")
+            raise OutOfRangeError(
+                "DOCUMENT_TOO_LARGE",
+                f"a text has more than {MAX_COMPARED:,} characters or {MAX_LINES:,} lines: compare a part",
+            )
         return await asyncio.to_thread(compare_texts, *(each.text for each in texts))
 
     async def _require_document(self, caller: Caller, collection_id: str, document_id: str) -> None:

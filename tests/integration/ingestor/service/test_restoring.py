@@ -9,8 +9,9 @@ from groundline.v1 import document_pb2, error_pb2, job_pb2, quota_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_database import Pool, acquire
 from groundline_extraction.documents import GivenDocument
+from groundline_ingestor.service import revisions as revision_service
 from groundline_runtime.context import Caller
-from groundline_runtime.errors import AbortedError, NotFoundError, PermissionDeniedError
+from groundline_runtime.errors import AbortedError, NotFoundError, OutOfRangeError, PermissionDeniedError
 from groundline_tests.ingestor.messages import settings_of
 from groundline_tests.ingestor.services import (
     ANN,
@@ -143,6 +144,22 @@ async def test_a_long_text_comes_back_segment_by_segment(services: Services) -> 
     await services.ingest(GivenDocument("".join(lines), uri="a"))
     await restored(services, was, was.revision)
     assert [chunk.text for chunk in await chunks_of(services, was.document_id)] == before
+
+
+async def test_whole_texts_beyond_the_limits_are_refused_by_them_and_a_part_is_compared(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(revision_service, "MAX_COMPARED", 1_000)
+    was, now = await replaced(services)
+    request = pb.CompareRevisionsRequest(
+        collection_id="docs", document_id=was.document_id, revision=was.revision, other_revision=now.revision
+    )
+    with pytest.raises(OutOfRangeError, match=r"more than 1,000 characters or 20,000 lines") as raised:
+        await services.documents.revisions.compare(ANYBODY, request)
+    assert raised.value.reason == "DOCUMENT_TOO_LARGE"
+    request.end_offset = 10
+    found = await services.documents.revisions.compare(ANYBODY, request)
+    assert found.fate == document_pb2.TEXT_FATE_GONE
 
 
 async def test_the_bytes_of_replaced_contents_count_towards_the_quota(services: Services) -> None:

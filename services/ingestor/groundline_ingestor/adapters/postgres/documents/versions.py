@@ -49,7 +49,7 @@ _SQL: Final = read_statements(
 _NAMED_PRINCIPALS: Final = 5
 """Maximum principals that an error names."""
 
-TEXTS_AT_ONCE: Final = 64
+TEXTS_AT_ONCE: Final = 8
 """Parts of texts, of a million characters at most, that one COPY writes; one of a text of 500 MB might take
 longer than a statement may."""
 
