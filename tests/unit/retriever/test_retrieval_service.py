@@ -12,9 +12,7 @@ from groundline_embedding.local.catalog import MULTILINGUAL_MODEL
 from groundline_embedding.ports import Vectors
 from groundline_embedding.settings import DEFAULT_MODEL
 from groundline_ranking import Hit
-from groundline_retriever.arms import Arms
 from groundline_retriever.domain import IndexedCollection, Parameters, search_list_of
-from groundline_retriever.scoring import ModelScores
 from groundline_retriever.service import SearchService
 from groundline_runtime.charges import charge
 from groundline_runtime.context import Caller, begun, deadline_at
@@ -85,7 +83,7 @@ async def test_a_spent_budget_refuses_searches_that_cost_money_and_no_others() -
     ):
         request.options.rerank.strategy = strategy
         store, ledger = FakeStore({"guides": []}), FakeLedger(Budgets(day_usd=1), spent_usd=1)
-        search = service(store, embedder, ledger=ledger)
+        search = service(store, embedder, spending=spending_in(ledger))
         if not is_refused:
             assert (await search.search(ann, request)).passages
             continue
@@ -102,14 +100,7 @@ async def test_what_hosted_models_took_is_told_and_counts_for_the_caller() -> No
     reranker = FakeReranker({"1": 1.0, "2": 0.5, "3": 0.2})
     reranker.usage = chat_pb2.Usage(rerank_units=3, cost_usd=0.25)
     spending = spending_in(ledger)
-    store = FakeStore({"guides": []})
-    search = SearchService(
-        store,
-        Arms(store, [Billed()], timeout_seconds=60),
-        ModelScores(reranker, timeout_seconds=60),
-        spending=spending,
-        scored_candidates=50,
-    )
+    search = service(FakeStore({"guides": []}), Billed(), reranker=reranker, spending=spending)
     request = pb.SearchRequest(query="lease")
     request.options.rerank.strategy = options_pb2.RERANK_STRATEGY_API
     response = await search.search(Caller(("user:ann",)), request)
@@ -134,27 +125,14 @@ async def test_vectors_of_another_model_are_never_searched(
 async def test_each_collection_is_searched_by_the_vectors_of_its_own_model() -> None:
     store = FakeStore({"moved": [], "guides": []}, dimensions={"moved": 24})
     embedders = [EMBEDDER, FakeEmbedder(EMBEDDER.model, dimensions=24)]
-    both = SearchService(
-        store,
-        Arms(store, embedders, timeout_seconds=60),
-        ModelScores(FakeReranker(), timeout_seconds=60),
-        spending=spending_in(),
-        scored_candidates=50,
-    )
-    response = await both.search(NOBODY, pb.SearchRequest(query="lease"))
+    response = await service(store, *embedders).search(NOBODY, pb.SearchRequest(query="lease"))
     assert not response.degraded
     assert sorted(names for arm, names in store.searched if arm == SEMANTIC) == [["guides"], ["moved"]]
 
 
 async def test_similarities_of_a_model_that_puts_no_texts_far_apart_mean_as_much_as_others() -> None:
     store = FakeStore({"guides": []}, hits=((1, 0.85), (2, 0.76), (3, 0.64)), model=MULTILINGUAL_MODEL)
-    search = SearchService(
-        store,
-        Arms(store, [FakeEmbedder(MULTILINGUAL_MODEL)], timeout_seconds=60),
-        ModelScores(FakeReranker(), timeout_seconds=60),
-        spending=spending_in(),
-        scored_candidates=50,
-    )
+    search = service(store, FakeEmbedder(MULTILINGUAL_MODEL))
     request = pb.SearchRequest(query="Vertrag")
     request.options.retrieval.mode = SEMANTIC_ONLY
     request.options.retrieval.min_similarity = 0
@@ -182,14 +160,7 @@ async def test_words_of_another_language_count_little_beside_vectors_of_many(
             return await super()._search(arm, *given)
 
     store = Store({"guides": []}, model=model)
-    search = SearchService(
-        store,
-        Arms(store, [FakeEmbedder(model)], timeout_seconds=60),
-        ModelScores(FakeReranker(), timeout_seconds=60),
-        spending=spending_in(),
-        scored_candidates=50,
-    )
-    response = await search.search(NOBODY, pb.SearchRequest(query=query))
+    response = await service(store, FakeEmbedder(model)).search(NOBODY, pb.SearchRequest(query=query))
     assert ids(response)[0] == best
     assert list(response.multilingual_collection_ids) == (["guides"] if model == MULTILINGUAL_MODEL else [])
 

@@ -18,9 +18,10 @@ from groundline_retriever.scoring import ModelScores
 from groundline_retriever.service import SearchService
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import UnavailableError
+from groundline_runtime.quotas import Spending
 from groundline_signatures import signature
 from groundline_tests.embedding import FakeEmbedder
-from groundline_tests.runtime import FakeLedger, spending_in
+from groundline_tests.runtime import spending_in
 
 Options = options_pb2.RetrievalOptions
 Response = pb.SearchResponse
@@ -258,17 +259,16 @@ class FakeReranker:
 
 def service(
     store: FakeStore,
-    embedder: FakeEmbedder = EMBEDDER,
+    *embedders: FakeEmbedder,
     reranker: FakeReranker | None = None,
-    *,
     scored_candidates: int = 50,
-    ledger: FakeLedger | None = None,
+    spending: Spending | None = None,
 ) -> SearchService:
     return SearchService(
         store,
-        Arms(store, [embedder], timeout_seconds=60),
+        Arms(store, embedders or [EMBEDDER], timeout_seconds=60),
         ModelScores(reranker or FakeReranker(), timeout_seconds=60),
-        spending=spending_in(ledger),
+        spending=spending or spending_in(),
         scored_candidates=scored_candidates,
     )
 
