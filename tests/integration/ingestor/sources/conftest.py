@@ -1,5 +1,6 @@
 """A replica of the ingestor, with the folders that its sources may read."""
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,14 @@ from groundline_tests.ingestor.sources import OWNER
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory that sources may read."""
     return tmp_path_factory.mktemp("shared")
+
+
+@pytest.fixture
+def folder(shared: Path, request: pytest.FixtureRequest) -> Path:
+    """A directory of the test's own, which sources may read."""
+    folder = shared / re.sub(r"\W", "-", request.node.name)
+    folder.mkdir()
+    return folder
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from groundline_tests.ingestor.sources import (
     create,
     documents,
     first_run,
+    followed,
     get,
     preview,
     run,
@@ -80,25 +81,17 @@ async def test_a_directory_is_followed(stub: Any, collection_id: str, shared: Pa
     }
 
 
-async def test_a_directory_that_is_gone_deletes_nothing(stub: Any, collection_id: str, shared: Path) -> None:
-    folder = shared / "unmounted"
-    folder.mkdir()
-    (folder / "a.md").write_text("# A\n\nA text.")
-    source_id = await create(stub, collection_id, {"directory": {"path": str(folder)}})
-    await first_run(stub, collection_id, source_id)
-    folder.rename(shared / "elsewhere")
+async def test_a_directory_that_is_gone_deletes_nothing(stub: Any, collection_id: str, folder: Path) -> None:
+    source_id = await followed(stub, collection_id, folder, "a.md")
+    folder.rename(folder.with_name("elsewhere"))  # noqa: ASYNC240
     assert await run(stub, collection_id, source_id) == {"handbook": "SOURCE_REFUSED"}
     assert set(await documents(stub, collection_id)) == {"a.md"}
 
 
 async def test_a_document_deleted_by_hand_is_brought_again(
-    stub: Any, collection_id: str, shared: Path
+    stub: Any, collection_id: str, folder: Path
 ) -> None:
-    folder = shared / "by-hand"
-    folder.mkdir()
-    (folder / "a.md").write_text("# A\n\nA text.")
-    source_id = await create(stub, collection_id, {"directory": {"path": str(folder)}})
-    await first_run(stub, collection_id, source_id)
+    source_id = await followed(stub, collection_id, folder, "a.md")
     document = (await documents(stub, collection_id))["a.md"]
     await stub.DeleteDocument(
         pb.DeleteDocumentRequest(collection_id=collection_id, document_id=document.document_id),
@@ -108,14 +101,9 @@ async def test_a_document_deleted_by_hand_is_brought_again(
 
 
 async def test_a_run_leaves_a_document_that_is_held_and_one_taken_back_leaves_what_it_deleted(
-    stub: Any, collection_id: str, shared: Path
+    stub: Any, collection_id: str, folder: Path
 ) -> None:
-    folder = shared / "held"
-    folder.mkdir()
-    for name in "abc":
-        (folder / f"{name}.md").write_text(f"# {name}\n\nThe text of {name}.")
-    source_id = await create(stub, collection_id, {"directory": {"path": str(folder)}})
-    await first_run(stub, collection_id, source_id)
+    source_id = await followed(stub, collection_id, folder, "a.md", "b.md", "c.md")
     held = (await documents(stub, collection_id))["a.md"].document_id
     hold = pb.SetLegalHoldRequest(collection_id=collection_id, document_ids=[held], reason="case 7")
     await stub.SetLegalHold(hold, metadata=OWNER)
@@ -137,13 +125,9 @@ async def test_a_run_leaves_a_document_that_is_held_and_one_taken_back_leaves_wh
 
 
 async def test_a_full_run_reads_what_has_not_changed_and_finds_it_unchanged(
-    stub: Any, collection_id: str, shared: Path
+    stub: Any, collection_id: str, folder: Path
 ) -> None:
-    folder = shared / "full"
-    folder.mkdir()
-    (folder / "a.md").write_text("# A\n\nA text.")
-    source_id = await create(stub, collection_id, {"directory": {"path": str(folder)}})
-    await first_run(stub, collection_id, source_id)
+    source_id = await followed(stub, collection_id, folder, "a.md")
     assert await run(stub, collection_id, source_id, full=True) == {"a.md": "UNCHANGED"}
 
 
@@ -164,13 +148,9 @@ async def test_a_uri_belongs_to_the_source_that_brought_it_first(
 
 @pytest.mark.parametrize("delete_documents", [False, True])
 async def test_a_deleted_source_leaves_its_documents_or_takes_them_along(
-    stub: Any, collection_id: str, shared: Path, delete_documents: bool
+    stub: Any, collection_id: str, folder: Path, delete_documents: bool
 ) -> None:
-    folder = shared / f"deleted-{delete_documents}"
-    folder.mkdir()
-    (folder / "a.md").write_text("# A\n\nA text.")
-    source_id = await create(stub, collection_id, {"directory": {"path": str(folder)}})
-    await first_run(stub, collection_id, source_id)
+    source_id = await followed(stub, collection_id, folder, "a.md")
     request = pb.DeleteSourceRequest(
         collection_id=collection_id, source_id=source_id, delete_documents=delete_documents
     )

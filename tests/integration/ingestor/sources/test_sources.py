@@ -16,6 +16,7 @@ from groundline_tests.ingestor.sources import (
     documents,
     ended,
     first_run,
+    followed,
     get,
     job_after,
     mail,
@@ -104,9 +105,7 @@ async def test_an_address_that_is_not_the_internets_is_not_reached_unless_both_a
     await stub.DeleteCollection(pb.DeleteCollectionRequest(collection_id="walled"), metadata=OWNER)
 
 
-async def test_a_source_runs_again_by_itself(pool: Pool, stub: Any, collection_id: str, shared: Path) -> None:
-    folder = shared / "scheduled"
-    folder.mkdir()
+async def test_a_source_runs_again_by_itself(pool: Pool, stub: Any, collection_id: str, folder: Path) -> None:
     source_id = await create(
         stub, collection_id, {"directory": {"path": str(folder)}, "intervalSeconds": 3600}
     )
@@ -163,10 +162,8 @@ async def test_a_change_that_makes_a_source_wrong_is_refused_with_every_wrong_fi
 
 
 async def test_a_paused_source_runs_only_when_it_is_asked_to_and_goes_on_where_it_was(
-    stub: Any, collection_id: str, shared: Path
+    stub: Any, collection_id: str, folder: Path
 ) -> None:
-    folder = shared / "paused"
-    folder.mkdir()
     (folder / "a.md").write_text("# A\n\nA text.")
     described = {"directory": {"path": str(folder)}, "intervalSeconds": 3600, "isPaused": True}
     source_id = await create(stub, collection_id, described)
@@ -188,13 +185,9 @@ async def test_a_paused_source_runs_only_when_it_is_asked_to_and_goes_on_where_i
 
 
 async def test_a_new_interval_counts_from_now_and_leaves_what_is_known(
-    stub: Any, collection_id: str, shared: Path
+    stub: Any, collection_id: str, folder: Path
 ) -> None:
-    folder = shared / "interval"
-    folder.mkdir()
-    (folder / "a.md").write_text("# A\n\nA text.")
-    source_id = await create(stub, collection_id, {"directory": {"path": str(folder)}})
-    await first_run(stub, collection_id, source_id)
+    source_id = await followed(stub, collection_id, folder, "a.md")
     job = (await get(stub, collection_id, source_id)).last_job
     changed = await update(stub, collection_id, source_id, intervalSeconds=7200, name="renamed")
     assert changed.name == "renamed"
@@ -207,14 +200,9 @@ async def test_a_new_interval_counts_from_now_and_leaves_what_is_known(
 
 
 async def test_what_a_source_reads_from_now_on_is_read_at_once_and_whole(
-    stub: Any, collection_id: str, shared: Path
+    stub: Any, collection_id: str, folder: Path
 ) -> None:
-    folder = shared / "changed"
-    folder.mkdir()
-    for name in ("a.md", "b.md"):
-        (folder / name).write_text(f"# {name}\n\nA text.")
-    source_id = await create(stub, collection_id, {"directory": {"path": str(folder)}})
-    await first_run(stub, collection_id, source_id)
+    source_id = await followed(stub, collection_id, folder, "a.md", "b.md")
     earlier = (await get(stub, collection_id, source_id)).last_job.job_id
     await update(stub, collection_id, source_id, metadata={"team": "people"}, excludePaths=["b.md"])
     job_id = await job_after(stub, collection_id, source_id, earlier)
@@ -270,11 +258,9 @@ async def test_a_run_at_work_ends_when_who_made_the_source_may_no_longer_write(
 
 
 async def test_runs_of_who_may_no_longer_write_fail_and_say_so_until_another_changes_the_source(
-    pool: Pool, stub: Any, collection_id: str, shared: Path
+    pool: Pool, stub: Any, collection_id: str, folder: Path
 ) -> None:
     await administered_by(stub, collection_id, "ann", "bob")
-    folder = shared / "left"
-    folder.mkdir()
     source_id = await create(
         stub,
         collection_id,
@@ -294,15 +280,13 @@ async def test_runs_of_who_may_no_longer_write_fail_and_say_so_until_another_cha
 
 
 async def test_a_source_neither_replaces_nor_deletes_what_was_handed_in(
-    stub: Any, collection_id: str, shared: Path
+    stub: Any, collection_id: str, folder: Path
 ) -> None:
     given = {"collectionId": collection_id, "documents": [{"uri": "a.md", "text": "Handed in."}]}
     answer = await stub.IngestDocuments(
         json_format.ParseDict(given, pb.IngestDocumentsRequest()), metadata=OWNER
     )
     await ended(stub, answer.job.job_id)
-    folder = shared / "intruding"
-    folder.mkdir()
     for name in ("a.md", "b.md"):
         (folder / name).write_text("Of the source.")
     source_id = await create(stub, collection_id, {"directory": {"path": str(folder)}})
@@ -315,10 +299,8 @@ async def test_a_source_neither_replaces_nor_deletes_what_was_handed_in(
 
 
 async def test_a_dry_run_says_what_a_run_would_do_and_leaves_all_as_it_is(
-    stub: Any, collection_id: str, shared: Path
+    stub: Any, collection_id: str, folder: Path
 ) -> None:
-    folder = shared / "previewed"
-    folder.mkdir()
     leave, pay, tea = (f"handbook/{name}@example.com" for name in ("leave", "pay", "tea"))
 
     def write(*mails: EmailMessage) -> None:
@@ -350,10 +332,8 @@ async def test_a_dry_run_says_what_a_run_would_do_and_leaves_all_as_it_is(
 
 
 async def test_a_dry_run_of_a_source_that_is_deleted_is_cancelled(
-    stub: Any, collection_id: str, shared: Path
+    stub: Any, collection_id: str, folder: Path
 ) -> None:
-    folder = shared / "never-read"
-    folder.mkdir()
     (folder / "a.md").write_text("Hello.")
     source_id = await create(stub, collection_id, {"directory": {"path": str(folder)}, "isPaused": True})
     request = pb.RunSourceRequest(collection_id=collection_id, source_id=source_id, dry_run=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from email.message import EmailMessage
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 from google.protobuf import json_format
@@ -32,6 +33,15 @@ async def get(stub: Any, collection_id: str, source_id: str) -> Any:
 async def first_run(stub: Any, collection_id: str, source_id: str) -> dict[str, str]:
     """Return the outcome of each document, when the run that begins by itself has ended."""
     return await ended(stub, await job_after(stub, collection_id, source_id, ""))
+
+
+async def followed(stub: Any, collection_id: str, folder: Path, *names: str) -> str:
+    """Write the files, and return the id of a source that has read them."""
+    for name in names:
+        (folder / name).write_text(f"# {name}\n\nThe text of {name}.")
+    source_id = await create(stub, collection_id, {"directory": {"path": str(folder)}})
+    await first_run(stub, collection_id, source_id)
+    return source_id
 
 
 async def job_after(stub: Any, collection_id: str, source_id: str, earlier: str) -> str:
