@@ -227,48 +227,43 @@ class ScriptedKeys:
 
 
 async def test_a_key_is_created_shown_once_and_revoked_when_that_is_confirmed(
-    upstream: Any, launch: Any, module_browser: Tab
+    upstream: Any, tab: Tab
 ) -> None:
     keys = ScriptedKeys(upstream)
-    keeper = {"key": KEY, "client": "keeper", "principals": ["user:keeper"], "scopes": ["administration"]}
-    tab = module_browser
-    async with launch(api_keys=[keeper]) as gateway:
-        await gateway.becomes(200)
-        await tab.open(f"{gateway.url}/#key={KEY}")
-        await tab.js("location.hash = 'operations'")
-        await tab.until("document.querySelector('#keys .hint + button')")
-        assert "There are no keys here yet." in await tab.text("#keys .hint")
-        await tab.click("#keys .hint + button")
-        await tab.write("#new-key [name=name]", "wrong")
-        await tab.write("#new-key [name=principals]", "user:app, group:app")
-        await tab.click("#new-key [value=search]")
-        await tab.click("#new-key .primary")
-        await tab.until("document.querySelector('#new-key .note.bad')")
-        assert "amiss" in await tab.text("#new-key .note.bad")
-        await tab.write("#new-key [name=name]", "app")
-        await tab.click("#new-key .primary")
-        await tab.until("document.querySelector('#new-key .secret')")
-        assert await tab.text("#new-key .secret") == "glk_0000000once"
-        await tab.js(axe_program())
-        assert await tab.js(AXE) == []
-        await tab.click("#new-key .close")
-        await tab.until("!document.querySelector('#new-key') && document.querySelector('#keys tbody tr')")
-        assert "glk_0000000once" not in await tab.js("document.documentElement.outerHTML")
-        [asked] = keys.made
-        assert (list(asked.principals), list(asked.scopes)) == (["user:app", "group:app"], ["search"])
+    await tab.js("location.hash = 'operations'")
+    await tab.until("document.querySelector('#keys .hint + button')")
+    assert "There are no keys here yet." in await tab.text("#keys .hint")
+    await tab.click("#keys .hint + button")
+    await tab.write("#new-key [name=name]", "wrong")
+    await tab.write("#new-key [name=principals]", "user:app, group:app")
+    await tab.click("#new-key [value=search]")
+    await tab.click("#new-key .primary")
+    await tab.until("document.querySelector('#new-key .note.bad')")
+    assert "amiss" in await tab.text("#new-key .note.bad")
+    await tab.write("#new-key [name=name]", "app")
+    await tab.click("#new-key .primary")
+    await tab.until("document.querySelector('#new-key .secret')")
+    assert await tab.text("#new-key .secret") == "glk_0000000once"
+    await tab.js(axe_program())
+    assert await tab.js(AXE) == []
+    await tab.click("#new-key .close")
+    await tab.until("!document.querySelector('#new-key') && document.querySelector('#keys tbody tr')")
+    assert "glk_0000000once" not in await tab.js("document.documentElement.outerHTML")
+    [asked] = keys.made
+    assert (list(asked.principals), list(asked.scopes)) == (["user:app", "group:app"], ["search"])
 
-        assert "\tJan 31, 2026" in await tab.text("#keys tbody tr")
-        await tab.click("#keys tbody button")
-        await tab.until("document.querySelector('#revoke-key .primary')")
-        assert not keys.revoked
-        await tab.click("#revoke-key .primary")
-        await tab.until("document.querySelector('#keys tbody')?.innerText.includes('revoked')")
-        assert keys.revoked == ["00000000"]
-        assert await tab.js(AXE) == []
+    assert "\tJan 31, 2026" in await tab.text("#keys tbody tr")
+    await tab.click("#keys tbody button")
+    await tab.until("document.querySelector('#revoke-key .primary')")
+    assert not keys.revoked
+    await tab.click("#revoke-key .primary")
+    await tab.until("document.querySelector('#keys tbody')?.innerText.includes('revoked')")
+    assert keys.revoked == ["00000000"]
+    assert await tab.js(AXE) == []
 
 
 async def test_what_everybody_or_one_caller_used_is_shown_with_sums_and_budgets(
-    upstream: Any, launch: Any, module_browser: Tab
+    upstream: Any, tab: Tab
 ) -> None:
     async def used(request: Any, context: Any) -> Any:
         if request.caller == "away":
@@ -285,43 +280,38 @@ async def test_what_everybody_or_one_caller_used_is_shown_with_sums_and_budgets(
         return report
 
     upstream.on("GetUsage", used)
-    keeper = {"key": KEY, "client": "keeper", "principals": ["user:keeper"], "scopes": ["administration"]}
-    tab = module_browser
 
     async def ask_for(caller: str) -> None:
         await tab.write("#spending input", caller)
         await tab.write("#spending select", "30")
         await tab.click("#spending form button")
 
-    async with launch(api_keys=[keeper]) as gateway:
-        await gateway.becomes(200)
-        await tab.open(f"{gateway.url}/#key={KEY}")
-        await tab.js("location.hash = 'operations'")
-        await tab.until("document.querySelectorAll('#spending tbody tr').length === 4")
-        rows = (await tab.text("#spending tr")).split("|")
-        assert [row.split("\t")[:4] for row in rows if "345" in row] == [
-            ["large", "0.75", "3", "12,345"],
-            ["All of these", "3.5", "3", "12,345"],
-            [MARKUP, "3.5", "3", "12,345"],
-            ["Jan 31, 2026", "7", "3", "12,345"],
-        ]
-        assert "US dollars of everybody this month" in await tab.text("#spending .facts")
-        await tab.js(axe_program())
-        assert await tab.js(AXE) == []
+    await tab.js("location.hash = 'operations'")
+    await tab.until("document.querySelectorAll('#spending tbody tr').length === 4")
+    rows = (await tab.text("#spending tr")).split("|")
+    assert [row.split("\t")[:4] for row in rows if "345" in row] == [
+        ["large", "0.75", "3", "12,345"],
+        ["All of these", "3.5", "3", "12,345"],
+        [MARKUP, "3.5", "3", "12,345"],
+        ["Jan 31, 2026", "7", "3", "12,345"],
+    ]
+    assert "US dollars of everybody this month" in await tab.text("#spending .facts")
+    await tab.js(axe_program())
+    assert await tab.js(AXE) == []
 
-        await ask_for("user:ann")
-        await tab.until("document.querySelector('#spending')?.innerText.includes('user:ann')")
-        assert "\t30\t" in (await tab.text("#spending tbody")).split("|")[2]
-        await ask_for("nobody")
-        await tab.until("document.querySelector('#spending') && !document.querySelector('#spending table')")
-        assert "There are no quotas." in await tab.text("#spending")
-        await ask_for("away")
-        await tab.until("document.querySelector('#spending .note.bad')")
-        assert await tab.js(AXE) == []
+    await ask_for("user:ann")
+    await tab.until("document.querySelector('#spending')?.innerText.includes('user:ann')")
+    assert "\t30\t" in (await tab.text("#spending tbody")).split("|")[2]
+    await ask_for("nobody")
+    await tab.until("document.querySelector('#spending') && !document.querySelector('#spending table')")
+    assert "There are no quotas." in await tab.text("#spending")
+    await ask_for("away")
+    await tab.until("document.querySelector('#spending .note.bad')")
+    assert await tab.js(AXE) == []
 
 
 async def test_the_audit_log_is_shown_by_client_and_looked_through_as_far_as_is_wanted(
-    upstream: Any, launch: Any, module_browser: Tab
+    upstream: Any, tab: Tab
 ) -> None:
     async def listed(request: Any, context: Any) -> Any:
         if request.client == "away":
@@ -348,34 +338,29 @@ async def test_the_audit_log_is_shown_by_client_and_looked_through_as_far_as_is_
         return page
 
     upstream.on("ListAuditEntries", listed)
-    keeper = {"key": KEY, "client": "keeper", "principals": ["user:keeper"], "scopes": ["administration"]}
-    tab = module_browser
 
     async def ask_for(client: str) -> None:
         await tab.write("#audit input", client)
         await tab.click("#audit form button")
 
-    async with launch(api_keys=[keeper]) as gateway:
-        await gateway.becomes(200)
-        await tab.open(f"{gateway.url}/#key={KEY}")
-        await tab.js("location.hash = 'operations'")
-        await tab.until("document.querySelectorAll('#audit tbody tr').length === 50")
-        rows = [await tab.text(f"#audit tbody tr:nth-child({number})") for number in (1, 2, 3)]
-        assert MARKUP in rows[0]
-        assert "DeleteDocument (dry run)\tPermissionDenied" in rows[0]
-        assert ["403" in rows[1], "done" in rows[2]] == [True, True]
-        await tab.js(axe_program())
-        assert await tab.js(AXE) == []
+    await tab.js("location.hash = 'operations'")
+    await tab.until("document.querySelectorAll('#audit tbody tr').length === 50")
+    rows = [await tab.text(f"#audit tbody tr:nth-child({number})") for number in (1, 2, 3)]
+    assert MARKUP in rows[0]
+    assert "DeleteDocument (dry run)\tPermissionDenied" in rows[0]
+    assert ["403" in rows[1], "done" in rows[2]] == [True, True]
+    await tab.js(axe_program())
+    assert await tab.js(AXE) == []
 
-        await ask_for("rare")
-        await tab.until("document.querySelector('#audit form + .hint')")
-        assert await tab.text("#audit form + .hint") == "No such entries among the newest."
-        await tab.click("#audit form + .hint + button")
-        await tab.until("document.querySelector('#audit tbody')?.innerText.includes('rare')")
-        await ask_for("nobody")
-        await tab.until("document.querySelector('#audit form + .hint')")
-        assert await tab.text("#audit form + .hint") == "The log has no such entries."
-        assert await tab.js(AXE) == []
-        await ask_for("away")
-        await tab.until("document.querySelector('#audit .note.bad')")
-        assert "out of reach" in await tab.text("#audit .note.bad")
+    await ask_for("rare")
+    await tab.until("document.querySelector('#audit form + .hint')")
+    assert await tab.text("#audit form + .hint") == "No such entries among the newest."
+    await tab.click("#audit form + .hint + button")
+    await tab.until("document.querySelector('#audit tbody')?.innerText.includes('rare')")
+    await ask_for("nobody")
+    await tab.until("document.querySelector('#audit form + .hint')")
+    assert await tab.text("#audit form + .hint") == "The log has no such entries."
+    assert await tab.js(AXE) == []
+    await ask_for("away")
+    await tab.until("document.querySelector('#audit .note.bad')")
+    assert "out of reach" in await tab.text("#audit .note.bad")
