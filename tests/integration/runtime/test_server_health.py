@@ -79,6 +79,21 @@ async def test_a_service_without_dependencies_is_ready_and_looks_at_nothing_agai
         assert reply.status == SERVING
 
 
+async def test_a_service_that_drains_looks_at_nothing_again() -> None:
+    dependency = Dependency()
+    monitor = HealthMonitor(
+        ["service"], {"database": dependency.check}, interval_seconds=3600.0, timeout_seconds=1.0
+    )
+    await monitor.start()
+    watching = asyncio.create_task(monitor.watch())
+    await monitor.checked()
+    await monitor.drain()
+    async with asyncio.timeout(10):
+        await watching
+    reply = await monitor.servicer.Check(health_pb2.HealthCheckRequest(service="service"), None)
+    assert reply.status == NOT_SERVING
+
+
 async def test_who_asks_is_told_what_is_so_now_and_who_asks_soon_again_what_was_found() -> None:
     dependency = Dependency()
     asked = health_pb2.HealthCheckRequest(service="service")

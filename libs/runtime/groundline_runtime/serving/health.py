@@ -74,10 +74,10 @@ class HealthMonitor:
         await self._set_readiness(_NOT_SERVING)
 
     async def watch(self) -> None:
-        """Check the dependencies until cancelled; without any, be ready once and for all."""
+        """Check the dependencies until the drain; without any, be ready once and for all."""
         try:
             await self.checked(within_seconds=0)
-            while self._checks:
+            while self._checks and not self._draining:
                 seen = self._watched.calls
                 pause = self._pause()
                 await self._watched.wait(seen, self._checked + pause - time.monotonic())
@@ -149,6 +149,7 @@ class HealthMonitor:
     async def drain(self) -> None:
         """Report NOT_SERVING for good; liveness stays."""
         self._draining = True
+        self._watched.wake()
         await self._set_readiness(_NOT_SERVING)
 
     async def _failure(self, check: ReadinessCheck) -> str | None:
