@@ -51,7 +51,8 @@ def service_cluster(name: str, settings: GatewaySettings) -> Node:
             thresholds = cluster["circuit_breakers"]["thresholds"][0]
             thresholds["max_requests"] = settings.max_searches_under_way
             # Each lane of clients (envoy.yaml) has its connection, which bounds what is sent at once; the
-            # rest waits here. With a maximum of one, Envoy opens the first of each lane, and no second one.
+            # rest waits here. With a maximum of one, Envoy opens the first of each lane, and no second one
+            # even while the first only waits for its last answers: see LANE_MILLISECONDS of identity.lua.
             thresholds["max_connections"] = 1
             http2["max_concurrent_streams"] = _searches_at_once(settings)
             # Searches of a lane that wait for a process that hangs go elsewhere in turns, as many as are sent

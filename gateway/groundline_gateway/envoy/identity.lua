@@ -19,9 +19,17 @@ local COUNTED_MILLISECONDS = 10
 
 -- Each client has one of these lanes, always the same: a lane costs a connection to each retriever.
 local LANES = 64
+-- How long a lane keeps its name, and with it its connection. Once a connection is 270 s old, a retriever may take nothing more
+-- on it, and as Envoy opens no second one for the same name, searches would wait for all that are under way on it. Lanes
+-- change their names one after the other.
+local LANE_MILLISECONDS = 200000
 
 local function lane_of(client)
-  return tostring(tonumber(sha256(client):sub(1, 8), 16) % LANES)
+  return tonumber(sha256(client):sub(1, 8), 16) % LANES
+end
+
+local function name_of(lane, now)
+  return ("%d.%d"):format(lane, math.floor(now / LANE_MILLISECONDS + lane / LANES))
 end
 
 local function weight_of(route)
@@ -240,14 +248,15 @@ function envoy_on_request(request)
     info:dynamicMetadata():set("groundline", "scopes", table.concat(wanted, " or "))
     return refuse(request, "403")
   end
-  if not may_begin(holder["client"], route, tonumber(request:timestamp())) then
+  local now = tonumber(request:timestamp())
+  if not may_begin(holder["client"], route, now) then
     if (tonumber(headers:get("content-length") or "") or MAX_AWAITED_BYTES) < MAX_AWAITED_BYTES then
       request:body()
     end
     return refuse(request, "429", "1")
   end
   if KINDS[route] == "searches" then
-    info:dynamicMetadata():set("groundline", "lane", clients[holder["client"]].lane)
+    info:dynamicMetadata():set("groundline", "lane", name_of(clients[holder["client"]].lane, now))
   end
   headers:remove("x-api-key")
   headers:remove("authorization")

@@ -65,7 +65,9 @@ class Upstream:
     On a second one a real bridge calls them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *options: tuple[str, int]) -> None:
+        """Take further options of gRPC's server."""
+        self._options = options
         self.calls: list[Call] = []
         self.arrived = asyncio.Queue[Call]()
         self.handlers: dict[str, Callable[..., Any]] = {}
@@ -103,7 +105,8 @@ class Upstream:
             await server.stop(None)
 
     def _server(self) -> grpc.aio.Server:
-        server = grpc.aio.server(options=[("grpc.max_receive_message_length", 128 << 20), *PINGED])
+        limits = [("grpc.max_receive_message_length", 128 << 20), *PINGED]
+        server = grpc.aio.server(options=[*limits, *self._options])
         health_pb2_grpc.add_HealthServicer_to_server(self.health, server)
         for module in (
             administration_service_pb2,
@@ -216,8 +219,10 @@ class Envoy:
 
 
 @contextmanager
-def envoy(settings: GatewaySettings, directory: Path, identity: str | None = None) -> Iterator[Envoy]:
-    """Run Envoy with these settings, and with this Lua script in place of identity.lua."""
+def envoy(
+    settings: GatewaySettings, directory: Path, identity: Callable[[str], str] | None = None
+) -> Iterator[Envoy]:
+    """Run Envoy with these settings, and with identity.lua as `identity` changes it."""
     path, log = directory / "envoy.json", directory / "envoy.log"
     write(settings, path)
     if identity is not None:
@@ -225,7 +230,8 @@ def envoy(settings: GatewaySettings, directory: Path, identity: str | None = Non
         (listener,) = config["static_resources"]["listeners"]
         (manager,) = listener["filter_chains"][0]["filters"]
         filters = {each["name"]: each["typed_config"] for each in manager["typed_config"]["http_filters"]}
-        filters["envoy.filters.http.identity"]["default_source_code"]["inline_string"] = identity
+        source = filters["envoy.filters.http.identity"]["default_source_code"]
+        source["inline_string"] = identity(source["inline_string"])
         path.write_text(json.dumps(config))
     # Held until Envoy has gone: it takes a second to bind its port, which a connection could have been given.
     with reserved_port(settings.port):
@@ -313,7 +319,7 @@ def launch(upstream: Upstream, tmp_path: Path) -> Launch:
     """launch(**settings): one more gateway, with other settings, before the same services."""
 
     @asynccontextmanager
-    async def start(identity: str | None = None, **changes: Any) -> AsyncIterator[Gateway]:
+    async def start(identity: Callable[[str], str] | None = None, **changes: Any) -> AsyncIterator[Gateway]:
         settings = settings_for(upstream.port, upstream.bridge_port, **changes)
         async with upstream.beside(tmp_path / "envoy.json"):
             with envoy(settings, tmp_path, identity) as process:

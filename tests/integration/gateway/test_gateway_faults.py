@@ -1,10 +1,11 @@
 """Services that are down, not ready or late."""
 
 import asyncio
+import re
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +204,53 @@ async def test_searches_of_a_client_wait_in_the_gateway_and_not_in_front_of_anot
     assert [response.status_code for response in answered] == [200] * 4
     callers = [call.values(PRINCIPALS_KEY) for call in upstream.calls]
     assert callers == [[f"user:{name}"] for name in (names[0], names[1], names[0], names[0])]
+
+
+async def renewed(admin: str) -> None:
+    """Wait until a retriever has said that it takes nothing more on a connection."""
+    name = "cluster.retriever.upstream_cx_close_notify"
+    async with httpx.AsyncClient(base_url=f"http://{admin}") as client:
+        stats = ""
+        while stats in ("", f"{name}: 0"):
+            stats = (await client.get(f"/stats?filter={name}")).text.strip()
+
+
+async def test_searches_of_a_client_do_not_wait_for_those_on_a_connection_that_the_retriever_renews(
+    upstream: Any, launch: Any, unused: int
+) -> None:
+    answers = asyncio.Event()
+
+    async def search(request: Any, _context: Any) -> Any:
+        if request.query == "long":
+            await answers.wait()
+        return retriever_service_pb2.SearchResponse()
+
+    def soon(script: str) -> str:
+        return re.sub(r"(LANE_MILLISECONDS =) \d+", r"\1 1000", script)
+
+    renewing = type(upstream)(("grpc.max_connection_age_ms", 200))
+    renewing.on("Search", search)
+    admin = f"127.0.0.1:{unused}"
+    async with (
+        renewing.running(),
+        launch(soon, admin_address=admin, retriever_address=f"127.0.0.1:{renewing.port}") as gateway,
+        gateway.client() as client,
+        asyncio.timeout(60),
+    ):
+        await gateway.becomes(200)
+        long = asyncio.create_task(client.post("/api/search", json={"query": "long"}, timeout=60))
+        await renewing.arrived.get()
+        await renewed(admin)
+        short = None
+        while short is None:
+            with suppress(httpx.TimeoutException):
+                short = await client.post("/api/search", json={"query": "short"}, timeout=2)
+        is_under_way = not long.done()
+        answers.set()
+        answered = await long
+
+    assert is_under_way
+    assert (short.status_code, answered.status_code) == (200, 200)
 
 
 async def test_nobody_outside_can_claim_that_his_chat_has_begun(upstream: Any, gateway: Any) -> None:

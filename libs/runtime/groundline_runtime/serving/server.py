@@ -288,6 +288,7 @@ def _options(settings: ServiceSettings) -> list[tuple[str, int]]:
         ("grpc.keepalive_permit_without_calls", 1),
         # The gateway pings every 1.2 s, clients every two seconds.
         ("grpc.http2.min_ping_interval_without_data_ms", 1_000),
-        # Clients reconnect now and then, and so find replicas that have started since.
+        # Clients reconnect now and then, and so find replicas that have started since. The gateway's lanes
+        # reconnect sooner (identity.lua).
         ("grpc.max_connection_age_ms", 300_000),
     ]

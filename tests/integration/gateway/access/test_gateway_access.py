@@ -56,7 +56,7 @@ async def test_without_one_right_key_nothing_reaches_a_service(
 async def test_nobody_passes_when_the_identifying_script_breaks(
     upstream: Any, launch: Any, script: str
 ) -> None:
-    async with launch(identity=script) as gateway, gateway.client() as client:
+    async with launch(identity=lambda _: script) as gateway, gateway.client() as client:
         await gateway.becomes(200)
         response = await client.post("/api/answer", json={"query": "x"})
 
