@@ -14,6 +14,7 @@ from groundline_database import (
     Connection,
     Pool,
     acquire,
+    in_bulk,
     is_readable_collection,
     is_readable_document,
     is_replaceable_document,
@@ -177,17 +178,19 @@ class PostgresJobs:
             await connection.execute(
                 "SELECT FROM ingestion_items WHERE job_id = $1::uuid AND item_index = 0 FOR UPDATE", job_id
             )
-            await change_items(connection, f"job_id = $1::uuid AND {PENDING}", [job_id], cancel)
-            await connection.execute(_SQL["cancel"], job_id)
-            # Documents being stored are locked; their transactions end by themselves.
-            await connection.execute(_SQL["cancel_documents"], job_id)
+            with in_bulk():
+                await change_items(connection, f"job_id = $1::uuid AND {PENDING}", [job_id], cancel)
+                await connection.execute(_SQL["cancel"], job_id)
+                # Documents being stored are locked; their transactions end by themselves.
+                await connection.execute(_SQL["cancel_documents"], job_id)
 
     async def retry(self, job_id: str) -> int:
         """Queue failed and cancelled items again, except those whose uri a later item is done for or whose
         content is not kept; and a crawl that could not have all pages. Returns their number."""
         async with transaction(self._pool) as connection:
             await connection.execute(_SQL["hold_collection"], job_id)
-            retried = await change_items(connection, _SQL["retriable"], [job_id], retry, pause_seconds=0)
+            with in_bulk():
+                retried = await change_items(connection, _SQL["retriable"], [job_id], retry, pause_seconds=0)
             if retried:
                 await connection.execute(
                     """
