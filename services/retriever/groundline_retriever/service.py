@@ -144,13 +144,6 @@ class SearchService:
         makes of collections that are no longer so, failures included, does not count.
         """
         named = (caller.principals, tuple(dict.fromkeys(request.collection_ids)), _index_of(request))
-        if request.HasField("as_of"):
-            past = await self._store.collections_as_of(
-                await self._collections(*named),
-                _moment(request),
-                are_named=bool(request.collection_ids),
-            )
-            return (await self._search(caller, request, past)).response
         expected = self._known.get(named)
         if expected is None:
             return (await self._search(caller, request, await self._collections(*named))).response
@@ -197,6 +190,10 @@ class SearchService:
         return collections
 
     async def _search(self, caller: Caller, request: pb.SearchRequest, collections: _Collections) -> _Found:
+        if request.HasField("as_of"):
+            collections = await self._store.collections_as_of(
+                collections, _moment(request), are_named=bool(request.collection_ids)
+            )
         settings = {each.collection_id: each.settings for each in collections}
         rerank, violations = options_of(request.options.rerank, settings)
         if violations:
@@ -330,8 +327,11 @@ class SearchService:
 
         async def fetched(wanted: Sequence[Wanted]) -> Sequence[FetchedChunk]:
             if request.HasField("as_of"):
-                return await self._store.fetch_as_of(wanted, principals, _moment(request), groups.collections)
-            chunks = await self._store.fetch(wanted, principals, _index_of(request))
+                chunks = await self._store.fetch_as_of(
+                    wanted, principals, _moment(request), groups.collections
+                )
+            else:
+                chunks = await self._store.fetch(wanted, principals, _index_of(request))
             found.versions |= {each.chunk.collection_id: each.collection_version for each in chunks}
             return chunks
 

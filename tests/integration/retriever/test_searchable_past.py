@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-from groundline.v1 import collection_pb2, coordinator_service_pb2, options_pb2
+from groundline.v1 import collection_pb2, coordinator_service_pb2, options_pb2, passage_pb2
 from groundline.v1 import retriever_service_pb2 as pb
 from groundline_cli.commands.traces import find_traces
 from groundline_coordinator.service.quotas import CallerQuotas, QuotaLimits
@@ -20,7 +20,7 @@ from groundline_indexing.texts import PreparedChunk, Section
 from groundline_ingestor.domain.work import NewVersion
 from groundline_lexical import detect_lexical_index
 from groundline_runtime.context import Caller
-from groundline_runtime.errors import InvalidArgumentError
+from groundline_runtime.errors import InvalidArgumentError, NotFoundError
 from groundline_signatures import signature
 from groundline_tests.coordinator.fakes import (
     FakeCatalog,
@@ -149,6 +149,25 @@ async def test_words_weigh_at_a_time_of_which_nothing_is_current_any_more(world:
     assert best.text == LEAVE_27
 
 
+async def test_words_weigh_the_same_whatever_was_searched_before(world: World, database_url: str) -> None:
+    staff = await world.collection("staff")
+    await world.store(staff, LEAVE_27, "There are many days.", "The year is long.", LEAVE_30)
+    before = await world.now()
+    await world.store(staff, NOTICE)
+
+    async def found(world: World, query: str) -> list[passage_pb2.Passage]:
+        request = pb.SearchRequest(query=query, collection_ids=["staff"])
+        request.options.retrieval.mode = options_pb2.RETRIEVAL_MODE_KEYWORD
+        request.as_of.FromDatetime(before)
+        return list((await world.service.search(Caller(()), request)).passages)
+
+    queries = ("year", "many days", "days of a long year for 27")
+    known = [await found(world, query) for query in queries][-1]
+    assert known
+    async with world_on(database_url) as fresh:
+        assert await found(fresh, queries[-1]) == known
+
+
 async def test_who_was_let_in_later_or_may_no_longer_read_sees_no_past(world: World) -> None:
     staff = await world.collection("staff")
     await world.store(staff, LEAVE_27, readers=("user:ann", "user:cy"))
@@ -164,6 +183,11 @@ async def test_who_was_let_in_later_or_may_no_longer_read_sees_no_past(world: Wo
     for reader, texts in (("user:ann", [LEAVE_27]), ("user:bob", []), ("user:cy", [])):
         assert await checked_against(world, reader, before) == texts, reader
     assert await world.texts(now, "user:dan") == {LEAVE_30}
+    # Nor who could read the collection when he searched it last.
+    async with acquire(world.pool) as connection:
+        await connection.execute("UPDATE collections SET readers = '{user:eve}'")
+    with pytest.raises(NotFoundError):
+        await world.texts(before, "user:ann")
 
 
 async def test_deleting_leaves_no_trace_of_the_past(world: World) -> None:

@@ -7,7 +7,8 @@ term are those of the collections that are searched, without documents that the 
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple, Self
 
@@ -58,6 +59,8 @@ _WEIGHT: Final = f"ln(1 + (count(*) - {_FREQUENCY} + 0.5) / ({_FREQUENCY} + 0.5)
 """Inverse document frequency, as Lucene has it: never negative."""
 
 _NO_TERM: Final = SparseVector({}, TERMS)
+_PADDING: Final = -1
+"""Number in place of a term that no chunk has."""
 
 _LENGTH: Final = f"lexical_terms <+> '{_NO_TERM.to_text()}'::sparsevec AS length"
 
@@ -131,13 +134,24 @@ class Terms(NamedTuple):
     """Terms of a query, as parameters from $1 on of a statement."""
 
     values: Sequence[SparseVector]
+    numbers: Sequence[int]
+    """The term of each value."""
 
     @classmethod
     def of(cls, query: str, language: str) -> Self:
-        terms = searched_terms(query, language)
-        size = next(size for size in _SIZES if len(terms) <= size)
-        found = [SparseVector({term: 1.0}, TERMS) for term in terms]
-        return cls([*found, *[_NO_TERM] * (size - len(terms))] if terms else [])
+        return cls._numbered(searched_terms(query, language))
+
+    @classmethod
+    def _numbered(cls, numbers: Sequence[int]) -> Self:
+        if not numbers:
+            return cls([], [])
+        padding = next(size for size in _SIZES if len(numbers) <= size) - len(numbers)
+        found = [SparseVector({number: 1.0}, TERMS) for number in numbers]
+        return cls([*found, *[_NO_TERM] * padding], [*numbers, *[_PADDING] * padding])
+
+    def without(self, known: Container[int]) -> Self:
+        """Return those that are not known."""
+        return self._numbered([each for each in self.numbers if each not in known])
 
     @property
     def next_parameter(self) -> int:
@@ -173,13 +187,19 @@ class Weights(NamedTuple):
     """Inverse document frequency of each term."""
 
 
-class _Sample(NamedTuple):
+@dataclass(slots=True)
+class _Sample:
     document_ids: Mapping[int, Sequence[str]]
     """Documents by partition."""
     stride: int
     """Distance between the sampled chunks of a document."""
     scale: float
     """Number of chunks that a sampled one stands for."""
+    chunks: int = 0
+    length: float = 0.0
+    """Length of all sampled chunks, in terms."""
+    shares: dict[int, float] = field(default_factory=lambda: {_PADDING: 0.0})
+    """Share of the sampled chunks with a term, by the terms that have been asked for."""
 
     @classmethod
     def of(cls, rows: Sequence["asyncpg.Record"]) -> Self:
@@ -193,6 +213,23 @@ class _Sample(NamedTuple):
         stride = math.ceil(chunks / SAMPLED_CHUNKS)
         return cls(document_ids, stride, stride * float(rows[0]["total"]) / chunks if rows else 1.0)
 
+    def count(self, terms: Terms, rows: Sequence["asyncpg.Record"]) -> None:
+        """Take rows of _STATISTICS."""
+        self.chunks = sum(row["chunks"] for row in rows)
+        self.length = sum(row["length"] for row in rows)
+        by_term = zip(*(row["frequencies"] for row in rows), strict=True)
+        shares = [sum(counts) / (self.chunks or 1) for counts in by_term]
+        self.shares.update(zip(terms.numbers, shares, strict=True))
+
+    def weights(self, terms: Terms) -> Weights:
+        """Return the statistics of terms that have been counted."""
+        chunks = self.scale * self.chunks
+        frequencies = [self.shares[number] * chunks for number in terms.numbers]
+        return Weights(
+            self.length / self.chunks if self.length else 1.0,
+            [math.log(1 + (chunks - count + 0.5) / (count + 0.5)) for count in frequencies],
+        )
+
 
 type _Key = tuple[tuple[str, ...], tuple[int, ...], tuple[str, ...]]
 """Collections, the partition of each, and principals."""
@@ -203,7 +240,7 @@ class TermScores:
 
     def __init__(self) -> None:
         self._samples: TTLCache[_Key, _Sample] = TTLCache(KNOWN_SAMPLES, KNOWN_SECONDS)
-        """Samples of those that are too large to count."""
+        """Samples of those that are too large to count, with what was counted in them."""
 
     async def of_few(
         self,
@@ -254,31 +291,26 @@ class TermScores:
         """Return statistics of a sample of what the caller may read; None if rows of an earlier release have
         no terms."""
         sample = await self._sample(connection, indexes, selection)
-        statements = [
-            _STATISTICS.format(
-                table=f"chunks_p{partition_id:d}",
-                length=_LENGTH,
-                counts=terms.counts,
-                frequencies=terms.each(_FREQUENCY),
-                documents=parameter,
-                stride=sample.stride,
-            )
-            for parameter, partition_id in enumerate(sample.document_ids, terms.next_parameter)
-        ]
-        if not statements:
+        unknown = terms.without(sample.shares)
+        if not sample.document_ids:
             return Weights(1.0, [0.0] * len(terms.values))
-        rows = await connection.fetch(union(statements), *terms.values, *sample.document_ids.values())
-        if any(row["old"] for row in rows):
-            return None
-        length = sum(row["length"] for row in rows)
-        counted = sum(row["chunks"] for row in rows)
-        chunks = sample.scale * counted
-        by_term = zip(*(row["frequencies"] for row in rows), strict=True)
-        frequencies = [sample.scale * sum(counts) for counts in by_term]
-        return Weights(
-            length / counted if length else 1.0,
-            [math.log(1 + (chunks - count + 0.5) / (count + 0.5)) for count in frequencies],
-        )
+        if unknown.values:
+            statements = [
+                _STATISTICS.format(
+                    table=f"chunks_p{partition_id:d}",
+                    length=_LENGTH,
+                    counts=unknown.counts,
+                    frequencies=unknown.each(_FREQUENCY),
+                    documents=parameter,
+                    stride=sample.stride,
+                )
+                for parameter, partition_id in enumerate(sample.document_ids, unknown.next_parameter)
+            ]
+            rows = await connection.fetch(union(statements), *unknown.values, *sample.document_ids.values())
+            if any(row["old"] for row in rows):
+                return None
+            sample.count(unknown, rows)
+        return sample.weights(terms)
 
     async def _sample(
         self, connection: Connection, indexes: Sequence[Index], selection: Selection
