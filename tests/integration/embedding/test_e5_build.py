@@ -76,9 +76,3 @@ async def test_beside_the_default_it_is_built_and_loaded_when_it_is_first_used(t
         assert len(os.listdir(tmp_path)) == 2
     with pytest.raises(RuntimeError):
         await lazy.embed_query("Wo ist der Vertrag?")
-
-
-async def test_what_is_needed_is_loaded_at_once(tmp_path: Path) -> None:
-    settings = EmbeddingSettings(cache_dir=tmp_path, threads=1)
-    async with create_embedders(settings, needed={MULTILINGUAL_MODEL, "acme/own"}):
-        assert len(os.listdir(tmp_path)) == 2
