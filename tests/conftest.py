@@ -1,6 +1,7 @@
 """Fixtures of several parts: PostgreSQL, a migrated database, an asynchronous server for pytest-grpc."""
 
 import asyncio
+import gc
 import os
 import pwd
 import signal
@@ -35,6 +36,17 @@ MIGRATED = ("ingestor", "coordinator", "gateway")
 """Services with tables."""
 
 IN_CI = bool(os.environ.get("CI"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the garbage collector from what collecting the tests makes, which stays until the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
