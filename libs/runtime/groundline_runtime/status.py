@@ -1,7 +1,7 @@
 """Errors on the wire: GroundlineError to google.rpc.Status and back."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Never
 
@@ -19,7 +19,15 @@ from groundline_runtime.errors import (
     error_type,
 )
 
-__all__ = ["DOMAIN", "abort", "from_rpc_error", "is_lost", "to_status", "translated_rpc_errors"]
+__all__ = [
+    "DOMAIN",
+    "UnaryCall",
+    "abort",
+    "from_rpc_error",
+    "is_lost",
+    "to_status",
+    "translated_rpc_errors",
+]
 
 DOMAIN: Final = "groundline.dev"
 STATUS_KEY: Final = "grpc-status-details-bin"
@@ -107,6 +115,19 @@ def translated_rpc_errors(peer: str = _SOME_PEER) -> Iterator[None]:
         yield
     except grpc.aio.AioRpcError as error:
         raise from_rpc_error(error, peer) from error
+
+
+class UnaryCall[Request, Response]:
+    """Unary method of another service as a port has it: a failure is raised as its GroundlineError."""
+
+    def __init__(self, method: Callable[[Request], Awaitable[Response]], peer: str) -> None:
+        """Take a stub's method, and the name of the service for messages: "the retriever"."""
+        self._method = method
+        self._peer = peer
+
+    async def __call__(self, request: Request) -> Response:
+        with translated_rpc_errors(self._peer):
+            return await self._method(request)
 
 
 def _build(code: Code, reason: str, message: str, **details: Any) -> GroundlineError:

@@ -6,7 +6,7 @@ from typing import Final
 import grpc
 from groundline.v1 import coordinator_service_pb2, coordinator_service_pb2_grpc
 from groundline_runtime.channels import cancelled_on_exit
-from groundline_runtime.status import translated_rpc_errors
+from groundline_runtime.status import UnaryCall, translated_rpc_errors
 
 __all__ = ["SERVICE", "GrpcCoordinator"]
 
@@ -20,6 +20,7 @@ class GrpcCoordinator:
         self._stub: coordinator_service_pb2_grpc.CoordinatorServiceAsyncStub = (
             coordinator_service_pb2_grpc.CoordinatorServiceStub(channel)
         )
+        self.answer = UnaryCall(self._stub.Answer, "the coordinator")
 
     async def chat(
         self, request: coordinator_service_pb2.ChatRequest
@@ -31,12 +32,6 @@ class GrpcCoordinator:
                     # the stream alive, and would delay the bridge's own comments.
                     if response.WhichOneof("event") not in (None, "error"):
                         yield response
-
-    async def answer(
-        self, request: coordinator_service_pb2.AnswerRequest
-    ) -> coordinator_service_pb2.AnswerResponse:
-        with translated_rpc_errors("the coordinator"):
-            return await self._stub.Answer(request)
 
     async def verify(
         self, request: coordinator_service_pb2.VerifyRequest

@@ -3,8 +3,8 @@
 from typing import Final
 
 import grpc
-from groundline.v1 import retriever_service_pb2, retriever_service_pb2_grpc
-from groundline_runtime.status import translated_rpc_errors
+from groundline.v1 import retriever_service_pb2_grpc
+from groundline_runtime.status import UnaryCall
 
 __all__ = ["SERVICE", "GrpcSearch"]
 
@@ -15,18 +15,8 @@ class GrpcSearch:
     """A Retriever; calls carry the deadline and the caller of the current request."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
-        self._stub: retriever_service_pb2_grpc.RetrieverServiceAsyncStub = (
+        stub: retriever_service_pb2_grpc.RetrieverServiceAsyncStub = (
             retriever_service_pb2_grpc.RetrieverServiceStub(channel)
         )
-
-    async def search(
-        self, request: retriever_service_pb2.SearchRequest
-    ) -> retriever_service_pb2.SearchResponse:
-        with translated_rpc_errors("the retriever"):
-            return await self._stub.Search(request)
-
-    async def query_tables(
-        self, request: retriever_service_pb2.QueryTablesRequest
-    ) -> retriever_service_pb2.QueryTablesResponse:
-        with translated_rpc_errors("the retriever"):
-            return await self._stub.QueryTables(request)
+        self.search = UnaryCall(stub.Search, "the retriever")
+        self.query_tables = UnaryCall(stub.QueryTables, "the retriever")

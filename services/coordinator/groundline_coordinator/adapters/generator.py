@@ -8,7 +8,7 @@ import grpc
 from groundline.v1 import chat_pb2, generator_service_pb2, generator_service_pb2_grpc
 from groundline_runtime.channels import cancelled_on_exit
 from groundline_runtime.errors import InternalError
-from groundline_runtime.status import is_lost, translated_rpc_errors
+from groundline_runtime.status import UnaryCall, is_lost, translated_rpc_errors
 
 __all__ = ["SERVICE", "GrpcGenerator"]
 
@@ -24,6 +24,11 @@ class GrpcGenerator:
         self._stub: generator_service_pb2_grpc.GeneratorServiceAsyncStub = (
             generator_service_pb2_grpc.GeneratorServiceStub(channel)
         )
+        self.rewrite = UnaryCall(self._stub.RewriteQuery, "the generator")
+        self.judge_sufficiency = UnaryCall(self._stub.JudgeSufficiency, "the generator")
+        self.split_claims = UnaryCall(self._stub.SplitClaims, "the generator")
+        self.judge_claims = UnaryCall(self._stub.JudgeClaims, "the generator")
+        self._model_choice = UnaryCall(self._stub.GetModelChoice, "the generator")
 
     async def generate(
         self, request: generator_service_pb2.GenerateRequest
@@ -57,31 +62,6 @@ class GrpcGenerator:
             async for response in responses:
                 yield response
 
-    async def rewrite(
-        self, request: generator_service_pb2.RewriteQueryRequest
-    ) -> generator_service_pb2.RewriteQueryResponse:
-        with translated_rpc_errors("the generator"):
-            return await self._stub.RewriteQuery(request)
-
-    async def judge_sufficiency(
-        self, request: generator_service_pb2.JudgeSufficiencyRequest
-    ) -> generator_service_pb2.JudgeSufficiencyResponse:
-        with translated_rpc_errors("the generator"):
-            return await self._stub.JudgeSufficiency(request)
-
-    async def split_claims(
-        self, request: generator_service_pb2.SplitClaimsRequest
-    ) -> generator_service_pb2.SplitClaimsResponse:
-        with translated_rpc_errors("the generator"):
-            return await self._stub.SplitClaims(request)
-
-    async def judge_claims(
-        self, request: generator_service_pb2.JudgeClaimsRequest
-    ) -> generator_service_pb2.JudgeClaimsResponse:
-        with translated_rpc_errors("the generator"):
-            return await self._stub.JudgeClaims(request)
-
     async def models(self) -> Sequence[str]:
-        with translated_rpc_errors("the generator"):
-            response = await self._stub.GetModelChoice(generator_service_pb2.GetModelChoiceRequest())
+        response = await self._model_choice(generator_service_pb2.GetModelChoiceRequest())
         return response.models

@@ -9,7 +9,7 @@ from groundline.v1 import generator_service_pb2 as pb
 from groundline.v1 import generator_service_pb2_grpc
 from groundline_database import Pool, acquire
 from groundline_runtime.errors import InvalidArgumentError
-from groundline_runtime.status import translated_rpc_errors
+from groundline_runtime.status import UnaryCall
 
 from groundline_ingestor.service.worker.generator.contextualization import WrittenContexts
 from groundline_ingestor.service.worker.generator.describing import DescribedPicture
@@ -23,15 +23,16 @@ class GrpcTextWriter:
     """A ContextWriter and PictureDescriber on groundline.v1.GeneratorService."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
-        self._stub: generator_service_pb2_grpc.GeneratorServiceAsyncStub = (
+        stub: generator_service_pb2_grpc.GeneratorServiceAsyncStub = (
             generator_service_pb2_grpc.GeneratorServiceStub(channel)
         )
+        self._contextualize = UnaryCall(stub.ContextualizeChunks, "the generator")
+        self._describe = UnaryCall(stub.DescribePicture, "the generator")
 
     async def version(self, *, prompt: str, model: str) -> str:
         request = pb.ContextualizeChunksRequest(prompt=prompt, model=model)
         try:
-            with translated_rpc_errors("the generator"):
-                response = await self._stub.ContextualizeChunks(request)
+            response = await self._contextualize(request)
         except InvalidArgumentError:
             # A generator of an earlier release, while both are rolled out, requires chunks.
             return json.dumps([prompt, model])
@@ -43,21 +44,18 @@ class GrpcTextWriter:
         request = pb.ContextualizeChunksRequest(
             title=title, document_text=document_text, chunk_texts=chunk_texts, prompt=prompt, model=model
         )
-        with translated_rpc_errors("the generator"):
-            response = await self._stub.ContextualizeChunks(request)
+        response = await self._contextualize(request)
         # NUL, which PostgreSQL cannot store, has no meaning in a context.
         contexts = [context.replace("\x00", "").strip() for context in response.contexts]
         return WrittenContexts(contexts, response.usage)
 
     async def describer_version(self, *, model: str) -> str:
-        with translated_rpc_errors("the generator"):
-            response = await self._stub.DescribePicture(pb.DescribePictureRequest(model=model))
+        response = await self._describe(pb.DescribePictureRequest(model=model))
         return f"{response.model} {response.prompt_version}"
 
     async def describe(self, picture: bytes, *, language: str, model: str) -> DescribedPicture:
         request = pb.DescribePictureRequest(picture=picture, language=language, model=model)
-        with translated_rpc_errors("the generator"):
-            response = await self._stub.DescribePicture(request)
+        response = await self._describe(request)
         return DescribedPicture(response.description.replace("\x00", "").strip(), response.usage)
 
 

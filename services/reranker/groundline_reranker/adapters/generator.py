@@ -7,7 +7,7 @@ import grpc
 from groundline.v1 import generator_service_pb2, generator_service_pb2_grpc, passage_pb2
 from groundline_runtime.charges import charge, usage_of
 from groundline_runtime.errors import GroundlineError, InternalError
-from groundline_runtime.status import translated_rpc_errors
+from groundline_runtime.status import UnaryCall
 
 from groundline_reranker.adapters.documents import MAX_DOCUMENT_CHARACTERS, in_batches
 
@@ -23,9 +23,10 @@ class JudgeScorer:
     """
 
     def __init__(self, channel: grpc.aio.Channel, *, batch_size: int) -> None:
-        self._stub: generator_service_pb2_grpc.GeneratorServiceAsyncStub = (
+        stub: generator_service_pb2_grpc.GeneratorServiceAsyncStub = (
             generator_service_pb2_grpc.GeneratorServiceStub(channel)
         )
+        self._judge = UnaryCall(stub.JudgeRelevance, "the generator")
         self._batch_size = batch_size
 
     async def score(
@@ -52,8 +53,7 @@ class JudgeScorer:
             model=model,
         )
         try:
-            with translated_rpc_errors("the generator"):
-                response = await self._stub.JudgeRelevance(request)
+            response = await self._judge(request)
         except GroundlineError as error:
             charge(usage_of(error))
             raise

@@ -3,8 +3,8 @@
 from typing import Final
 
 import grpc
-from groundline.v1 import generator_service_pb2, generator_service_pb2_grpc
-from groundline_runtime.status import translated_rpc_errors
+from groundline.v1 import generator_service_pb2_grpc
+from groundline_runtime.status import UnaryCall
 
 __all__ = ["SERVICE", "GrpcTablePlanner"]
 
@@ -15,12 +15,7 @@ class GrpcTablePlanner:
     """A TablePlanner; calls carry the deadline and the caller of the current request."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
-        self._stub: generator_service_pb2_grpc.GeneratorServiceAsyncStub = (
+        stub: generator_service_pb2_grpc.GeneratorServiceAsyncStub = (
             generator_service_pb2_grpc.GeneratorServiceStub(channel)
         )
-
-    async def plan(
-        self, request: generator_service_pb2.PlanTableRequest
-    ) -> generator_service_pb2.PlanTableResponse:
-        with translated_rpc_errors("the generator"):
-            return await self._stub.PlanTable(request)
+        self.plan = UnaryCall(stub.PlanTable, "the generator")
