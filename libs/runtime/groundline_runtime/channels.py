@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cached_property
 from ipaddress import ip_address
 from typing import Any, Final, Protocol, Self
@@ -23,9 +23,10 @@ from groundline_runtime.context import (
     remaining_seconds,
 )
 from groundline_runtime.grpc_settings import CONNECTION_OPTIONS
+from groundline_runtime.settings import ServiceSettings
 from groundline_runtime.telemetry.recording import is_recording
 
-__all__ = ["cancelled_on_exit", "idempotent_methods", "open_channel"]
+__all__ = ["cancelled_on_exit", "idempotent_methods", "open_channel", "service_channel"]
 
 _PATIENCE_SECONDS: Final = 2.0
 """Time without a sign of life after which another attempt begins, in seconds: a server that takes longer
@@ -173,6 +174,19 @@ def _is_one_address(target: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def service_channel(
+    settings: ServiceSettings, target: str, service: str, repeatable: Collection[str] = ()
+) -> AbstractAsyncContextManager[grpc.aio.Channel]:
+    """Open a channel of a service with these settings to another one; see open_channel."""
+    return open_channel(
+        target,
+        service=service,
+        default_timeout_seconds=settings.default_timeout_seconds,
+        max_message_bytes=settings.max_message_bytes,
+        repeatable=repeatable,
+    )
 
 
 def _uri(target: str) -> str:

@@ -1,10 +1,9 @@
 """Entry point of the bridge."""
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 
-import grpc
-from groundline_runtime.channels import open_channel
+from groundline_runtime.channels import service_channel
 from groundline_runtime.serving.server import Serving, run_server
 
 from groundline_bridge.adapters.coordinator import SERVICE as COORDINATOR
@@ -25,23 +24,13 @@ __all__ = ["main", "wire"]
 @asynccontextmanager
 async def wire(settings: BridgeSettings) -> AsyncIterator[Serving]:
     """Start the server with its channels. A service that is down fails requests, not readiness."""
-
-    def channel(
-        target: str, service: str, repeatable: Sequence[str] = ()
-    ) -> AbstractAsyncContextManager[grpc.aio.Channel]:
-        return open_channel(
-            target,
-            service=service,
-            default_timeout_seconds=settings.default_timeout_seconds,
-            max_message_bytes=settings.max_message_bytes,
-            repeatable=repeatable,
-        )
-
     async with (
         # The bridge's questions are stored in no thread.
-        channel(settings.coordinator_target, COORDINATOR, ("Answer", "Chat")) as to_coordinator,
-        channel(settings.retriever_target, RETRIEVER) as to_retriever,
-        channel(settings.ingestor_target, INGESTOR) as to_ingestor,
+        service_channel(
+            settings, settings.coordinator_target, COORDINATOR, ("Answer", "Chat")
+        ) as to_coordinator,
+        service_channel(settings, settings.retriever_target, RETRIEVER) as to_retriever,
+        service_channel(settings, settings.ingestor_target, INGESTOR) as to_ingestor,
     ):
         coordinator = GrpcCoordinator(to_coordinator)
         ingestor = GrpcIngestor(to_ingestor)

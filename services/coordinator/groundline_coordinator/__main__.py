@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
-import grpc
 from groundline.v1 import coordinator_service_pb2_grpc
 from groundline_database import (
     keep_session,
@@ -17,7 +16,7 @@ from groundline_database import (
 )
 from groundline_database.commands import serve_or_migrate
 from groundline_database.spending import SpendingLedger
-from groundline_runtime.channels import open_channel
+from groundline_runtime.channels import service_channel
 from groundline_runtime.paging import PageTokens
 from groundline_runtime.quotas import Budgets
 from groundline_runtime.serving.server import Application
@@ -45,20 +44,10 @@ async def wire(settings: CoordinatorSettings) -> AsyncIterator[Application]:
     """Provide the service with its database and channels. A backend that is down fails requests, not
     readiness."""
     async with AsyncExitStack() as stack:
-
-        async def channel(target: str, service: str) -> grpc.aio.Channel:
-            return await stack.enter_async_context(
-                open_channel(
-                    target,
-                    service=service,
-                    default_timeout_seconds=settings.default_timeout_seconds,
-                    max_message_bytes=settings.max_message_bytes,
-                )
-            )
-
         pool = await stack.enter_async_context(open_pool(settings, reset=keep_session))
         await require_schema(pool, SCHEMA)
-        search = retriever.GrpcRetriever(await channel(settings.retriever_target, retriever.SERVICE))
+        to_retriever = service_channel(settings, settings.retriever_target, retriever.SERVICE)
+        search = retriever.GrpcRetriever(await stack.enter_async_context(to_retriever))
         store = PostgresThreads(pool)
         threads = ThreadService(store, search, PageTokens(await page_token_key(pool, "coordinator")))
         if settings.thread_days:
@@ -67,7 +56,8 @@ async def wire(settings: CoordinatorSettings) -> AsyncIterator[Application]:
         limits = _quota_limits(settings)
         ledger = SpendingLedger(pool, limits.budgets)
         quotas = CallerQuotas(PostgresCallerQuotas(pool, ledger), limits)
-        writer = generator.GrpcGenerator(await channel(settings.generator_target, generator.SERVICE))
+        to_generator = service_channel(settings, settings.generator_target, generator.SERVICE)
+        writer = generator.GrpcGenerator(await stack.enter_async_context(to_generator))
         catalog = PostgresCatalog(pool)
         chats = ChatService(
             retriever=search,

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import structlog
 from groundline.v1 import options_pb2, reranker_service_pb2_grpc
-from groundline_runtime.channels import open_channel
+from groundline_runtime.channels import service_channel
 from groundline_runtime.serving.server import Application, run
 
 from groundline_reranker.adapters.cross_encoder import CrossEncoderScorer
@@ -76,12 +76,7 @@ async def _scorers(
         scorers[options_pb2.RERANK_STRATEGY_API] = api
     if settings.generator_target is not None:
         channel = await stack.enter_async_context(
-            open_channel(
-                settings.generator_target,
-                service=GENERATOR,
-                default_timeout_seconds=settings.default_timeout_seconds,
-                max_message_bytes=settings.max_message_bytes,
-            )
+            service_channel(settings, settings.generator_target, GENERATOR)
         )
         scorers[options_pb2.RERANK_STRATEGY_LLM] = JudgeScorer(channel, batch_size=settings.llm_batch_size)
     return scorers

@@ -7,7 +7,7 @@ import structlog
 from groundline.v1 import retriever_service_pb2_grpc
 from groundline_embedding import Embedder, ModelError, create_embedders, require_agreement
 from groundline_lexical import LexicalIndexError
-from groundline_runtime.channels import open_channel
+from groundline_runtime.channels import service_channel
 from groundline_runtime.errors import FailedPreconditionError
 from groundline_runtime.quotas import Budgets, QuotaWarnings, Spending
 from groundline_runtime.serving.health import ReadinessCheck
@@ -50,12 +50,7 @@ async def wire(settings: RetrieverSettings) -> AsyncIterator[Application]:
                 max_lag_seconds=settings.max_standby_lag_seconds,
             ) as store,
             _search_index(settings, store) as index,
-            open_channel(
-                settings.reranker_target,
-                service=RERANKER,
-                default_timeout_seconds=settings.default_timeout_seconds,
-                max_message_bytes=settings.max_message_bytes,
-            ) as to_reranker,
+            service_channel(settings, settings.reranker_target, RERANKER) as to_reranker,
             _model_plans(settings) as by_model,
             _spending(settings, store) as spending,
         ):
@@ -105,12 +100,7 @@ async def _model_plans(settings: RetrieverSettings) -> AsyncIterator[ModelPlans 
     if settings.generator_target is None:
         yield None
         return
-    async with open_channel(
-        settings.generator_target,
-        service=GENERATOR,
-        default_timeout_seconds=settings.default_timeout_seconds,
-        max_message_bytes=settings.max_message_bytes,
-    ) as channel:
+    async with service_channel(settings, settings.generator_target, GENERATOR) as channel:
         yield ModelPlans(GrpcTablePlanner(channel), timeout_seconds=settings.planning_timeout_seconds)
 
 
