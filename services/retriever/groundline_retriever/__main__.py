@@ -2,9 +2,11 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Final
 
 import structlog
 from groundline.v1 import retriever_service_pb2_grpc
+from groundline.v1.generator_service_pb2_grpc import GeneratorServiceStub
 from groundline_embedding import Embedder, ModelError, create_embedders, require_agreement
 from groundline_lexical import LexicalIndexError
 from groundline_runtime.channels import service_channel
@@ -12,9 +14,8 @@ from groundline_runtime.errors import FailedPreconditionError
 from groundline_runtime.quotas import Budgets, QuotaWarnings, Spending
 from groundline_runtime.serving.health import ReadinessCheck
 from groundline_runtime.serving.server import Application, run
+from groundline_runtime.status import UnaryCall
 
-from groundline_retriever.adapters.generator import SERVICE as GENERATOR
-from groundline_retriever.adapters.generator import GrpcTablePlanner
 from groundline_retriever.adapters.postgres.store import PostgresChunkStore, open_chunk_store
 from groundline_retriever.adapters.reranker import SERVICE as RERANKER
 from groundline_retriever.adapters.reranker import GrpcReranker
@@ -30,6 +31,8 @@ from groundline_retriever.tables.planning import ModelPlans
 from groundline_retriever.tables.service import TableService
 
 __all__ = ["main", "wire"]
+
+GENERATOR: Final = "groundline.v1.GeneratorService"
 
 _log = structlog.get_logger(__name__)
 
@@ -101,7 +104,8 @@ async def _model_plans(settings: RetrieverSettings) -> AsyncIterator[ModelPlans 
         yield None
         return
     async with service_channel(settings, settings.generator_target, GENERATOR) as channel:
-        yield ModelPlans(GrpcTablePlanner(channel), timeout_seconds=settings.planning_timeout_seconds)
+        ask = UnaryCall(GeneratorServiceStub(channel).PlanTable, "the generator")
+        yield ModelPlans(ask, timeout_seconds=settings.planning_timeout_seconds)
 
 
 @asynccontextmanager

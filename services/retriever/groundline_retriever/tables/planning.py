@@ -1,8 +1,8 @@
 """Plans that a language model writes, checked against the tables that it was shown."""
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from google.protobuf.json_format import MessageToDict
 from groundline.v1 import chat_pb2, table_pb2
@@ -16,7 +16,7 @@ from groundline_validation import violations_of
 from groundline_retriever.tables.checking import check
 from groundline_retriever.tables.domain import StoredTable
 
-__all__ = ["FIRST_ROWS", "MAX_TABLES", "ModelPlan", "ModelPlans", "TablePlanner"]
+__all__ = ["FIRST_ROWS", "MAX_TABLES", "ModelPlan", "ModelPlans"]
 
 MAX_TABLES: Final = 8
 """Tables that a model is shown."""
@@ -47,10 +47,7 @@ _IS_DOWN: Final = frozenset(
 )
 
 
-class TablePlanner(Protocol):
-    """A language model that writes plans. Raises GroundlineError."""
-
-    async def plan(self, request: pb.PlanTableRequest) -> pb.PlanTableResponse: ...
+type _Ask = Callable[[pb.PlanTableRequest], Awaitable[pb.PlanTableResponse]]
 
 
 class ModelPlan(NamedTuple):
@@ -68,8 +65,9 @@ class ModelPlan(NamedTuple):
 class ModelPlans:
     """Plans of a language model. One that does not fit its table is repaired once."""
 
-    def __init__(self, planner: TablePlanner, *, timeout_seconds: float) -> None:
-        self._planner = planner
+    def __init__(self, ask: _Ask, *, timeout_seconds: float) -> None:
+        """Take what asks the model, and raises GroundlineError."""
+        self._ask = ask
         self._timeout_seconds = timeout_seconds
 
     async def plan(
@@ -97,7 +95,7 @@ class ModelPlans:
         self, request: pb.PlanTableRequest, tables: Sequence[StoredTable], paid: list[chat_pb2.Usage]
     ) -> ModelPlan:
         for _ in range(_ATTEMPTS):
-            planned = await self._planner.plan(request)
+            planned = await self._ask(request)
             paid.append(planned.usage)
             if not planned.HasField("plan"):
                 return ModelPlan(model=planned.model, usage=total(paid))

@@ -11,12 +11,13 @@ import grpc
 import pytest
 from groundline.v1 import retriever_service_pb2 as pb
 from groundline.v1 import retriever_service_pb2_grpc, table_pb2
+from groundline.v1.generator_service_pb2_grpc import GeneratorServiceStub
 from groundline_generator.__main__ import wire as generator
 from groundline_generator.settings import GeneratorSettings
-from groundline_retriever.adapters.generator import SERVICE, GrpcTablePlanner
+from groundline_retriever.__main__ import GENERATOR
 from groundline_retriever.tables.planning import ModelPlans
 from groundline_runtime.channels import open_channel
-from groundline_runtime.status import from_rpc_error
+from groundline_runtime.status import UnaryCall, from_rpc_error
 from groundline_tests.generator.providers import HOLD, GeminiWire, OpenAIWire, ProviderServer, Reply, Wire
 from groundline_tests.runtime import serve
 from pydantic import SecretStr
@@ -117,15 +118,19 @@ async def asked(
         async with (
             generator(settings) as application,
             serve(application) as target,
-            open_channel(target, service=SERVICE) as channel,
+            open_channel(target, service=GENERATOR) as channel,
             serve_retriever(
                 database_url,
                 corpus.embedder,
-                by_model=ModelPlans(GrpcTablePlanner(channel), timeout_seconds=10),
+                by_model=model_plans(channel),
             ) as retriever,
             grpc.aio.insecure_channel(retriever) as to_retriever,
         ):
             yield Asked(retriever_service_pb2_grpc.RetrieverServiceStub(to_retriever), server, wire)
+
+
+def model_plans(channel: grpc.aio.Channel) -> ModelPlans:
+    return ModelPlans(UnaryCall(GeneratorServiceStub(channel).PlanTable, "the generator"), timeout_seconds=10)
 
 
 def is_refused(answer: pb.QueryTablesResponse) -> bool:
@@ -237,10 +242,8 @@ async def test_without_a_model_rules_alone_plan(
     async with (
         generator(GeneratorSettings(provider="extractive")) as application,
         serve(application) as target,
-        open_channel(target, service=SERVICE) as channel,
-        serve_retriever(
-            database_url, corpus.embedder, by_model=ModelPlans(GrpcTablePlanner(channel), timeout_seconds=10)
-        ) as retriever,
+        open_channel(target, service=GENERATOR) as channel,
+        serve_retriever(database_url, corpus.embedder, by_model=model_plans(channel)) as retriever,
         grpc.aio.insecure_channel(retriever) as to_retriever,
     ):
         stub: Any = retriever_service_pb2_grpc.RetrieverServiceStub(to_retriever)

@@ -21,7 +21,8 @@ from groundline_generator.domain.checking.running import Change
 from groundline_generator.domain.checking.validation import validate
 from groundline_generator.domain.markers import MarkerFilter
 from groundline_generator.ports import AnswerModel
-from groundline_generator.service.answers.writing import AnswerWriter, CheckedWriter, Corrector
+from groundline_generator.service.answers.correcting import ModelCorrector
+from groundline_generator.service.answers.writing import AnswerWriter, CheckedWriter
 from groundline_generator.service.concurrency import computed
 
 __all__ = ["AnswerService"]
@@ -55,7 +56,7 @@ class AnswerService:
     `corrector` the rules also check each sentence as it ends."""
 
     def __init__(
-        self, model: AnswerModel, judge: AnswerJudge | None = None, corrector: Corrector | None = None
+        self, model: AnswerModel, judge: AnswerJudge | None = None, corrector: ModelCorrector | None = None
     ) -> None:
         self._model = model
         self._judge = judge

@@ -39,7 +39,8 @@ class _Corrections(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ModelCorrector:
-    """A Corrector that asks a language model, at temperature 0."""
+    """A writer of sentences in place of those that passages contradict; it asks a language model, at
+    temperature 0."""
 
     chat: ChatModel
     models: ModelChoice
@@ -52,6 +53,10 @@ class ModelCorrector:
         contradictions: Sequence[Contradiction],
         passages: Sequence[pb.NumberedPassage],
     ) -> tuple[Sequence[str], chat_pb2.Usage]:
+        """Return a sentence for each contradiction, "" if the passages have none, and what that cost.
+
+        Raises GroundlineError if the model fails or its reply cannot be used.
+        """
         nonce = new_nonce()
         sentences = "\n".join(
             json.dumps(_described(number, each), ensure_ascii=False)

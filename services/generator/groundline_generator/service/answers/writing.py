@@ -3,7 +3,7 @@ sent."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from groundline.v1 import chat_pb2, error_pb2, passage_pb2
 from groundline.v1 import generator_service_pb2 as pb
@@ -11,30 +11,15 @@ from groundline_runtime.charges import usage_of
 from groundline_runtime.coalescing import Emit
 from groundline_runtime.errors import GroundlineError
 
-from groundline_generator.domain.checking.running import Change, Contradiction, RunningAnswer, moved
+from groundline_generator.domain.checking.running import Change, RunningAnswer, moved
+from groundline_generator.service.answers.correcting import ModelCorrector
 from groundline_generator.service.concurrency import computed
 from groundline_generator.service.fallback import model_or
 
-__all__ = ["AnswerWriter", "CheckedWriter", "Corrector"]
+__all__ = ["AnswerWriter", "CheckedWriter"]
 
 _CORRECTING_SHARE: Final = 0.7
 """Share of the time left that a correction may take; the answer still has to be validated and stored."""
-
-
-class Corrector(Protocol):
-    """A writer of sentences in place of those that passages contradict."""
-
-    async def corrected(
-        self,
-        request: pb.GenerateRequest,
-        contradictions: Sequence[Contradiction],
-        passages: Sequence[pb.NumberedPassage],
-    ) -> tuple[Sequence[str], chat_pb2.Usage]:
-        """Return a sentence for each contradiction, "" if the passages have none, and what that cost.
-
-        Raises GroundlineError if the model fails or its reply cannot be used.
-        """
-        ...
 
 
 class AnswerWriter:
@@ -73,7 +58,7 @@ class CheckedWriter(AnswerWriter):
         self,
         request: pb.GenerateRequest,
         passages: Mapping[int, pb.NumberedPassage],
-        corrector: Corrector,
+        corrector: ModelCorrector,
         emit: Emit[Change],
     ) -> None:
         super().__init__(emit)
