@@ -363,18 +363,38 @@ async def pass_by(guests: Guests, clock: Clock, seconds: float) -> None:
     guests.served.clear()
 
 
-async def test_while_the_processor_is_short_a_client_holds_two_places_and_who_else_comes_has_one_at_once(
+async def test_while_the_processor_is_short_a_client_holds_one_place_and_who_else_comes_has_one_at_once(
     sharing: Guests,
 ) -> None:
     for number in range(10):
         sharing.come(f"ann {number}", "ann")
     sharing.come("bob", "bob")
     await settle()
-    assert sharing.served == ["ann 0", "ann 1", "bob"]
+    assert sharing.served == ["ann 0", "bob"]
     await sharing.go("bob")
-    assert sharing.admission.under_way == 2, "what Ann may not have is kept for others"
+    assert sharing.admission.under_way == 1, "what Ann may not have is kept for others"
     await sharing.go("ann 0")
-    assert sharing.served == ["ann 0", "ann 1", "bob", "ann 2"]
+    assert sharing.served == ["ann 0", "bob", "ann 1"]
+
+
+async def test_of_a_client_with_one_place_chats_that_have_begun_leave_each_fourth_turn_to_searches(
+    sharing: Guests,
+) -> None:
+    sharing.come("first", "ann")
+    for number in range(3):
+        sharing.come(f"search {number}", "ann")
+    with begun():
+        for number in range(7):
+            sharing.come(f"chat {number}", "ann")
+    await settle()
+    for _ in range(10):
+        await sharing.go(sharing.served[-1])
+    assert sharing.served == [
+        "first",
+        *("chat 0", "chat 1", "chat 2", "search 0"),
+        *("chat 3", "chat 4", "chat 5", "search 1"),
+        *("chat 6", "search 2"),
+    ]
 
 
 async def test_a_client_alone_has_all_places_however_short_the_processor_is(
@@ -417,7 +437,7 @@ async def test_who_waits_for_nobody_but_itself_is_not_refused_at_once(sharing: G
     for number in range(50):
         sharing.come(f"ann {number}", "ann")
     await settle()
-    assert sharing.admission.waiting == 48
+    assert sharing.admission.waiting == 49
 
 
 async def test_who_waits_for_itself_for_too_long_is_refused_then(clock: Clock, processor: Processor) -> None:
@@ -425,8 +445,7 @@ async def test_who_waits_for_itself_for_too_long_is_refused_then(clock: Clock, p
     async with guests_of(Admission(share=share, max_wait_seconds=0.001, clock=clock)) as guests:
         processor.part = 0.9
         await pass_by(guests, clock, seconds=4)
-        for number in range(2):
-            guests.come(f"ann {number}", "ann")
+        guests.come("ann", "ann")
         with pytest.raises(ResourceExhaustedError, match="try again later"):
             await guests.come("patient", "ann")
 

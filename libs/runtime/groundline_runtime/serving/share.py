@@ -14,8 +14,7 @@ _COMPANY_SECONDS: Final = 10.0
 _STARVED: Final = 0.3
 """Share of its time that the event loop waits for a processor, from which places are too many."""
 _SHRINKING: Final = 0.7
-_MIN_SHARE: Final = 2
-"""Minimum share; with one place, a client's chats that have begun kept its searches from every turn."""
+_MIN_SHARE: Final = 1
 _MAX_SHARE: Final = 1_024
 
 
@@ -34,7 +33,7 @@ class ClientShare:
 
     If a server's event loop has to wait for a processor, each request waits behind all that are worked on:
     with fewer of one client, as many are answered in a second, and another's sooner. So the share then
-    shrinks by nearly a third each tenth of a second, down to two places, and otherwise grows by one. Requests
+    shrinks by nearly a third each tenth of a second, down to one place, and otherwise grows by one. Requests
     that wait for something else, such as a hosted model, leave it large. A client alone has every place.
     """
 

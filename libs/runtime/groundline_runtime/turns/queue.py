@@ -5,10 +5,15 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Final
 
 from groundline_runtime.turns.use import RecentUse
 
 __all__ = ["ClientQueue"]
+
+_URGENT_IN_A_ROW: Final = 3
+"""Maximum consecutive turns of a client's urgent items while others of it wait: with few places, the urgent
+ones of many chats would otherwise take every turn."""
 
 
 @dataclass(slots=True)
@@ -19,13 +24,24 @@ class _Line[T]:
     """How much the client has lately used, as RecentUse orders clients."""
     urgent: deque[tuple[int, T]] = field(default_factory=deque)
     other: deque[tuple[int, T]] = field(default_factory=deque)
+    urgent_in_a_row: int = 0
+    """Consecutive turns of urgent items while others waited."""
 
     def __len__(self) -> int:
         return len(self.urgent) + len(self.other)
 
     @property
     def next(self) -> deque[tuple[int, T]]:
+        if self.other and self.urgent_in_a_row == _URGENT_IN_A_ROW:
+            return self.other
         return self.urgent or self.other
+
+    def pop(self) -> T:
+        """Take out the item whose turn it is."""
+        waiting = self.next
+        self.urgent_in_a_row = self.urgent_in_a_row + 1 if waiting is self.urgent and self.other else 0
+        _, item = waiting.popleft()
+        return item
 
 
 class ClientQueue[T]:
@@ -33,7 +49,8 @@ class ClientQueue[T]:
 
     The client that holds the fewest places goes first; of several, one of whom something urgent waits, then
     the one that has lately held places for the least time, then the one who has waited longest. Of a client,
-    what is urgent goes first. Not for several threads without a lock.
+    what is urgent goes first, except that every fourth turn is for what else of it waits. Not for several
+    threads without a lock.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -70,7 +87,7 @@ class ClientQueue[T]:
         client = min(self._lines, key=self._order, default=None)
         if client is None or (max_taken is not None and self.taken(client) >= max_taken):
             return None
-        _, item = self._lines[client].next.popleft()
+        item = self._lines[client].pop()
         self._took_from(client)
         return client, item
 
@@ -86,8 +103,8 @@ class ClientQueue[T]:
         return item
 
     def ahead_of(self, client: str, *, urgent: bool = False) -> int:
-        """Return how many would get their turns before an item of the client that comes now: those of it, and
-        of each other client at most one more."""
+        """Return how many would get their turns before an item of the client that comes now if what is urgent
+        always went first: those of it, and of each other client at most one more."""
 
         def waiting(line: _Line[T]) -> int:
             return len(line.urgent) if urgent else len(line)
