@@ -9,7 +9,7 @@ from typing import Final
 
 from groundline_generator.domain.terms import content_terms
 
-__all__ = ["is_part", "related", "translated"]
+__all__ = ["is_part", "related", "synonyms", "translated"]
 
 _SHORTEST_PART: Final = 4
 """Minimum letters of a word that may begin or end a German compound."""
@@ -49,6 +49,12 @@ def related(term: str, language: str, other: str) -> frozenset[str]:
     known = _CONCEPTS.get(language, {})
     concepts = known.get(term) or (_of_parts(term) if language == "german" else [])
     return frozenset(chain.from_iterable(concept.get(other, ()) for concept in concepts)) - {term}
+
+
+def synonyms(term: str, language: str) -> frozenset[str]:
+    """Return the terms of a language that mean the same as a term, and not only as a part of it."""
+    concepts = _CONCEPTS.get(language, {}).get(term, ())
+    return frozenset(chain.from_iterable(concept.get(language, ()) for concept in concepts)) - {term}
 
 
 def _of_parts(compound: str) -> list[Mapping[str, list[str]]]:

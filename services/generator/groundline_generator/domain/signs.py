@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 __all__ = [
     "COUNTED",
+    "UNITS",
     "Quantity",
     "beginning",
     "designated",
@@ -44,7 +45,7 @@ def _listed(name: str) -> dict[str, str]:
     return {word: line.split()[0] for line in lines for word in line.split()}
 
 
-_UNITS: Final = _listed("units.txt")
+UNITS: Final = _listed("units.txt")
 COUNTED: Final = _listed("number_words.txt")
 
 
@@ -69,14 +70,14 @@ def quantities(text: str) -> Iterator[Quantity]:
     text = _COMPOUND.sub("newtonmet", full_years(text))
     for match in _NUMBER.finditer(text):
         number = match.group(1) or match.group(4)
-        unit = _UNITS.get((match.group(2) or match.group(3) or "").casefold())
+        unit = UNITS.get((match.group(2) or match.group(3) or "").casefold())
         yield Quantity(match.group().strip() if unit else number, _values(number), unit)
     for match in _ATTACHED.finditer(text):
-        if unit := _UNITS.get(match.group(2).casefold()):
+        if unit := UNITS.get(match.group(2).casefold()):
             yield Quantity(match.group(), _values(match.group(1)), unit)
     for word, following in pairwise((*_WORD.findall(text), "")):
         if value := COUNTED.get(word.casefold()):
-            yield Quantity(word.casefold(), frozenset((value,)), _UNITS.get(following.casefold()))
+            yield Quantity(word.casefold(), frozenset((value,)), UNITS.get(following.casefold()))
 
 
 def _values(number: str) -> frozenset[str]:
@@ -101,7 +102,7 @@ def designated(text: str) -> Iterator[tuple[str, str]]:
     """Yield designations of letters and digits, such as DN-4, as written and as they are compared."""
     for match in _DESIGNATION.finditer(text):
         attached = _ATTACHED.fullmatch(match.group())
-        if attached is None or attached.group(2).casefold() not in _UNITS:
+        if attached is None or attached.group(2).casefold() not in UNITS:
             yield match.group(), match.group().replace("-", "").casefold()
 
 

@@ -67,6 +67,50 @@ def test_a_question_about_the_subject_is_answered_a_typing_error_aside(query: st
     assert [extract.number for extract in answers(query, [TORQUE, PORTS]).extracts][:1] == [3]
 
 
+HALL = numbered(
+    11,
+    "Staff have 27 days of annual leave. The hall has 36 racks, and two cooling units stand beside them. "
+    "In 2024 the rows of the hall were numbered. None of the doors has a lock.\n\n"
+    "| Hall | Ports | Doors |\n|---|---|---|\n| East hall | 48 | 3 |",
+    title="Hall",
+)
+URLAUB = numbered(
+    12,
+    "Beschäftigte haben 29 Tage Urlaub im Jahr. Das Gerät hat 5 Mahlstufen und seit 2024 neue Tasten.",
+    title="Regeln",
+)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "How many days of parental leave do staff have?",
+        "How many rows does the hall have?",
+        "How many windows does the east hall have?",
+        "Wie viele Krankheitstage haben Beschäftigte im Jahr?",
+        "Wie viele Tasten hat das Gerät?",
+    ],
+)
+def test_a_number_of_other_things_is_no_count(query: str) -> None:
+    assert answers(query, [URLAUB if query.startswith("Wie") else HALL]).extracts == ()
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("How many days of leave do staff have?", "27 days"),
+        ("How many racks are in the hall?", "36 racks"),
+        ("How many ports does the east hall have?", "Ports: 48"),
+        ("How many people work in the hall of 36 racks?", "36 racks"),
+        ("How many doors have a lock?", "None"),
+        ("Wie viele Urlaubstage haben Beschäftigte?", "29 Tage"),
+        ("Wie viele Mahlstufen hat das Gerät?", "5 Mahlstufen"),
+    ],
+)
+def test_things_are_counted_by_the_number_beside_them(query: str, said: str) -> None:
+    assert said in answers(query, [URLAUB if query.startswith("Wie") else HALL]).extracts[0].text
+
+
 PRICES = numbered(
     6,
     "Members paid 19 pence for a unit of current from 2020 until March 2023. Now it is 27 pence.",

@@ -36,6 +36,9 @@ __all__ = ["Answerability", "Extract", "Extraction", "extract"]
 _OTHER_SUBJECT: Final = 0.5
 """Factor of the relevance where the passages speak of others than the question."""
 
+_NO_COUNT: Final = 0.3
+"""Factor of the relevance where the number of things is asked for, and no quoted sentence counts them."""
+
 _TYPING_ERROR: Final = 0.8
 """Minimum similarity (difflib's ratio) of a name to one that is spelled right."""
 
@@ -151,6 +154,12 @@ def extract(
         return Extraction((), relevance)
     steps = procedure(question, ranked) if max_sentences > 1 else ()
     chosen = [*steps] or _choose(ranked, max_sentences)
+    if question.counted.things and not any(
+        each.is_of_kind and each.language == ranked[0].language for each in chosen
+    ):
+        relevance *= _NO_COUNT
+        if relevance < minimum:
+            return Extraction((), relevance)
     if answerability and is_read and chosen:
         relevance = _shifted(relevance, answerability(query, work.around(chosen)))
         if relevance < min_relevance:

@@ -20,6 +20,8 @@ from groundline.v1 import generator_service_pb2 as pb
 from groundline_generator.domain.comparing import degrees
 from groundline_generator.domain.concepts import is_part, related
 from groundline_generator.domain.quoting.asked import NUMBER, asked_for, asks_for_steps
+from groundline_generator.domain.quoting.counting import Counted, counted, counts
+from groundline_generator.domain.quoting.quotation import quotation
 from groundline_generator.domain.reading import Reading, Sentence
 from groundline_generator.domain.references import refers_back
 from groundline_generator.domain.segments import Kind
@@ -85,7 +87,7 @@ class Candidate:
     """A sentence of a passage. `hits` counts the question's terms in it, `size` all of its terms; `heading`
     holds the terms of the headings, title and context above it, `in_heading` those of the question.
     `own_share` is the weighted share of the question's terms in it and above it, `is_of_kind` tells whether
-    it holds a number, date or name where one is asked for."""
+    it holds a date, a name or a number where one is asked for: if things are to be counted, one of them."""
 
     passage: int
     position: int
@@ -136,6 +138,7 @@ class Question:
         self.asks_degree = bool(asked := degrees(text))
         self.degrees = frozenset(content_terms(" ".join(asked), language))
         self.names = frozenset(content_terms(" ".join(names(text, language)), language))
+        self.counted = counted(text, language)
         self.required = frozenset[str]()
         self._designations = [frozenset(content_terms(shown, language)) for shown, _ in designated(text)]
         self.designated = frozenset[str]().union(*self._designations)
@@ -158,6 +161,7 @@ class _Weighted:
     names: frozenset[str]
     required: frozenset[str]
     asked_for: re.Pattern[str] | None
+    counted: Counted
     asks_for_steps: bool
 
 
@@ -328,6 +332,7 @@ def _weighted(question: Question, candidates: Sequence[Candidate]) -> _Weighted:
         question.names,
         question.required,
         asked,
+        question.counted,
         asks_for_steps(question.text),
     )
 
@@ -368,8 +373,11 @@ def _score(
                     asked, member, previous, following, in_passage, average
                 )
             score, covered = far_off[member.in_heading]
-        if asked.asked_for and _new_match(asked.asked_for, member, asked.weights):
-            member.is_of_kind = True
+        if asked.counted.things and not is_translated:
+            member.is_of_kind = _counts(asked.counted, member)
+        elif asked.asked_for:
+            member.is_of_kind = _new_match(asked.asked_for, member, asked.weights)
+        if member.is_of_kind:
             score *= _KIND_OF_ANSWER_BONUS
         if asked.asks_for_steps:
             score *= _as_step(member)
@@ -428,6 +436,16 @@ def _credited(
         score += weight * credit / 2
         covered += weight * credit
     return score, covered
+
+
+def _counts(counted: Counted, member: Candidate) -> bool:
+    """Tell whether the sentence counts the things; a row of a table names them in its columns."""
+    if member.language is None or not counted.of <= member.is_about:
+        return False
+    is_row = member.sentence.segment.kind is Kind.ROW
+    text = quotation(member.sentence) if is_row else member.sentence.text
+    around = (*member.sentence.terms, *member.heading)
+    return counts(text, counted, member.language, around)
 
 
 def _new_match(pattern: re.Pattern[str], member: Candidate, known: Container[str]) -> bool:

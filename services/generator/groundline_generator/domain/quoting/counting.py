@@ -1,0 +1,103 @@
+"""Questions for a count, and sentences that count the same things, in English and German."""
+
+import re
+from collections.abc import Collection
+from itertools import product
+from typing import Final, NamedTuple
+
+from groundline_generator.domain.concepts import is_part, synonyms
+from groundline_generator.domain.quoting.asked import NUMBER
+from groundline_generator.domain.signs import UNITS, quantities
+from groundline_generator.domain.terms import content_terms
+
+__all__ = ["Counted", "counted", "counts"]
+
+_REST: Final = (
+    r"(?:of|in|on|at|for|with|per|to|from|by|and|or|that|which|who|there|are|is|was|were|do|does|did|can|could|may"
+    r"|must|should|will|would|has|have|had|am)"
+)
+_WORDS: Final = rf"(?:(?!{_REST}\b)[^\W\d_][\w'’-]*\s*)"
+_COUNTED: Final = {
+    "english": re.compile(
+        rf"\bhow many\s+(?P<things>{_WORDS}{{1,4}})(?:of\s+(?P<of>{_WORDS}{{1,3}}))?", re.IGNORECASE
+    ),
+    "german": re.compile(
+        r"\b[Ww]ie ?viele\s+(?:[a-zäöüß-]+\s+){0,2}?(?P<things>[A-ZÄÖÜ][\w-]+)(?:\s+(?P<of>[A-ZÄÖÜ][\w-]+))?"
+    ),
+}
+"""What a question counts: in English the words up to one that begins the rest, in German the first noun; and
+what these are of, as in "days of leave", "Tage Urlaub"."""
+
+_ALWAYS: Final = re.compile(r"\b(?:people|persons?|times|menschen|leute|personen|male)\b", re.IGNORECASE)
+"""Things that are counted under other names (people as visitors or workers) or none, as in "twice"."""
+
+_AFTER: Final = 4
+_BEFORE: Final = 3
+"""Number of words after a number, and before it, among which is what it counts."""
+
+_ALIKE: Final = 5
+_ENDING: Final = 3
+"""Letters by which words that begin alike may differ in length and are still forms of one."""
+
+_SHORTEST_PART: Final = 3
+_TOKEN: Final = re.compile(r"\d+(?:[.,:]\d+)*|[^\W_]+(?:['’-][^\W_]+)*|[.;:!?]")
+
+
+_NONE: Final = re.compile(r"none|no|keine?[nrs]?", re.IGNORECASE)
+_YEAR: Final = re.compile(r"1\d{3}|20\d\d")
+
+
+class Counted(NamedTuple):
+    """Terms of the things whose number a question asks for; empty if it asks for none, or if an answer need
+    not name them. Of a unit, its name, and the terms of what it measures."""
+
+    things: frozenset[str] = frozenset()
+    unit: str | None = None
+    of: frozenset[str] = frozenset()
+
+
+def counted(query: str, language: str | None) -> Counted:
+    """Return what a question counts."""
+    pattern = _COUNTED.get(language or "")
+    found = pattern.search(query) if pattern else None
+    if found is None or _ALWAYS.search(found["things"]):
+        return Counted()
+    things = frozenset(content_terms(found["things"], language))
+    unit = UNITS.get(found["things"].split()[-1].casefold())
+    return Counted(things, unit, frozenset(content_terms(found["of"] or "", language) if unit else ()))
+
+
+def counts(text: str, counted: Counted, language: str, around: Collection[str]) -> bool:
+    """Tell whether a number stands beside a word for what is counted.
+
+    Of a German compound one part is enough beside it if the terms `around` have the other: "29 Tage Urlaub"
+    counts Urlaubstage, "29 Arbeitstage" does not.
+    """
+    tokens = _TOKEN.findall(text)
+    for place, token in enumerate(tokens):
+        if not NUMBER.match(token) and not _NONE.fullmatch(token):
+            continue
+        # "1900 households" counts them, "since 1900 the households" does not.
+        before, after = (0, 1) if _YEAR.fullmatch(token) else (_BEFORE, _AFTER)
+        beside = (*tokens[max(0, place - before) : place], *tokens[place + 1 : place + 1 + after])
+        terms = content_terms(" ".join(beside), language)
+        for thing, term in product(counted.things, terms):
+            if _is_form(thing, term) or _is_split(thing, term, around) or term in synonyms(thing, language):
+                return True
+    return counted.unit is not None and any(each.unit == counted.unit for each in quantities(text))
+
+
+def _is_form(thing: str, term: str) -> bool:
+    return is_part(thing, term) or (
+        thing[:_ALIKE] == term[:_ALIKE]
+        and min(len(thing), len(term)) >= _ALIKE
+        and abs(len(thing) - len(term)) <= _ENDING
+    )
+
+
+def _is_split(thing: str, term: str, around: Collection[str]) -> bool:
+    """Tell whether a term is the end of a compound whose beginning stands elsewhere."""
+    first = thing.removesuffix(term)
+    if min(len(term), len(first)) < _SHORTEST_PART or first == thing:
+        return False
+    return any(len(each) >= _SHORTEST_PART and first.startswith(each) for each in around)
