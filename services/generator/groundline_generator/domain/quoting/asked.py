@@ -56,6 +56,12 @@ _PROHIBITION: Final = re.compile(
     r"|\b(?:forbidden|prohibited|banned|verboten|untersagt|tabu)\b",
     re.IGNORECASE,
 )
+_EXCLUSION: Final = re.compile(
+    r"^\W*(?:(?:\w+\s+)?(?:what|which|who|whom|where|welche[mnrs]?|wer|we[mn]|wo|wofür|womit|wohin)|was)\b"
+    r"(?:(?!\b(?:if|when|because|wenn|falls|weil|sodass|damit)\b)[^,;.?!])*?"
+    rf"(?:\b{_NOT}\b|n['’]t\b|\b(?:excluded|exempt|ausgeschlossen|ausgenommen)\b)",
+    re.IGNORECASE,
+)
 _PERMISSION: Final = re.compile(
     r"\b(?:(?-i:may)|can|allowed|permitted|welcome|darf|dürfen|kann|können|erlaubt|gestattet|zulässig)\b",
     re.IGNORECASE,
@@ -69,8 +75,8 @@ _LIMIT: Final = re.compile(
 
 
 def asks_what_is_forbidden(query: str) -> bool:
-    """Tell whether a question asks what must not be done, or where, or by whom."""
-    return _PROHIBITION.search(query) is not None
+    """Tell whether a question asks what must not be done or is not so, or where, or of whom."""
+    return _PROHIBITION.search(query) is not None or _EXCLUSION.search(query) is not None
 
 
 def only_permits(text: str) -> bool:
