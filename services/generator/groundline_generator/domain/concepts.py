@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import chain
 from typing import Final
@@ -22,13 +22,16 @@ _REMEMBERED_TERMS: Final = 8_192
 _COLUMNS: Final = ("english", "german")
 
 
-def _concepts() -> Mapping[str, Mapping[str, list[Mapping[str, list[str]]]]]:
-    """Return the concepts of each term, by language; a concept holds its terms, by language."""
+type _Concepts = Mapping[str, Mapping[str, list[Mapping[str, list[str]]]]]
+"""Concepts of each term, by language; a concept holds its terms, by language."""
+
+
+def _concepts(*names: str) -> _Concepts:
     found: dict[str, dict[str, list[Mapping[str, list[str]]]]] = {
         each: defaultdict(list) for each in _COLUMNS
     }
-    lines = (files("groundline_generator.domain") / "concepts.txt").read_text(encoding="utf-8").splitlines()
-    for line in lines:
+    folder = files("groundline_generator.domain")
+    for line in chain.from_iterable((folder / each).read_text("utf-8").splitlines() for each in names):
         concept = {
             language: list(dict.fromkeys(content_terms(words, language)))
             for language, words in zip(_COLUMNS, line.split("|"), strict=True)
@@ -39,15 +42,25 @@ def _concepts() -> Mapping[str, Mapping[str, list[Mapping[str, list[str]]]]]:
     return found
 
 
-_CONCEPTS: Final = _concepts()
+_CONCEPTS: Final = _concepts("concepts.txt")
+
+
+@cache
+def _vocabulary() -> _Concepts:
+    """Return the concepts with the common words of both languages, which are no synonyms within one."""
+    return _concepts("concepts.txt", "translations.txt")
 
 
 @lru_cache(maxsize=_REMEMBERED_TERMS)
 def related(term: str, language: str, other: str) -> frozenset[str]:
     """Return the terms by which texts in language `other` may say what a term of a question says; of a German
     compound, those for its parts if it has none itself."""
-    known = _CONCEPTS.get(language, {})
-    concepts = known.get(term) or (_of_parts(term) if language == "german" else [])
+    return _meanings(_CONCEPTS if language == other else _vocabulary(), term, language, other)
+
+
+def _meanings(among: _Concepts, term: str, language: str, other: str) -> frozenset[str]:
+    known = among.get(language, {})
+    concepts = known.get(term) or (_of_parts(term, known) if language == "german" else [])
     return frozenset(chain.from_iterable(concept.get(other, ()) for concept in concepts)) - {term}
 
 
@@ -57,9 +70,10 @@ def synonyms(term: str, language: str) -> frozenset[str]:
     return frozenset(chain.from_iterable(concept.get(language, ()) for concept in concepts)) - {term}
 
 
-def _of_parts(compound: str) -> list[Mapping[str, list[str]]]:
+def _of_parts(
+    compound: str, known: Mapping[str, list[Mapping[str, list[str]]]]
+) -> list[Mapping[str, list[str]]]:
     """Return the concepts of the longest words that a German compound begins and ends with."""
-    known = _CONCEPTS["german"]
     lengths = range(len(compound) - 1, _SHORTEST_PART - 2, -1)
     ends = (
         next((known[part] for n in lengths if (part := compound[:n]) in known and n >= _SHORTEST_PART), []),
@@ -85,7 +99,8 @@ def translated(query: str, language: str | None) -> str:
     known = False
     for word in query.strip(" ?.!").split():
         terms = content_terms(word, language)
-        words = list(chain.from_iterable(sorted(related(term, language, other)) for term in terms))
+        meanings = (_meanings(_CONCEPTS, term, language, other) for term in terms)
+        words = list(chain.from_iterable(map(sorted, meanings)))
         known = known or bool(words)
         found.extend(words or ([word.strip(",;:()\"'")] if terms else []))
     return " ".join(dict.fromkeys(found)) if known else ""

@@ -14,8 +14,16 @@ def test_words_of_one_thing_are_related_within_and_across_languages() -> None:
     assert "vacat" not in related("vacat", "english", "english")
 
 
+def test_common_words_are_related_across_languages_only() -> None:
+    assert related("soldat", "german", "english") == {"soldier", "troop"}
+    assert "soldat" in related("troop", "english", "german")
+    assert related("troop", "english", "english") == frozenset()
+    assert translated("Troops?", "english") == ""
+
+
 def test_a_german_compound_means_what_its_parts_mean() -> None:
     assert {"vacat", "day"} <= related("urlaubstag", "german", "english")
+    assert {"war", "ship"} <= related("kriegsschiff", "german", "english")
 
 
 @pytest.mark.parametrize(

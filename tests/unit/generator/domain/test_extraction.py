@@ -375,6 +375,16 @@ def test_one_of_several_names_is_enough_in_another_language(places: str, is_answ
     assert bool(quotes(f"How many vacation days do staff in {places} get?", [KIEL])) is is_answered
 
 
+@pytest.mark.parametrize(
+    ("subject", "is_answered"), [("Deutschland", True), ("Soldaten", True), ("Norwegen", False)]
+)
+def test_a_subject_is_known_by_what_the_other_language_calls_it(subject: str, is_answered: bool) -> None:
+    text = "The army of Germany was rebuilt. Half of its soldiers came from the west of the country."
+    assert (
+        bool(quotes(f"Wie viele Wachen der Armee kamen aus {subject}?", [numbered(1, text)])) is is_answered
+    )
+
+
 def test_words_that_two_languages_share_are_the_same_word_in_both() -> None:
     text = (
         "Insulin ist ein Hormon der Wirbeltiere. Banting isolierte es als Erster. Heute ist das anders. "

@@ -15,6 +15,7 @@ from groundline_language import guess_language
 
 from groundline_generator.domain.checking.disagreement import Asked, Statement, disagreement, document_of
 from groundline_generator.domain.comparing import compared
+from groundline_generator.domain.concepts import related
 from groundline_generator.domain.quoting.asked import asks_what_is_forbidden, only_permits, sets_limits
 from groundline_generator.domain.quoting.procedures import procedure
 from groundline_generator.domain.quoting.quotation import quotation
@@ -30,6 +31,7 @@ from groundline_generator.domain.signs import (
     quantities,
     words,
 )
+from groundline_generator.domain.terms import content_terms
 
 __all__ = ["Answerability", "Extract", "Extraction", "extract"]
 
@@ -199,8 +201,8 @@ class _Work:
         relevance = ranked[0].relevance if ranked else 0.0
         if relevance < min_relevance:
             return relevance
-        is_translated = bool(ranked) and is_other(question.language, ranked[0].language)
-        if _is_of_others(question.text, question.language, self._passages, is_translated=is_translated) or (
+        other = ranked[0].language if ranked and is_other(question.language, ranked[0].language) else None
+        if _is_of_others(question.text, question.language, self._passages, other) or (
             ranked and self._begins_later(question, ranked[0])
         ):
             relevance *= _OTHER_SUBJECT
@@ -356,11 +358,12 @@ def _on_both(
 
 
 def _is_of_others(
-    query: str, language: str | None, passages: Sequence[pb.NumberedPassage], *, is_translated: bool
+    query: str, language: str | None, passages: Sequence[pb.NumberedPassage], other: str | None
 ) -> bool:
     """Tell whether no passage has some number, designation or name of the question, a typing error aside.
 
-    Another language writes some names in another way, so that one of several is enough there.
+    Passages in an `other` language write some names in another way: a translation will do, and one of several
+    names is enough.
     """
     text = "\n".join(f"{passage.title}\n{passage.context}\n{passage.text}" for passage in passages)
     # The passages are searched only for what the question has, which takes longer than all the rest.
@@ -372,12 +375,20 @@ def _is_of_others(
         return True
     named = list(names(query, language))
     begun = words(text) if named else frozenset()
-    missing = [name for name in named if beginning(name) not in begun]
-    if not missing or (is_translated and len(missing) < len(named)):
+    missing = [name for name in named if begun.isdisjoint(_beginnings(name, language, other))]
+    if not missing or (other and len(missing) < len(named)):
         return False
     spoken = frozenset(text.split())
     are_there = (bool(get_close_matches(name, spoken, 1, _TYPING_ERROR)) for name in missing)
-    return not (any(are_there) if is_translated else all(are_there))
+    return not (any(are_there) if other else all(are_there))
+
+
+def _beginnings(name: str, language: str | None, other: str | None) -> frozenset[str]:
+    """Return how a name begins, and how what it is called in another language does."""
+    found = {name}
+    if language and other:
+        found.update(*(related(term, language, other) for term in content_terms(name, language)))
+    return frozenset(map(beginning, found))
 
 
 def _shifted(relevance: float, answerable: Sequence[float]) -> float:
