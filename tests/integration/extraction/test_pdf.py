@@ -89,13 +89,43 @@ def test_a_ruled_table_keeps_its_empty_cells(read: Any) -> None:
     )
 
 
-def test_a_merged_cell_says_the_same_in_each_of_its_places(read: Any) -> None:
-    rows = [["Region", "2025", "", "2026", ""], ["", "Q1", "Q2", "Q1", "Q2"], ["North", "1", "2", "3", "4"]]
-    spans = [("SPAN", (1, 0), (2, 0)), ("SPAN", (3, 0), (4, 0)), ("SPAN", (0, 0), (0, 1))]
-    assert read(lambda canvas: table(canvas, rows, GRID, *spans)).text == (
-        "| Region | 2025 | 2025 | 2026 | 2026 |\n|---|---|---|---|---|\n"
-        "| Region | Q1 | Q2 | Q1 | Q2 |\n| North | 1 | 2 | 3 | 4 |"
-    )
+HALVES = [["Region", "2025", "", "2026", ""], ["", "Q1", "Q2", "Q1", "Q2"], ["North", "1", "2", "3", "4"]]
+YEARS = [("SPAN", (1, 0), (2, 0)), ("SPAN", (3, 0), (4, 0))]
+NAMED = "| Region | 2025 Q1 | 2025 Q2 | 2026 Q1 | 2026 Q2 |\n|---|---|---|---|---|\n| North | 1 | 2 | 3 | 4 |"
+
+
+@pytest.mark.parametrize(
+    ("rows", "spans"),
+    [
+        (HALVES, [*YEARS, ("SPAN", (0, 0), (0, 1))]),
+        ([["", *HALVES[0][1:]], ["Region", *HALVES[1][1:]], HALVES[2]], YEARS),
+    ],
+    ids=["a head that comes down", "an empty corner"],
+)
+def test_a_head_of_two_rows_names_each_column_by_both(
+    read: Any, rows: list[list[str]], spans: list[Any]
+) -> None:
+    found = read(lambda canvas: table(canvas, rows, GRID, *spans))
+    assert found.text == NAMED
+    [name] = [line for line in found.lines if line.start == NAMED.index("2025 Q2")]
+    [value] = [line for line in found.lines if line.start == NAMED.index("2 | 3")]
+    assert name.bottom - name.top > 1.5 * (value.bottom - value.top), "it reaches over both rows"
+
+
+def test_a_title_over_all_columns_of_a_table_stands_before_it(read: Any) -> None:
+    rows = [["Sales in EUR", "", "", "", ""], *HALVES]
+    spans = [("SPAN", (0, 0), (4, 0)), *((name, (a, b + 1), (c, d + 1)) for name, (a, b), (c, d) in YEARS)]
+    found = read(lambda canvas: table(canvas, rows, GRID, *spans, ("SPAN", (0, 1), (0, 2))))
+    assert found.text == f"Sales in EUR\n\n{NAMED}"
+
+
+def test_a_merged_cell_among_the_rows_says_the_same_in_each_of_its_places(read: Any) -> None:
+    rows = [["Valve", "Spring", "Nut"], ["A", "steel", ""], ["", "brass", "lead"]]
+    spans = [("SPAN", (1, 1), (2, 1)), ("SPAN", (0, 1), (0, 2))]
+    assert read(lambda canvas: table(canvas, rows, GRID, *spans)).text.splitlines()[2:] == [
+        "| A | steel | steel |",
+        "| A | brass | lead |",
+    ]
 
 
 def test_a_cell_of_several_lines_is_one(read: Any) -> None:

@@ -20,6 +20,7 @@ from groundline_extraction.readers.common import (
 )
 from groundline_extraction.readers.images import image
 from groundline_extraction.readers.pdf.forms import fields_of, open_forms
+from groundline_extraction.readers.pdf.heads import with_one_head
 from groundline_extraction.readers.pdf.layout import Block, Box, Page, Rule, Turn, Word, blocks_of, style_of
 from groundline_extraction.readers.pdf.pictures import add_pictures
 
@@ -123,17 +124,20 @@ def _read(document: pypdfium2.PdfDocument, hints: Hints, limits: ReaderLimits) -
 
 def _add(builder: MarkdownBuilder, block: Block, level: int, page: Page) -> None:
     """Append a block, and where its lines or cells are."""
-    start = builder.start
     if block.rows:
-        table, at = table_text([[cell.text for cell in row] for row in block.rows]), 0
+        titles, rows = with_one_head(block.rows)
+        for title in titles:
+            _add(builder, Block(title.text, lines=[(0, title.box)] if title.box else ()), 0, page)
+        start = builder.start
+        table, at = table_text([[cell.text for cell in row] for row in rows]), 0
         builder.add(table)
-        for cell in (cell for row in block.rows for cell in row if table):
+        for cell in (cell for row in rows for cell in row if table):
             if cell.box and (text := table_text([[cell.text]]).partition("\n")[0][2:-2]):
                 at = table.index(text, at)
                 _line(builder, start + at, cell.box, page)
                 at += len(text)
         return
-    text = block.text
+    start, text = builder.start, block.text
     if block.code:
         builder.code(text)
         start += len("```\n")
