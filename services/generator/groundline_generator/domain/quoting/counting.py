@@ -25,8 +25,8 @@ _COUNTED: Final = {
         r"\b[Ww]ie ?viele\s+(?:[a-zäöüß-]+\s+){0,2}?(?P<things>[A-ZÄÖÜ][\w-]+)(?:\s+(?P<of>[A-ZÄÖÜ][\w-]+))?"
     ),
 }
-"""What a question counts: in English the words up to one that begins the rest, in German the first noun; and
-what these are of, as in "days of leave", "Tage Urlaub"."""
+"""Things that a question counts: in English the words up to one that begins the rest, in German the first
+noun; and what they are of, as in "days of leave", "Tage Urlaub"."""
 
 _ALWAYS: Final = re.compile(r"\b(?:people|persons?|times|menschen|leute|personen|male)\b", re.IGNORECASE)
 """Things that are counted under other names (people as visitors or workers) or none, as in "twice"."""
