@@ -76,7 +76,7 @@ HALL = numbered(
 )
 URLAUB = numbered(
     12,
-    "Beschäftigte haben 29 Tage Urlaub im Jahr. Das Gerät hat 5 Mahlstufen und seit 2024 neue Tasten.",
+    "Beschäftigte haben 29 Arbeitstage Urlaub im Jahr. Das Gerät hat 5 Mahlstufen und seit 2024 neue Tasten.",
     title="Regeln",
 )
 
@@ -103,7 +103,7 @@ def test_a_number_of_other_things_is_no_count(query: str) -> None:
         ("How many ports does the east hall have?", "Ports: 48"),
         ("How many people work in the hall of 36 racks?", "36 racks"),
         ("How many doors have a lock?", "None"),
-        ("Wie viele Urlaubstage haben Beschäftigte?", "29 Tage"),
+        ("Wie viele Urlaubstage haben Beschäftigte?", "29 Arbeitstage"),
         ("Wie viele Mahlstufen hat das Gerät?", "5 Mahlstufen"),
     ],
 )

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection
-from itertools import product
+from itertools import product, takewhile
 from typing import Final, NamedTuple
 
 from groundline_generator.domain.concepts import is_part, synonyms
@@ -70,8 +70,8 @@ def counted(query: str, language: str | None) -> Counted:
 def counts(text: str, counted: Counted, language: str, around: Collection[str]) -> bool:
     """Tell whether a number stands beside a word for what is counted.
 
-    Of a German compound one part is enough beside it if the terms `around` have the other: "29 Tage Urlaub"
-    counts Urlaubstage, "29 Arbeitstage" does not.
+    Of a German compound the end is enough beside it if the terms `around` have the beginning: "29 Arbeitstage
+    Urlaub" counts Urlaubstage, "29 Arbeitstage" alone does not.
     """
     tokens = _TOKEN.findall(text)
     for place, token in enumerate(tokens):
@@ -96,8 +96,12 @@ def _is_form(thing: str, term: str) -> bool:
 
 
 def _is_split(thing: str, term: str, around: Collection[str]) -> bool:
-    """Tell whether a term is the end of a compound whose beginning stands elsewhere."""
-    first = thing.removesuffix(term)
-    if min(len(term), len(first)) < _SHORTEST_PART or first == thing:
+    """Tell whether a term ends as a compound does, of which the beginning stands elsewhere."""
+    alike = takewhile(lambda pair: pair[0] == pair[1], zip(reversed(thing), reversed(term), strict=False))
+    length = sum(1 for _ in alike)
+    first = thing[: len(thing) - length]
+    if min(length, len(first)) < _SHORTEST_PART:
         return False
-    return any(len(each) >= _SHORTEST_PART and first.startswith(each) for each in around)
+    return any(
+        len(each) >= _SHORTEST_PART and (first.startswith(each) or each.endswith(first)) for each in around
+    )
