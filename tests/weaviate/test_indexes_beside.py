@@ -135,10 +135,38 @@ async def test_what_is_held_back_or_kept_is_searched_there_until_it_is_given_up(
 
     kept = await manuals.kept()
     async with open_weaviate(one_node.settings("Beside")) as weaviate:
-        space = Space(kept.embedding_model, kept.dimensions)
+        space = Space(kept.embedding_model, kept.dimensions, kept.is_quantized)
         assert await weaviate.entries(space, kept.partition_id)
         assert await ingestor.reindex.reclaim(ANYBODY, NAME)
         await ingestor.stores.reindex.settle(0)
         await manuals.settled(1)
         assert not await weaviate.entries(space, kept.partition_id)
     assert await manuals.lengths() == {"long", "short"}
+
+
+async def test_a_setting_for_quantized_vectors_holds_from_the_next_index_on(
+    manuals: Manuals, one_node: Cluster
+) -> None:
+    ingestor = manuals.ingestor
+    found = await manuals.found()
+    collection = await ingestor.stores.collections.find(NAME)
+    assert collection
+    collection.message.settings.vector_index.quantized = True
+    assert await ingestor.stores.collections.update(collection.message)
+    assert await manuals.found() == found
+
+    assert await manuals.done(await ingestor.reindexing(NAME))
+    await manuals.settled(1)
+
+    assert await manuals.found() == found
+    [own] = [each.partition for each in await manuals.feed.partitions(NAME) if each.collection_id == NAME]
+    async with open_weaviate(one_node.settings("Beside")) as weaviate:
+        held = {
+            is_quantized: len(
+                await weaviate.entries(
+                    Space(own.embedding_model, own.dimensions, is_quantized), own.partition_id
+                )
+            )
+            for is_quantized in (False, True)
+        }
+    assert held == {False: 0, True: len(found)}

@@ -1,5 +1,6 @@
 """The library on a real node: what is written is found by whom it may be, and nothing else is."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -13,7 +14,16 @@ from groundline_filters import parse
 from groundline_lexical import searched_words
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
 from groundline_tests.weaviate.nodes import API_KEY, Cluster
-from groundline_weaviate import Entry, Extent, IndexedChunk, Space, Weaviate, condition_of, open_weaviate
+from groundline_weaviate import (
+    Entry,
+    Extent,
+    IndexedChunk,
+    Space,
+    Weaviate,
+    classes,
+    condition_of,
+    open_weaviate,
+)
 from groundline_weaviate.client import BATCH
 from pydantic import SecretStr
 
@@ -127,6 +137,44 @@ async def test_a_space_that_nobody_wrote_into_is_empty(weaviate: Weaviate) -> No
     assert not await weaviate.semantic(OTHER_SPACE, VECTORS[0][:4], condition, limit=5)
     assert not await weaviate.entries(OTHER_SPACE, 1)
     await weaviate.delete(OTHER_SPACE, 1, [1])
+
+
+async def test_quantized_vectors_find_the_same_by_the_graph(
+    one_node: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(classes, "_EXACT_OBJECTS", 0)
+    vectors = np.random.default_rng(3).normal(size=(2_000, 64)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    space, everywhere = Space("tests/quantized", 64, is_quantized=True), condition_of(Extent([1]), [], None)
+    async with open_weaviate(one_node.settings("Client")) as client:
+        await client.create(space)
+        new = [replace(chunk(0, vector=vector), chunk_id=n) for n, vector in enumerate(vectors)]
+        assert not await client.write(space, new)
+        async with asyncio.timeout(60):
+            # A busy node may still be taking the last ones in.
+            while len(await client.semantic(space, vectors[0], everywhere, limit=2 * len(new))) < len(new):
+                pass
+        found = 0
+        for query in vectors[::100]:
+            nearest = set(np.argsort(vectors @ -query)[:50].tolist())
+            found += len(
+                nearest & {one.chunk_id for one in await client.semantic(space, query, everywhere, limit=50)}
+            )
+        await client.drop(space)
+    assert found >= 0.98 * 50 * len(vectors[::100])
+
+
+async def test_a_server_that_does_not_quantize_is_refused_and_holds_no_class_for_it(
+    one_node: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As one does that does not know of it.
+    monkeypatch.setattr(classes, "QUANTIZATION", {"enabled": False})
+    space = Space("tests/unquantized", 8, is_quantized=True)
+    async with open_weaviate(one_node.settings("Client")) as client:
+        for _ in range(2):
+            with pytest.raises(FailedPreconditionError, match=r"Weaviate 1\.32") as caught:
+                await client.create(space)
+            assert caught.value.reason == "SEARCH_INDEX_REFUSED"
 
 
 async def test_only_what_is_in_scope_and_may_be_read_is_proposed(weaviate: Weaviate) -> None:

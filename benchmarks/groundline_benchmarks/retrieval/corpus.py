@@ -280,7 +280,7 @@ async def recall(
     found = expected = 0
     async with _connected(database_url) as connection, open_chunk_store(settings) as store:
         [indexed] = await store.collections([collection], _PRINCIPALS)
-        space = Space(indexed.embedding_model, indexed.dimensions)
+        space = Space(indexed.embedding_model, indexed.dimensions, indexed.is_quantized)
         condition = condition_of(Extent([indexed.partition_id]), [], tree)
         distance = f"((embedding::halfvec({DIMENSIONS})) <=> $1::halfvec({DIMENSIONS})) + 0"
         exact = _EXACT.format(

@@ -24,7 +24,9 @@ POLL_SECONDS: Final = 0.5
 REPORT_SECONDS: Final = 30.0
 
 _ON_IPV4: Final = "ipv4:"
-_SPACES: Final = "SELECT DISTINCT embedding_model, dimensions FROM search_index_partitions"
+_SPACES: Final = """
+    SELECT DISTINCT embedding_model, dimensions, is_quantized IS TRUE FROM search_index_partitions
+"""
 _STATE: Final = """
     SELECT coalesce(sum(filled_count), 0)::bigint AS filled,
            (SELECT count(*) FROM chunk_partitions AS p WHERE NOT EXISTS (

@@ -29,6 +29,7 @@ from groundline_indexing.partitions import (
     chunk_table,
     create_chunk_table,
     find_partition,
+    note_quantized,
 )
 from groundline_indexing.vector_indexes import VectorIndexes
 from groundline_ingestor.migrate import SCHEMA
@@ -249,6 +250,7 @@ class _Copying:
             await self._live.execute(_INSERT, self._new, *values, partition_id)
         except asyncpg.UniqueViolationError:
             raise CommandFailedError(f"the collection {self._new!r} was created meanwhile") from None
+        await note_quantized(self._live, self._new)
 
     async def _own_partition(self, lexical: LexicalIndex, kind: PartitionKind) -> int:
         """Create a table that becomes a partition later, so that nobody waits for its indexes; return its

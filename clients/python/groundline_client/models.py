@@ -768,6 +768,9 @@ class VectorIndexState(OpenEnum):
     """Being built, or will be when what is being ingested is done."""
     READY = "VECTOR_INDEX_STATE_READY"
     """In use."""
+    NOT_QUANTIZED = "VECTOR_INDEX_STATE_NOT_QUANTIZED"
+    """In use, with the vectors themselves: the settings ask for a quantized index, but its bits found less
+    than .98 of the nearest in a sample. They are tried again every ten minutes."""
 
 
 class IngestionOutcome(OpenEnum):
@@ -1933,8 +1936,10 @@ class VectorIndexSettings:
     memory. A search takes eight times what it needs by these bits, at least, and orders that by the vectors,
     for more processor time. For collections whose index outgrows the memory. The bits are tried on a sample
     first: where they would find less than .98 of the nearest, as with multilingual-e5-small, the index stays
-    as it is, and the ingestor's log says so. The index in use serves until the other is built, beside it. It
-    holds for PostgreSQL's index."""
+    as it is, and GetCollectionStats says so (VECTOR_INDEX_STATE_NOT_QUANTIZED). The index in use serves until
+    the other is built, beside it. In Weaviate, where it is in use, objects have a byte for each dimension in
+    memory, and are compared again by their vectors on disk; there it holds from the next ReindexCollection
+    on, or when the collection first gets a partition of its own."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -309,6 +309,7 @@ export const de: Texts = {
     VECTOR_INDEX_STATE_NONE: "keiner: es sind zu wenige Abschnitte",
     VECTOR_INDEX_STATE_PENDING: "im Bau; bis dahin wird jeder Vektor verglichen",
     VECTOR_INDEX_STATE_READY: "in Gebrauch",
+    VECTOR_INDEX_STATE_NOT_QUANTIZED: "in Gebrauch, nicht quantisiert: die Bits finden zu wenig",
   },
   quotas: {
     QUOTA_COLLECTIONS: "Sammlungen",

@@ -298,6 +298,7 @@ export const en = {
     VECTOR_INDEX_STATE_NONE: "none: there are too few chunks for one",
     VECTOR_INDEX_STATE_PENDING: "being built; until then every vector is compared",
     VECTOR_INDEX_STATE_READY: "in use",
+    VECTOR_INDEX_STATE_NOT_QUANTIZED: "in use, not quantized: its bits find too little",
   } as Partial<Record<VectorIndexState, string>>,
   quotas: {
     QUOTA_COLLECTIONS: "Collections",

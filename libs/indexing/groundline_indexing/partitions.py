@@ -18,6 +18,7 @@ from groundline_lexical import LexicalIndex
 from groundline_indexing.collections import StoredCollection
 
 __all__ = [
+    "IS_QUANTIZED",
     "MAXIMUM_SHARED_CHUNKS",
     "PENDING",
     "ChunkPartition",
@@ -36,12 +37,16 @@ __all__ = [
     "is_outgrown",
     "leave_partition",
     "move_collection",
+    "note_quantized",
     "partitions_with",
     "read_settings",
 ]
 
 PENDING: Final = "state NOT IN ('done', 'failed', 'cancelled')"
 """Condition on an unfinished ingestion item, as the partial indexes have it."""
+
+IS_QUANTIZED: Final = "(c.settings #>> '{vectorIndex,quantized}' IS NOT DISTINCT FROM 'true')"
+"""Condition on a collection whose settings ask for an index of quantized vectors."""
 
 MAXIMUM_SHARED_CHUNKS: Final = 2_000
 """Maximum chunks of one collection in a shared partition. A search of a few such collections reads all of
@@ -113,9 +118,13 @@ async def create_partition(
     for it.
     """
     partition_id: int | None = await connection.fetchval(
-        """
-        INSERT INTO chunk_partitions (collection_id, embedding_model, dimensions, language, lexical_backend)
-        VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING RETURNING partition_id
+        f"""
+        INSERT INTO chunk_partitions
+            (collection_id, embedding_model, dimensions, language, lexical_backend, is_quantized)
+        SELECT $1, $2, $3, $4, $5, EXISTS (
+            SELECT FROM collections c WHERE collection_id = $1 AND {IS_QUANTIZED}
+        )
+        ON CONFLICT DO NOTHING RETURNING partition_id
         """,
         collection_id,
         *kind,
@@ -134,6 +143,18 @@ async def create_partition(
         )
     await lexical.create_index(connection, table, kind.language, is_shared=collection_id is None)
     return partition_id
+
+
+async def note_quantized(connection: Connection, collection_id: str) -> None:
+    """Record, for the partition of its own that a new collection may have from the start, whether an index
+    outside PostgreSQL keeps it among quantized vectors."""
+    await connection.execute(
+        f"""
+        UPDATE chunk_partitions p SET is_quantized = {IS_QUANTIZED} FROM collections c
+        WHERE c.collection_id = $1 AND p.collection_id = $1
+        """,
+        collection_id,
+    )
 
 
 async def create_chunk_table(connection: Connection, partition_id: int) -> str:

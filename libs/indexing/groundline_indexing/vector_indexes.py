@@ -20,7 +20,7 @@ from groundline_database import Connection, Pool, acquire, quantized, quartile_o
 from numpy.typing import NDArray
 
 from groundline_indexing.builds import FailedBuilds, try_lock, unlock
-from groundline_indexing.partitions import PENDING, chunk_table
+from groundline_indexing.partitions import IS_QUANTIZED, PENDING, chunk_table
 
 __all__ = [
     "LEAST_ROWS",
@@ -73,7 +73,7 @@ _SQL: Final = read_statements(
     is_pending=PENDING,
     indexes=_INDEXES.format(partition_id="p.partition_id"),
     is_of_bits=_OF_BITS,
-    is_quantized="(c.settings #>> '{vectorIndex,quantized}' IS NOT DISTINCT FROM 'true')",
+    is_quantized=IS_QUANTIZED,
 )
 _IS_BUILT: Final = (
     f"SELECT EXISTS ({_INDEXES.format(partition_id='$1::bigint')} AND {_OF_BITS} = $2::boolean)"
@@ -235,7 +235,8 @@ async def vector_index_state(
 ) -> pb.VectorIndexState.ValueType:
     """Return the state of the index by the partition's number of rows."""
     if await connection.fetchval(_IS_VALID, partition_id):
-        return pb.VECTOR_INDEX_STATE_READY
+        is_refused = await connection.fetchval(_SQL["is_refused"], partition_id, _LEAST_FOUND)
+        return pb.VECTOR_INDEX_STATE_NOT_QUANTIZED if is_refused else pb.VECTOR_INDEX_STATE_READY
     return pb.VECTOR_INDEX_STATE_PENDING if rows >= LEAST_ROWS else pb.VECTOR_INDEX_STATE_NONE
 
 
@@ -273,6 +274,7 @@ async def _allow_memory(connection: Connection, wanted_bytes: int) -> int:
 
 async def _are_told_by_bits(connection: Connection, partition_id: int, rows: int) -> bool:
     found = await _share_found_by_bits(connection, chunk_table(partition_id), rows)
+    await connection.execute(_SQL["tried"], partition_id, found)
     if found < _LEAST_FOUND:
         _log.warning("vector_index_not_quantized", partition_id=partition_id, found=round(found, 3))
     return found >= _LEAST_FOUND

@@ -27,3 +27,14 @@ JOIN pg_class k ON k.oid = x.indexrelid JOIN pg_am a ON a.oid = k.relam
 JOIN pg_opclass o ON o.oid = x.indclass[0]
 WHERE a.amname = 'hnsw' AND {is_of_bits} <> {is_quantized}
   AND EXISTS ({indexes} AND {is_of_bits} = {is_quantized})
+
+-- name: tried
+UPDATE chunk_partitions SET found_by_bits = $2 WHERE partition_id = $1
+
+-- name: is_refused
+-- Whether the collection asks for bits, which were found to tell its vectors too little apart.
+SELECT EXISTS (
+    SELECT FROM chunk_partitions p JOIN collections c ON c.collection_id = p.collection_id
+    WHERE p.partition_id = $1 AND {is_quantized} AND p.found_by_bits < $2
+      AND NOT EXISTS ({indexes} AND {is_of_bits})
+)

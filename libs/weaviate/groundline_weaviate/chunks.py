@@ -44,16 +44,19 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """Vectors of one model and length, which can be compared; each space has a class of its own."""
+    """Vectors of one model and length, which can be compared; each space has a class of its own, and one for
+    quantized vectors."""
 
     model: str
     dimensions: int
+    is_quantized: bool = False
 
     def class_name(self, prefix: str) -> str:
         """Return the name of its class: readable, and unique to the model."""
         readable = re.sub(r"[^A-Za-z0-9]+", "_", self.model.rpartition("/")[2])[:60].strip("_")
         digest = hashlib.blake2b(self.model.encode(), digest_size=5).hexdigest()
-        return f"{prefix}_{readable}_{digest}_{self.dimensions}"
+        name = f"{prefix}_{readable}_{digest}_{self.dimensions}"
+        return f"{name}_quantized" if self.is_quantized else name
 
 
 class Entry(NamedTuple):

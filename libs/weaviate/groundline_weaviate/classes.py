@@ -1,13 +1,14 @@
 """Classes of Weaviate: their definition, and chunks as their objects."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from google.protobuf.struct_pb2 import Struct
 
 from groundline_weaviate import wire_pb2 as wire
 from groundline_weaviate.chunks import IndexedChunk, microseconds, object_id
 
-__all__ = ["class_definition", "object_of"]
+__all__ = ["class_definition", "is_quantized_class", "object_of"]
 
 _EXACT_OBJECTS: Final = 15_000
 """Where a filter leaves fewer of a class of one shard, each is compared, and HNSW is left. The server's own
@@ -18,7 +19,12 @@ _EXACT_SHARD_OBJECTS: Final = 10_000
 of processor time, and HNSW, which found .93, 45; 33,000 of each took 68, and HNSW, which found .996, 34."""
 
 
-def class_definition(name: str, shards: int, copies: int) -> dict[str, object]:
+QUANTIZATION: Final = {"enabled": True, "bits": 8}
+"""Rotational quantization (RQ), a byte for each dimension. The nearest are compared again by their vectors,
+which the nodes keep on disk."""
+
+
+def class_definition(name: str, shards: int, copies: int, *, is_quantized: bool = False) -> dict[str, object]:
     """Return what creates a class of `shards` shards, each on `copies` nodes."""
     return {
         "class": name,
@@ -26,8 +32,9 @@ def class_definition(name: str, shards: int, copies: int) -> dict[str, object]:
         "vectorIndexType": "hnsw",
         "vectorIndexConfig": {
             "distance": "cosine",
-            # Quantization of the server's choice would cost recall.
+            # Collections choose, not the server.
             "skipDefaultQuantization": True,
+            **({"rq": QUANTIZATION} if is_quantized else {}),
             # Every search has a filter, if only that on its partition.
             "filterStrategy": "acorn",
             "flatSearchCutoff": _EXACT_OBJECTS if shards == 1 else _EXACT_SHARD_OBJECTS,
@@ -58,6 +65,11 @@ def class_definition(name: str, shards: int, copies: int) -> dict[str, object]:
             {**_property("content_hash", "text"), "indexFilterable": False},
         ],
     }
+
+
+def is_quantized_class(definition: Mapping[str, Any]) -> bool:
+    """Tell whether a class, as the server describes it, keeps quantized vectors."""
+    return bool(definition["vectorIndexConfig"].get("rq", {}).get("enabled"))
 
 
 def object_of(chunk: IndexedChunk, class_name: str) -> wire.BatchObject:

@@ -18,7 +18,7 @@ from groundline_runtime.errors import FailedPreconditionError, GroundlineError, 
 from groundline_weaviate import wire_pb2 as wire
 from groundline_weaviate import wire_pb2_grpc
 from groundline_weaviate.chunks import Entry, IndexedChunk, Space, key_of, object_id
-from groundline_weaviate.classes import class_definition, object_of
+from groundline_weaviate.classes import class_definition, is_quantized_class, object_of
 from groundline_weaviate.conditions import contains_any
 from groundline_weaviate.settings import WeaviateSettings
 
@@ -136,13 +136,19 @@ class Weaviate:
         await self._found(wire.SearchRequest(collection=f"{self._settings.class_prefix}_none", limit=1))
 
     async def create(self, space: Space) -> None:
-        """Create the class of a space unless it is there."""
+        """Create the class of a space unless it is there.
+
+        Raises FailedPreconditionError (SEARCH_INDEX_REFUSED) where the server has no quantization that the
+        space needs.
+        """
         name = self._class(space)
         with _http_errors():
             found = await self._http.get(f"/v1/schema/{name}")
             if found.status_code == HTTPStatus.NOT_FOUND:
                 copies = self._settings.replication_factor
-                definition = class_definition(name, await self._shards(), copies)
+                definition = class_definition(
+                    name, await self._shards(), copies, is_quantized=space.is_quantized
+                )
                 created = await self._http.post("/v1/schema", json=definition)
                 if (
                     created.status_code == HTTPStatus.UNPROCESSABLE_ENTITY
@@ -150,6 +156,13 @@ class Weaviate:
                 ):
                     return
                 created.raise_for_status()
+                # Releases that do not know it leave it out without a word.
+                if space.is_quantized and not is_quantized_class(created.json()):
+                    (await self._http.delete(f"/v1/schema/{name}")).raise_for_status()
+                    raise FailedPreconditionError(
+                        "SEARCH_INDEX_REFUSED",
+                        "the distributed index cannot quantize vectors: it takes Weaviate 1.32 or newer",
+                    )
             else:
                 found.raise_for_status()
 

@@ -122,6 +122,8 @@ class IndexedCollection:
     lexical_backend: str
     settings: collection_pb2.CollectionSettings = field(default_factory=collection_pb2.CollectionSettings)
     """Defaults and limits of searches, one object for all collections that have the same."""
+    is_quantized: bool = False
+    """Whether an index outside PostgreSQL keeps the partition among quantized vectors."""
     is_shared: bool = False
     """Whether the partition holds other collections as well."""
     hides_documents: bool = False

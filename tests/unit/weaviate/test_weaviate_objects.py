@@ -63,6 +63,10 @@ class TestClassNames:
     def test_a_dimension_has_a_class_of_its_own(self) -> None:
         assert Space("m", 256).class_name("Groundline") != Space("m", 512).class_name("Groundline")
 
+    def test_quantized_vectors_have_a_class_of_their_own(self) -> None:
+        quantized = Space("m", 256, is_quantized=True)
+        assert quantized.class_name("Groundline") != Space("m", 256).class_name("Groundline")
+
 
 class TestContentHash:
     @pytest.mark.parametrize(

@@ -44,6 +44,10 @@ class _VectorIndexStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Vect
     """Being built, or will be when what is being ingested is done."""
     VECTOR_INDEX_STATE_READY: _VectorIndexState.ValueType  # 3
     """In use."""
+    VECTOR_INDEX_STATE_NOT_QUANTIZED: _VectorIndexState.ValueType  # 4
+    """In use, with the vectors themselves: the settings ask for a quantized index, but its bits found less than .98 of the
+    nearest in a sample. They are tried again every ten minutes.
+    """
 
 class VectorIndexState(_VectorIndexState, metaclass=_VectorIndexStateEnumTypeWrapper):
     """Whether a collection's vectors have an index of their own. Without it a search reads every vector, which finds the
@@ -58,6 +62,10 @@ VECTOR_INDEX_STATE_PENDING: VectorIndexState.ValueType  # 2
 """Being built, or will be when what is being ingested is done."""
 VECTOR_INDEX_STATE_READY: VectorIndexState.ValueType  # 3
 """In use."""
+VECTOR_INDEX_STATE_NOT_QUANTIZED: VectorIndexState.ValueType  # 4
+"""In use, with the vectors themselves: the settings ask for a quantized index, but its bits found less than .98 of the
+nearest in a sample. They are tried again every ten minutes.
+"""
 Global___VectorIndexState: _TypeAlias = VectorIndexState  # noqa: Y015
 
 class _RevertAction:

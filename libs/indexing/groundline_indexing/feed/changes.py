@@ -19,6 +19,7 @@ class FedPartition:
     partition_id: int
     embedding_model: str
     dimensions: int
+    is_quantized: bool = False
 
 
 @dataclass(frozen=True, slots=True)

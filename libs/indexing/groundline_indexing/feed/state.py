@@ -333,4 +333,6 @@ async def _record(connection: Connection, partition_id: int, chunk_ids: Sequence
 
 
 def _partition(row: asyncpg.Record) -> FedPartition:
-    return FedPartition(row["partition_id"], row["embedding_model"], row["dimensions"])
+    return FedPartition(
+        row["partition_id"], row["embedding_model"], row["dimensions"], bool(row["is_quantized"])
+    )

@@ -3,8 +3,8 @@
 -- name: add_partitions
 -- A fill reads all chunks: changes recorded until now would only be delivered twice.
 WITH added AS (
-    INSERT INTO search_index_partitions (partition_id, embedding_model, dimensions, fill_end)
-    SELECT partition_id, embedding_model, dimensions, ({last_chunk_id}) FROM chunk_partitions AS p
+    INSERT INTO search_index_partitions (partition_id, embedding_model, dimensions, is_quantized, fill_end)
+    SELECT partition_id, embedding_model, dimensions, is_quantized, ({last_chunk_id}) FROM chunk_partitions AS p
     WHERE NOT EXISTS (SELECT FROM search_index_partitions AS s WHERE s.partition_id = p.partition_id)
       -- Only PostgreSQL searches the past.
       AND NOT EXISTS (SELECT FROM past_partitions AS t WHERE t.partition_id = p.partition_id)
@@ -20,7 +20,7 @@ WHERE NOT EXISTS (SELECT FROM search_index_partitions AS s WHERE s.partition_id 
        OR EXISTS (SELECT FROM past_partitions AS t WHERE t.partition_id = c.partition_id))
 
 -- name: due
-SELECT s.partition_id, s.embedding_model, s.dimensions, p.partition_id IS NULL AS is_gone
+SELECT s.partition_id, s.embedding_model, s.dimensions, s.is_quantized, p.partition_id IS NULL AS is_gone
 FROM search_index_partitions AS s LEFT JOIN chunk_partitions AS p USING (partition_id)
 WHERE p.partition_id IS NULL OR s.fill_position IS NOT NULL OR EXISTS (
     SELECT FROM search_index_changes AS c

@@ -42,4 +42,4 @@ class WeaviateIndex:
 
 
 def _space(partition: FedPartition) -> Space:
-    return Space(partition.embedding_model, partition.dimensions)
+    return Space(partition.embedding_model, partition.dimensions, partition.is_quantized)

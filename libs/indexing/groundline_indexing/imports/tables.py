@@ -21,6 +21,7 @@ from groundline_indexing.imports.opened import Import
 from groundline_indexing.imports.proving import offer, withdraw
 from groundline_indexing.imports.records import BatchResult, ImportFailedError, RecordFailure
 from groundline_indexing.partitions import (
+    IS_QUANTIZED,
     attach_partition,
     clear_elsewhere,
     copy_partition,
@@ -39,7 +40,7 @@ _LOCKS: Final = 0x696D70
 
 _IDENTITY: Final = ("document_id", "collection_id", "uri")
 
-_SQL: Final = read_statements(__name__)
+_SQL: Final = read_statements(__name__, is_quantized=IS_QUANTIZED)
 
 # Documents that were written, replaced or deleted while the import ran: the last change counts. Only the
 # chunks of deleted ones have to be removed.

@@ -5,7 +5,7 @@ SELECT true FROM ingestion_jobs WHERE collection_id = $1 AND kind = 'reindex' AN
 
 -- name: kind
 SELECT p.embedding_model, p.dimensions, p.language, p.lexical_backend,
-    c.settings #>> '{vectorIndex,quantized}' IS NOT DISTINCT FROM 'true' AS is_quantized
+    {is_quantized} AS is_quantized
 FROM collections c JOIN chunk_partitions p USING (partition_id) WHERE c.collection_id = $1
 
 -- name: totals
@@ -37,10 +37,10 @@ JOIN pg_am a ON a.oid = k.relam WHERE x.indrelid = $1::text::regclass AND a.amna
 
 -- name: attach
 INSERT INTO chunk_partitions (partition_id, collection_id, embedding_model, dimensions,
-                              language, lexical_backend, lexical_built_after)
+                              language, lexical_backend, lexical_built_after, is_quantized)
 OVERRIDING SYSTEM VALUE
 SELECT i.partition_id, i.collection_id, p.embedding_model, p.dimensions, p.language,
-       p.lexical_backend, i.lexical_built_after
+       p.lexical_backend, i.lexical_built_after, {is_quantized}
 FROM imports i JOIN collections c USING (collection_id)
 JOIN chunk_partitions p ON p.partition_id = c.partition_id
 WHERE i.collection_id = $1 ON CONFLICT DO NOTHING RETURNING true

@@ -204,7 +204,7 @@ async def _decided(ask: Ask, decide: Decide, limit: int) -> tuple[Sequence[Hit],
 
 
 def _space(collection: IndexedCollection) -> Space:
-    return Space(collection.embedding_model, collection.dimensions)
+    return Space(collection.embedding_model, collection.dimensions, collection.is_quantized)
 
 
 def _condition(collections: Sequence[IndexedCollection], selection: Selection) -> Filters:

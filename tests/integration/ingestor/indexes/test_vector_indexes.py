@@ -288,6 +288,10 @@ async def test_vectors_that_their_bits_do_not_tell_apart_are_indexed_as_they_are
     [refused] = [entry for entry in logs if entry["event"] == "vector_index_not_quantized"]
     assert refused["found"] < 0.98, "24 bits of 8 dimensions are few"
     assert await operators(pool, collection) == ["halfvec_cosine_ops"]
+    stats = await stores.documents.stats(collection, ())
+    assert stats.vector_index == pb.VECTOR_INDEX_STATE_NOT_QUANTIZED
+    await quantize(stores, False)
+    assert (await stores.documents.stats(collection, ())).vector_index == pb.VECTOR_INDEX_STATE_READY
 
 
 async def quantize(stores: Stores, quantized: bool) -> None:

@@ -26,6 +26,7 @@ from groundline_indexing.partitions import (
     PartitionKind,
     find_partition,
     has_moved,
+    note_quantized,
     partitions_with,
     read_settings,
 )
@@ -205,6 +206,7 @@ class PostgresCollections:
             creator,
             request_id,
         )
+        await note_quantized(connection, collection.collection_id)
         await self._set_searchable(connection, collection)
 
     async def _set_searchable(self, connection: Connection, collection: collection_pb2.Collection) -> None:

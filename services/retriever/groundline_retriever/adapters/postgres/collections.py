@@ -72,6 +72,7 @@ class ReadableCollections:
                 dimensions=row["dimensions"],
                 language=row["language"],
                 lexical_backend=row["lexical_backend"],
+                is_quantized=row["is_quantized"],
                 settings=_settings(row["settings"]),
                 hides_documents=row["hides_documents"],
                 position=positions.get(row["collection_id"], 0),

@@ -18,7 +18,7 @@ SELECT FROM lists WHERE NOT is_readable
 
 -- name: readable
 SELECT c.collection_id, c.xmin, p.partition_id, p.collection_id IS NULL AS is_shared,
-    p.embedding_model, p.dimensions, p.language, p.lexical_backend,
+    p.embedding_model, p.dimensions, p.language, p.lexical_backend, p.is_quantized IS TRUE AS is_quantized,
     p.collection_id IS NOT NULL AND EXISTS ({unreadable}) AS hides_documents,
     jsonb_build_object(
         'retrieval', c.settings -> 'retrieval',

@@ -41,7 +41,7 @@ from groundline_retriever.adapters.postgres.tables.reading import ReadableTables
 
 __all__ = ["SERVER_SETTINGS", "PostgresChunkStore", "open_chunk_store"]
 
-SCHEMA: Final = {"ingestor": 17}
+SCHEMA: Final = {"ingestor": 19}
 """Minimum version of the tables that it reads."""
 
 SERVER_SETTINGS: Final[Mapping[str, str]] = {
