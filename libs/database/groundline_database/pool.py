@@ -87,7 +87,8 @@ def _bounded[Method: Callable[..., Any]](method: Method) -> Method:
     async def call(*args: Any, **options: Any) -> Any:
         if options.get("timeout") is None and remaining_seconds() is not None and not _is_bulk.get():
             options["timeout"] = REQUEST_STATEMENT_SECONDS
-        return await method(*args, **options)
+        # Looked up for each call, since tracing puts its own in the place of the driver's.
+        return await getattr(_Connection, method.__name__)(*args, **options)
 
     return cast("Method", call)
 
