@@ -155,7 +155,7 @@ def extract(
     if not ranked or relevance < minimum:
         return Extraction((), relevance)
     steps = procedure(question, ranked) if max_sentences > 1 else ()
-    chosen = [*steps] or _choose(ranked, max_sentences)
+    chosen = [*steps] or _choose(question, ranked, max_sentences)
     if question.counted.things and not any(
         each.is_of_kind and each.language == ranked[0].language for each in chosen
     ):
@@ -407,8 +407,9 @@ def _lead(ranked: Sequence[Candidate]) -> float:
     return 0.0 if second is None or not best.score else 1 - second / best.score
 
 
-def _choose(ranked: Sequence[Candidate], max_sentences: int) -> list[Candidate]:
+def _choose(question: Question, ranked: Sequence[Candidate], max_sentences: int) -> list[Candidate]:
     best = ranked[0]
+    is_own = not is_other(question.language, best.language)
     # If the question names something with a number (a model, a version), the document must be about it: a
     # sentence on another model answers another question, however similar it is otherwise.
     designations = {term for term in best.in_heading if _DIGIT.search(term)}
@@ -420,7 +421,7 @@ def _choose(ranked: Sequence[Candidate], max_sentences: int) -> list[Candidate]:
             break
         if not candidate.hits or not designations <= candidate.in_heading.union(candidate.hits):
             continue
-        if candidate.is_of_other_question:
+        if candidate.is_of_other_question or (is_own and is_other(best.language, candidate.language)):
             continue
         if all(_overlap(candidate, other) < _DUPLICATE_OVERLAP for other in chosen):
             chosen.append(candidate)
