@@ -1,11 +1,13 @@
 """Pictures that readers find in documents, and descriptions put where they stand."""
 
+import base64
 import io
 import zipfile
 from collections.abc import Callable
 from typing import Any
 
 import docx
+import openpyxl
 import pptx
 import pytest
 from groundline.v1 import error_pb2
@@ -17,6 +19,7 @@ from groundline_extraction.readers.common import PicturePart
 from groundline_extraction.sandbox import Sandbox
 from groundline_extraction.texts import TextSegment
 from groundline_tests.extraction.files import opendocument, saved
+from openpyxl.drawing.image import Image as SheetImage
 from PIL import Image
 from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
@@ -139,6 +142,104 @@ def test_pictures_of_pptx_are_on_their_slides(found_in: Callable[[bytes], Found]
         slide.shapes.title.text = title
         slide.shapes.add_picture(io.BytesIO(picture(color)), 0, 0)
     assert described(found_in(saved(deck))) == "## One\n\n[red]\n\n\f\n\n## Two\n\n[blue]"
+
+
+def workbook(*pictures: tuple[str, bytes]) -> bytes:
+    """Return a workbook with a title, a table and a last sheet, and pictures by their cells on the first."""
+    book = openpyxl.Workbook()
+    sheet = book.worksheets[0]
+    for row in (["Parts"], ["Name", "Width"], ["DN-4", 4], ["DN-6", 6]):
+        sheet.append(row)
+    for cell, data in pictures:
+        sheet.add_image(SheetImage(io.BytesIO(data)), cell)
+    book.create_sheet("Last").append(["End."])
+    return saved(book)
+
+
+def test_pictures_of_xlsx_stand_behind_the_rows_that_they_begin_in(
+    found_in: Callable[[bytes], Found],
+) -> None:
+    again = picture("green")
+    found = found_in(workbook(("C9", again), ("D3", picture("blue")), ("A1", picture("red")), ("A12", again)))
+    assert described(found) == (
+        "## Sheet\n\nParts\n\n[red]\n\nName: DN-4\nWidth: 4\n\n[blue]\n\nName: DN-6\nWidth: 6\n\n[green]"
+        "\n\n## Last\n\nEnd."
+    )
+    segments, pictures = found
+    [moved] = with_descriptions(segments, [PlacedDescription(one.start, "[x]") for one in pictures])
+    [table] = moved.tables
+    assert [(row.number, moved.text[row.start :][:10]) for row in table.rows] == [
+        (3, "Name: DN-4"),
+        (4, "Name: DN-6"),
+    ]
+
+
+def test_a_workbook_is_read_without_pictures_that_it_lacks_or_only_refers_to(
+    found_in: Callable[[bytes], Found],
+) -> None:
+    content = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(workbook(("A3", picture("red")), ("A4", picture("blue"))))) as before,
+        zipfile.ZipFile(content, "w") as after,
+    ):
+        for name in before.namelist():
+            data = before.read(name)
+            if name == "xl/drawings/_rels/drawing1.xml.rels":
+                data = data.replace(
+                    b'"/xl/media/image2.png"', b'"/xl/media/image2.png" TargetMode="External"'
+                )
+                assert b"External" in data
+            if name != "xl/media/image1.png":
+                after.writestr(name, data)
+    segments, pictures = found_in(content.getvalue())
+    assert pictures == []
+    assert segments[0].text.startswith("## Sheet\n\nParts\n\nName: DN-4")
+
+
+def data_uri(data: bytes, kind: str = "image/png") -> str:
+    return f"data:{kind};base64,{base64.b64encode(data).decode()}"
+
+
+@pytest.mark.parametrize("filler", ["", "x " * (5 << 20)], ids=["short", "long"])
+def test_pictures_that_a_page_holds_stand_where_it_shows_them(
+    found_in: Callable[[bytes], Found], filler: str
+) -> None:
+    red = data_uri(picture("red")).rstrip("=").replace("+", "%2B")
+    page = (
+        f"<!doctype html><title>T</title><p>First.</p><img src='{red}'><h1>Second</h1>"
+        f"<figure><img alt='A valve' src='{data_uri(picture('blue', file_format='JPEG'), 'IMAGE/jpeg')}'>"
+        f"<figcaption>Caption</figcaption></figure><!--{filler}--><p>Last.</p>"
+    )
+    assert described(found_in(page.encode())) == (
+        "First.\n\n[red]\n\n# Second\n\n[blue]\n\nA valve\n\nCaption\n\nLast."
+    )
+
+
+@pytest.mark.parametrize(
+    "src",
+    [
+        "http://127.0.0.1/a.png",
+        "file:///etc/hostname",
+        "data:image/png,plain",
+        "data:image/png;base64,A",
+        "data:image/png;base64,\N{SNOWMAN}",
+        data_uri(picture("red"), "text/plain"),
+        data_uri(picture("red")[:-9000]),
+        data_uri(picture("red", side=80)),
+        data_uri(b"<svg xmlns='http://www.w3.org/2000/svg'/>" * 100, "image/svg+xml"),
+    ],
+)
+def test_a_page_is_read_without_pictures_that_it_does_not_hold_or_that_are_broken(
+    found_in: Callable[[bytes], Found], src: str
+) -> None:
+    page = f"<!doctype html><title>T</title><p>Text.</p><img src='{src}'>"
+    segments, pictures = found_in(page.encode())
+    assert ([one.text for one in segments], pictures) == (["Text."], [])
+
+
+def test_a_page_that_is_one_picture_takes_no_text(found_in: Callable[[bytes], Found]) -> None:
+    page = f"<!doctype html><title>T</title><img src='{data_uri(picture('green'))}'>"
+    assert described(found_in(page.encode())) == "[green]"
 
 
 def test_pictures_of_pdf_are_on_their_pages_and_where_they_are_shown(

@@ -210,10 +210,10 @@ Global___ContextualizationSettings: _TypeAlias = ContextualizationSettings  # no
 class PictureSettings(_message.Message):
     """Descriptions of pictures in documents, which a language model writes as documents are brought in.
 
-    Pictures of DOCX, PPTX, PDF, ODT, ODP and EPUB, and files that are pictures, are sent to the generator's model provider;
-    of a document the first 100 of a certain size, each once. What a model wrote stands in the document's text behind the
-    picture's place, as "[Picture, described by a model: …]". It holds for documents brought in from then on, also the same
-    ones again; what was described stays so until the document is brought in again.
+    Pictures of DOCX, PPTX, XLSX, PDF, ODT, ODP and EPUB, those that HTML holds as data URIs, and files that are pictures,
+    are sent to the generator's model provider; of a document the first 100 of a certain size, each once. What a model wrote
+    stands in the document's text behind the picture's place, as "[Picture, described by a model: …]". It holds for documents
+    brought in from then on, also the same ones again; what was described stays so until the document is brought in again.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -46,6 +46,7 @@ class MarkdownBuilder:
         self._with_pictures = with_pictures
         self._pictures: list[PicturePart] = []
         self._known_pictures: set[bytes] = set()
+        self._known_files: set[bytes] = set()
         self._parts: list[str] = []
         self._length = 0
         self._headings: list[tuple[int, str, int]] = []
@@ -72,6 +73,13 @@ class MarkdownBuilder:
     def takes_pictures(self) -> bool:
         """Return whether a further picture is wanted."""
         return self._with_pictures and len(self._known_pictures) < MAX_PICTURES
+
+    def takes_file(self, data: bytes) -> bool:
+        """Return whether a picture's file is wanted, and was not asked for before."""
+        if not self.takes_pictures or (digest := hashlib.sha256(data).digest()) in self._known_files:
+            return False
+        self._known_files.add(digest)
+        return True
 
     def add(self, block: str, *, between: str = _BETWEEN) -> None:
         """Append a block of Markdown unless it is blank. `between` stands before it: a line end if it

@@ -1,6 +1,5 @@
 """Comments on the cells of an XLSX sheet, which openpyxl leaves out when it reads row by row."""
 
-import posixpath
 import zipfile
 from collections.abc import Iterator
 from typing import Final
@@ -9,18 +8,19 @@ from lxml import etree
 from openpyxl.utils.cell import coordinate_to_tuple
 
 from groundline_extraction.readers.common import clean
+from groundline_extraction.readers.office.relations import relations_of
 from groundline_extraction.readers.office.sheets import Comments
 
 __all__ = ["comments_of"]
 
-_NOTES: Final = "/comments"
-_THREADS: Final = "/threadedComment"
+_NOTES: Final = "comments"
+_THREADS: Final = "threadedComment"
 
 
 def comments_of(archive: zipfile.ZipFile, path: str) -> Comments:
     """Return the comments of a sheet by row and column, from 0. A thread stands for the note that Excel keeps
     beside it for programs that know no threads."""
-    parts = dict(_parts(archive, path))
+    parts = dict(relations_of(archive, path).values())
     found: Comments = {}
     for kind, tag in ((_NOTES, "{*}comment"), (_THREADS, "{*}threadedComment")):
         of_kind: dict[tuple[int, int], list[str]] = {}
@@ -34,19 +34,6 @@ def comments_of(archive: zipfile.ZipFile, path: str) -> Comments:
                     element.clear()
         found |= {place: " / ".join(texts) for place, texts in of_kind.items()}
     return found
-
-
-def _parts(archive: zipfile.ZipFile, path: str) -> Iterator[tuple[str, str]]:
-    folder, name = posixpath.split(path)
-    relations = f"{folder}/_rels/{name}.rels"
-    if relations not in archive.NameToInfo:
-        return
-    with archive.open(relations) as part:
-        for _, element in etree.iterparse(part, tag="{*}Relationship", resolve_entities=False):
-            target = posixpath.normpath(posixpath.join("/", folder, element.get("Target", ""))).lstrip("/")
-            for kind in (_NOTES, _THREADS):
-                if element.get("Type", "").endswith(kind) and target in archive.NameToInfo:
-                    yield kind, target
 
 
 def _texts(element: etree._Element) -> Iterator[str]:

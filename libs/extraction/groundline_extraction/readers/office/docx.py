@@ -4,7 +4,6 @@ python-docx would hold a tree of the whole document, and every picture. The body
 instead, and a picture is unpacked when it is come to.
 """
 
-import posixpath
 import re
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,6 +17,7 @@ from groundline_extraction.readers.common import Give, Hints, Read, ReaderLimits
 from groundline_extraction.readers.data.xml import parsed
 from groundline_extraction.readers.grids import Cell, GridRow, spread
 from groundline_extraction.readers.images.pictures import picture_text, record_picture
+from groundline_extraction.readers.office.relations import relations_of
 from groundline_extraction.readers.zips import open_zip
 
 __all__ = ["read", "read_pieces"]
@@ -67,12 +67,11 @@ class _Package:
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
-        self._names = frozenset(archive.namelist())
-        whole = self._relations("")
+        whole = relations_of(archive, "")
         self.document = next(path for kind, path in whole.values() if kind == "officeDocument")
         properties = (path for kind, path in whole.values() if kind == "core-properties")
         self.properties = self._parsed(next(properties, ""))
-        self._related = self._relations(self.document)
+        self._related = relations_of(archive, self.document)
 
     def open_document(self) -> Any:
         return self._archive.open(self.document)
@@ -87,23 +86,10 @@ class _Package:
     def picture(self, identifier: str) -> bytes:
         """Return the bytes of a picture; b"" if the file lacks it."""
         _, path = self._related.get(identifier, ("", ""))
-        return self._archive.read(path) if path in self._names else b""
+        return self._archive.read(path) if path else b""
 
     def _parsed(self, path: str) -> Element | None:
-        return parsed(self._archive.read(path)) if path in self._names else None
-
-    def _relations(self, path: str) -> dict[str, tuple[str, str]]:
-        """Return the kind and the path of each related part, by the relation's id."""
-        folder, name = posixpath.split(path)
-        root = self._parsed(posixpath.join(folder, "_rels", f"{name}.rels"))
-        return {
-            relation.get("Id"): (
-                relation.get("Type").rpartition("/")[2],
-                posixpath.normpath(posixpath.join("/", folder, relation.get("Target"))).lstrip("/"),
-            )
-            for relation in (() if root is None else root.iterchildren("{*}Relationship"))
-            if relation.get("TargetMode") != "External"
-        }
+        return parsed(self._archive.read(path)) if path else None
 
 
 @dataclass(frozen=True, slots=True)

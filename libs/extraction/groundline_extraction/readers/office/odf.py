@@ -103,9 +103,8 @@ class _Writer:
         grid, places = self._placed_rows(table)
         copies = {(at, column): "" for at, row in enumerate(grid) for column in row.copies}
         rows = [list(row.cells) for row in grid]
-        add_sheet(
-            self._builder, Sheet(name, rows, numbers=copies, has_references=bool(places), places=places)
-        )
+        sheet = Sheet(name, rows, numbers=copies, has_references=bool(places), places=places)
+        add_sheet(self._builder, sheet, self._limits)
 
     def around(self, styles: Element) -> None:
         """Add the headers and footers of pages, except page numbers, each once."""

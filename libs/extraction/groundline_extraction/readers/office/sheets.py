@@ -1,16 +1,19 @@
 """Sheets of cells: each row a record under the names of its columns, and a row of a table."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import merge
 from itertools import chain, groupby
+from operator import attrgetter
 from typing import Final
 
 from openpyxl.utils.cell import get_column_letter
 
 from groundline_extraction.readers.building import MarkdownBuilder, escaped
-from groundline_extraction.readers.common import one_line
+from groundline_extraction.readers.common import ReaderLimits, one_line
 from groundline_extraction.readers.data.table import row_text
 from groundline_extraction.readers.grids import is_names, joined_names
+from groundline_extraction.readers.images.pictures import record_picture
 from groundline_extraction.tables import TableRow
 
 __all__ = ["MAX_CELLS", "Comments", "Merged", "Numbers", "Rows", "Sheet", "add_sheet", "fill_merged"]
@@ -29,7 +32,8 @@ type Numbers = dict[tuple[int, int], str]
 @dataclass(frozen=True, slots=True)
 class Sheet:
     """Cells of a sheet as it shows them. `has_references`: its columns, and its rows or their `places`, are
-    those of the sheet, from 0; `has_points`: points stand before decimals, whatever the language."""
+    those of the sheet, from 0; `has_points`: points stand before decimals, whatever the language; `pictures`:
+    each with the row that it begins in, from 0, in the order of these."""
 
     name: str
     rows: Rows
@@ -38,27 +42,34 @@ class Sheet:
     has_references: bool = True
     has_points: bool = False
     places: Sequence[int] = ()
+    pictures: Iterable[tuple[int, bytes]] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """A text, and the row that it shows; `columns` are one object for all rows of a table."""
+    """A text, and the row that it shows; `columns` are one object for all rows of a table. Or a picture."""
 
     text: str
     columns: Sequence[str] = ()
     row: int = 0
     cells: Sequence[str] = ()
+    picture: bytes | None = None
 
 
-def add_sheet(builder: MarkdownBuilder, sheet: Sheet) -> None:
-    """Append the tables of a sheet, which empty rows divide, and the lines between them."""
+def add_sheet(builder: MarkdownBuilder, sheet: Sheet, limits: ReaderLimits) -> None:
+    """Append the tables of a sheet, which empty rows divide, and the lines between them; a picture is
+    recorded behind the row that it begins in."""
     builder.heading(2, sheet.name)
     by_row: dict[int, dict[int, str]] = {}
     for (row, column), exact in sheet.numbers.items():
         by_row.setdefault(row, {})[column] = exact
     columns: Sequence[str] = ()
     caption = ""
-    for block in _blocks(sheet.rows, sheet.comments):
+    pictures = (_Block("", row=row, picture=data) for row, data in sheet.pictures)
+    for block in merge(_blocks(sheet.rows, sheet.comments), pictures, key=attrgetter("row")):
+        if block.picture is not None:
+            record_picture(builder, block.picture, limits)
+            continue
         start = builder.start
         builder.add(block.text)
         if not block.cells:
@@ -108,7 +119,8 @@ def _blocks(rows: Rows, comments: Comments) -> Iterator[_Block]:
             continue
         # A title above the names, and notes.
         while table and sum(map(bool, table[0])) < 2:
-            yield _Block(escaped(" ".join(filter(None, _commented(table.pop(0), start, left)))))
+            text = " ".join(filter(None, _commented(table.pop(0), start, left)))
+            yield _Block(escaped(text), row=start)
             start += 1
         if table:
             names, body = _header(table)
@@ -122,14 +134,15 @@ def _blocks(rows: Rows, comments: Comments) -> Iterator[_Block]:
                 if cell != plain
             ]
             if body and changed:
-                yield _Block(escaped("\n".join(changed)))
+                yield _Block(escaped("\n".join(changed)), row=start)
             for at, row in enumerate(body, start):
                 yield _Block(escaped(row_text(names, _commented(row, at, left))), names, at, row)
             if not body:
                 texts = chain.from_iterable(marked) if changed else names
-                yield _Block(escaped(" ".join(filter(None, texts))))
+                yield _Block(escaped(" ".join(filter(None, texts))), row=start - 1)
     if left:
-        yield _Block(escaped("\n".join(f"{_place(*at)}: {_comment(left[at])}" for at in sorted(left))))
+        lines = (f"{_place(*at)}: {_comment(left[at])}" for at in sorted(left))
+        yield _Block(escaped("\n".join(lines)), row=end)
 
 
 def _commented(row: Sequence[str], index: int, left: Comments) -> Sequence[str]:

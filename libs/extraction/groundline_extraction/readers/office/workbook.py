@@ -4,6 +4,7 @@ import datetime
 import io
 import re
 import zipfile
+from collections.abc import Iterable, Iterator
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from groundline_extraction.formats import XLSX
 from groundline_extraction.readers.building import MarkdownBuilder
 from groundline_extraction.readers.common import Hints, Read, ReaderLimits, ReadError
 from groundline_extraction.readers.office.comments import comments_of
+from groundline_extraction.readers.office.drawings import pictures_of
 from groundline_extraction.readers.office.sheets import (
     MAX_CELLS,
     Comments,
@@ -37,7 +39,7 @@ def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
 
     Raises ReadError with ENCRYPTED_DOCUMENT, CORRUPT_DOCUMENT or DOCUMENT_TOO_LARGE.
     """
-    builder = MarkdownBuilder(limits)
+    builder = MarkdownBuilder(limits, with_pictures=hints.with_pictures)
     title = ""
     try:
         if data.startswith(b"PK"):
@@ -51,7 +53,10 @@ def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
             count += sum(map(len, rows))
             if count > MAX_CELLS:
                 raise ReadError("DOCUMENT_TOO_LARGE", f"more than {MAX_CELLS} cells")
-            add_sheet(builder, Sheet(name, rows, shown.comments(name), numbers, has_points=True))
+            pictures = shown.pictures(name) if builder.takes_pictures else ()
+            comments = shown.comments(name)
+            sheet = Sheet(name, rows, comments, numbers, has_points=True, pictures=pictures)
+            add_sheet(builder, sheet, limits)
     except (ReadError, MemoryError):
         raise
     except python_calamine.PasswordError:
@@ -91,8 +96,16 @@ class _ShownByExcel:
         return rows, {**numbers, **fill_merged(rows, self._merged(sheet._worksheet_path))}
 
     def comments(self, name: str) -> Comments:
-        path = getattr(self._workbook[name], "_worksheet_path", "")
-        return comments_of(self._archive, path.lstrip("/")) if path else {}
+        return comments_of(self._archive, self._path(name))
+
+    def pictures(self, name: str) -> Iterator[tuple[int, bytes]]:
+        """Yield the row, from 0, and the bytes of each picture on a sheet."""
+        for row, _, path in pictures_of(self._archive, self._path(name)):
+            yield row, self._archive.read(path)
+
+    def _path(self, name: str) -> str:
+        """Return the path of a sheet's part; "" for a chart, which has neither comments nor pictures."""
+        return str(getattr(self._workbook[name], "_worksheet_path", "")).lstrip("/")
 
     def _merged(self, path: str) -> Merged:
         """Return the merged ranges, which openpyxl leaves out when it reads row by row."""
@@ -120,6 +133,9 @@ class _ShownByCalamine:
 
     def comments(self, name: str) -> Comments:
         return {}  # calamine reads none
+
+    def pictures(self, name: str) -> Iterable[tuple[int, bytes]]:
+        return ()
 
 
 def _shown(value: Any, number_format: str) -> str:

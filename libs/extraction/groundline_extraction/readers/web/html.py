@@ -2,6 +2,7 @@
 
 import io
 import re
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any, BinaryIO, Final
 
@@ -14,6 +15,7 @@ from groundline_extraction.readers.building import MarkdownBuilder
 from groundline_extraction.readers.common import (
     Give,
     Hints,
+    PicturePart,
     Read,
     ReaderLimits,
     ReadError,
@@ -21,6 +23,7 @@ from groundline_extraction.readers.common import (
     one_line,
     whole,
 )
+from groundline_extraction.readers.images.pictures import embedded_pictures
 from groundline_extraction.readers.web.content import without_surroundings
 from groundline_extraction.readers.web.long_html import read_long
 from groundline_extraction.readers.web.markup import add_markup
@@ -61,25 +64,27 @@ def read_pieces(file: BinaryIO, hints: Hints, limits: ReaderLimits, give: Give) 
     is_long = file.seek(0, io.SEEK_END) > MAX_WHOLE_BYTES
     charset = _charset(file, hints.charset)
     if is_long:
-        read_long(lambda: decoded_file(file, charset=charset), limits, give)
+        read_long(lambda: decoded_file(file, charset=charset), hints, limits, give)
     else:
-        give(_read("".join(decoded_file(file, charset=charset)), limits))
+        give(_read("".join(decoded_file(file, charset=charset)), hints, limits))
 
 
-def _read(text: str, limits: ReaderLimits) -> Read:
+def _read(text: str, hints: Hints, limits: ReaderLimits) -> Read:
     tree = _tree(text)
     title = one_line(tree.findtext(".//title") or "")
     if (main := _main_content(tree)) is None:
         found = trafilatura.extract(tree, include_comments=False, favor_recall=True, config=_CONFIG)
         if found and (main := tree.find(".//body")) is not None:
             without_surroundings(main, found)
+    pictures: Sequence[PicturePart] = ()
     if main is not None:
-        builder = MarkdownBuilder(limits)
-        add_markup(builder, main)
+        builder = MarkdownBuilder(limits, with_pictures=hints.with_pictures)
+        add_markup(builder, main, picture=embedded_pictures(builder, limits))
         read = builder.read(title=title)
         if read.text:
             return read
-    return Read(clean(trafilatura.html2txt(tree) or ""), title=title)
+        pictures = read.pictures
+    return Read(clean(trafilatura.html2txt(tree) or ""), title=title, pictures=pictures)
 
 
 def _charset(file: BinaryIO, charset: str) -> str:

@@ -7,7 +7,8 @@ from lxml import etree
 
 from groundline_extraction.encoding import Utf8File
 from groundline_extraction.readers.building import MarkdownBuilder, TablePart
-from groundline_extraction.readers.common import Give, ReaderLimits, one_line
+from groundline_extraction.readers.common import Give, Hints, ReaderLimits, one_line
+from groundline_extraction.readers.images.pictures import embedded_pictures
 from groundline_extraction.readers.web.markup import (
     BLOCKS,
     INLINE,
@@ -35,15 +36,15 @@ _AROUND_ROLES: Final = frozenset(("navigation", "banner", "contentinfo", "comple
 _PARTS: Final = frozenset(("tr", "li", "dd"))
 
 
-def read_long(texts: Callable[[], Iterator[str]], limits: ReaderLimits, give: Give) -> None:
+def read_long(texts: Callable[[], Iterator[str]], hints: Hints, limits: ReaderLimits, give: Give) -> None:
     """Give what the page marks as its main content, else all but navigation and the like.
 
     `texts` gives the page in parts, as often as it is called. Raises ReadError with DOCUMENT_TOO_LARGE.
     """
     survey = _Survey()
     _parse(texts(), survey)
-    builder = MarkdownBuilder(limits)
-    blocks = _Blocks(builder, survey, give)
+    builder = MarkdownBuilder(limits, with_pictures=hints.with_pictures)
+    blocks = _Blocks(builder, survey, embedded_pictures(builder, limits), give)
     _parse(texts(), blocks)
     blocks.write_rest()
     give(builder.read(title=one_line(survey.title)))
@@ -98,8 +99,11 @@ class _Survey:
 class _Blocks:
     """Writer of each block when it has ended; it frees the block's elements then."""
 
-    def __init__(self, builder: MarkdownBuilder, survey: _Survey, give: Give) -> None:
+    def __init__(
+        self, builder: MarkdownBuilder, survey: _Survey, picture: Callable[[str], str], give: Give
+    ) -> None:
         self._builder = builder
+        self._picture = picture
         self._give = give
         self._is_page = survey.is_page
         self._only_main = survey.is_page and survey.main_count == 1
@@ -193,7 +197,7 @@ class _Blocks:
 
     def _add(self, table_part: TablePart) -> None:
         self._tree.end("div")
-        add_markup(self._builder, self._tree.close(), table_part=table_part)
+        add_markup(self._builder, self._tree.close(), picture=self._picture, table_part=table_part)
         if self._builder.is_piece:
             self._give(self._builder.read())
 
