@@ -64,6 +64,7 @@ def _meanings(among: _Concepts, term: str, language: str, other: str) -> frozens
     return frozenset(chain.from_iterable(concept.get(other, ()) for concept in concepts)) - {term}
 
 
+@lru_cache(maxsize=_REMEMBERED_TERMS)
 def synonyms(term: str, language: str) -> frozenset[str]:
     """Return the terms of a language that mean the same as a term, and not only as a part of it."""
     concepts = _CONCEPTS.get(language, {}).get(term, ())
