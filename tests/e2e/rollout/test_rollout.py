@@ -111,7 +111,7 @@ async def test_a_good_version_takes_over_and_no_request_fails(stack: Stack, tmp_
         code, printed = await rollout.driven("--max-slowdown", "1000", steps="0 50 100")
         assert code == 0, printed
         assert rollout.share.read_text() == "100\n"
-        # What a change could lose is what is under way when it takes effect, within two seconds.
+        # A change takes effect within two seconds; it could lose only the requests under way then.
         for share in ("0", "100", "50", "0"):
             rollout.share.write_text(share)
             await rollout.further(250)

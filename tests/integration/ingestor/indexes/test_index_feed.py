@@ -407,7 +407,7 @@ async def test_a_reindex_is_swapped_in_when_the_index_has_its_partition(mills: M
 
 async def test_a_partition_that_an_earlier_release_makes_is_fed_as_well(mills: Mills) -> None:
     await mills.drain()
-    # What it would do is the same: it knows nothing of the index.
+    # An earlier release makes the same partition, since it knows nothing of the index.
     late = await created(mills.stores, "late", DIMENSIONS + 1)
     await mills.store("a.txt", 2, late)
 
