@@ -134,7 +134,7 @@ function SelectionDialog({ client, selection, isAnswered, apply, close }: Select
             <p class="hint">{texts.asOfHint}</p>
           </fieldset>
         )}
-        {isAnswered && <Answering client={client} collections={collections.value ?? []} chosen={chosen} choose={setChosen} />}
+        {isAnswered && <Answering client={client} collections={collections.problem ? [] : collections.value} chosen={chosen} choose={setChosen} />}
         <p class="hint">{texts.selectionHint}</p>
         <div class="row">
           <button class="primary">{texts.apply}</button>
@@ -161,7 +161,8 @@ function yesterday(): string {
 
 interface AnsweringProps {
   client: GroundlineClient;
-  collections: readonly Collection[];
+  /** Undefined until they are known: no model is offered before. */
+  collections: readonly Collection[] | undefined;
   chosen: Selection;
   choose: (selection: Selection) => void;
 }
@@ -169,7 +170,7 @@ interface AnsweringProps {
 /** The model that answers, if the generator offers several that the collections allow, and how passages are reranked before. */
 function Answering({ client, collections, chosen, choose }: AnsweringProps) {
   const { value = [], problem, reload } = useLoaded(async (signal) => (await client.listModels({}, { signal })).models ?? [], [client]);
-  const allowed = allowedOf(value, collections, chosen.collectionIds);
+  const allowed = collections ? allowedOf(value, collections, chosen.collectionIds) : [];
   const { model, strategy } = chosen;
   // One of an address that is not offered or not allowed is shown, and refused with the reason.
   const shown = !model || allowed.includes(model) ? allowed : [model, ...allowed];

@@ -56,13 +56,18 @@ def offers(upstream: Any, *models: str) -> None:
     )
     docs = collection_pb2.Collection(collection_id="docs", settings=settings)
 
+    asked = asyncio.Event()
+
     async def listed(_request: Any, _context: Any) -> Any:
+        # What a collection allows is known last, whichever the page asks first.
+        await asked.wait()
         return ingestor_service_pb2.ListCollectionsResponse(collections=[docs])
 
     async def documents(_request: Any, _context: Any) -> Any:
         return ingestor_service_pb2.ListDocumentsResponse()
 
     async def offered(_request: Any, _context: Any) -> Any:
+        asyncio.get_running_loop().call_later(0.1, asked.set)
         return coordinator_service_pb2.ListModelsResponse(models=["huge", "small", "large"])
 
     upstream.on("ListModels", offered)
