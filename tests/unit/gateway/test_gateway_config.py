@@ -21,6 +21,7 @@ from groundline_gateway.envoy.files import write
 from groundline_gateway.envoy.nodes import http_of
 from groundline_gateway.scopes import REQUIRED
 from groundline_gateway.settings import GatewaySettings
+from groundline_runtime.serving.server import MAX_CONNECTION_AGE_SECONDS
 
 HOLDER = {"key": "a-key-of-sixteen-or-more", "client": "demo", "principals": ["user:demo", "group:staff"]}
 
@@ -197,6 +198,13 @@ def test_connections_are_pinged_where_requests_may_wait_on_them() -> None:
             assert sum(seconds) < 4, "with another attempt's time, less than five"
 
     assert pinged == {"coordinator", "retriever", "ingestor"}
+
+
+def test_a_lane_leaves_its_connection_before_a_retriever_takes_nothing_more_on_it() -> None:
+    script = files("groundline_gateway").joinpath("envoy", "identity.lua").read_text()
+    [kept] = re.findall(r"^local LANE_MILLISECONDS = (\d+)$", script, re.MULTILINE)
+    jitter = 0.1  # of gRPC, which a server cannot set
+    assert int(kept) / 1000 < MAX_CONNECTION_AGE_SECONDS * (1 - jitter)
 
 
 def test_the_bridge_is_asked_over_http_whether_it_is_ready_and_keeps_connections_for_longer() -> None:

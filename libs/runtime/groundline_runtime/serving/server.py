@@ -6,7 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 import grpc
 import structlog
@@ -24,7 +24,19 @@ from groundline_runtime.settings import ServiceSettings, settings_from_command_l
 from groundline_runtime.telemetry.logs import configure_logs
 from groundline_runtime.telemetry.recording import telemetry
 
-__all__ = ["Application", "Serving", "run", "run_command", "run_server", "serving"]
+__all__ = [
+    "MAX_CONNECTION_AGE_SECONDS",
+    "Application",
+    "Serving",
+    "run",
+    "run_command",
+    "run_server",
+    "serving",
+]
+
+MAX_CONNECTION_AGE_SECONDS: Final = 300
+"""Age of a connection, in seconds and give or take a tenth, after which it takes no new requests: clients
+reconnect, and so find replicas that have started since. The gateway's lanes do so sooner (identity.lua)."""
 
 _log = structlog.get_logger(__name__)
 
@@ -288,7 +300,5 @@ def _options(settings: ServiceSettings) -> list[tuple[str, int]]:
         ("grpc.keepalive_permit_without_calls", 1),
         # The gateway pings every 1.2 s, clients every two seconds.
         ("grpc.http2.min_ping_interval_without_data_ms", 1_000),
-        # Clients reconnect now and then, and so find replicas that have started since. The gateway's lanes
-        # reconnect sooner (identity.lua).
-        ("grpc.max_connection_age_ms", 300_000),
+        ("grpc.max_connection_age_ms", 1_000 * MAX_CONNECTION_AGE_SECONDS),
     ]
