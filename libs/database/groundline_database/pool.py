@@ -15,7 +15,7 @@ import asyncpg
 import structlog
 from asyncpg.pool import PoolAcquireContext, PoolConnectionProxy
 from asyncpg.transaction import Transaction
-from groundline_runtime.context import remaining_seconds
+from groundline_runtime.context import current_waits, remaining_seconds
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
 from groundline_runtime.metrics.declaring import SECONDS, Histogram, ObservedGauge
 
@@ -30,9 +30,9 @@ type OnConnection = Callable[["asyncpg.Connection[Any]"], Awaitable[None]]
 
 CLOSE_SECONDS: Final = 5.0
 
-REQUEST_STATEMENT_SECONDS: Final = 20.0
-"""Maximum time for a statement that a request waits for, in seconds: nobody waits longer for a table that is
-locked, or for a server that hangs."""
+REQUEST_SECONDS: Final = 20.0
+"""Maximum time that a request waits for connections and statements together, in seconds; in a stream, for
+each statement. Nobody waits longer for a table that is locked, or for a server that hangs."""
 
 RELEASE_SECONDS: Final = 2.0
 """Maximum wait for a cancelled statement's end, for a rollback, and for the reset of a returned connection,
@@ -80,15 +80,38 @@ def in_bulk() -> Iterator[None]:
         _is_bulk.reset(token)
 
 
+@contextmanager
+def _request_wait(maximum_seconds: float) -> Iterator[float]:
+    """Count the block among the current request's waits, and provide its maximum time, in seconds.
+
+    That is never more than the request has left. Raises TimeoutError if it has nothing left.
+    """
+    waits = None if _is_bulk.get() else current_waits()
+    if waits is None:
+        yield maximum_seconds
+        return
+    left = REQUEST_SECONDS - waits.seconds
+    if left <= 0:
+        raise TimeoutError("the request has waited for the database as long as it may")
+    with waits:
+        yield min(maximum_seconds, left)
+
+
 def _bounded[Method: Callable[..., Any]](method: Method) -> Method:
-    """Bound a method's statement by REQUEST_STATEMENT_SECONDS in a request."""
+    """Bound a method's statement by REQUEST_SECONDS in a request."""
+
+    async def run(connection: "_RequestConnection", *args: Any, **options: Any) -> Any:
+        # Looked up for each call, since tracing puts its own in the place of the driver's.
+        return await getattr(_Connection, method.__name__)(connection, *args, **options)
 
     @wraps(method)
-    async def call(*args: Any, **options: Any) -> Any:
-        if options.get("timeout") is None and remaining_seconds() is not None and not _is_bulk.get():
-            options["timeout"] = REQUEST_STATEMENT_SECONDS
-        # Looked up for each call, since tracing puts its own in the place of the driver's.
-        return await getattr(_Connection, method.__name__)(*args, **options)
+    async def call(self: Any, *args: Any, **options: Any) -> Any:
+        if options.get("timeout") is not None or remaining_seconds() is None or _is_bulk.get():
+            return await run(self, *args, **options)
+        if args[0].startswith("ROLLBACK"):  # which a request does that may wait no longer
+            return await run(self, *args, **options | {"timeout": RELEASE_SECONDS})
+        with _request_wait(min(REQUEST_SECONDS, self._config.command_timeout)) as seconds:
+            return await run(self, *args, **options | {"timeout": seconds})
 
     return cast("Method", call)
 
@@ -149,13 +172,19 @@ class Pool(_Pool):
     def acquire(self, *, timeout: float | None = None) -> "PoolAcquireContext[asyncpg.Record]":
         return super().acquire(timeout=self.acquire_timeout_seconds if timeout is None else timeout)
 
+    async def _acquire(self, timeout: float) -> "PoolConnectionProxy[asyncpg.Record]":  # noqa: ASYNC109
+        """Wait for a connection; whatever asks for one ends here."""
+        with _request_wait(timeout) as seconds:
+            return await super()._acquire(seconds)  # type: ignore[misc,no-any-return]
+
     async def release(
         self,
         connection: "PoolConnectionProxy[asyncpg.Record]",
         *,
         timeout: float | None = None,  # noqa: ASYNC109
     ) -> None:
-        await super().release(connection, timeout=RELEASE_SECONDS if timeout is None else timeout)
+        with in_bulk():  # a request that may wait no longer gives its connection back as it was
+            await super().release(connection, timeout=RELEASE_SECONDS if timeout is None else timeout)
 
 
 _pools: Final[WeakSet[Pool]] = WeakSet()
@@ -189,9 +218,11 @@ async def open_pool(
     """
 
     async def prepare(connection: "asyncpg.Connection[Any]") -> None:
-        await register_codecs(connection)
-        if init is not None:
-            await init(connection)
+        # The wait for the connection has its own bound, and the pool opens some that no request waits for.
+        with in_bulk():
+            await register_codecs(connection)
+            if init is not None:
+                await init(connection)
 
     async def connect() -> "asyncpg.Connection[Any]":
         return await asyncpg.connect(
@@ -200,7 +231,6 @@ async def open_pool(
             server_settings={"application_name": _application_name(settings)},
         )
 
-    is_patient = settings.statement_timeout_seconds > REQUEST_STATEMENT_SECONDS
     with _clear_errors():
         pool = Pool(
             settings.database_url.get_secret_value(),
@@ -211,7 +241,7 @@ async def open_pool(
             init=prepare,
             reset=reset,
             loop=None,
-            connection_class=_RequestConnection if is_patient else asyncpg.Connection,
+            connection_class=_RequestConnection,
             record_class=asyncpg.Record,
             timeout=settings.connect_timeout_seconds,
             command_timeout=settings.statement_timeout_seconds,
@@ -302,7 +332,8 @@ async def session(pool: Pool) -> AsyncIterator[Connection]:
         finally:
             if not connection.is_closed():
                 try:
-                    await connection.reset(timeout=RELEASE_SECONDS)
+                    with in_bulk():
+                        await connection.reset(timeout=RELEASE_SECONDS)
                 except BaseException:
                     connection.terminate()
                     raise

@@ -28,8 +28,9 @@ class DatabaseSettings(Settings):
     """Maximum wait for a connection of the pool."""
 
     statement_timeout_seconds: Seconds = 60.0
-    """Maximum time for one SQL statement. In a request it is at most 20 s, unless many rows are changed:
-    nobody waits longer for a table that is locked, or for a server that hangs."""
+    """Maximum time for one SQL statement. A request waits at most 20 s for all of its statements
+    together, unless many rows are changed: nobody waits longer for a table that is locked, or for a server
+    that hangs."""
 
     @model_validator(mode="after")
     def _pool_sizes_fit(self) -> Self:

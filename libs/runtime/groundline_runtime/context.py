@@ -25,12 +25,15 @@ __all__ = [
     "TRANSCODED_KEY",
     "Caller",
     "Place",
+    "Waits",
     "acting_as",
     "arrived",
     "begun",
+    "counting",
     "current_caller",
     "current_trace_id",
     "current_traceparent",
+    "current_waits",
     "deadline_at",
     "deadline_within",
     "format_principals",
@@ -89,6 +92,34 @@ class Place:
             leave(is_done)
 
 
+class Waits:
+    """Time that a request has waited for the database; a context manager around each of its waits.
+
+    Waits at the same time count once.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._ended_seconds = 0.0
+        self._under_way = 0
+        self._since = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Sum so far, in seconds."""
+        return self._ended_seconds + (self._clock() - self._since if self._under_way else 0.0)
+
+    def __enter__(self) -> None:
+        if not self._under_way:
+            self._since = self._clock()
+        self._under_way += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._under_way -= 1
+        if not self._under_way:
+            self._ended_seconds += self._clock() - self._since
+
+
 # Of version 00, with which later versions begin; ids of zeros are invalid.
 _TRACEPARENT: Final = re.compile(
     r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?"
@@ -101,6 +132,7 @@ _is_transcoded: ContextVar[bool] = ContextVar("groundline_is_transcoded", defaul
 _has_begun: ContextVar[bool] = ContextVar("groundline_has_begun", default=False)
 _place: ContextVar[Place | None] = ContextVar("groundline_place", default=None)
 _last_event_id: ContextVar[str] = ContextVar("groundline_last_event_id", default="")
+_waits: ContextVar[Waits | None] = ContextVar("groundline_waits", default=None)
 # Instant of time.monotonic().
 _deadline: ContextVar[float | None] = ContextVar("groundline_deadline", default=None)
 
@@ -145,6 +177,16 @@ def give_place_back() -> None:
     place = _place.get()
     if place is not None:
         place.give_back()
+
+
+def counting(waits: Waits) -> AbstractContextManager[None]:
+    """Bound all that the block waits for the database together, by counting it in `waits`."""
+    return _bound(_waits, waits)
+
+
+def current_waits() -> Waits | None:
+    """Return what the current request has waited for the database; None in a stream and outside requests."""
+    return _waits.get()
 
 
 def last_event_id() -> str:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from importlib.metadata import version
+from types import SimpleNamespace
 from typing import Any
 
 import asyncpg
@@ -15,13 +16,15 @@ from groundline_database import (
     DatabaseSettings,
     Pool,
     acquire,
+    database_errors,
     in_bulk,
     keep_session,
     open_pool,
     session,
     transaction,
 )
-from groundline_runtime.context import deadline_at
+from groundline_database.pool import REQUEST_SECONDS
+from groundline_runtime.context import Waits, counting, deadline_at
 from groundline_runtime.errors import FailedPreconditionError, GroundlineError, UnavailableError
 from pydantic import SecretStr, ValidationError
 
@@ -96,7 +99,7 @@ async def test_a_statement_is_ended_after_its_time_and_its_connection_used_again
 async def test_nobody_waits_for_a_statement_of_a_request_as_long_as_a_worker_does(
     settings: MakeSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("groundline_database.pool.REQUEST_STATEMENT_SECONDS", 0.1)
+    monkeypatch.setattr("groundline_database.pool.REQUEST_SECONDS", 0.1)
     slow = "SELECT 1 FROM pg_sleep(0.5)"
     async with asyncio.timeout(30), open_pool(settings()) as pool:
         assert await pool.fetchval(slow) == 1
@@ -108,6 +111,25 @@ async def test_nobody_waits_for_a_statement_of_a_request_as_long_as_a_worker_doe
             assert await pool.fetchval(slow, timeout=20) == 1
     assert caught.value.reason == "DATABASE_BUSY"
     assert caught.value.retry_after_seconds
+
+
+async def test_a_request_that_may_wait_no_longer_asks_for_nothing_more(settings: MakeSettings) -> None:
+    clock = SimpleNamespace(now=0.0)
+    waits = Waits(lambda: clock.now)
+    async with asyncio.timeout(30), open_pool(settings(pool_max_size=1)) as pool:
+        with deadline_at(time.monotonic() + 600), counting(waits):
+            async with acquire(pool) as connection:
+                assert await connection.fetchval("SELECT 1") == 1
+                with waits:
+                    clock.now += REQUEST_SECONDS
+                for refused in (connection.fetchval("SELECT 1"), pool.fetchval("SELECT 1")):
+                    with pytest.raises(UnavailableError) as caught, database_errors():
+                        await refused
+                    assert caught.value.reason == "DATABASE_BUSY"
+                with in_bulk():
+                    assert await connection.fetchval("SELECT 1") == 1
+                with counting(Waits()):
+                    assert await connection.fetchval("SELECT 1") == 1
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """A service process with a database."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
@@ -8,8 +9,10 @@ from typing import Any
 import grpc
 import pytest
 from groundline_cli.stack.postgres import EmbeddedPostgres
-from groundline_database import DatabaseSettings, open_pool
+from groundline_database import DatabaseSettings, acquire, keep_session, open_pool, transaction
 from groundline_database.migrations import Migration, apply
+from groundline_runtime.errors import UnavailableError
+from groundline_runtime.status import from_rpc_error
 from groundline_tests.runtime import OtlpCollector
 from pydantic import SecretStr
 
@@ -45,3 +48,41 @@ async def test_a_statement_is_a_span_of_its_request_without_its_parameters(
     statements = [span for span in spans if span.parent_span_id == request.span_id]
     assert "SELECT 'found ' || $1::text" in [span.attributes["db.statement"] for span in statements]
     assert "a private value" not in str(spans) + output
+
+
+async def test_a_request_waits_for_a_locked_table_once_not_with_each_statement(
+    dsn: str, probe: SimpleNamespace, reach: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = DatabaseSettings(database_url=SecretStr(dsn), pool_max_size=1)
+    process = "SELECT pg_backend_pid()"
+    async with (
+        asyncio.timeout(60),
+        open_pool(settings) as locking,
+        open_pool(settings, reset=keep_session) as pool,
+    ):
+
+        async def ask_twice(_: str) -> str:
+            with pytest.raises(UnavailableError):
+                async with transaction(pool) as connection:
+                    await connection.fetch("SELECT FROM locked")
+            async with acquire(pool) as connection:
+                return str(await connection.fetchval(process))
+
+        async def ask_again_and_again(text: str) -> AsyncIterator[str]:
+            yield await ask_twice(text)
+
+        await locking.execute("CREATE TABLE locked ()")
+        connected = str(await pool.fetchval(process))
+        async with (
+            reach(look=ask_twice, follow=ask_again_and_again) as stub,
+            transaction(locking) as holder,
+        ):
+            await holder.execute("LOCK TABLE locked")
+            monkeypatch.setattr("groundline_database.pool.REQUEST_SECONDS", 1.0)
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await stub.Look(probe.Ask())
+            streamed = [reply.text async for reply in stub.Follow(probe.Ask())]
+    refused = from_rpc_error(caught.value)
+    assert (refused.code.name, refused.reason) == ("UNAVAILABLE", "DATABASE_BUSY")
+    assert refused.retry_after_seconds
+    assert streamed == [connected], "each statement of a stream has its time, and no connection was lost"

@@ -1,11 +1,15 @@
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 from groundline_runtime.context import (
     Caller,
+    Waits,
     acting_as,
+    counting,
     current_caller,
     current_trace_id,
+    current_waits,
     deadline_at,
     deadline_within,
     format_principals,
@@ -43,6 +47,24 @@ def test_outside_a_request_there_is_nobody_no_deadline_and_no_trace() -> None:
     assert current_caller() == Caller()
     assert remaining_seconds() is None
     assert current_trace_id() is None
+    assert current_waits() is None
+
+
+def test_waits_at_the_same_time_count_once() -> None:
+    clock = SimpleNamespace(now=100.0)
+    waits = Waits(lambda: clock.now)
+    with counting(waits):
+        assert current_waits() is waits
+        with waits:
+            clock.now += 2
+            with waits:
+                clock.now += 3
+                assert waits.seconds == 5
+        clock.now += 7
+        with waits:
+            clock.now += 1
+    assert waits.seconds == 6
+    assert current_waits() is None
 
 
 def test_acting_as_ends_with_its_block() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 
-from groundline_runtime.context import deadline_at, deadline_within
+from groundline_runtime.context import Waits, counting, deadline_at, deadline_within
 from groundline_runtime.errors import GroundlineError
 
 __all__ = ["DetachedWork"]
@@ -32,7 +32,7 @@ class DetachedWork:
         """Run work by a deadline of its own; a failure is logged and returned."""
         seconds = self._timeout_seconds
         try:
-            with deadline_at(time.monotonic() + seconds):
+            with counting(Waits()), deadline_at(time.monotonic() + seconds):
                 async with deadline_within(seconds):
                     await work
         except GroundlineError as error:

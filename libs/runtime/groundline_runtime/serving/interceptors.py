@@ -141,7 +141,9 @@ class _Requests(grpc.aio.ServerInterceptor):
             return nullcontext() if admission is None else admission.place(method)
 
         if not handler.response_streaming:
-            return _as_answering_coroutine(handler, place)
+            answering = _as_answering_coroutine(handler, place)
+            # A stream may ask the database for as long as something moves on it.
+            return answering if handler.request_streaming else _with_counted_waits(answering)
         if found is None:
             return _counted(_as_answering_coroutine(handler, place))
         nothing = GetMessageClass(found.output_type)()
@@ -212,6 +214,16 @@ class _Requests(grpc.aio.ServerInterceptor):
             duration_ms=round(seconds * 1000, 2),
             principals=len(caller.principals),
         )
+
+
+def _with_counted_waits(work: Behavior) -> Behavior:
+    """Wrap a unary method so that all of its waits for the database have one bound."""
+
+    async def counted(request: Any, context: Context) -> Any:
+        with request_context.counting(request_context.Waits()):
+            return await work(request, context)
+
+    return counted
 
 
 def _counted(stream: Behavior) -> Behavior:

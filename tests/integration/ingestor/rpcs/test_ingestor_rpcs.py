@@ -105,7 +105,7 @@ async def test_a_hand_in_does_not_wait_as_long_as_a_table_is_locked_or_the_serve
         collection_id=collection_id, documents=[document("a", "Late.")], request_id="late"
     )
     async with faulty(pool, locked), asyncio.timeout(30):
-        monkeypatch.setattr("groundline_database.pool.REQUEST_STATEMENT_SECONDS", 0.3)
+        monkeypatch.setattr("groundline_database.pool.REQUEST_SECONDS", 0.3)
         error = await refusal(stub.IngestDocuments(given, metadata=ANN))
     monkeypatch.undo()
     again = await stub.IngestDocuments(given, metadata=ANN)
