@@ -12,6 +12,7 @@ from groundline_tests.retriever.search_index import ARMS, SearchedIndex, numbere
 from groundline_tests.weaviate.nodes import Cluster
 from groundline_tests.weaviate.search import searched_weaviate
 from groundline_weaviate import Extent, Space, Weaviate, condition_of, open_weaviate
+from pydantic import AnyHttpUrl
 
 CLIENTS = 4
 SEARCHES = 15
@@ -62,8 +63,12 @@ async def test_no_search_fails_or_shows_what_it_must_not_while_a_node_is_lost(
 
 
 async def test_a_leader_that_comes_back_is_given_what_was_written_without_it(three_nodes: Cluster) -> None:
-    settings, partition = three_nodes.settings("CameBack"), a_partition(1)
-    lost = await three_nodes.leader()
+    partition, lost = a_partition(1), await three_nodes.leader()
+    other = next(node for node in three_nodes.nodes if node is not lost)
+    settings = three_nodes.settings("CameBack").model_copy(
+        # As behind an address of ready nodes.
+        update={"http_url": AnyHttpUrl(f"http://127.0.0.1:{other.http_port}")}
+    )
     own = settings.model_copy(update={"grpc_target": f"127.0.0.1:{lost.grpc_port}"})
     async with open_weaviate(settings) as cluster, open_weaviate(own) as node:
         index = WeaviateIndex(cluster)

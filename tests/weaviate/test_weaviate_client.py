@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -25,7 +26,7 @@ from groundline_weaviate import (
     open_weaviate,
 )
 from groundline_weaviate.client import BATCH
-from pydantic import SecretStr
+from pydantic import AnyHttpUrl, SecretStr
 
 SPACE = Space("tests/fake", 8)
 OTHER_SPACE = Space("tests/fake", 4)
@@ -130,6 +131,37 @@ async def test_of_a_write_of_several_calls_every_object_that_does_not_fit_is_nam
     assert {(failure.partition_id, failure.chunk_id) for failure in failures} == {(8, n) for n in misfits}
     written = [entry.chunk_id for entry in await weaviate.entries(SPACE, 8, limit=count)]
     assert written == [number for number in range(count) if number not in misfits]
+
+
+async def test_what_a_client_that_went_away_left_without_vectors_is_found_when_it_is_written_again(
+    one_node: Cluster, weaviate: Weaviate
+) -> None:
+    words = " ".join(f"word{number}" for number in range(500))
+    first = chunk(0, partition_id=19, lexical_text=words)
+    chunks = [replace(first, chunk_id=number) for number in range(1, BATCH + 1)]
+    async with open_weaviate(one_node.settings("Client")) as other:
+        writing = asyncio.create_task(other.write(SPACE, chunks))
+        while not await weaviate.entries(SPACE, 19):
+            assert not writing.done()
+        # Its connection ends, and the node leaves off between the objects and their vectors.
+        writing.cancel()
+        with suppress(asyncio.CancelledError):
+            await writing
+    async with open_weaviate(one_node.settings("Client")) as other:
+        assert not await other.write(SPACE, chunks)
+    everywhere = condition_of(Extent([19]), [], None)
+    assert len(await weaviate.semantic(SPACE, VECTORS[0], everywhere, limit=2 * BATCH)) == BATCH
+
+
+async def test_a_write_does_not_return_while_nobody_can_say_that_its_vectors_are_found(
+    one_node: Cluster, weaviate: Weaviate
+) -> None:
+    settings = one_node.settings("Client").model_copy(
+        update={"http_url": AnyHttpUrl("http://127.0.0.1:1"), "timeout_seconds": 1.0}
+    )
+    async with open_weaviate(settings) as client:
+        with pytest.raises(UnavailableError, match="still taking in"):
+            await client.write(SPACE, [chunk(1, partition_id=10)])
 
 
 async def test_a_space_that_nobody_wrote_into_is_empty(weaviate: Weaviate) -> None:

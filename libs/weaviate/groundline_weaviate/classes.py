@@ -72,7 +72,8 @@ def is_quantized_class(definition: Mapping[str, Any]) -> bool:
     return bool(definition["vectorIndexConfig"].get("rq", {}).get("enabled"))
 
 
-def object_of(chunk: IndexedChunk, class_name: str) -> wire.BatchObject:
+def object_of(chunk: IndexedChunk, class_name: str, scale: float) -> wire.BatchObject:
+    """Return the object of a chunk, whose vector is multiplied by `scale`."""
     plain = Struct()
     plain.update(
         {
@@ -89,7 +90,7 @@ def object_of(chunk: IndexedChunk, class_name: str) -> wire.BatchObject:
     return wire.BatchObject(
         uuid=str(object_id(chunk.partition_id, chunk.chunk_id)),
         collection=class_name,
-        vector_bytes=chunk.vector_bytes,
+        vector_bytes=(chunk.vector.astype("<f4") * scale).tobytes(),
         properties=wire.BatchObject.Properties(
             non_ref_properties=plain,
             text_array_properties=[

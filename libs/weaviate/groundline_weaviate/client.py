@@ -2,12 +2,13 @@
 HTTP."""
 
 import asyncio
+import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from http import HTTPStatus
-from itertools import batched
+from itertools import batched, cycle
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import grpc
@@ -56,6 +57,10 @@ _MAJORITY_SECONDS: Final = 30.0
 
 _QUEUE_SECONDS: Final = 0.05
 """Between two looks at what the nodes have yet to take into their vector indexes."""
+
+_SCALES: Final = tuple(2.0**exponent for exponent in range(-32, 33))
+"""Factors of written vectors. They are powers of two, so that a vector has the same direction, bit for bit,
+and a finite length."""
 
 _SERVICE: Final = "weaviate.v1.Weaviate"
 _MAX_MESSAGE_BYTES: Final = 100 * 1024**2
@@ -126,6 +131,9 @@ class Weaviate:
         self._timeout = settings.timeout_seconds
         self._seen: set[str] = set()
         self._majority_until = 0.0
+        # Another process may have been stopped in the middle of a write.
+        self._scales = cycle(random.sample(_SCALES, len(_SCALES)))
+        self._scale = next(self._scales)
         stub = wire_pb2_grpc.WeaviateStub(channel)
         self._search: Any = stub.Search
         self._write: Any = stub.BatchObjects
@@ -184,8 +192,7 @@ class Weaviate:
 
         async def calls() -> None:
             for batch in batches:
-                objects = [object_of(chunk, self._class(space)) for chunk in batch]
-                for error in (await self._written(objects)).errors:
+                for error in (await self._written(self._class(space), batch)).errors:
                     failed = batch[error.index]
                     failures.append(WriteFailure(failed.partition_id, failed.chunk_id, error.error))
 
@@ -275,33 +282,53 @@ class Weaviate:
             consistency_level=wire.CONSISTENCY_LEVEL_ONE,
         )
 
-    async def _written(self, objects: Sequence[wire.BatchObject]) -> wire.BatchObjectsReply:
+    async def _written(self, name: str, chunks: Sequence[IndexedChunk]) -> wire.BatchObjectsReply:
         try:
-            return await _known(partial(self._written_once, objects))
+            return await _known(partial(self._written_once, name, chunks))
         except _NoClassError as error:
             raise _unavailable(_UNKNOWN_CLASS) from error
 
-    async def _written_once(self, objects: Sequence[wire.BatchObject]) -> wire.BatchObjectsReply:
+    async def _written_once(self, name: str, chunks: Sequence[IndexedChunk]) -> wire.BatchObjectsReply:
         """Write on all nodes, since searches ask one. A majority is enough while one of them does not answer:
         it catches up later, and until then an address of ready nodes does not lead to it."""
-        request = wire.BatchObjectsRequest(objects=objects, consistency_level=wire.CONSISTENCY_LEVEL_ALL)
-        refused = len(objects)
+        refused, is_on_one = len(chunks), self._settings.replication_factor == 1
         if time.monotonic() >= self._majority_until:
-            with suppress(UnavailableError):
-                reply = await self._write_call(request, min(_EVERY_NODE_SECONDS, self._timeout))
+            patience = self._timeout if is_on_one else min(_EVERY_NODE_SECONDS, self._timeout)
+            try:
+                reply = await self._write_call(name, chunks, wire.CONSISTENCY_LEVEL_ALL, patience)
+            except UnavailableError:
+                if is_on_one:
+                    raise
+            else:
                 if not reply.errors:
                     return reply
                 refused = len(reply.errors)
-        request.consistency_level = wire.CONSISTENCY_LEVEL_QUORUM
-        reply = await self._write_call(request)
+        reply = await self._write_call(name, chunks, wire.CONSISTENCY_LEVEL_QUORUM, self._timeout)
         if len(reply.errors) < refused:  # a node's fault, not the objects'
             self._majority_until = time.monotonic() + _MAJORITY_SECONDS
         return reply
 
     async def _write_call(
-        self, request: wire.BatchObjectsRequest, within_seconds: float | None = None
+        self,
+        name: str,
+        chunks: Sequence[IndexedChunk],
+        level: wire.ConsistencyLevel,
+        within_seconds: float,
     ) -> wire.BatchObjectsReply:
-        reply: wire.BatchObjectsReply = await self._call(self._write, request, within_seconds=within_seconds)
+        """Write once. A node whose call is cut off may keep objects without indexing their vectors, and does
+        not index a vector that it has stored already (1.39: storeAdditionalStorageWithAsyncQueue). So what is
+        written after a failure has vectors of another length, which cosine similarity does not see."""
+        objects = [object_of(chunk, name, self._scale) for chunk in chunks]
+        request = wire.BatchObjectsRequest(objects=objects, consistency_level=level)
+        is_whole = False
+        try:
+            reply: wire.BatchObjectsReply = await self._call(
+                self._write, request, within_seconds=within_seconds
+            )
+            is_whole = not reply.errors
+        finally:
+            if not is_whole:
+                self._scale = next(self._scales)
         if any(_is_no_class(refused.error) for refused in reply.errors):
             raise _NoClassError
         return reply
@@ -313,18 +340,20 @@ class Weaviate:
         index at once do not (1.39: a batch's last ones are flushed with the next batch). Does not wait for
         nodes that do not answer.
         """
-        begun = time.monotonic()
-        while waiting := await self._waiting_vectors(name):
+        begun, is_waiting = time.monotonic(), True
+        while is_waiting:
+            waiting = await self._waiting_vectors(name)
             waited = time.monotonic() - begun
             tolerated = (len(waiting) - 1) // 2 if waited > _EVERY_NODE_SECONDS else 0
-            if sum(map(bool, waiting)) <= tolerated:
-                return
-            if waited > self._timeout:
+            is_waiting = not waiting or sum(map(bool, waiting)) > tolerated
+            if is_waiting and waited > self._timeout:
                 raise _unavailable("the distributed index is still taking in what was written")
+            # Also at the end: vectors leave the queue just before the index's log is flushed (1.39).
             await asyncio.sleep(_QUEUE_SECONDS)
 
     async def _waiting_vectors(self, name: str) -> Sequence[int]:
-        """Return how many vectors of a class wait for each node's index, for the nodes that answer."""
+        """Return how many vectors of a class wait for each node's index, for the nodes that answer;
+        nothing if the one that is asked cannot say."""
         import httpx
 
         try:
@@ -333,7 +362,9 @@ class Weaviate:
         except httpx.HTTPError:
             return ()
         return [
+            # One that is too busy to say how many has some.
             sum(shard.get("vectorQueueLength", 0) for shard in node.get("shards") or ())
+            + (node["status"] == "TIMEOUT")
             for node in reply.json()["nodes"]
         ]
 

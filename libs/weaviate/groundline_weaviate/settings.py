@@ -18,7 +18,8 @@ class WeaviateSettings(BaseModel):
     """gRPC address: `dns:///host:port`, `host:port`, or those of several nodes, `ip:port,ip:port`."""
 
     http_url: AnyHttpUrl
-    """Address of the HTTP API, such as http://weaviate:8080, through which classes are created."""
+    """Address of the HTTP API, such as http://weaviate:8080, through which classes are created and writes are
+    awaited."""
 
     api_key: SecretStr | None = None
     """Key to both; unset, none is sent."""
