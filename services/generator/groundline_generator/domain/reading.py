@@ -1,5 +1,6 @@
 """Language, sentences and terms of texts, cached."""
 
+import re
 from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
@@ -13,6 +14,9 @@ __all__ = ["Reading", "Sentence", "read"]
 _REMEMBERED_TEXTS: Final = 512
 _LONGEST_REMEMBERED: Final = 8_000
 """Maximum characters of a cached text. Most chunks are shorter; the cache takes some 10 MB, 40 at most."""
+
+_LINK: Final = re.compile(r"\]\([^\s()]*\)")
+"""The address of a Markdown link, whose words say nothing of what the sentence tells."""
 
 
 class Sentence(NamedTuple):
@@ -41,7 +45,9 @@ class Reading:
         if found is None:
             found = self._sentences[language] = [
                 Sentence(
-                    segment, text := self._text[segment.start : segment.end], content_terms(text, language)
+                    segment,
+                    text := self._text[segment.start : segment.end],
+                    content_terms(_LINK.sub("] ", text), language),
                 )
                 for segment in segments(self._text, language)
             ]

@@ -41,7 +41,17 @@ _ROW: Final = re.compile(r"\s*\|.*\|\s*$")
 _ROW_RULE: Final = re.compile(r"\s*\|[\s:|-]+\|\s*$")
 _ITEM: Final = re.compile(r"\s*(?:[-*+•]|\d{1,3}[.)])\s+")
 _INDENTS: Final = ("    ", "\t")
-_ENDS_BLOCK: Final = frozenset(("", "#", "`", "~", "|", "=", "-"))
+_ENDS_BLOCK: Final = frozenset(("", "#", "`", "~", "|", "=", "-", "{"))
+_STATEMENT: Final = re.compile(r"\S+(?:\s+\S+){3,}(?<=[^\W_])[.!]$")
+"""A heading that is a whole sentence."""
+_FRONT_MATTER: Final = re.compile(r"---[ \t]*\n(?:[\w-]+:.*\n)(?:.*\n){0,500}?---[ \t]*(?:\n|\Z)")
+_NAMES_PAGE: Final = re.compile(
+    r"(?:title|sub_?title|slug|permalink|redirect_from|aliases|layout|keywords|tags|categor(?:y|ies))\s*:",
+    re.IGNORECASE,
+)
+"""A field of front matter that names or files a page, and tells nothing that stands on it."""
+_DIRECTIVE: Final = re.compile(r"\s*\{%.*%\}\s*$")
+"""A line that a site's generator replaces, such as `{% include note.html %}`."""
 _NOT_SPACE: Final = re.compile(r"\S")
 _ALPHANUMERIC: Final = re.compile(r"[^\W_]")
 _QUOTE: Final = re.compile(r"\s{0,3}>\s?")
@@ -110,10 +120,14 @@ class _Cutter:
 
     def run(self) -> list[Segment]:
         lines = list(_lines(self._text))
-        index = 0
+        index = self._front_matter(lines)
+        closing = _orphan_fence(lines)
+        if closing is not None:
+            self._code(lines[index:closing])
+            index = closing + 1
         while index < len(lines):
             line = lines[index]
-            if not line.mark:
+            if not line.mark or _is_directive(line):
                 self._table_header = ""
                 index += 1
             elif fence := _fence(line):
@@ -138,6 +152,17 @@ class _Cutter:
                     self._block(block)
         return self._found
 
+    def _front_matter(self, lines: list[_Line]) -> int:
+        """Add the fields before a Markdown document's text; return how many lines they take."""
+        found = _FRONT_MATTER.match(self._text)
+        if found is None:
+            return 0
+        count = sum(line.start < found.end() for line in lines)
+        for line in lines[1 : count - 1]:
+            if _FIELD.match(line.text) and not _NAMES_PAGE.match(line.text):
+                self._sentence(line.start, line.end, Kind.SENTENCE, "")
+        return count
+
     def _block(self, block: list[_Line]) -> None:
         for part in _parts(block):
             if _is_aligned(part):
@@ -155,7 +180,8 @@ class _Cutter:
     def _heading(self, line: _Line, level: int, start: int, end: int) -> None:
         self._headings = [entry for entry in self._headings if entry[0] < level]
         if end > start:
-            self._found.append(Segment(line.start + start, line.start + end, Kind.HEADING, self._trail()))
+            kind = Kind.SENTENCE if _STATEMENT.match(line.text, start, end) else Kind.HEADING
+            self._found.append(Segment(line.start + start, line.start + end, kind, self._trail()))
             self._headings.append((level, line.text[start:end]))
 
     def _row(self, line: _Line, following: _Line | None) -> None:
@@ -229,6 +255,10 @@ def _heading(line: _Line) -> re.Match[str] | None:
     return _HEADING.match(line.text) if line.mark == "#" else None
 
 
+def _is_directive(line: _Line) -> bool:
+    return line.mark == "{" and _DIRECTIVE.match(line.text) is not None
+
+
 def _is_row(line: _Line) -> bool:
     return line.mark == "|" and _ROW.match(line.text) is not None
 
@@ -246,6 +276,42 @@ def _closing_fence(lines: list[_Line], start: int, fence: str) -> int:
     return len(lines)
 
 
+def _orphan_fence(lines: list[_Line]) -> int | None:
+    """Return the index of the fence that closes a block of code which began before the text; None if there is
+    no such fence.
+
+    A text may be cut out of a document. Did its first fence open a block, another one that names a language
+    would stand inside a block, or the last block would be open, and the text look like code only outside it.
+    """
+    fences = [(index, fence) for index, line in enumerate(lines) if (fence := _fence(line))]
+    if not fences or _is_opening(lines[fences[0][0]]):
+        return None
+    first = fences[0][0]
+    if not _are_paired(lines, fences):
+        return first if _are_paired(lines, fences[1:]) else None
+    before = [line for line in lines[:first] if line.mark]
+    behind = lines[first + 1 : fences[1][0] if len(fences) > 1 else len(lines)]
+    is_text_behind = any(_is_row(line) or line.text.startswith("##") for line in behind)
+    is_open = len(fences) % 2 == 1
+    return first if is_open and (is_text_behind or (before and _looks_like_code(before))) else None
+
+
+def _is_opening(line: _Line) -> bool:
+    """Tell whether a fence can only open a block, since it names a language."""
+    return bool(line.text.strip().lstrip("`~"))
+
+
+def _are_paired(lines: list[_Line], fences: list[tuple[int, re.Match[str]]]) -> bool:
+    """Tell whether, if the first fence opens a block, none that names a language stands inside a block."""
+    end = -1
+    for index, fence in fences:
+        if index > end:
+            end = _closing_fence(lines, index + 1, fence.group(1))
+        elif index < end and _is_opening(lines[index]):
+            return False
+    return True
+
+
 def _end_of_block(lines: list[_Line], start: int) -> int:
     for index in range(start + 1, len(lines)):
         line = lines[index]
@@ -254,6 +320,7 @@ def _end_of_block(lines: list[_Line], start: int) -> int:
             or _heading(line)
             or _fence(line)
             or _is_row(line)
+            or _is_directive(line)
             or (index == start + 1 and _underline(line))
         ):
             return index

@@ -443,3 +443,17 @@ def test_a_reader_reads_what_stands_around_the_sentences_to_quote() -> None:
 def test_a_reader_of_one_language_does_not_judge_between_two(query: str, passage: str) -> None:
     passages = [numbered(1, passage)]
     assert answers(query, passages, answerability=doubting) == answers(query, passages)
+
+
+def test_a_word_within_another_word_is_not_that_word() -> None:
+    form = numbered(1, "Type the street into the field for the address.", title="Form")
+    desks = numbered(2, "Microcomputers are bought by the buyers.", title="Devices")
+    assert answers("Which dress is worn?", [form]).extracts == ()
+    assert answers("Who buys a computer?", [desks]).extracts
+
+
+def test_the_address_of_a_link_does_not_say_what_a_sentence_tells() -> None:
+    links = numbered(
+        1, "See [our page](https://example.org/torque-of-the-pump-cover). Or call us.", title="Help"
+    )
+    assert answers("Which torque has the pump cover?", [links]).extracts == ()

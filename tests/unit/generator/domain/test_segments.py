@@ -135,3 +135,36 @@ def test_a_table_set_with_spaces_gives_rows_below_the_names_of_its_columns() -> 
     assert {segment.heading for segment in segments(table, None) if segment.kind is Kind.ROW} == {
         "Part Price Delivery"
     }
+
+
+def test_front_matter_gives_its_fields_without_those_that_name_the_page() -> None:
+    front = "---\ntitle: Leave\nowner: People team\nredirect_from:\n  - /leave/\n---\n"
+    assert texts(f"{front}\nAsk your manager.") == ["owner: People team", "Ask your manager."]
+    assert texts("---\n\nnote: ask us.\n\n---\n\nOr them.") == ["note: ask us.", "Or them."]
+
+
+def test_a_line_for_the_generator_of_a_site_belongs_to_nothing() -> None:
+    assert texts('1. Click **Search**.\n   {% image "search.png" %}\n2. Done.') == [
+        "Click **Search**.",
+        "Done.",
+    ]
+
+
+def test_a_heading_that_is_a_sentence_can_be_quoted() -> None:
+    text = "## Visitors _do not_ need a badge.\n\nSee below.\n\n## You need one if:\n\n## Version 1.2."
+    assert texts(text, kind=Kind.SENTENCE) == ["Visitors _do not_ need a badge.", "See below."]
+    assert [s.heading for s in segments(text, None)][1] == "Visitors _do not_ need a badge."
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("x = f(1)\n```\n\nIt prints 1. Then:\n\n```python\ny = g(2)\n```", ["x = f(1)", "y = g(2)"]),
+        ("x = f(1)\n```\n\nIt prints 1.", ["x = f(1)"]),
+        ("```\n\n## Next\n\nIt prints 1.", []),
+        ("It prints 1:\n```\nx = f(1)", ["x = f(1)"]),
+    ],
+)
+def test_a_text_may_begin_within_a_block_of_code(text: str, code: list[str]) -> None:
+    assert texts(text, kind=Kind.CODE) == code
+    assert texts(text, kind=Kind.SENTENCE)[0] in ("It prints 1.", "It prints 1:")

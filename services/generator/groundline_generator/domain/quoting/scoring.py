@@ -73,6 +73,8 @@ _FRAGMENT_WORDS: Final = 4
 # Words that share this much of their beginning, or of which one holds the other, count as forms of one word.
 _MIN_VARIANT_LENGTH: Final = 5
 _VARIANT_PREFIX_SHARE: Final = 0.7
+_LEAST_PART: Final = 3
+"""Minimum length of a part of a compound; fewer letters are a prefix, which makes another word."""
 
 # Two languages end words of one origin in different ways: "production" and "Produktion".
 _MIN_COGNATE_LENGTH: Final = 4
@@ -227,11 +229,18 @@ def _accept_variants(wanted: frozenset[str], candidates: Sequence[Candidate]) ->
         variants = frozenset(
             other
             for other in long_enough
-            if term in other
-            or other in term
+            if _is_part(term, other)
+            or _is_part(other, term)
             or (start in other and _begin_alike(term, other, _MIN_VARIANT_LENGTH, _VARIANT_PREFIX_SHARE))
         )
         _accept_forms(term, variants, candidates)
+
+
+def _is_part(term: str, other: str) -> bool:
+    """Tell whether a word has another as its beginning, or as a part that a part of its own stands before:
+    *phone* in *smartphone*, but not *dress* in *address*."""
+    position = other.find(term)
+    return position == 0 or position >= _LEAST_PART
 
 
 def _accept_cognates(question: Question, found: Sequence[Candidate]) -> None:
