@@ -107,10 +107,10 @@ def _within(extracts: Sequence[Extract], limit: int) -> tuple[list[Extract], boo
 def _separator(previous: Extract | None, piece: Extract) -> str:
     """Return what stands between two quotations, and begins an item of a list."""
     if piece.step and (previous is None or previous.step != piece.step):
-        return f"{'' if previous is None else '\n'}{piece.step}. "
+        return f"{'' if previous is None else '\n'}{f'{piece.step}.' if piece.is_numbered else '-'} "
     if previous is None:
         return ""
-    return "\n\n" if previous.is_code or piece.is_code else " "
+    return "\n\n" if previous.is_code or piece.is_code or (previous.step and not piece.step) else " "
 
 
 def _quoted(piece: Extract) -> str:

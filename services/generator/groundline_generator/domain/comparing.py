@@ -71,6 +71,7 @@ def compared(query: str) -> tuple[str, str] | None:
         if found := comparison.search(query):
             rest = found["rest"].strip(" ?.!")
             first, second = (_LEADING_ARTICLE.sub("", found[side].strip()) for side in ("a", "b"))
+            first = _with_shared_end(first, second)
             return f"{first} {rest}".strip(), f"{second} {rest}".strip()
     if not _IS_COMPARISON.search(query):
         return None
@@ -83,6 +84,12 @@ def compared(query: str) -> tuple[str, str] | None:
     if found := _STANDARD.search(query):
         return _against(query[: found.start()] + query[found.end() :], found["b"])
     return None
+
+
+def _with_shared_end(first: str, second: str) -> str:
+    """Return an adjective with the noun that it shares: *sick leave* for "sick" beside "annual leave"."""
+    _, *end = second.split()
+    return f"{first} {' '.join(end)}" if first.islower() and first.isalpha() and end else first
 
 
 def degrees(query: str) -> list[str]:

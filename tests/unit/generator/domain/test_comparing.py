@@ -35,6 +35,11 @@ def test_a_question_that_compares_nothing_is_left_whole(query: str) -> None:
             "Is a wool blanket more expensive than a silk scarf?",
             ("Is a wool blanket more expensive?", "Is a silk scarf more expensive?"),
         ),
+        (
+            "What is the difference between sick and annual leave?",
+            ("sick leave", "annual leave"),
+        ),
+        ("What differs? Compare Kiel and the old town.", ("Kiel", "old town")),
         ("Was the bridge older than the tower?", ("Was the bridge older?", "Was the tower older?")),
         ("Ist die X2 oder die X5 schwerer?", ("Ist die X2 schwerer?", "Ist die X5 schwerer?")),
         ("Was ist teurer, Miete oder Leasing?", ("Was ist teurer, Miete?", "Was ist teurer, Leasing?")),

@@ -186,6 +186,14 @@ async def test_steps_are_a_list_each_sentence_of_which_is_cited() -> None:
     assert completed.validation.grounded
 
 
+async def test_a_list_ends_before_what_is_quoted_behind_it() -> None:
+    listed = numbered(1, "The pump has these valves:\n\n- inlet\n- outlet\n")
+    other = numbered(2, "The valves of the pump are made of brass. The pump has two valves.")
+    text, completed = await answered(extractive(), ask("Which valves does the pump have?", (listed, other)))
+    assert text.startswith("The pump has these valves: [1]\n- inlet [1]\n- outlet [1]\n\nThe ")
+    assert completed.validation.grounded
+
+
 async def test_cancelling_does_not_wait_for_the_extraction() -> None:
     big = ask("word", tuple(numbered(n, "Some words here. " * 3000) for n in range(1, 60)))
     task = asyncio.create_task(answered(extractive(), big))

@@ -17,6 +17,7 @@ from groundline_generator.domain.checking.disagreement import Asked, Statement, 
 from groundline_generator.domain.comparing import compared
 from groundline_generator.domain.concepts import related
 from groundline_generator.domain.quoting.asked import asks_what_is_forbidden, only_permits, sets_limits
+from groundline_generator.domain.quoting.lists import led_to
 from groundline_generator.domain.quoting.procedures import procedure
 from groundline_generator.domain.quoting.quotation import quotation
 from groundline_generator.domain.quoting.scoring import Candidate, Question, is_other, scored
@@ -97,12 +98,13 @@ _YEAR: Final = re.compile(
 @dataclass(frozen=True, slots=True)
 class Extract:
     """A sentence to quote from passage `number`; `text` is one line unless it is code. `step` is the place of
-    its item among numbered steps, from 1; 0 if it is of none."""
+    its item in a list, from 1; 0 if it is of none. Items `is_numbered` are steps."""
 
     number: int
     text: str
     is_code: bool
     step: int = 0
+    is_numbered: bool = True
 
 
 type Answerability = Callable[[str, Sequence[str]], Sequence[float]]
@@ -171,7 +173,8 @@ def extract(
         return Extraction(work.steps(steps), relevance, lead)
     if chosen and max_sentences > 1 and (other := work.saying_otherwise(question, ranked, chosen)):
         chosen = [*chosen[: max_sentences - 1], other]
-    return Extraction(work.extracts(chosen), relevance, _lead(ranked))
+    extracts = work.with_lists(query, chosen, ranked) if max_sentences > 1 else work.extracts(chosen)
+    return Extraction(extracts, relevance, _lead(ranked))
 
 
 class _Work:
@@ -262,6 +265,17 @@ class _Work:
     def extracts(self, chosen: Sequence[Candidate]) -> Sequence[Extract]:
         return tuple(self._extract(each) for each in _in_reading_order(chosen))
 
+    def with_lists(
+        self, query: str, chosen: Sequence[Candidate], ranked: Sequence[Candidate]
+    ) -> Sequence[Extract]:
+        """Return sentences, each with the list, table or code that it leads to."""
+        found: dict[tuple[int, int], Extract] = {}
+        for each in _in_reading_order(chosen):
+            found.setdefault((each.passage, each.position), self._extract(each))
+            for other, item in led_to(query, each, ranked, self._passages[each.passage].text):
+                found[other.passage, other.position] = self._extract(other, item, is_numbered=False)
+        return tuple(found.values())
+
     def steps(self, chosen: Sequence[Candidate]) -> Sequence[Extract]:
         """Return steps of one passage with the numbers of their items, counted from 1."""
         text = self._passages[chosen[0].passage].text
@@ -275,10 +289,10 @@ class _Work:
             end = segment.end
         return tuple(found)
 
-    def _extract(self, chosen: Candidate, step: int = 0) -> Extract:
+    def _extract(self, chosen: Candidate, step: int = 0, *, is_numbered: bool = True) -> Extract:
         is_code = chosen.sentence.segment.kind is Kind.CODE
         number = self._passages[chosen.passage].number
-        return Extract(number, quotation(chosen.sentence), is_code, step)
+        return Extract(number, quotation(chosen.sentence), is_code, step, is_numbered)
 
 
 def _forbid(candidates: Sequence[Candidate]) -> None:
@@ -312,7 +326,7 @@ def _contrasted(work: _Work, sides: tuple[str, str], min_relevance: float) -> Ex
             return None
         found.append(ranked)
     common = questions[0].terms & questions[1].terms
-    first, second = max(product(*found), key=partial(_likeness, common))
+    first, second = max(product(*found), key=partial(_likeness, questions, common))
     if common and not _matter(common, first, second):
         return None
     extracts = dict.fromkeys(chain.from_iterable(work.extracts([each]) for each in (first, second)))
@@ -323,15 +337,22 @@ def _matter(common: frozenset[str], first: Candidate, second: Candidate) -> froz
     return common & first.is_about & second.is_about
 
 
-def _likeness(common: frozenset[str], pair: tuple[Candidate, Candidate]) -> tuple[int, bool, bool, float]:
-    """Return the key by which the best pair is chosen: of the same matter, told in the same form."""
+def _likeness(
+    questions: Sequence[Question], common: frozenset[str], pair: tuple[Candidate, Candidate]
+) -> tuple[int, bool, bool, float, int]:
+    """Return the key by which the best pair is chosen: of the same matter, told in the same form unless it is
+    code, each without the other."""
     first, second = pair
     ours, theirs = first.sentence.segment, second.sentence.segment
     return (
         len(_matter(common, first, second)),
-        ours.kind is theirs.kind,
+        ours.kind is theirs.kind is not Kind.CODE,
         ours.columns == theirs.columns,
         first.relevance + second.relevance,
+        sum(
+            other.required.isdisjoint(each.sentence.terms)
+            for each, other in zip(pair, reversed(questions), strict=True)
+        ),
     )
 
 

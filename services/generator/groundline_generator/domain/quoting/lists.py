@@ -1,0 +1,73 @@
+"""Lists, tables and code that a sentence leads to with its colon."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from groundline_generator.domain.quoting.scoring import Candidate
+from groundline_generator.domain.segments import Kind
+
+__all__ = ["led_to"]
+
+_MOST_QUOTED: Final = 12
+"""Maximum number of sentences, rows and pieces of code that are quoted behind a colon."""
+
+_BULLET: Final = re.compile(r"\n[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]+$")
+"""The text between the first sentence of an item and the sentence before it."""
+
+_ASKED: Final = re.compile(
+    r"^\W*(?:(?:what|which)\s+(?:are|(?:[\w-]+\s+){1,3}(?:are|do|does|can|must|should|may))|welche|was\s+sind)\b",
+    re.IGNORECASE,
+)
+"""A question for several things."""
+
+_BLANK: Final = re.compile(r"\n[ \t]*\n")
+
+
+def led_to(
+    query: str, leading: Candidate, ranked: Sequence[Candidate], text: str
+) -> Sequence[tuple[Candidate, int]]:
+    """Return what follows a sentence that ends with a colon in its passage, which says `text`.
+
+    Without a colon it is the list that follows, if the question asks for several things.
+
+    Each sentence, row or piece of code comes with the place of its item in the list, counted from 1; code
+    has 0. Empty for another sentence, or if nothing of that kind follows.
+    """
+    has_colon = leading.sentence.text.rstrip("*_ ").endswith(":")
+    if leading.sentence.segment.kind is not Kind.SENTENCE or not (has_colon or _ASKED.search(query)):
+        return ()
+    here = {each.position: each for each in ranked if each.passage == leading.passage}
+    first = leading.position + 1
+    # The header of a table is not among the ranked.
+    if first not in here and first + 1 in here and here[first + 1].sentence.segment.columns:
+        first += 1
+    behind: list[tuple[Candidate, int]] = []
+    item, end = 0, leading.sentence.segment.end
+    for position in range(first, first + _MOST_QUOTED):
+        each = here.get(position)
+        if each is None or not _goes_on(behind[0][0] if behind else None, each, text[end : _start(each)]):
+            break
+        if not has_colon and not _BULLET.search(text[end : _start(each)]):
+            break
+        if each.sentence.segment.kind is Kind.ROW or _BULLET.search(text[end : _start(each)]):
+            item += 1
+        behind.append((each, item))
+        end = each.sentence.segment.end
+    return behind
+
+
+def _goes_on(first: Candidate | None, each: Candidate, between: str) -> bool:
+    """Tell whether a sentence is of the list, table or code that begins with the first one."""
+    segment = each.sentence.segment
+    if first is None:
+        return segment.kind in (Kind.CODE, Kind.ROW) or _BULLET.search(between) is not None
+    if segment.heading != first.sentence.segment.heading:
+        return False
+    if first.sentence.segment.kind in (Kind.CODE, Kind.ROW) or segment.kind is Kind.ROW:
+        return segment.kind is first.sentence.segment.kind and not _BLANK.search(between)
+    return segment.kind is Kind.CODE or _BULLET.search(between) is not None or not _BLANK.search(between)
+
+
+def _start(each: Candidate) -> int:
+    return each.sentence.segment.start
