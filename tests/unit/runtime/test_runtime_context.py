@@ -17,6 +17,7 @@ from groundline_runtime.context import (
     remaining_seconds,
 )
 from groundline_runtime.errors import DeadlineExceededError, InvalidArgumentError
+from groundline_runtime.serving.detached import DetachedWork
 
 
 @pytest.mark.parametrize("value", ["a,,b", "a,", "a b", "a%0Ab", ",".join(["u"] * 101), "u" * 8193])
@@ -65,6 +66,20 @@ def test_waits_at_the_same_time_count_once() -> None:
             clock.now += 1
     assert waits.seconds == 6
     assert current_waits() is None
+
+
+async def test_what_outlives_a_request_may_wait_anew() -> None:
+    found: list[Waits | None] = []
+
+    async def store() -> None:
+        found.append(current_waits())
+
+    with counting(Waits()), deadline_at(0.0):
+        assert await DetachedWork(60).in_own_time(store()) is None
+        found.append(current_waits())
+    own, of_the_request = found
+    assert own is not None
+    assert own is not of_the_request
 
 
 def test_acting_as_ends_with_its_block() -> None:
