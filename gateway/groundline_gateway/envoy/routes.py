@@ -104,13 +104,7 @@ def call_route(endpoint: Endpoint, match: Node, settings: GatewaySettings) -> No
     _deadline(route, seconds, is_stream=endpoint.is_stream, is_upload=endpoint.is_upload)
     # An answer of which nothing has been sent may be started again; at worst its question is stored twice.
     if (endpoint.is_idempotent or endpoint.name in _ANSWERS) and not endpoint.is_upload:
-        route["route"]["retry_policy"] = retried(_RETRY_LOST, settings) | (
-            # RPCs that take little time are retried before the whole deadline has passed.
-            {"per_try_timeout": duration(seconds / 3)}
-            if endpoint.has_no_side_effects
-            and not (endpoint.is_stream or endpoint.is_download or endpoint.name in _ANSWERS)
-            else {}
-        )
+        route["route"]["retry_policy"] = retried(_RETRY_LOST, settings)
     if endpoint.is_upload:
         # A body is passed on as it arrives, and the service refuses one that is too large. Until it has been
         # answered, as much of it is kept for another attempt.
