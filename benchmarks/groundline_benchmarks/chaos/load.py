@@ -52,7 +52,7 @@ class Kind(StrEnum):
     VERIFY = "verify"
     """Two claims about a document, one of them false."""
     RATE = "rate"
-    """Question, what is said of its answer, whether the thread shows it, and its evidence."""
+    """Question, what is said of its answer, the thread that shows it, or its evidence."""
     INGEST = "ingest"
 
 
@@ -275,31 +275,45 @@ class Load:
                 note(*_judged(supported == [True, False], last["completed"].get("degraded", ())))
 
     async def rate(self) -> None:
-        """Ask a question, say that its answer was good, read that in its thread, and verify its evidence."""
+        """Ask a question, rate its answer, read the rating in its thread, and verify its evidence; each by a
+        request of its own, as long as they succeed."""
         word = self._next_known()
         question = {"query": f"What is the code of {word}?", "collectionIds": [self.collection]}
+        answered = await self._rated(self.client.post("/api/answer", json=question), _stored)
+        if answered is None or _stored(answered) is not Outcome.OK:
+            return
+        answer = answered.json()
+        thread = f"/api/threads/{answer['threadId']}"
+        good = {"feedback": {"rating": "RATING_GOOD"}}
+        rating = self.client.post(f"{thread}/messages/{answer['messageId']}:rate", json=good)
+        if await self._rated(rating) is None:
+            return
+        if await self._rated(self.client.get(thread), _shows_rating) is None:
+            return
+        keys = await self._rated(self.client.get("/.well-known/jwks.json"))
+        if keys is None:
+            return
+        known = keys.json()["keys"]
+        await self._rated(
+            self.client.get(f"{thread}/evidence"),
+            lambda signed: _judged(_is_evidence(signed.content, known, word), ())[0],
+        )
+
+    async def _rated(
+        self,
+        request: Awaitable[httpx.Response],
+        outcome: Callable[[httpx.Response], Outcome] = lambda _: Outcome.OK,
+    ) -> httpx.Response | None:
+        """Record one of the requests around a rating; return its response if it succeeded."""
+        found: list[httpx.Response] = []
         async with self._noted(Kind.RATE) as note:
-            answered = await self.client.post("/api/answer", json=question)
-            if answered.is_error:
-                note(Outcome.FAILED, _reason(answered.text))
-                return
-            answer = answered.json()
-            if any(
-                part["component"] == "COMPONENT_HISTORY" for part in answer["completed"].get("degraded", ())
-            ):
-                note(Outcome.DEGRADED)
-                return
-            thread = f"/api/threads/{answer['threadId']}"
-            good = {"feedback": {"rating": "RATING_GOOD"}}
-            rated = await self.client.post(f"{thread}/messages/{answer['messageId']}:rate", json=good)
-            shown = await self.client.get(thread) if rated.is_success else rated
-            signed = await self.client.get(f"{thread}/evidence") if shown.is_success else shown
-            keys = await self.client.get("/.well-known/jwks.json") if signed.is_success else signed
-            if keys.is_error:
-                note(Outcome.FAILED, _reason(keys.text))
-                return
-            is_right = "RATING_GOOD" in shown.text and _is_evidence(signed.content, keys.json()["keys"], word)
-            note(*_judged(is_right, ()))
+            response = await request
+            if response.is_error:
+                note(Outcome.FAILED, _reason(response.text))
+            else:
+                note(outcome(response))
+                found.append(response)
+        return next(iter(found), None)
 
     async def complete(self) -> None:
         """Ask a question about a document by its marker, in the OpenAI API."""
@@ -402,6 +416,16 @@ async def prepared_load(
         load = Load(client, searches.post, collection)
         await load.prepare(_DOCUMENTS)
         yield load
+
+
+def _stored(answered: httpx.Response) -> Outcome:
+    """Return the outcome of an answer that is to be rated, which an answer that was not stored cannot be."""
+    parts = answered.json()["completed"].get("degraded", ())
+    return Outcome.DEGRADED if any(part["component"] == "COMPONENT_HISTORY" for part in parts) else Outcome.OK
+
+
+def _shows_rating(thread: httpx.Response) -> Outcome:
+    return _judged("RATING_GOOD" in thread.text, ())[0]
 
 
 def _judged(found: bool, degraded: Sequence[object]) -> tuple[Outcome, str]:
