@@ -80,14 +80,14 @@ async def open_channel(
         *CONNECTION_OPTIONS,
     ]
     if is_of_suite:
-        # A process that hangs answers no ping, and calls that wait for it end within seven seconds. The first
-        # timeout bounds the wait for bytes to be acknowledged, which the system does even for a process that
-        # hangs; the second, a minute unless set, bounds the wait for the answer. gRPC answers in a thread
-        # that needs no interpreter, so a process that is busy with Python does too.
+        # A process that hangs answers no ping, and calls that wait for it end within 3.7 seconds, as at the
+        # gateway. The first timeout bounds the wait for bytes to be acknowledged, which the system does even
+        # for a process that hangs; the second, a minute unless set, bounds the wait for the answer. gRPC
+        # answers in a thread that needs no interpreter, so a process that is busy with Python does too.
         options += [
-            ("grpc.keepalive_time_ms", 2_000),
-            ("grpc.keepalive_timeout_ms", 5_000),
-            ("grpc.http2.ping_timeout_ms", 5_000),
+            ("grpc.keepalive_time_ms", 1_200),
+            ("grpc.keepalive_timeout_ms", 2_500),
+            ("grpc.http2.ping_timeout_ms", 2_500),
             ("grpc.http2.max_pings_without_data", 0),
         ]
     interceptors: list[grpc.aio.ClientInterceptor] = []

@@ -298,7 +298,7 @@ def _options(settings: ServiceSettings) -> list[tuple[str, int]]:
         ("grpc.keepalive_timeout_ms", 10_000),
         ("grpc.http2.ping_timeout_ms", 10_000),
         ("grpc.keepalive_permit_without_calls", 1),
-        # The gateway pings every 1.2 s, clients every two seconds.
+        # The gateway and clients ping every 1.2 s.
         ("grpc.http2.min_ping_interval_without_data_ms", 1_000),
         ("grpc.max_connection_age_ms", 1_000 * MAX_CONNECTION_AGE_SECONDS),
     ]
