@@ -5,7 +5,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import Final, NamedTuple
 
-__all__ = ["Cell", "GridRow", "Head", "head_of", "is_names", "joined_names", "spread"]
+__all__ = [
+    "MAX_HEADS",
+    "Cell",
+    "GridRow",
+    "Head",
+    "head_of",
+    "is_head_above",
+    "is_names",
+    "joined_names",
+    "spread",
+]
 
 type Cell = tuple[str, int, int]
 """Its text, and how many columns and rows it spans."""
@@ -14,6 +24,7 @@ MAX_HEADS: Final = 3
 """Maximum rows of a head; where more are marked as such, the marks are not believed."""
 
 _NUMBER: Final = re.compile(r"[-+]?[\d.,]+ ?%?")
+_YEAR: Final = re.compile(r"(?:19|20)\d\d")
 
 
 class GridRow(NamedTuple):
@@ -101,17 +112,24 @@ def is_names(row: Iterable[str]) -> bool:
     return not any(_NUMBER.fullmatch(cell) for cell in row)
 
 
+def is_head_above(row: Iterable[str], below: Iterable[str]) -> bool:
+    """Return whether a row of names, or of years, stands above one that has numbers, and not only years."""
+    return is_names(cell for cell in row if not _YEAR.fullmatch(cell)) and not is_names(
+        cell for cell in below if not _YEAR.fullmatch(cell)
+    )
+
+
 def _count(table: Sequence[GridRow], marked: int) -> int:
     """Return how many rows the head has; `marked` of them are known to be its rows. Another one belongs to it
     if it divides a merged cell above it and stands beside one that comes down from the head and ends there,
-    or, in a head without marks, is of names where the row below has numbers."""
+    or, in a head without marks, is of names or years where the row below has numbers."""
     count = max(1, marked)
     while count < min(MAX_HEADS, len(table) - 1):
         over, row, body = table[count - 1], table[count], table[count + 1]
         if not any(_differs(row.cells, at) for at in over.left):
             break
         is_beside = 0 < len(row.above) < len(row.cells) and not body.above & row.above
-        if not is_beside and (marked or not is_names(row.cells) or is_names(body.cells)):
+        if not is_beside and (marked or not is_head_above(row.cells, body.cells)):
             break
         count += 1
     return count

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from groundline_extraction.readers.grids import GridRow, head_of
-from groundline_extraction.readers.pdf.layout import Box, Cell
+from groundline_extraction.readers.pdf.layout import Cell, around
 
 __all__ = ["with_one_head"]
 
@@ -17,7 +17,7 @@ def with_one_head(rows: Sequence[Sequence[Cell]]) -> tuple[Sequence[Cell], Seque
     head = head_of(grid)
     titles = len(list(takewhile(lambda row: row.is_one_cell(width), grid[: head.height - 1])))
     names = [
-        Cell(name, _around([row[at].box for row in rows[titles : head.height]]))
+        Cell(name, around([row[at].box for row in rows[titles : head.height]]))
         for at, name in enumerate(head.names)
     ]
     return [row[0] for row in rows[:titles]], [names, *rows[head.height :]]
@@ -33,11 +33,3 @@ def _grid_row(row: Sequence[Cell], above: Sequence[Cell]) -> GridRow:
 
 def _is_one(cell: Cell, other: Cell) -> bool:
     return cell.box is not None and cell.box == other.box
-
-
-def _around(boxes: Sequence[Box | None]) -> Box | None:
-    found = [box for box in boxes if box is not None]
-    if not found:
-        return None
-    lefts, lowers, rights, uppers = zip(*found, strict=True)
-    return min(lefts), min(lowers), max(rights), max(uppers)

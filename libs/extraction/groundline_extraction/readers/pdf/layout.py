@@ -12,9 +12,11 @@ from itertools import pairwise
 from statistics import median
 from typing import Final, NamedTuple
 
+from groundline_extraction.readers.grids import MAX_HEADS, is_head_above, is_names, joined_names
+from groundline_extraction.readers.pdf.groups import Columns, groups_over
 from groundline_extraction.readers.pdf.prose import BULLET, CUT_WORD, contents_line, is_hanging
 
-__all__ = ["Block", "Box", "Cell", "Page", "Rule", "Style", "Turn", "Word", "blocks_of", "style_of"]
+__all__ = ["Block", "Box", "Cell", "Page", "Rule", "Style", "Turn", "Word", "around", "blocks_of", "style_of"]
 
 type Box = tuple[float, float, float, float]
 """Left, lower, right and upper edge."""
@@ -457,9 +459,93 @@ def _box_of(words: Sequence[Word]) -> Box:
     )
 
 
+def around(boxes: Sequence[Box | None]) -> Box | None:
+    """Return the box around all boxes; None without any."""
+    found = [box for box in boxes if box is not None]
+    if not found:
+        return None
+    lefts, lowers, rights, uppers = zip(*found, strict=True)
+    return min(lefts), min(lowers), max(rights), max(uppers)
+
+
 def _aligned_table(lines: Sequence[_Line]) -> tuple[int, list[list[Cell]]]:
     """Return the table that begins with the first line, set with spaces alone: how many lines it takes, 0 if
-    it is not a table, and its rows."""
+    it is not a table, and its rows. Names of several columns, in lines above the others, are part of the
+    names of each."""
+    for height in range(min(MAX_HEADS, len(lines)) - 1, 0, -1):
+        if not _may_be_head(lines, height):
+            continue
+        taken, rows, spans = _plain_table(lines[height:])
+        if len(rows) < 2:
+            continue
+        below = [(cell.box[0], cell.box[2]) if cell.box else None for cell in rows[0]]
+        over = [_over(line, Columns(spans, below)) for line in lines[:height]]
+        named = _named([*over, rows[0]])
+        if all(over) and all(cell.text for cell in named[1:]):
+            return height + taken, [named, *rows[1:]]
+    taken, rows, _ = _plain_table(lines)
+    return taken, _with_whole_names(rows)
+
+
+def _may_be_head(lines: Sequence[_Line], height: int) -> bool:
+    """Return whether the first lines may stand above the names of columns, which are the next one: the line
+    below it has numbers."""
+    if len(lines) < height + 2 or any(line.is_hanging or line.contents for line in lines[: height + 2]):
+        return False
+    pitches = [above.y0 - below.y0 for above, below in pairwise(lines[: height + 2])]
+    is_close = max(pitches) <= 2 * lines[0].size
+    if len(lines[0].cells()) == 1:  # a caption would stand apart
+        is_close = height == 1 and pitches[0] <= 1.05 * pitches[1]
+    names, numbers = (line.cells() for line in lines[height : height + 2])
+    return is_close and len(names) > 1 and is_head_above(map(_text, names), map(_text, numbers))
+
+
+def _over(line: _Line, columns: Columns) -> list[Cell]:
+    """Return a row whose cells are repeated in the columns that they stand over; none if it is another
+    row."""
+    cells = line.cells()
+    groups = groups_over([(cell[0].x0, cell[-1].x1) for cell in cells], columns)
+    row = [Cell()] * len(columns.spans)
+    for cell, group in zip(cells, groups, strict=bool(groups)):
+        for column in group:
+            row[column] = Cell(_text(cell), _box_of(cell))
+    return row if groups else []
+
+
+def _named(heads: Sequence[Sequence[Cell]]) -> list[Cell]:
+    """Return the names of columns from the rows of a head."""
+    texts = joined_names([[cell.text for cell in head] for head in heads])
+    return [
+        Cell(text, around([head[at].box for head in heads if at < len(head)]))
+        for at, text in enumerate(texts)
+    ]
+
+
+def _with_whole_names(rows: list[list[Cell]]) -> list[list[Cell]]:
+    """Return a table whose names go on in its second row, as "Net weight" may, above numbers, with its head
+    in one."""
+    if len(rows) < 3 or rows[1][0].text:
+        return rows
+    names, more, body = ([cell.text for cell in row] for row in rows[:3])
+    goes_on = [
+        (name, is_head_above([below], [number]))
+        for name, below, number in zip(names, more, body, strict=True)
+        if below
+    ]
+    if not goes_on or not is_names(names) or not all(map(all, goes_on)):
+        return rows
+    return [[_joined_cells(*cells) for cells in zip(*rows[:2], strict=True)], *rows[2:]]
+
+
+def _text(words: Sequence[Word]) -> str:
+    return " ".join(word.text for word in words)
+
+
+def _plain_table(
+    lines: Sequence[_Line],
+) -> tuple[int, list[list[Cell]], Sequence[tuple[float, float]]]:
+    """Return the table that begins with the first line, whose cells have a column each, as _aligned_table
+    does, and the places of its columns."""
     run: list[list[list[Word]]] = []
     columns: list[tuple[float, float]] = []
     for number, line in enumerate(lines):
@@ -483,7 +569,7 @@ def _aligned_table(lines: Sequence[_Line]) -> tuple[int, list[list[Cell]]]:
         run.pop()
     wide = sum(len(cells) >= 2 for cells in run)
     if wide < 2 or (wide < 3 and len(columns) < 3) or len(columns) < 2:
-        return 0, []
+        return 0, [], []
     rows: list[list[Cell]] = []
     pitches = [above.y0 - below.y0 for above, below in pairwise(lines[: len(run)])]
     pitch = median(pitches) if pitches else 0.0
@@ -491,7 +577,7 @@ def _aligned_table(lines: Sequence[_Line]) -> tuple[int, list[list[Cell]]]:
         row = [Cell()] * len(columns)
         for cell in cells:
             place = next(n for n, one in enumerate(columns) if cell[0].x0 < one[1] and cell[-1].x1 > one[0])
-            row[place] = _joined_cells(row[place], Cell(" ".join(word.text for word in cell), _box_of(cell)))
+            row[place] = _joined_cells(row[place], Cell(_text(cell), _box_of(cell)))
         goes_on = number > 0 and not row[0].text and len(cells) == 1 and pitches[number - 1] <= pitch * 0.85
         if goes_on:
             rows[-1] = [_joined_cells(above, below) for above, below in zip(rows[-1], row, strict=True)]
@@ -501,8 +587,8 @@ def _aligned_table(lines: Sequence[_Line]) -> tuple[int, list[list[Cell]]]:
     if is_hanging(texts, _following(lines, len(run), columns[-1][0])):
         for line in lines[: len(run)]:
             line.is_hanging = True
-        return 0, []
-    return len(run), rows
+        return 0, [], []
+    return len(run), rows, columns
 
 
 def _joined_cells(above: Cell, below: Cell) -> Cell:
