@@ -37,7 +37,7 @@ type Form = Literal["text", "data", "json"]
 _TEXTS: Final = {
     ".markdown": "text/markdown",
     ".md": "text/markdown",
-    ".rst": "text/plain",
+    ".rst": "text/x-rst",
     ".text": "text/plain",
     ".txt": "text/plain",
 }

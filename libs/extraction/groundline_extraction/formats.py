@@ -64,6 +64,7 @@ type ReaderName = Literal[
     "containers.tar",
     "data.notebook",
     "data.records",
+    "data.rst",
     "data.table",
     "data.xml",
     "images.image",
@@ -83,6 +84,7 @@ type ReaderName = Literal[
 
 PLAIN: Final = "text/plain"
 MARKDOWN: Final = "text/markdown"
+RST: Final = "text/x-rst"
 HTML: Final = "text/html"
 CSV: Final = "text/csv"
 TSV: Final = "text/tab-separated-values"
@@ -135,6 +137,7 @@ _READERS: Final[Mapping[str, ReaderName]] = {
     RTF: "office.rtf",
     EML: "containers.mail",
     NOTEBOOK: "data.notebook",
+    RST: "data.rst",
     XML: "data.xml",
     SVG: "data.xml",
     ZIP: "containers.archive",
@@ -183,6 +186,7 @@ _SUFFIXES: Final[Mapping[str, str]] = {
     ".md": MARKDOWN,
     ".markdown": MARKDOWN,
     ".mdown": MARKDOWN,
+    ".rst": RST,
     ".htm": HTML,
     ".html": HTML,
     ".xhtml": HTML,

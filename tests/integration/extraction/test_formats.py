@@ -77,6 +77,94 @@ def test_a_notebook_of_an_earlier_version_has_worksheets_and_cells_of_other_fiel
     assert titles(extraction) == [(2, "Valves")]
 
 
+def test_restructured_text_is_read_as_markdown_without_what_steers_the_site(extract: Any) -> None:
+    source = """\
+.. _start:
+
+..
+  Nobody reads this.
+
+=====
+Guide
+=====
+
+See :ref:`the start <start>` and `our page <https://example.org>`__ for ``init``.
+
+Starting
+--------
+
+.. toctree::
+   :maxdepth: 2
+
+   start
+
+.. note:: The disk is
+   needed.
+
+#. Run the first one::
+
+     $ guide init
+
+#. Then
+   wait.
+
+.. code-block:: console
+   :caption: Shell
+
+   $ guide wait
+
+- one
+- two
+
+.. option:: --fast
+
+   Be quick.
+
+Ports
+-----
+
++------+-------+
+| Port | For   |
++======+=======+
+| 53   | names |
+|      | only  |
++------+-------+
+
+====  =====
+Name  Value
+====  =====
+TTL   5
+====  =====
+"""
+    extraction = extract(source.encode(), "guide.rst")
+    assert extraction.text == (
+        "# Guide\n\nSee the start and [our page](https://example.org) for `init`.\n\n"
+        "## Starting\n\nNote: The disk is needed.\n\n"
+        "1. Run the first one:\n\n```\n$ guide init\n```\n\n1. Then wait.\n\n"
+        "```console\n$ guide wait\n```\n\n- one\n- two\n\n--fast\n\nBe quick.\n\n"
+        "## Ports\n\n| Port | For |\n|---|---|\n| 53 | names only |\n\n"
+        "| Name | Value |\n|---|---|\n| TTL | 5 |"
+    )
+    assert (extraction.title, titles(extraction)) == ("Guide", [(1, "Guide"), (2, "Starting"), (2, "Ports")])
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "=====\nTitle without end",
+        "+---+\n| a",
+        "=== ===\na   b",
+        "- " * 40 + "deep",
+        ".. note::\n" + "".join(f"{' ' * depth}.. note::\n" for depth in range(1, 60)) + " " * 60 + "deep",
+        "::\n\n  text",
+        "..",
+        "text\n..",
+    ],
+)
+def test_broken_restructured_text_is_read_all_the_same(extract: Any, source: str) -> None:
+    assert extract(f"Some words.\n\n{source}".encode(), "a.rst").text.startswith("Some words.")
+
+
 def test_xml_is_read_field_by_field_and_its_entities_reach_nothing(extract: Any) -> None:
     source = (
         b'<?xml version="1.0"?><!DOCTYPE f [<!ENTITY x SYSTEM "file:///etc/hostname">]><feed>'

@@ -210,7 +210,7 @@ def test_files_are_known_by_their_path_below_what_was_named(tmp_path: Path) -> N
     assert [(file.uri, file.mime_type) for file in found.files] == [
         ("b/a.MARKDOWN", "text/markdown"),
         ("b/c/deep.txt", "text/plain"),
-        ("z.rst", "text/plain"),
+        ("z.rst", "text/x-rst"),
         ("a.MARKDOWN", "text/markdown"),
     ]
 

@@ -44,6 +44,7 @@ NAMES: Final = {
     "multipart/related": "MHTML",
     "text/csv": "CSV",
     "text/html": "HTML",
+    "text/x-rst": "reStructuredText",
     "text/tab-separated-values": "TSV",
 }
 

@@ -89,6 +89,7 @@ _INERT_TYPES: Final = frozenset(
         "text/csv",
         "text/markdown",
         "text/plain",
+        "text/x-rst",
     }
 )
 _INERT_FAMILIES: Final = (
