@@ -222,6 +222,10 @@ def page(main: str) -> bytes:
         ("<pre>if x:\n    y()</pre>", "```\nif x:\n    y()\n```"),
         ("<p>see <a href='#f1'>note<sup>1</sup></a><br>next</p>", "see note[1]\nnext"),
         ("<p><img src='a.png' alt='A cut through the valve'></p>", "A cut through the valve"),
+        (
+            "<div><span>16.3</span><span>Close it.</span></div><code><span>2</span><span>px</span></code>",
+            "16.3 Close it.\n\n2px",
+        ),
         ("<dl><dt>DN</dt><dd>width</dd></dl>", "DN\n- width"),
         ("<div>loose <b>bold</b><p>own</p>after</div>", "loose bold\n\nown\n\nafter"),
         (

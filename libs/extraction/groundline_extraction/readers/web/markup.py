@@ -124,6 +124,8 @@ class _Writer:
         )
         if tag == "sup" and text.strip().isdecimal():
             return f"[{text.strip()}]"  # a footnote's mark would run into the word before it
+        if tag == "span" and text[:1].isalpha() and _is_behind_number(element):
+            text = f" {text}"  # a style sheet sets the number of an item apart
         return f"\x0b{text}\x0b" if tag not in INLINE else text
 
     def _image(self, element: Element) -> str:
@@ -181,6 +183,14 @@ class _Writer:
         else:
             for line in grid:
                 self._builder.paragraph(" ".join(line.cells))
+
+
+def _is_behind_number(element: Element) -> bool:
+    """Tell whether a span of its own right before this one ends with a digit, outside of code."""
+    before = element.getprevious()
+    if before is None or _tag(before) != "span" or before.tail or not _words(before)[-1:].isdecimal():
+        return False
+    return all(_tag(each) != "code" for each in element.iterancestors())
 
 
 def _tag(element: Element) -> str:
