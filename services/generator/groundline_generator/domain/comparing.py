@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from groundline_generator.domain.signs import designated
+from groundline_generator.domain.signs import COUNTED, designated
 
 __all__ = ["compared", "degrees"]
 
@@ -62,6 +62,8 @@ _STANDARD: Final = re.compile(
 )
 _SUBJECT: Final = re.compile(rf"\b{_VERB}\s+(?:{_ARTICLE}\s+)?(?P<a>{_THING})(?=\s+{_STOP}\b)", re.IGNORECASE)
 _DEGREE: Final = re.compile(rf"\b{_COMPARATIVE}\b", re.IGNORECASE)
+_THRESHOLD: Final = re.compile(rf"\b{_COMPARATIVE}\s+(?:than|als)\s+(?P<number>[\w.,]+)", re.IGNORECASE)
+"""A degree beside a number ("more than nine hours"), which compares no two things."""
 _IS_COMPARISON: Final = re.compile(rf"\b(?:{_COMPARATIVE}|compared|vergleich)\b", re.IGNORECASE)
 
 
@@ -73,7 +75,7 @@ def compared(query: str) -> tuple[str, str] | None:
             first, second = (_LEADING_ARTICLE.sub("", found[side].strip()) for side in ("a", "b"))
             first = _with_shared_end(first, second)
             return f"{first} {rest}".strip(), f"{second} {rest}".strip()
-    if not _IS_COMPARISON.search(query):
+    if not _IS_COMPARISON.search(_without_thresholds(query)):
         return None
     if found := _ALTERNATIVES.search(query):
         first, second = _LEADING_ARTICLE.sub("", found["a"]), found["b"]
@@ -94,7 +96,15 @@ def _with_shared_end(first: str, second: str) -> str:
 
 def degrees(query: str) -> list[str]:
     """Return the comparatives and superlatives of a question."""
-    return _DEGREE.findall(query)
+    return _DEGREE.findall(_without_thresholds(query))
+
+
+def _without_thresholds(query: str) -> str:
+    def kept(found: re.Match[str]) -> str:
+        number = found["number"].casefold()
+        return "" if number[0].isdecimal() or number in COUNTED else found.group()
+
+    return _THRESHOLD.sub(kept, query)
 
 
 def _against(alone: str, standard: str) -> tuple[str, str] | None:

@@ -9,6 +9,8 @@ from groundline_generator.domain.comparing import compared
         "Is water or oil on the floor a danger?",
         "Which plans include backups or monitoring?",
         "More than how many people applied?",
+        "How long is the break for more than nine hours of work?",
+        "Wie lang ist die Pause bei mehr als 6 Stunden Arbeit?",
         "Who was the leader or the member of the council?",
         "Is the pump heavier?",
         "",

@@ -15,7 +15,7 @@ __all__ = [
 
 _QUANTITY: Final = re.compile(
     r"\bhow (?:many|much|long|old|far|often|large|big|high|tall|deep|fast)\b|\bwhat (?:percent|number|share)"
-    r"|\bwie ?(?:viele?|lange|alt|weit|oft|groß|hoch|tief|schnell|häufig)\b"
+    r"|\bwie ?(?:viele?|lange?|alt|weit|oft|groß|hoch|tief|schnell|häufig)\b"
     r"|\bwelche[rn]? (?:anteil|anzahl|zahl)",
     re.IGNORECASE,
 )
