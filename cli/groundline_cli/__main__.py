@@ -37,6 +37,15 @@ class _Commands(click.Group):
             return command
         return None
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:
+            # Click would suggest none, since it knows only commands that are imported.
+            raise click.NoSuchCommand(error.command_name, None, self.list_commands(ctx), ctx) from None
+
 
 _MODULES: Final = {
     "ask": "ask",

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 import structlog
+from click.testing import CliRunner
+from groundline_cli.__main__ import cli
 from groundline_cli.terminal import logging_from, print_columns, print_json, printable, summary
 from hypothesis import given
 from hypothesis import strategies as st
@@ -80,3 +82,9 @@ def test_log_lines_are_kept_out_for_as_long_as_a_command_runs(capsys: pytest.Cap
     assert "detail" not in shown
     assert "danger" in shown
     assert "later" in shown
+
+
+def test_a_command_that_is_misspelled_is_named_beside_the_ones_meant() -> None:
+    outcome = CliRunner().invoke(cli, ["documnts"])
+    assert outcome.exit_code == 2
+    assert "'documents'" in outcome.output
