@@ -109,7 +109,7 @@ class _Writer:
                 index += self._paragraph(lines, index, depth)
 
     def _section(self, lines: Sequence[str], index: int) -> int:
-        """Write a heading; return how many lines it takes, 0 if there is none."""
+        """Write a heading; return how many lines it takes, 0 for other lines."""
         first = lines[index].rstrip()
         following = [line.rstrip() for line in lines[index + 1 : index + 3]]
         has_overline = _ADORNMENT.match(first) is not None
@@ -189,7 +189,7 @@ class _Writer:
         return end - index
 
     def _table(self, lines: Sequence[str], index: int) -> int:
-        """Write a table; return how many lines it takes, 0 if there is none."""
+        """Write a table; return how many lines it takes, 0 for other lines."""
         first = lines[index].rstrip()
         if _GRID.match(first):
             block = [
