@@ -26,6 +26,11 @@ _STEM: Final[Mapping[str | None, Callable[[str], str]]] = {
 # Split camelCase, digits next to letters, and snake_case.
 _PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+|[A-Z]")
 _POSSESSIVE: Final = re.compile(r"['’]s?$", re.IGNORECASE)
+_DENIED_VERB: Final = re.compile(r"[a-z]+n['’]t", re.IGNORECASE)
+"""English auxiliary verbs with a "not": "can't", "won't"."""
+_SHORTENED: Final = re.compile(r"['’](?:ll|re|ve|d|m)$", re.IGNORECASE)
+"""What is left of an English auxiliary verb behind another word: "we've"."""
+
 # Scripts written without spaces: their words are approximated by pairs of characters.
 _UNSPACED: Final = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\u0e00-\u0e7f]+")
 _UNSPACED_LETTER: Final = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\u0e00-\u0e7f]")
@@ -52,6 +57,10 @@ def _terms_of_word(word: str, language: str | None) -> Iterable[str]:
             run[index : index + 2] for run in _UNSPACED.findall(word) for index in range(max(1, len(run) - 1))
         ]
     plain = _POSSESSIVE.sub("", word)
+    if language == "english" and not plain.isalnum():
+        if _DENIED_VERB.fullmatch(plain):
+            return ()
+        plain = _SHORTENED.sub("", plain)
     bare = folded(plain)
     if language is not None and bare in STOP_WORDS[language]:
         return ()

@@ -44,3 +44,8 @@ def test_composed_and_decomposed_letters_are_equal() -> None:
 
 def test_text_without_spaces_is_read_in_pairs() -> None:
     assert content_terms("東京都", None) == ["東京", "京都"]
+
+
+def test_shortened_verbs_of_english_are_no_terms() -> None:
+    assert content_terms("Where can't I take my dog?", "english") == ["take", "dog"]
+    assert content_terms("They won’t say what we've paid", "english") == ["say", "paid"]

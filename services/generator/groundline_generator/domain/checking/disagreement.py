@@ -26,7 +26,7 @@ one without. A negation has to be of the same terms."""
 
 _MINIMUM_COMMON: Final = 2
 
-_NEGATIONS: Final = frozenset(["can", "can't", "cannot", "never", "nobodi", "noth", "nie", "niemal"])
+_NEGATIONS: Final = frozenset(["cannot", "never", "nobodi", "noth", "nie", "niemal"])
 """Terms that only one of two sentences has if it denies the other."""
 
 # "What torque do the screws need?", "Wie werden die Schrauben angezogen?": German nouns have a capital.
