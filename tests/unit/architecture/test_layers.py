@@ -5,7 +5,8 @@ import json
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
+from functools import cache
 from importlib import metadata
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -87,7 +88,8 @@ def modules_of(package: Path) -> Iterator[Path]:
             yield path
 
 
-def imports_of(module: Path) -> set[str]:
+@cache
+def imports_of(module: Path) -> Set[str]:
     """Absolute names that a module imports anywhere in its text."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(module.read_text())):
@@ -99,7 +101,7 @@ def imports_of(module: Path) -> set[str]:
     return names
 
 
-def imports_any(names: set[str], prefixes: tuple[str, ...]) -> set[str]:
+def imports_any(names: Set[str], prefixes: tuple[str, ...]) -> set[str]:
     return {name for name in names if any(name == p or name.startswith(f"{p}.") for p in prefixes)}
 
 
@@ -126,7 +128,7 @@ def is_core(module: Path) -> bool:
     return module.name not in EDGES and not set(EDGE_FOLDERS) & set(module.parts)
 
 
-def forbidden_in_core(names: set[str], package: str, module: Path) -> set[str]:
+def forbidden_in_core(names: Set[str], package: str, module: Path) -> set[str]:
     """Return what of `names` a core module must not import; `package` is the service's own."""
     allowed = (*CORE_MAY_IMPORT, *(SETTINGS_MAY_IMPORT if module.name == "settings.py" else ()))
     stores = (f"{package}.{STORES}", STORES_OF_ALL) if "service" in module.with_suffix("").parts else ()

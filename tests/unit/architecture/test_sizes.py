@@ -66,6 +66,8 @@ def oversized(modules: Mapping[str, str]) -> set[str]:
 
 def _oversized_functions(parent: ast.AST, prefix: str) -> Iterator[str]:
     for node in ast.iter_child_nodes(parent):
+        if isinstance(node, ast.expr):
+            continue  # has no functions
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield from _oversized_functions(node, prefix)
             continue

@@ -4,6 +4,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -83,7 +84,8 @@ def classes_of(text: str, where: str) -> Iterator[Definition]:
         yield Definition(node.name, f"{where}.{node.name}", fields)
 
 
-def classes_of_packages() -> dict[str, list[Definition]]:
+@cache
+def classes_of_packages() -> Mapping[str, list[Definition]]:
     """Return the classes of each package, tools/ among them, without the contract's stubs."""
     found: dict[str, list[Definition]] = defaultdict(list)
     for pattern in (
