@@ -137,8 +137,9 @@ def supported_versions() -> tuple[str, str]:
 
 def schema_problems(documents: Iterable[Node]) -> Iterator[str]:
     """Return the refusals of the strict schemas of the supported versions."""
-    # For each object it would read all definitions of a version anew.
-    with patch.object(kubernetes_validate, "schema_contents", cache(kubernetes_validate.schema_contents)):
+    # For each object it would read the list of versions and all definitions of one anew.
+    read = {name: cache(getattr(kubernetes_validate, name)) for name in ("all_versions", "schema_contents")}
+    with patch.multiple(kubernetes_validate, **read):
         for document in documents:
             name = f"{document['kind']} {document['metadata']['name']}"
             if document["apiVersion"].partition("/")[0] in CUSTOM_GROUPS:
@@ -156,14 +157,13 @@ def rendered(k8s: Path) -> tuple[dict[str, Manifests], list[str]]:
     """Render all targets; return also those that fail."""
     targets = kustomizations(k8s)
     with ThreadPoolExecutor() as threads:
-        pending = {
-            name: [threads.submit(render, directories) for directories in applied]
-            for name, applied in targets.items()
-        }
+        # Each once: the whole suite consists of targets that are checked alone, too.
+        once = dict.fromkeys(directories for applied in targets.values() for directories in applied)
+        pending = {directories: threads.submit(render, directories) for directories in once}
     manifests, problems = {}, []
-    for name, results in pending.items():
+    for name, applied in targets.items():
         try:
-            documents = tuple(document for result in results for document in result.result())
+            documents = tuple(document for each in applied for document in pending[each].result())
             manifests[name] = Manifests(name, documents, complete=name in COMPLETE)
         except RenderError as error:
             problems.append(f"{name}: does not render: {error}")
