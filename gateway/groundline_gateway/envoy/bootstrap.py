@@ -5,6 +5,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -72,6 +73,12 @@ _MAX_SOCKET_BYTES: Final = 107
 _LUA_PER_ROUTE: Final = f"{EXTENSIONS}.filters.http.lua.v3.LuaPerRoute"
 
 
+@cache
+def _template() -> Node:
+    template: Node = yaml.safe_load(resource("envoy/envoy.yaml"))
+    return template
+
+
 def render(
     settings: GatewaySettings,
     holders: Mapping[str, Holder] = MappingProxyType({}),
@@ -83,7 +90,7 @@ def render(
     `path` is where it will be written, since the gateway's own socket is beside it. `audit_log`: file whose
     lines become entries of the audit log in the database.
     """
-    config: Node = yaml.safe_load(resource("envoy/envoy.yaml"))
+    config = copy.deepcopy(_template())
     resources = config["static_resources"]
     (listener,) = resources["listeners"]
     listener["address"] = {"socket_address": {"address": settings.host, "port_value": settings.port}}
