@@ -4,8 +4,8 @@ import asyncio
 import json
 import socket
 import subprocess
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -314,21 +314,49 @@ class Gateway:
             return body
 
 
+@asynccontextmanager
+async def launched(
+    upstream: Upstream, directory: Path, changes: dict[str, Any], identity: Callable[[str], str] | None = None
+) -> AsyncIterator[Gateway]:
+    """Run a gateway with these settings before the services, and identity.lua as `identity` changes it."""
+    settings = settings_for(upstream.port, upstream.bridge_port, **changes)
+    async with upstream.beside(directory / "envoy.json"):
+        with envoy(settings, directory, identity) as process:
+            running = Gateway(f"http://127.0.0.1:{settings.port}", process.log, process.pid)
+            async with running.client(None) as client:
+                await answering(client, "/", 200)
+            yield running
+
+
 @pytest.fixture
 def launch(upstream: Upstream, tmp_path: Path) -> Launch:
     """launch(**settings): one more gateway, with other settings, before the same services."""
 
-    @asynccontextmanager
-    async def start(identity: Callable[[str], str] | None = None, **changes: Any) -> AsyncIterator[Gateway]:
-        settings = settings_for(upstream.port, upstream.bridge_port, **changes)
-        async with upstream.beside(tmp_path / "envoy.json"):
-            with envoy(settings, tmp_path, identity) as process:
-                running = Gateway(f"http://127.0.0.1:{settings.port}", process.log, process.pid)
-                async with running.client(None) as client:
-                    await answering(client, "/", 200)
-                yield running
+    def start(
+        identity: Callable[[str], str] | None = None, **changes: Any
+    ) -> AbstractAsyncContextManager[Gateway]:
+        return launched(upstream, tmp_path, changes, identity)
 
     return start
+
+
+@pytest.fixture(scope="module")
+async def shared(
+    module_upstream: Upstream, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Callable[..., Awaitable[Gateway]]]:
+    """shared(**settings): such a gateway for all tests of the module that ask for the same settings."""
+    found: dict[str, Gateway] = {}
+    async with AsyncExitStack() as running:
+
+        async def share(**changes: Any) -> Gateway:
+            wanted = json.dumps(changes, sort_keys=True)
+            if wanted not in found:
+                new = launched(module_upstream, tmp_path_factory.mktemp("shared"), changes)
+                found[wanted] = await running.enter_async_context(new)
+                await found[wanted].becomes(200)
+            return found[wanted]
+
+        yield share
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """Pages of other origins, and compressed answers."""
 
 import gzip
+import itertools
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -33,9 +34,10 @@ async def test_no_other_origin_may_call_unless_it_is_named(
 
 @pytest.mark.parametrize("path", ["/api/answer", "/api/chat", "/api/collections/docs"])
 async def test_a_page_of_a_named_origin_is_told_that_it_may_call(
-    upstream: Any, launch: Any, path: str
+    upstream: Any, shared: Any, path: str
 ) -> None:
-    async with launch(cors_origins=[APP]) as gateway, gateway.client(None) as client:
+    gateway = await shared(cors_origins=[APP])
+    async with gateway.client(None) as client:
         asked = await client.options(path, headers=preflight(APP, "PATCH"))
         stranger = await client.options(path, headers=preflight("https://evil.example.com"))
 
@@ -49,8 +51,9 @@ async def test_a_page_of_a_named_origin_is_told_that_it_may_call(
     assert upstream.calls == []
 
 
-async def test_a_page_of_a_named_origin_reads_answers_and_refusals(upstream: Any, launch: Any) -> None:
-    async with launch(cors_origins=[APP]) as gateway, gateway.client(None) as client:
+async def test_a_page_of_a_named_origin_reads_answers_and_refusals(upstream: Any, shared: Any) -> None:
+    gateway = await shared(cors_origins=[APP])
+    async with gateway.client(None) as client:
         refused = await client.post("/api/answer", json={}, headers={"origin": APP})
         key = {"x-api-key": "alice-key-0123456789"}
         answered = await client.post("/api/answer", json={}, headers={"origin": APP} | key)
@@ -69,16 +72,15 @@ async def test_every_origin_may_be_named(upstream: Any, launch: Any) -> None:
     assert asked.headers["access-control-allow-origin"] in ("*", "http://localhost:3000")
 
 
-@pytest.mark.parametrize("kind", ["application/json", "application/grpc", "application/grpc-web+proto"])
-@pytest.mark.parametrize("path", ["/api/answer", "/groundline.v1.CoordinatorService/Answer", "/v1/models"])
-async def test_a_question_about_origins_leads_to_no_service(
-    upstream: Any, launch: Any, path: str, kind: str
-) -> None:
+async def test_a_question_about_origins_leads_to_no_service(upstream: Any, launch: Any) -> None:
+    paths = ("/api/answer", "/groundline.v1.CoordinatorService/Answer", "/v1/models")
+    kinds = ("application/json", "application/grpc", "application/grpc-web+proto")
     async with launch(cors_origins=[APP]) as gateway, gateway.client() as client:
-        asked = await client.options(path, headers={"content-type": kind, "te": "trailers"})
+        for path, kind in itertools.product(paths, kinds):
+            asked = await client.options(path, headers={"content-type": kind, "te": "trailers"})
+            # Envoy answers gRPC in its own words.
+            assert asked.status_code == 404 or asked.headers["grpc-status"] == "12", (path, kind)
 
-    # Envoy answers gRPC in its own words.
-    assert asked.status_code == 404 or asked.headers["grpc-status"] == "12"
     assert '"upstream"' not in gateway.log.read_text()
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from groundline.v1 import (
     ingestor_service_pb2,
     ingestor_service_pb2_grpc,
 )
+from groundline_cli.stack.ports import reserved_port
 from groundline_gateway.endpoints import endpoints
 from groundline_gateway.own import answering
 from groundline_gateway.scopes import REQUIRED, Scope
@@ -36,14 +37,19 @@ REFLECTION = [
 type Metadata = tuple[tuple[str, str], ...]
 
 
+@pytest.fixture(scope="module")
+def grpc_port() -> Iterator[int]:
+    with reserved_port() as port:
+        yield port
+
+
 @pytest.fixture
-async def channel(upstream: Any, launch: Any, unused: int) -> AsyncIterator[grpc.aio.Channel]:
+async def channel(upstream: Any, shared: Any, grpc_port: int) -> AsyncIterator[grpc.aio.Channel]:
     """To the port for gRPC of a gateway that has one."""
-    changes = {"api_keys": [SEARCHER, {"key": ALICE, "client": "alice", "principals": ["user:alice"]}]}
-    async with launch(grpc_port=unused, rate_limit_per_minute=1, rate_limit_burst=100, **changes) as gateway:
-        await gateway.becomes(200)
-        async with grpc.aio.insecure_channel(f"127.0.0.1:{unused}") as channel:
-            yield channel
+    keys = [SEARCHER, {"key": ALICE, "client": "alice", "principals": ["user:alice"]}]
+    await shared(grpc_port=grpc_port, api_keys=keys)
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{grpc_port}") as channel:
+        yield channel
 
 
 async def refusal(call: Awaitable[Any]) -> grpc.aio.AioRpcError:
@@ -191,11 +197,17 @@ async def test_a_message_over_the_limit_reaches_no_service(upstream: Any, channe
 
 
 async def test_a_client_over_its_rate_is_told_when_to_come_back(
-    upstream: Any, channel: grpc.aio.Channel
+    upstream: Any, launch: Any, unused: int
 ) -> None:
-    for _ in range(100):
-        await ask(channel, "/groundline.v1.CoordinatorService/ListThreads")
-    error = await refusal(ask(channel, "/groundline.v1.CoordinatorService/ListThreads"))
+    limits = {"rate_limit_per_minute": 1, "rate_limit_burst": 100}
+    async with (
+        launch(grpc_port=unused, **limits) as gateway,
+        grpc.aio.insecure_channel(f"127.0.0.1:{unused}") as channel,
+    ):
+        await gateway.becomes(200)
+        for _ in range(100):
+            await ask(channel, "/groundline.v1.CoordinatorService/ListThreads")
+        error = await refusal(ask(channel, "/groundline.v1.CoordinatorService/ListThreads"))
 
     assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert reason(error) == "RATE_LIMITED"

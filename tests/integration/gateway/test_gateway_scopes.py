@@ -20,9 +20,9 @@ async def ask(client: httpx.AsyncClient, endpoint: Endpoint) -> httpx.Response:
 
 
 @pytest.mark.parametrize("scope", Scope)
-async def test_a_key_is_for_its_scope_alone(upstream: Any, launch: Any, scope: Scope) -> None:
-    async with launch(api_keys=KEYS) as gateway, gateway.client(f"the-key-for-{scope}") as client:
-        await gateway.becomes(200)
+async def test_a_key_is_for_its_scope_alone(upstream: Any, shared: Any, scope: Scope) -> None:
+    gateway = await shared(api_keys=KEYS)
+    async with gateway.client(f"the-key-for-{scope}") as client:
         for endpoint in endpoints():
             upstream.calls.clear()
             response = await ask(client, endpoint)
@@ -50,9 +50,9 @@ async def test_a_key_of_several_scopes_is_for_each_of_them(upstream: Any, launch
     assert statuses == [200, 200, 403]
 
 
-async def test_what_is_open_needs_no_key_and_nothing_else_is_open(upstream: Any, launch: Any) -> None:
-    async with launch(api_keys=KEYS) as gateway, gateway.client(None) as client:
-        await gateway.becomes(200)
+async def test_what_is_open_needs_no_key_and_nothing_else_is_open(upstream: Any, shared: Any) -> None:
+    gateway = await shared(api_keys=KEYS)
+    async with gateway.client(None) as client:
         for endpoint in endpoints():
             upstream.calls.clear()
             response = await ask(client, endpoint)
@@ -65,9 +65,9 @@ async def test_what_is_open_needs_no_key_and_nothing_else_is_open(upstream: Any,
                 assert upstream.calls == []
 
 
-async def test_a_wrong_key_is_refused_also_where_none_is_needed(upstream: Any, launch: Any) -> None:
-    async with launch(api_keys=KEYS) as gateway, gateway.client("wrong") as client:
-        await gateway.becomes(200)
+async def test_a_wrong_key_is_refused_also_where_none_is_needed(upstream: Any, shared: Any) -> None:
+    gateway = await shared(api_keys=KEYS)
+    async with gateway.client("wrong") as client:
         assert (await client.get("/.well-known/jwks.json")).status_code == 401
 
     assert upstream.calls == []
