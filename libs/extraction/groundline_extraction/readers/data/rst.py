@@ -1,10 +1,11 @@
 """reStructuredText, as Sphinx and Python projects write it: headings, code, lists and tables, in Markdown.
 
-Directives that only steer a site, comments and targets are left out; the text of others is read.
+Directives that only steer a site, comments and targets are left out; the text of others is read. docutils,
+which knows neither Sphinx's directives nor its roles, puts an error in the place of each.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise, takewhile
 from textwrap import dedent
 from typing import Final
@@ -54,9 +55,9 @@ _CALLED: Final = frozenset(
 """Directives whose name stands before their text."""
 
 _LITERAL: Final = re.compile(r"``(.+?)``")
-_LINK: Final = re.compile(r"`([^`<]+?)\s*<([^`<>]+)>`__?")
+_LINK: Final = re.compile(r"`([^`<]*[^`<\s])\s*<([^`<>]+)>`__?")
 _ROLE: Final = re.compile(r":([\w:+.-]+):`([^`]+)`")
-_TARGET: Final = re.compile(r"\s*<[^<>]*>$")
+_TARGET: Final = re.compile(r"<[^<>]*>$")
 _REFERENCE: Final = re.compile(r"`([^`]+)`__?(?!\w)")
 _LITERAL_ROLES: Final = frozenset(("code", "file", "command", "program", "option", "envvar", "kbd", "samp"))
 
@@ -174,7 +175,7 @@ class _Writer:
     def _paragraph(self, lines: Sequence[str], index: int, depth: int) -> int:
         """Write a paragraph, with the literal block that it announces or what it defines; return how many
         lines they take."""
-        own = [*takewhile(lambda line: line.strip() and line[0] != " ", lines[index:])]
+        own = [*takewhile(lambda line: line.strip() and line[0] != " ", _from(lines, index))]
         end = index + len(own)
         text = " ".join(line.strip() for line in own)
         below = _end_of_indented(lines, end)
@@ -192,9 +193,7 @@ class _Writer:
         """Write a table; return how many lines it takes, 0 for other lines."""
         first = lines[index].rstrip()
         if _GRID.match(first):
-            block = [
-                *takewhile(lambda line: line[:1] in ("+", "|"), (line.rstrip() for line in lines[index:]))
-            ]
+            block = [*takewhile(lambda line: line[:1] in ("+", "|"), map(str.rstrip, _from(lines, index)))]
             self._builder.table(_grid_rows(block))
             return len(block)
         if _SIMPLE.match(first):
@@ -204,6 +203,10 @@ class _Writer:
             self._builder.table(_simple_rows([line.rstrip() for line in lines[index:end]]))
             return end + 1 - index
         return 0
+
+
+def _from(lines: Sequence[str], start: int) -> Iterator[str]:
+    return (lines[index] for index in range(start, len(lines)))
 
 
 def _end_of_indented(lines: Sequence[str], start: int) -> int:
@@ -271,5 +274,5 @@ def _marked(text: str) -> str:
 
 
 def _role(found: re.Match[str]) -> str:
-    text = _TARGET.sub("", found[2]) or found[2]
+    text = _TARGET.sub("", found[2]).rstrip() or found[2]
     return f"`{text}`" if found[1] in _LITERAL_ROLES else text.lstrip("~!")
