@@ -98,3 +98,24 @@ def test_a_list_without_a_colon_is_quoted_only_where_several_things_are_asked_fo
     listed = [each.text for each in quoted("What are the levels of care of the standard?", [LEVELS])]
     assert listed[1:3] == ["Level 1 is for all.", "Level 2 is for few."]
     assert all(each.step == 0 for each in quoted("Does the standard define levels of care?", [LEVELS]))
+
+
+def test_a_colon_leads_to_the_next_sentence_where_no_list_follows() -> None:
+    removing = numbered(
+        1, "Groundhog is removed by:\n\n`groundhog remove`\n\nKeep its disk. Or not.", title="Groundhog"
+    )
+    assert [each.text for each in quoted("How do I get Groundhog removed?", [removing])][:2] == [
+        "Groundhog is removed by:",
+        "`groundhog remove`",
+    ]
+
+
+def test_an_item_in_the_middle_of_a_sentence_is_quoted_with_its_beginning() -> None:
+    law = numbered(
+        1,
+        "A lease cannot be ended\n\n1.  before the third year,\n\n2.  while the tenant's pregnancy lasts.\n\n"
+        "Another rule is for gardens.",
+        title="Tenancy",
+    )
+    texts = [each.text for each in quoted("What about the pregnancy of a tenant?", [law])]
+    assert texts[:2] == ["A lease cannot be ended", "while the tenant's pregnancy lasts."]

@@ -17,7 +17,7 @@ from groundline_generator.domain.checking.disagreement import Asked, Statement, 
 from groundline_generator.domain.comparing import compared
 from groundline_generator.domain.concepts import related
 from groundline_generator.domain.quoting.asked import asks_what_is_forbidden, only_permits, sets_limits
-from groundline_generator.domain.quoting.lists import led_to
+from groundline_generator.domain.quoting.lists import lead_in, led_to
 from groundline_generator.domain.quoting.procedures import procedure
 from groundline_generator.domain.quoting.quotation import quotation
 from groundline_generator.domain.quoting.scoring import Candidate, Question, is_other, scored
@@ -271,6 +271,8 @@ class _Work:
         """Return sentences, each with the list, table or code that it leads to."""
         found: dict[tuple[int, int], Extract] = {}
         for each in _in_reading_order(chosen):
+            if before := lead_in(each, ranked, self._passages[each.passage].text):
+                found.setdefault((before.passage, before.position), self._extract(before))
             found.setdefault((each.passage, each.position), self._extract(each))
             for other, item in led_to(query, each, ranked, self._passages[each.passage].text):
                 found[other.passage, other.position] = self._extract(other, item, is_numbered=False)

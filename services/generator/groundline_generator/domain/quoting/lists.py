@@ -1,4 +1,4 @@
-"""Lists, tables and code that a sentence leads to with its colon."""
+"""Lists, tables and code that a sentence leads to with its colon, and the sentence that leads to an item."""
 
 import re
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Final
 from groundline_generator.domain.quoting.scoring import Candidate
 from groundline_generator.domain.segments import Kind
 
-__all__ = ["led_to"]
+__all__ = ["lead_in", "led_to"]
 
 _MOST_QUOTED: Final = 12
 """Maximum number of sentences, rows and pieces of code that are quoted behind a colon."""
@@ -27,7 +27,8 @@ _BLANK: Final = re.compile(r"\n[ \t]*\n")
 def led_to(
     query: str, leading: Candidate, ranked: Sequence[Candidate], text: str
 ) -> Sequence[tuple[Candidate, int]]:
-    """Return what follows a sentence that ends with a colon in its passage, which says `text`.
+    """Return what follows a sentence that ends with a colon in its passage, which says `text`: the list, the
+    table, the code, or the next sentence.
 
     Without a colon it is the list that follows, if the question asks for several things.
 
@@ -42,6 +43,9 @@ def led_to(
     # The header of a table is not among the ranked.
     if first not in here and first + 1 in here and here[first + 1].sentence.segment.columns:
         first += 1
+    following = here.get(first)
+    if has_colon and following is not None and _is_announced(leading, following, text):
+        return ((following, 0),)
     behind: list[tuple[Candidate, int]] = []
     item, end = 0, leading.sentence.segment.end
     for position in range(first, first + _MOST_QUOTED):
@@ -55,6 +59,13 @@ def led_to(
         behind.append((each, item))
         end = each.sentence.segment.end
     return behind
+
+
+def _is_announced(leading: Candidate, following: Candidate, text: str) -> bool:
+    """Tell whether a sentence, and no list, is right behind a colon."""
+    if following.sentence.segment.kind is not Kind.SENTENCE or not _is_same_heading(leading, following):
+        return False
+    return _BULLET.search(text[leading.sentence.segment.end : _start(following)]) is None
 
 
 def _goes_on(first: Candidate | None, each: Candidate, between: str) -> bool:
@@ -71,3 +82,25 @@ def _goes_on(first: Candidate | None, each: Candidate, between: str) -> bool:
 
 def _start(each: Candidate) -> int:
     return each.sentence.segment.start
+
+
+def lead_in(item: Candidate, ranked: Sequence[Candidate], text: str) -> Candidate | None:
+    """Return the sentence before a list whose item says nothing alone, since it begins in the middle of a
+    sentence."""
+    if not item.sentence.text[:1].islower():
+        return None
+    here = {each.position: each for each in ranked if each.passage == item.passage}
+    for position in range(item.position, max(item.position - _MOST_QUOTED, 0), -1):
+        each, before = here.get(position), here.get(position - 1)
+        if each is None or before is None or not _is_same_heading(each, before):
+            return None
+        if not _BULLET.search(text[before.sentence.segment.end : _start(each)]):
+            return None
+        end = here[position - 2].sentence.segment.end if position - 2 in here else 0
+        if not _BULLET.search(text[end : _start(before)]):
+            return before
+    return None
+
+
+def _is_same_heading(each: Candidate, other: Candidate) -> bool:
+    return each.sentence.segment.heading == other.sentence.segment.heading
