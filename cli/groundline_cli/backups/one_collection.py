@@ -55,6 +55,8 @@ _OF_DOCUMENTS: Final = (
     "document_pages",
     "document_revisions",
     "revision_segments",
+    "revision_texts",
+    "revision_layouts",
     "revision_pages",
     "revision_originals",
     "document_tables",

@@ -135,7 +135,10 @@ async def test_nothing_is_left_of_what_was_deleted(
         "traces", "takes 1.8 Nm", "--database-url", stack.ready["database_url"], "--json"
     )
     tables = {each["table"] for each in json.loads(traces.out)["traces"]}
-    assert tables & {"document_revisions", "revision_segments", "messages", "documents"} == set()
+    assert (
+        tables & {"document_revisions", "revision_segments", "revision_texts", "messages", "documents"}
+        == set()
+    )
 
 
 async def test_the_command_lists_compares_and_prints_revisions(

@@ -11,8 +11,8 @@ LINES = [
 ]
 
 
-def cut(*parts: str) -> list[str]:
-    cutter = SegmentCutter()
+def cut(*parts: str, lines: int = 1) -> list[str]:
+    cutter = SegmentCutter(lines)
     return [*(segment for part in parts for segment in cutter.feed(part)), *cutter.end()]
 
 
@@ -24,10 +24,12 @@ def test_segments_are_the_text_however_it_comes(parts: list[str]) -> None:
         assert cut(*parts) == cut(whole)
 
 
-def test_segments_are_neither_small_nor_large() -> None:
-    segments = cut("".join(LINES))
-    assert all(128 <= len(segment) <= MAX_CHARACTERS for segment in segments[:-1])
-    assert 150 <= len("".join(LINES)) / len(segments) <= 600
+def test_segments_are_lines_and_neither_small_nor_large() -> None:
+    assert cut("".join(LINES)) == LINES
+    # Short lines go with a longer one.
+    assert cut("".join(f"\n{line}" for line in LINES)) == [f"\n{line}" for line in LINES]
+    assert 4 * 50 <= len("".join(LINES)) / len(cut("".join(LINES), lines=8)) <= 16 * 50
+    assert len(cut("".join(f"{number}\n" for number in range(8000)))) > 300
     # Nor of a text without lines and sentences.
     assert max(map(len, cut("x" * 100_000))) <= MAX_CHARACTERS + 2000
 

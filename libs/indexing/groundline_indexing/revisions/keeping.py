@@ -6,25 +6,31 @@ again, or more than wanted.
 """
 
 import asyncio
-import hashlib
+from array import array
 from collections.abc import Iterator, Sequence
+from itertools import batched
 from typing import Any, Final
 
+import asyncpg
 from groundline_database import Connection, current_revision, is_held_document, read_statements
 
-from groundline_indexing.revisions.numbers import DIGEST_BYTES, SegmentNumbers
+from groundline_indexing.revisions.layouts import Layout, StoredSegments
 from groundline_indexing.revisions.past import close_revisions, note_revisions
 from groundline_indexing.revisions.segments import SegmentCutter
 
 __all__ = ["copy_originals", "keep_revisions", "prune_revisions", "settle_revisions"]
 
-MAX_RUN: Final = 256
-"""Maximum segments of a run: with the number below, a bound of what is read for an excerpt."""
+TEXT_CHARACTERS: Final = 1_800
+"""Maximum characters of a row of stored text; larger rows would be stored in a table beside theirs, and read
+from there for each piece of a line."""
 
-RUNS_TO_START: Final = 16
-"""Number of runs from one whose start is stored to the next, as the function `document_text` has it."""
+ROWS_AT_ONCE: Final = 100
 
-DIGESTS_AT_ONCE: Final = 10_000
+LARGE_PARTS: Final = 64
+"""Parts of a text, of a million characters each, beyond which its segments have LINES lines, so that those of
+500 MB fit into memory."""
+
+LINES: Final = 4
 
 ORIGINALS_AT_ONCE: Final = 8
 """Parts of what was handed in that one statement copies of each document, of 1 MiB each; one for 500 MB might
@@ -40,10 +46,13 @@ async def keep_revisions(connection: Connection, document_ids: Sequence[Any]) ->
         return
     await note_revisions(connection, document_ids)
     for row in await connection.fetch(_SQL["wanted"], document_ids):
-        text = await _keep_text(connection, row["document_id"])
-        await connection.execute(_SQL["keep"], row["document_id"], *text)
-        await connection.execute(_SQL["keep_pages"], row["document_id"])
-        await copy_originals(connection, _SQL["keep_original"], row["document_id"])
+        document_id = row["document_id"]
+        if await connection.fetchval(_SQL["keep_again"], document_id):
+            continue
+        text = await _keep_text(connection, document_id)
+        await connection.execute(_SQL["keep"], document_id, *text)
+        await connection.execute(_SQL["keep_pages"], document_id)
+        await copy_originals(connection, _SQL["keep_original"], document_id)
 
 
 async def copy_originals(connection: Connection, statement: str, *arguments: Any) -> None:
@@ -62,8 +71,8 @@ async def settle_revisions(connection: Connection, document_ids: Sequence[Any]) 
     stale = await connection.fetch(_SQL["settle"], document_ids) if document_ids else ()
     changed = [row["document_id"] for row in stale]
     if changed:
-        for statement in (_SQL["drop_segments"], _SQL["drop_originals"]):
-            await connection.execute(statement, changed)
+        for name in ("drop_segments", "drop_layouts", "drop_texts", "drop_originals"):
+            await connection.execute(_SQL[name], changed)
     if document_ids:
         await connection.execute(_SQL["drop_tables"], document_ids)
 
@@ -77,56 +86,77 @@ async def prune_revisions(connection: Connection, limit: int) -> int:
     return len(rows)
 
 
-async def _keep_text(connection: Connection, document_id: Any) -> tuple[list[int], list[int], list[int], int]:
-    """Store the segments of a document's text that are new; return the runs of the numbers of all, by the
-    first of each and their number, where every RUNS_TO_START-th begins, and the text's size in characters."""
-    numbers = SegmentNumbers()
-    stored = await connection.cursor(
-        "SELECT digest, segment FROM revision_segments WHERE document_id = $1", document_id
-    )
-    while rows := await stored.fetch(DIGESTS_AT_ONCE):
-        await asyncio.to_thread(numbers.put, *zip(*rows, strict=True))
-    following = numbers.following
-    firsts: list[int] = []
-    counts: list[int] = []
-    starts: list[int] = []
-    size, part = 0, 0
-    cutter = SegmentCutter()
-    is_complete = False
-    while not is_complete:
+async def _keep_text(connection: Connection, document_id: Any) -> tuple[int, int | None, int]:
+    """Store of a document's text what is not stored yet; return its layout's number, the one of the base that
+    it has if that makes it smaller, and the text's size in characters."""
+    parts = await connection.fetchval(_SQL["count_parts"], document_id)
+    lines = LINES if parts > LARGE_PARTS else 1
+    stored = StoredSegments()
+    cursor = await connection.cursor(_SQL["texts"], document_id)
+    while rows := await cursor.fetch(ROWS_AT_ONCE):
+        await asyncio.to_thread(_read, rows, lines, stored)
+    numbers, size = array("i"), 0
+    cutter = SegmentCutter(lines)
+    for part in range(parts + 1):
         text = await connection.fetchval(
             "SELECT text FROM document_texts WHERE document_id = $1 AND part = $2", document_id, part
         )
-        is_complete = text is None
-        segments = cutter.end() if text is None else cutter.feed(text)
-        cut, known = await asyncio.to_thread(_digested, segments, numbers)
-        new: list[tuple[Any, int, bytes, str]] = []
-        for digest, segment in cut:
-            if digest not in known:
-                known[digest] = following
-                new.append((document_id, following, digest, segment))
-                following += 1
-            if firsts and known[digest] == firsts[-1] + counts[-1] and counts[-1] < MAX_RUN:
-                counts[-1] += 1
-            else:
-                if len(firsts) % RUNS_TO_START == 0:
-                    starts.append(size)
-                firsts.append(known[digest])
-                counts.append(1)
-            size += len(segment)
+        place = stored.end
+        found, new = await asyncio.to_thread(_find, text, cutter, stored)
+        numbers.extend(found)
+        size += len(text or "")
         if new:
             await connection.copy_records_to_table(
-                "revision_segments", records=new, columns=("document_id", "segment", "digest", "text")
+                "revision_texts",
+                records=[(document_id, *row) for row in _texts(new, place)],
+                columns=("document_id", "place", "character_count", "text"),
             )
-            _, added, digests, _ = zip(*new, strict=True)
-            await asyncio.to_thread(numbers.put, digests, added)
-        part += 1
-    return firsts, counts, starts, size
+    known = await connection.fetchrow(_SQL["layouts"], document_id)
+    assert known is not None, "aggregates have a row"
+    layout, base = await asyncio.to_thread(stored.layout, numbers), known["base"]
+    if base is not None:
+        rows = await connection.fetch(_SQL["stretches"], document_id, base)
+        stretches = Layout.of((row["sources"], row["lengths"]) for row in rows)
+        differences = await asyncio.to_thread(stored.differences, numbers, stretches)
+        # As many differences as a base takes itself are stored before there is another.
+        if known["differences"] + len(differences.sources) <= len(layout.sources):
+            layout = differences
+        else:
+            base = None
+    await _copy_layout(connection, (document_id, known["following"]), layout)
+    return known["following"], base, size
 
 
-def _digested(
-    segments: Iterator[str], numbers: SegmentNumbers
-) -> tuple[list[tuple[bytes, str]], dict[bytes, int]]:
-    """Return segments with their digests, and the numbers of those that are known."""
-    cut = [(hashlib.blake2b(each.encode(), digest_size=DIGEST_BYTES).digest(), each) for each in segments]
-    return cut, numbers.find([digest for digest, _ in cut])
+async def _copy_layout(connection: Connection, key: tuple[Any, int], layout: Layout) -> None:
+    for rows in batched(layout.rows(), ROWS_AT_ONCE):
+        await connection.copy_records_to_table(
+            "revision_layouts",
+            records=[(*key, *row) for row in rows],
+            columns=("document_id", "layout", "start_offset", "sources", "lengths"),
+        )
+
+
+def _read(rows: Sequence[asyncpg.Record], lines: int, stored: StoredSegments) -> None:
+    """Take the segments of stored texts; one at a row's end may be cut otherwise, and then is not found."""
+    for row in rows:
+        cutter = SegmentCutter(lines)
+        stored.put([*cutter.feed(row["text"]), *cutter.end()], row["place"])
+
+
+def _find(text: str | None, cutter: SegmentCutter, stored: StoredSegments) -> tuple[list[int], list[str]]:
+    """Return the numbers of a part's segments, None is the end, and those that were not stored."""
+    return stored.find(list(cutter.end() if text is None else cutter.feed(text)))
+
+
+def _texts(segments: Sequence[str], place: int) -> Iterator[tuple[int, int, str]]:
+    """Yield segments together, by place and number of characters, up to TEXT_CHARACTERS or a longer one."""
+    held: list[str] = []
+    size = 0
+    for segment in segments:
+        if held and size + len(segment) > TEXT_CHARACTERS:
+            yield place, size, "".join(held)
+            held, place, size = [], place + size, 0
+        held.append(segment)
+        size += len(segment)
+    if held:
+        yield place, size, "".join(held)

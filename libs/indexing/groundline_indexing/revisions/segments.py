@@ -8,24 +8,27 @@ from typing import Final
 
 __all__ = ["MAX_CHARACTERS", "SegmentCutter", "text_hash"]
 
-MIN_CHARACTERS: Final = 128
 MAX_CHARACTERS: Final = 8192
-_ENDS: Final = 2
-"""Share of lines and sentences that end a segment beyond the minimum, as its reciprocal."""
+_SHORT: Final = 32
+"""Characters below which a line or sentence ends few segments, so that most go with a longer one."""
+_SHORT_ENDS: Final = 8
+"""Share of short ones that end a segment, as its reciprocal."""
 
 # The rest of a line, or of a sentence within it; of one without an end a piece.
 _UNIT: Final = re.compile(r"[^\n]{0,2000}?(?:\n|[.!?;] |\Z)|[^\n]{1,2000}")
 
 
 class SegmentCutter:
-    """Cutter of a text that comes in parts into segments of some 300 characters, by what its lines
-    and sentences say: a change leaves the cuts before and soon behind it where they were.
+    """Cutter of a text that comes in parts into segments of a line or sentence, by what these say: a change
+    leaves the cuts before and soon behind it where they were.
 
     Source: content-defined chunking, as in LBFS (Muthitacharoen et al., SOSP 2001), with sentences in place
     of windows.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, lines: int = 1) -> None:
+        """Take the number of lines or sentences that a segment has on average."""
+        self._lines = lines
         self._held: list[str] = []
         self._size = 0
         self._tail = ""
@@ -50,9 +53,8 @@ class SegmentCutter:
         for unit in filter(None, _UNIT.findall(text)):
             self._held.append(unit)
             self._size += len(unit)
-            if self._size >= MIN_CHARACTERS and (
-                self._size >= MAX_CHARACTERS or zlib.crc32(unit.encode()) % _ENDS == 0
-            ):
+            ends = self._lines * (_SHORT_ENDS if len(unit) < _SHORT else 1)
+            if ends == 1 or self._size >= MAX_CHARACTERS or zlib.crc32(unit.encode()) % ends == 0:
                 yield "".join(self._held)
                 self._held, self._size = [], 0
 

@@ -4,9 +4,11 @@ import random
 import signal
 import uuid
 from collections.abc import AsyncIterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
+import asyncpg
 import pytest
 from groundline.v1 import collection_pb2, document_pb2
 from groundline_database import Pool, acquire
@@ -24,10 +26,38 @@ from groundline_tests.ingestor.messages import a_version
 from groundline_tests.ingestor.stores import a_hand_in, a_member, a_new, create, lease
 
 LINES = 9000
-CHANGED = 9
 REVISIONS = 20
-"""Lines of a section that changes."""
 FEW = 2
+AS_EARLIER = """
+    WITH cut AS (
+        SELECT r.revision, start, (row_number() OVER (ORDER BY r.revision, start))::integer - 1 AS segment,
+               (document_text(r.document_id, r.revision, start, start + 300)).text
+        FROM document_revisions r CROSS JOIN generate_series(0, r.character_count, 300) AS start
+        WHERE r.document_id = $1::uuid
+    ), segments AS (
+        INSERT INTO revision_segments (document_id, segment, digest, text)
+        SELECT $1::uuid, segment, sha256(convert_to(text, 'UTF8')), text FROM cut WHERE text IS NOT NULL
+    ), runs AS (
+        SELECT revision, array_agg(segment ORDER BY start) AS firsts, array_agg(1) AS counts
+        FROM cut WHERE text IS NOT NULL GROUP BY revision
+    ), layouts AS (DELETE FROM revision_layouts WHERE document_id = $1::uuid),
+    texts AS (DELETE FROM revision_texts WHERE document_id = $1::uuid)
+    UPDATE document_revisions r
+    SET layout = NULL, base_layout = NULL, firsts = runs.firsts, counts = runs.counts
+    FROM runs WHERE r.document_id = $1::uuid AND r.revision = runs.revision
+"""
+"""Stores a document's revisions as releases before this form did."""
+EARLIER_SEGMENTS = """
+    SELECT s.text
+    FROM document_revisions r
+    CROSS JOIN unnest(r.firsts, r.counts) WITH ORDINALITY AS runs (first, count, run)
+    JOIN revision_segments s ON s.document_id = r.document_id
+        AND s.segment BETWEEN runs.first AND runs.first + runs.count - 1
+    WHERE r.document_id = $1::uuid AND r.revision = $2
+    ORDER BY runs.run, s.segment
+"""
+"""How they read one to put it back."""
+KEPT_TEXT = ("revision_segments", "revision_texts", "revision_layouts")
 
 
 async def keeping(stores: Stores, name: str, **history: Any) -> StoredCollection:
@@ -113,6 +143,7 @@ async def test_an_excerpt_is_the_same_whether_the_sizes_of_parts_are_stored_or_n
     stores: Stores, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(versions, "TEXTS_AT_ONCE", 2)
+    monkeypatch.setattr(keeping_module, "LARGE_PARTS", 2)
     collection = await keeping(stores, "parts", everything=True)
     parts = ["Größe eins.\n", "Part two. " * 40, "And three."]
     new = replace(a_new(a_version("a.md", "parts"), "x"), segments=[TextSegment(part) for part in parts])
@@ -138,9 +169,7 @@ async def test_an_excerpt_is_the_same_whether_the_sizes_of_parts_are_stored_or_n
     assert [await excerpt(*each, replaced.revision) for each in ranges] == expected
 
 
-async def test_an_excerpt_of_a_long_revision_is_found_by_where_its_segments_begin(
-    stores: Stores, pool: Pool
-) -> None:
+async def test_an_excerpt_of_a_long_revision_is_found_by_where_its_stretches_begin(stores: Stores) -> None:
     collection, chance = await keeping(stores, "long", everything=True), random.Random(7)
     lines = [f"Line {number}: {chance.random()} is written here. " * 8 + "\n" for number in range(9000)]
     first = "".join(lines)
@@ -163,13 +192,69 @@ async def test_an_excerpt_of_a_long_revision_is_found_by_where_its_segments_begi
         for text in ("The last one.", second, first)
         for start in (0, 1_000_000, len(second) - 100, len(first) + 1)
     ]
-    async with acquire(pool) as connection:
-        starts = "SELECT max(cardinality(starts)) FROM document_revisions WHERE document_id = $1"
-        assert await connection.fetchval(starts, document_id) > 2
-        assert await excerpts() == expected
-        # As an earlier release left them.
-        await connection.execute("UPDATE document_revisions SET starts = NULL")
     assert await excerpts() == expected
+
+
+async def test_what_an_earlier_release_kept_is_read_beside_what_is_kept_since(
+    stores: Stores, pool: Pool
+) -> None:
+    collection = await keeping(stores, "earlier", everything=True)
+    lines = [f"Line {number}: ä wird {number * number} Mal gesagt.\n" for number in range(400)]
+    expected = ["".join(lines)]
+    for number in (100, 300):
+        lines[number] = f"Another line {number}.\n"
+        expected.insert(0, "".join(lines))
+    for text in reversed(expected):
+        document_id = await put(stores, collection, text)
+    async with acquire(pool) as connection, connection.transaction():
+        await connection.execute(AS_EARLIER, document_id)
+    lines[200] = "A third one.\n"
+    expected.insert(0, "".join(lines))
+    for text in (expected[0], "The last one."):
+        await put(stores, collection, text)
+    assert await texts(stores, "earlier", document_id) == ["The last one.", *expected]
+    [_, *revisions] = [each.revision for each in await kept(stores, "earlier", document_id)]
+    for revision, text in zip(revisions, expected, strict=True):
+        part = await stores.revisions.text("earlier", document_id, (), revision, start=7000, limit=30)
+        assert part.text == text[7000:7030]
+        stored = await stores.revisions.stored("earlier", document_id, (), revision)
+        assert stored is not None
+        with closing(stored.segments):
+            assert "".join(segment.text for segment in stored.segments) == text
+    # An earlier release that runs beside this one stores no empty text in place of what it cannot read.
+    async with acquire(pool) as connection:
+        with pytest.raises(asyncpg.NumericValueOutOfRangeError):
+            await connection.fetch(EARLIER_SEGMENTS, document_id, revisions[0])
+        assert await connection.fetch(EARLIER_SEGMENTS, document_id, revisions[2])
+
+
+async def test_what_no_revision_has_any_more_is_dropped_from_rows_that_others_share(
+    stores: Stores, pool: Pool
+) -> None:
+    collection, chance = await keeping(stores, "shared_rows", revisions=3), random.Random(7)
+    lines = [f"Größe {number}, in version 0 of this line.\n" for number in range(600)]
+    stored: list[str] = []
+    for version in range(1, 25):
+        stored.insert(0, "".join(lines))
+        document_id = await put(stores, collection, stored[0])
+        assert await texts(stores, "shared_rows", document_id) == stored[:4]
+        for number in chance.sample(range(len(lines)), 40):
+            lines[number] = f"Größe {number}, in version {version} of this line.\n"
+        at = chance.randrange(500)
+        # Lines that move, and such as are there repeatedly.
+        lines = (
+            lines[at : at + 50]
+            + ["The same line, over and over again.\n"] * 3
+            + lines[:at]
+            + lines[at + 50 :]
+        )
+    async with acquire(pool) as connection:
+        rows = await connection.fetch("SELECT * FROM revision_texts WHERE document_id = $1", document_id)
+        bases = "SELECT count(DISTINCT base_layout) FROM document_revisions WHERE document_id = $1"
+        assert await connection.fetchval(bases, document_id)
+    assert all(len(row["text"]) == row["character_count"] for row in rows)
+    left = {line for row in rows for line in row["text"].splitlines()}
+    assert left == {line for text in stored[1:4] for line in text.splitlines()}
 
 
 async def test_a_revision_is_named_by_its_content(stores: Stores) -> None:
@@ -211,10 +296,9 @@ async def test_without_a_setting_only_what_answers_cite_is_kept(stores: Stores, 
     await stores.revisions.prune()
     assert await texts(stores, "cited", document_id) == ["three"]
     async with acquire(pool) as connection:
-        count = await connection.fetchval(
-            "SELECT count(*) FROM revision_segments WHERE document_id = $1::uuid", document_id
-        )
-    assert count == 0
+        for table in KEPT_TEXT:
+            count = f"SELECT count(*) FROM {table} WHERE document_id = $1::uuid"
+            assert await connection.fetchval(count, document_id) == 0
 
 
 async def test_the_last_so_many_are_kept(stores: Stores, pool: Pool) -> None:
@@ -313,7 +397,7 @@ async def test_nothing_is_left_of_a_deleted_document(stores: Stores, pool: Pool)
     assert len(await kept(stores, "deleted", document_id)) == 2
     await stores.documents.delete(collection, document_id)
     async with acquire(pool) as connection:
-        for table in ("document_revisions", "revision_segments", "revision_originals", "cited_revisions"):
+        for table in ("document_revisions", *KEPT_TEXT, "revision_originals", "cited_revisions"):
             count = await connection.fetchval(
                 f"SELECT count(*) FROM {table} WHERE document_id = $1::uuid",
                 document_id,
@@ -369,7 +453,7 @@ async def chunk_texts(pool: Pool, collection: StoredCollection, document_id: str
 
 
 async def test_revisions_share_what_did_not_change(stores: Stores, pool: Pool) -> None:
-    """A manual of 1 MB, of which each revision changes a hundredth, in ten sections."""
+    """A manual of 1 MB, of which each revision changes a hundredth of the lines, anywhere."""
     collection = await keeping(stores, "manual", everything=True)
     dice = random.Random(7)
     words = ["".join(dice.choices("abcdefghijklmnopqrstuvwxyz", k=dice.randint(2, 10))) for _ in range(8000)]
@@ -381,8 +465,8 @@ async def test_revisions_share_what_did_not_change(stores: Stores, pool: Pool) -
     stored = ["".join(lines)]
     document_id = await put(stores, collection, stored[0])
     for _ in range(REVISIONS):
-        for at in dice.sample(range(LINES - CHANGED), LINES // 100 // CHANGED):
-            lines[at : at + CHANGED] = [line() for _ in range(CHANGED)]
+        for at in dice.sample(range(LINES), LINES // 100):
+            lines[at] = line()
         stored.append("".join(lines))
         await put(stores, collection, stored[-1], input_hash=str(len(stored)).encode())
     found = await kept(stores, "manual", document_id)
@@ -391,13 +475,12 @@ async def test_revisions_share_what_did_not_change(stores: Stores, pool: Pool) -
         part = await stores.revisions.text("manual", document_id, (), each.revision)
         assert (part.text, part.character_count) == (text, len(text))
     async with acquire(pool) as connection:
-        size = await connection.fetchval(
-            """
-            SELECT (SELECT sum(pg_column_size(s.*)) FROM revision_segments s WHERE document_id = $1::uuid)
-                + (SELECT sum(pg_column_size(r.*)) FROM document_revisions r WHERE document_id = $1::uuid)
-            """,
-            document_id,
-        )
+        size = 0
+        for table in ("document_revisions", *KEPT_TEXT):
+            sizes = (
+                f"SELECT coalesce(sum(pg_column_size(t.*)), 0) FROM {table} t WHERE document_id = $1::uuid"
+            )
+            size += await connection.fetchval(sizes, document_id)
     # The text itself, and 3 MB more for a hundred revisions.
     assert size <= len(stored[0]) + REVISIONS * 30_000
 

@@ -31,8 +31,8 @@ __all__ = ["MAX_OFFSET", "PostgresRevisions"]
 MAX_OFFSET: Final = 2**31 - 1
 PRUNED_AT_ONCE: Final = 1000
 
-_SEGMENTS_AT_ONCE: Final = 500
-"""Number of segments that are read at a time: some 150 KB, and 5 million characters at most."""
+_PIECES_AT_ONCE: Final = 500
+"""Number of pieces that are read at a time: five million characters at most."""
 
 _SQL: Final = read_statements(
     __name__,
@@ -129,7 +129,7 @@ class PostgresRevisions:
                 revision,
                 mime_type=row["mime_type"],
                 directory=self._spool_directory,
-                parts_at_once=_SEGMENTS_AT_ONCE,
+                parts_at_once=_PIECES_AT_ONCE,
             )
         return StoredText(read_version(row), 0, segments)
 

@@ -31,14 +31,21 @@ FROM document_revisions r JOIN documents d USING (document_id)
 WHERE d.collection_id = $1 AND d.document_id = $2::uuid AND {is_readable} AND {was_readable} AND r.revision = $4
 
 -- name: segments
--- With the headings of all before them.
-SELECT s.text, CASE WHEN runs.run = 1 AND s.segment = runs.first THEN r.headings END AS headings
-FROM document_revisions r
-CROSS JOIN unnest(r.firsts, r.counts) WITH ORDINALITY AS runs (first, count, run)
-JOIN revision_segments s ON s.document_id = r.document_id
-    AND s.segment BETWEEN runs.first AND runs.first + runs.count - 1
-WHERE r.document_id = $1::uuid AND r.revision = $2
-ORDER BY runs.run, s.segment
+-- With the headings of all before them; of revisions as this release keeps them, and as earlier ones did.
+SELECT text, headings FROM (
+    SELECT p.start_offset::bigint AS place, p.text, CASE WHEN p.start_offset = 0 THEN r.headings END AS headings
+    FROM document_revisions r
+    CROSS JOIN LATERAL revision_pieces(r.document_id, r.revision, 0, r.character_count) p
+    WHERE r.document_id = $1::uuid AND r.revision = $2
+    UNION ALL
+    SELECT row_number() OVER (ORDER BY runs.run, s.segment), s.text,
+           CASE WHEN runs.run = 1 AND s.segment = runs.first THEN r.headings END
+    FROM document_revisions r
+    CROSS JOIN unnest(r.firsts, r.counts) WITH ORDINALITY AS runs (first, count, run)
+    JOIN revision_segments s ON s.document_id = r.document_id
+        AND s.segment BETWEEN runs.first AND runs.first + runs.count - 1
+    WHERE r.document_id = $1::uuid AND r.revision = $2 AND r.layout IS NULL
+) pieces ORDER BY place
 
 -- name: text
 SELECT t.text, t.size FROM ({find}) found, document_text($2::uuid, found.revision, $5, $6) t
