@@ -1,7 +1,8 @@
 """Words for one thing, in English and German: what a question and its answer may call differently."""
 
+import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import chain
@@ -19,6 +20,13 @@ _LONG_WORD: Final = 8
 
 _REMEMBERED_TERMS: Final = 8_192
 
+_VERB: Final = re.compile(
+    r"(?P<prefix>zusammen|zurück|heraus|hinaus|herein|hinein|weiter|wieder|unter|bereit|fertig|durch|über|nach|teil"
+    r"|frei|fest|fort|dar|auf|aus|bei|ein|her|hin|los|mit|vor|weg|ab|an|um|zu)?"
+    r"(?P<rest>(?P<bound>be|emp|ent|er|ge|miss|ver|zer)?\w{2,}?)e?n"
+)
+"""A German verb with what may stand apart from it, and what rules out a "ge" in its participle."""
+
 _COLUMNS: Final = ("english", "german")
 
 
@@ -26,15 +34,18 @@ type _Concepts = Mapping[str, Mapping[str, list[Mapping[str, list[str]]]]]
 """Concepts of each term, by language; a concept holds its terms, by language."""
 
 
-def _concepts(*names: str) -> _Concepts:
+def _concepts(*names: str, is_inflected: bool) -> _Concepts:
     found: dict[str, dict[str, list[Mapping[str, list[str]]]]] = {
         each: defaultdict(list) for each in _COLUMNS
     }
     folder = files("groundline_generator.domain")
     for line in chain.from_iterable((folder / each).read_text("utf-8").splitlines() for each in names):
+        english, german = line.split("|")
+        if is_inflected:
+            german = " ".join((german, *chain.from_iterable(map(_forms, german.split()))))
         concept = {
             language: list(dict.fromkeys(content_terms(words, language)))
-            for language, words in zip(_COLUMNS, line.split("|"), strict=True)
+            for language, words in zip(_COLUMNS, (english, german), strict=True)
         }
         for language, terms in concept.items():
             for term in terms:
@@ -42,20 +53,43 @@ def _concepts(*names: str) -> _Concepts:
     return found
 
 
-_CONCEPTS: Final = _concepts("concepts.txt")
+def _forms(verb: str) -> Iterator[str]:
+    """Yield the forms of a German verb that begin in another way: "ausgewählt" and "auszuwählen"."""
+    found = _VERB.fullmatch(verb)
+    if found is None or verb.endswith("ieren"):
+        return
+    prefix = found["prefix"] or ""
+    if not found["bound"]:
+        yield f"{prefix}ge{found['rest']}t"
+    if prefix:
+        yield f"{prefix}zu{verb.removeprefix(prefix)}"
+
+
+_CONCEPTS: Final = _concepts("concepts.txt", is_inflected=False)
 
 
 @cache
 def _vocabulary() -> _Concepts:
     """Return the concepts with the common words of both languages, which are no synonyms within one."""
-    return _concepts("concepts.txt", "translations.txt")
+    return _concepts("concepts.txt", "translations.txt", is_inflected=True)
 
 
 @lru_cache(maxsize=_REMEMBERED_TERMS)
 def related(term: str, language: str, other: str) -> frozenset[str]:
-    """Return the terms by which texts in language `other` may say what a term of a question says; of a German
+    """Return the terms by which texts in language `other` may say what a term of a question says; of a
     compound, those for its parts if it has none itself."""
-    return _meanings(_CONCEPTS if language == other else _vocabulary(), term, language, other)
+    if language == other:
+        return _meanings(_CONCEPTS, term, language, other)
+    known = _vocabulary()
+    parts = _both_parts(term, known.get(language, {})) if language == "english" else ()
+    return frozenset(chain.from_iterable(_meanings(known, each, language, other) for each in (term, *parts)))
+
+
+@lru_cache(maxsize=_REMEMBERED_TERMS)
+def is_grammatical(term: str, language: str, other: str) -> bool:
+    """Tell whether the vocabulary has a word for which the other language has no term, such as "without"."""
+    concepts = _vocabulary().get(language, {}).get(term)
+    return bool(concepts) and other in _COLUMNS and not any(concept[other] for concept in concepts)
 
 
 def _meanings(among: _Concepts, term: str, language: str, other: str) -> frozenset[str]:
@@ -81,6 +115,15 @@ def _of_parts(
         next((known[part] for n in lengths if (part := compound[-n:]) in known), []),
     )
     return list(chain.from_iterable(ends))
+
+
+def _both_parts(compound: str, known: Container[str]) -> Sequence[str]:
+    """Return the two known words that an unknown English one consists of, such as "rainforest"."""
+    if compound in known:
+        return ()
+    cuts = range(_SHORTEST_PART, len(compound) - _SHORTEST_PART + 1)
+    parts = ((compound[:cut], compound[cut:]) for cut in cuts)
+    return next((each for each in parts if each[0] in known and each[1] in known), ())
 
 
 def is_part(term: str, word: str) -> bool:

@@ -1,5 +1,6 @@
 import pytest
-from groundline_generator.domain.concepts import related, translated
+from groundline_generator.domain.concepts import is_grammatical, related, translated
+from groundline_generator.domain.terms import content_terms
 
 
 def test_an_unknown_word_means_no_other() -> None:
@@ -16,6 +17,7 @@ def test_words_of_one_thing_are_related_within_and_across_languages() -> None:
 
 def test_common_words_are_related_across_languages_only() -> None:
     assert related("soldat", "german", "english") == {"soldier", "troop"}
+    assert "rechnung" in related("invoic", "english", "german")
     assert "soldat" in related("troop", "english", "german")
     assert related("troop", "english", "english") == frozenset()
     assert translated("Troops?", "english") == ""
@@ -24,6 +26,25 @@ def test_common_words_are_related_across_languages_only() -> None:
 def test_a_german_compound_means_what_its_parts_mean() -> None:
     assert {"vacat", "day"} <= related("urlaubstag", "german", "english")
     assert {"war", "ship"} <= related("kriegsschiff", "german", "english")
+
+
+def test_an_english_compound_of_two_known_words_means_what_they_mean_in_german() -> None:
+    assert {"reg", "wald"} <= related("rainforest", "english", "german")
+    assert related("rainforest", "english", "english") == frozenset()
+
+
+@pytest.mark.parametrize("word", ["ausgewählt", "auszuwählen", "gespielt"])
+def test_forms_of_german_verbs_that_begin_in_another_way_are_known(word: str) -> None:
+    (term,) = content_terms(word, "german")
+    assert related(term, "german", "english")
+
+
+def test_a_word_that_the_other_language_has_no_term_for_is_grammatical() -> None:
+    assert is_grammatical("without", "english", "german")
+    assert is_grammatical("darub", "german", "english")
+    assert not is_grammatical("invoic", "english", "german")
+    assert not is_grammatical("xylophon", "english", "german")
+    assert not is_grammatical("without", "english", "french")
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,42 @@ def test_words_that_two_languages_share_are_the_same_word_in_both() -> None:
     assert "Die Produktion ist in der Zelle von Glukose abhängig." in quoted
 
 
+@pytest.mark.parametrize(
+    ("query", "text", "answer"),
+    [
+        (
+            "Which suppliers are selected by the purchasing department?",
+            "Sie gelten ein Jahr. Lieferanten werden von der Abteilung Beschaffung ausgewählt.",
+            "Lieferanten werden von der Abteilung Beschaffung ausgewählt.",
+        ),
+        (
+            "What is the deadline for submitting travel expenses?",
+            "Wir danken. Reisekosten sind innerhalb einer Frist von 30 Tagen einzureichen.",
+            "Reisekosten sind innerhalb einer Frist von 30 Tagen einzureichen.",
+        ),
+        (
+            "Wie wird der Notausgang während der Bauarbeiten gekennzeichnet?",
+            "The yard is closed. During roadworks the emergency exit has a green label. Ask the janitor.",
+            "During roadworks the emergency exit has a green label.",
+        ),
+    ],
+)
+def test_compounds_and_forms_of_verbs_are_recognized_in_the_other_language(
+    query: str, text: str, answer: str
+) -> None:
+    assert answer in quotes(query, [numbered(1, text)])
+
+
+def test_a_word_that_only_joins_others_does_not_count_against_an_answer() -> None:
+    text = "Ein Zelt ist ohne Werkzeug aufzubauen. Danke."
+
+    def relevance(query: str) -> float:
+        return answers(query, [numbered(1, text)]).relevance
+
+    assert relevance("Is a tent built without tools?") == relevance("Is a tent built despite tools?")
+    assert relevance("Is a tent built without tools?") > relevance("Is a tent built quickly tools?")
+
+
 def test_beside_a_sentence_in_the_question_s_language_none_in_another_is_quoted() -> None:
     leave = numbered(
         2, "Full-time employees have 27 working days of paid annual leave in a year.", title="Leave"

@@ -18,7 +18,7 @@ from typing import Final
 from groundline.v1 import generator_service_pb2 as pb
 
 from groundline_generator.domain.comparing import degrees
-from groundline_generator.domain.concepts import is_part, related
+from groundline_generator.domain.concepts import is_grammatical, is_part, related
 from groundline_generator.domain.quoting.asked import NUMBER, asked_for, asks_for_steps
 from groundline_generator.domain.quoting.counting import Counted, counted, counts
 from groundline_generator.domain.quoting.quotation import quotation
@@ -56,7 +56,7 @@ _SIMILARITY_SHARE: Final = 1 / 2
 _SIMILARITY_SHARE_BETWEEN: Final = 0.6
 """The same between two languages, where fewer terms are recognized."""
 
-_BETWEEN_LANGUAGES: Final = 0.05
+_BETWEEN_LANGUAGES: Final = 0.02
 """Addition to the similarity between two languages, with which .85 is refused on one half of the articles of
 xquad if the paragraph that answers is removed."""
 
@@ -300,18 +300,24 @@ def _accept_related(question: Question, found: Sequence[Candidate]) -> None:
     for language, members in by_language.items():
         is_own = language == question.language
         met = frozenset(chain.from_iterable(each.hits for each in members)) if is_own else frozenset()
+        texts = () if is_own else ((*each.sentence.terms, *each.heading) for each in members)
+        spoken = frozenset(chain.from_iterable(texts))
         for term in question.terms - met:
-            if meanings := related(term, question.language, language):
-                _accept(term, meanings, members, is_translation=not is_own)
+            meanings = related(term, question.language, language)
+            if not is_own:
+                if language == "german":
+                    # What both languages write alike may be part of a compound: "problem", "Rechenprobleme".
+                    meanings |= {term}
+                meanings = frozenset(
+                    each for each in spoken if any(is_part(meaning, each) for meaning in meanings)
+                )
+            if meanings:
+                _accept(term, meanings, members)
 
 
-def _accept(
-    term: str, meanings: frozenset[str], members: Iterable[Candidate], *, is_translation: bool
-) -> None:
+def _accept(term: str, forms: frozenset[str], members: Iterable[Candidate]) -> None:
     def occurrences_in(terms: Iterable[str]) -> int:
-        if not is_translation:
-            return sum(other in meanings for other in terms)
-        return sum(any(is_part(meaning, other) for meaning in meanings) for other in terms)
+        return 0 if forms.isdisjoint(terms) else sum(other in forms for other in terms)
 
     above: dict[frozenset[str], bool] = {}
     for member in members:
@@ -331,7 +337,8 @@ def _weighted(question: Question, candidates: Sequence[Candidate]) -> _Weighted:
     weights = {
         term: math.log(1 + (count - frequencies[term] + 0.5) / (frequencies[term] + 0.5))
         for term in question.terms
-        if frequencies[term] or term not in question.degrees
+        if frequencies[term]
+        or not (term in question.degrees or _is_grammatical(term, question.language, candidates))
     }
     if question.language == "german":
         for noun in _nouns(question.text) & weights.keys():
@@ -346,6 +353,14 @@ def _weighted(question: Question, candidates: Sequence[Candidate]) -> _Weighted:
         asked,
         question.counted,
         asks_for_steps(question.text),
+    )
+
+
+def _is_grammatical(term: str, language: str | None, candidates: Sequence[Candidate]) -> bool:
+    """Tell whether texts that are all in other languages than a question have no term for its word."""
+    spoken = {each.language for each in candidates}
+    return language is not None and all(
+        other is not None and other != language and is_grammatical(term, language, other) for other in spoken
     )
 
 
