@@ -29,7 +29,7 @@ _POSSESSIVE: Final = re.compile(r"['’]s?$", re.IGNORECASE)
 _DENIED_VERB: Final = re.compile(r"[a-z]+n['’]t", re.IGNORECASE)
 """English auxiliary verbs with a "not": "can't", "won't"."""
 _SHORTENED: Final = re.compile(r"['’](?:ll|re|ve|d|m)$", re.IGNORECASE)
-"""What is left of an English auxiliary verb behind another word: "we've"."""
+"""Ends of English words that are auxiliary verbs: "we've"."""
 
 # Scripts written without spaces: their words are approximated by pairs of characters.
 _UNSPACED: Final = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\u0e00-\u0e7f]+")
