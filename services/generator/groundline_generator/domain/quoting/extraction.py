@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from difflib import get_close_matches
 from functools import partial
 from itertools import chain, product
@@ -18,6 +19,7 @@ from groundline_generator.domain.comparing import compared
 from groundline_generator.domain.concepts import related
 from groundline_generator.domain.quoting.asked import asks_what_is_forbidden, only_permits, sets_limits
 from groundline_generator.domain.quoting.lists import lead_in, led_to
+from groundline_generator.domain.quoting.placing import place_in_time
 from groundline_generator.domain.quoting.procedures import procedure
 from groundline_generator.domain.quoting.quotation import quotation
 from groundline_generator.domain.quoting.scoring import Candidate, Question, is_other, scored
@@ -137,14 +139,15 @@ def extract(
     max_sentences: int,
     answerability: Answerability | None = None,
     checkpoint: Callable[[], None] = lambda: None,
+    today: date | None = None,
 ) -> Extraction:
     """Choose at most `max_sentences` from passages that come best first.
 
     With a reader, the relevance that has to reach `min_relevance` depends on what it says of the chosen
     sentences and what stands around them. `checkpoint` is called before each passage; it may raise to stop
-    the work.
+    the work. `today` is what "now" means, by default the present day in UTC.
     """
-    work = _Work(passages, checkpoint)
+    work = _Work(passages, checkpoint, today)
     sides = compared(query) if max_sentences > 1 else None
     if sides and (both := _contrasted(work, sides, min_relevance)):
         return both
@@ -180,20 +183,28 @@ def extract(
 class _Work:
     """Passages with what is read in them."""
 
-    def __init__(self, passages: Sequence[pb.NumberedPassage], checkpoint: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        passages: Sequence[pb.NumberedPassage],
+        checkpoint: Callable[[], None],
+        today: date | None = None,
+    ) -> None:
         self._passages = passages
         self._checkpoint = checkpoint
+        self._today = today or datetime.now(UTC).date()
         self._readings = [read(passage.text) for passage in passages]
 
     def question(self, query: str) -> Question:
         spoken = (each.language for each in self._readings if each.language)
-        return Question(query, guess_language(query) or next(spoken, None))
+        return Question(query, guess_language(query) or next(spoken, None), self._today)
 
     def ranked(self, question: Question) -> Sequence[Candidate]:
         """Return the sentences that can be quoted, best first."""
         found = scored(question, self._passages, self._readings, self._checkpoint)
         if asks_what_is_forbidden(question.text):
             _forbid(found)
+        if question.time:
+            place_in_time(found, question.time)
         return sorted(
             (candidate for candidate in found if candidate.sentence.segment.kind is not Kind.HEADING),
             key=lambda candidate: (-candidate.score, candidate.passage, candidate.position),
@@ -205,9 +216,12 @@ class _Work:
         if relevance < min_relevance:
             return relevance
         other = ranked[0].language if ranked and is_other(question.language, ranked[0].language) else None
-        if _is_of_others(question.text, question.language, self._passages, other) or (
-            ranked and self._begins_later(question, ranked[0])
-        ):
+        # A year within a span need not stand anywhere.
+        text = question.timeless if ranked and question.is_told_by(ranked[0]) else question.text
+        is_of_others = _is_of_others(text, question.language, self._passages, other) or (
+            bool(ranked) and self._begins_later(question, ranked[0])
+        )
+        if is_of_others:
             relevance *= _OTHER_SUBJECT
         return relevance
 

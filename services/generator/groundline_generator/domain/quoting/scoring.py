@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from itertools import chain
 from typing import Final
 
@@ -22,6 +23,7 @@ from groundline_generator.domain.concepts import is_grammatical, is_part, relate
 from groundline_generator.domain.quoting.asked import NUMBER, asked_for, asks_for_steps
 from groundline_generator.domain.quoting.counting import Counted, counted, counts
 from groundline_generator.domain.quoting.quotation import quotation
+from groundline_generator.domain.quoting.times import Told, asked_time
 from groundline_generator.domain.reading import Reading, Sentence
 from groundline_generator.domain.references import refers_back
 from groundline_generator.domain.segments import Kind
@@ -107,6 +109,10 @@ class Candidate:
     own_share: float = 0.0
     is_of_kind: bool = False
     is_of_other_question: bool = False
+    times: Told | None = None
+    """The times that it tells of, if one is asked about."""
+    is_of_time: bool | None = None
+    """Whether it tells of the time asked about; None if it does not say, or if no time is asked about."""
 
     def fade(self) -> None:
         """Count for less, since it answers another question: it is not quoted where it is the best there is,
@@ -136,8 +142,10 @@ class Question:
     """A question with its terms, of which a sentence or its headings must have the `required`; `language` is
     what the passages are in if the question tells none."""
 
-    def __init__(self, text: str, language: str | None) -> None:
+    def __init__(self, text: str, language: str | None, today: date) -> None:
         self.text = text
+        self.time = asked_time(text, language, today)
+        self.timeless = text.replace(self.time.shown, "") if self.time else text
         self.language = language
         self.terms = frozenset(content_terms(text, language))
         self.asks_degree = bool(asked := degrees(text))
@@ -148,6 +156,12 @@ class Question:
         self._designations = [frozenset(content_terms(shown, language)) for shown, _ in designated(text)]
         self.designated = frozenset[str]().union(*self._designations)
         """The terms of its designations, such as a model's number."""
+
+    def is_told_by(self, candidate: Candidate) -> bool:
+        """Tell whether a sentence is of the time asked about, and has all else that the question names in it
+        or above it."""
+        named = frozenset(content_terms(self.timeless, self.language))
+        return bool(candidate.is_of_time) and named <= candidate.is_about
 
     def require(self, terms: frozenset[str]) -> None:
         """Require terms, and all those of a designation that has one of them."""

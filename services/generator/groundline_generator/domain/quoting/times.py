@@ -1,0 +1,272 @@
+"""Times that a question asks about, and times that sentences tell of, in English and German.
+
+A sentence tells of points ("in 2018"), of spans ("from 2015 to May 2020"), and of spans with one end ("since
+2022", "until 2012, then …"). Words such as "before that" and "danach" count from the time that stands before
+them, in their sentence or the one before.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, timedelta
+from functools import lru_cache
+from importlib.resources import files
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from groundline_generator.domain.signs import names, quantities
+
+__all__ = ["AskedTime", "Period", "Told", "asked_time", "told"]
+
+_LANGUAGES: Final[Mapping[str, Mapping[str, str]]] = tomllib.loads(
+    (files("groundline_generator.domain") / "times.toml").read_text(encoding="utf-8")
+)
+
+
+def _numbered(key: str) -> dict[str, int]:
+    """Return the number of each name, from 1."""
+    return {
+        name: number
+        for words in _LANGUAGES.values()
+        for number, names in enumerate(words[key].split(), 1)
+        for name in names.split("|")
+    }
+
+
+_PARTS: Final = "|".join(words["part"] for words in _LANGUAGES.values())
+_PART: Final = rf"(?:(?:{_PARTS})\s+)*"
+"""Words that may stand between one that sets a bound and the time itself: "until the end of"."""
+
+
+def _words(key: str, before: str = "", after: str = "", flags: int = 0) -> re.Pattern[str]:
+    """Return the pattern of a kind of words in any language."""
+    found = (words[key].replace("{event}", words["event"]) for words in _LANGUAGES.values())
+    return re.compile(f"{before}(?:{'|'.join(found)}){after}", re.IGNORECASE | flags)
+
+
+_MONTHS: Final = _numbered("months")
+_SEASONS: Final = _numbered("seasons")
+_YEAR: Final = r"(?:1[5-9]|20)\d\d"
+_NAMES: Final = "|".join(sorted(_MONTHS, key=len, reverse=True))
+_TIME: Final = re.compile(
+    rf"(?<![\w.,:/$€£-])(?:"
+    rf"(?P<iso>{_YEAR}-\d\d(?:-\d\d)?)"
+    rf"|(?P<dotted>\d\d?\.\d\d?\.{_YEAR})"
+    rf"|(?:(?P<day>\d\d?)(?:st|nd|rd|th|\.)?\s+(?:of\s+)?)?(?P<month>{_NAMES})\.?\s+"
+    rf"(?:(?P<us_day>\d\d?)(?:st|nd|rd|th)?,\s+)?(?P<month_year>{_YEAR})"
+    rf"|(?P<season>{'|'.join(_SEASONS)})\s+(?:of\s+)?(?P<season_year>{_YEAR})"
+    rf"|(?P<decade>{_YEAR})(?:s|er)"
+    rf"|(?P<year>{_YEAR})"
+    rf")(?![\w%€$£]|[.,:]\d)(?!\s?[%€°])",
+    re.IGNORECASE,
+)
+_BEFORE: Final = _words("before", after=rf"\s+{_PART}$", flags=re.VERBOSE)
+_UNTIL: Final = _words("until", after=rf"\s+{_PART}$", flags=re.VERBOSE)
+_SINCE: Final = _words("since", after=rf"\s+{_PART}$", flags=re.VERBOSE)
+_BOUND: Final = re.compile(
+    "|".join(one.pattern for one in (_BEFORE, _UNTIL, _SINCE)), re.IGNORECASE | re.VERBOSE
+)
+_TO: Final = _words("to", r"\s*(?:[-–—/]|", rf")\s*{_PART}")
+_AND: Final = _words("and", r"\s*", rf"\s*{_PART}")
+_BETWEEN: Final = _words("between", after=rf"\s+{_PART}$", flags=re.VERBOSE)
+_NOW: Final = _words("now", flags=re.VERBOSE)
+_STILL: Final = _words("still")
+_EARLIER: Final = _words("earlier", flags=re.VERBOSE)
+_LATER: Final = _words("later", flags=re.VERBOSE)
+_CHANGE: Final = _words("change", flags=re.VERBOSE)
+_WHEN: Final = _words("when", flags=re.VERBOSE)
+_PAST: Final = _words("past", flags=re.VERBOSE)
+_PRESENT: Final = _words("present", flags=re.VERBOSE)
+
+_LOOKED_AT: Final = 60
+"""Number of characters before a time that are searched for what bounds it."""
+
+_LONGEST_UNIT: Final = 20
+"""Number of characters behind a year that are searched for a unit: 1800 litres are no year."""
+
+_AMOUNT: Final = re.compile(r"\s[€$£]\d.*", re.DOTALL)
+"""A sum of money behind a year: its sign is not the year's unit."""
+
+_BEGINS: Final = 3
+"""Maximum number of words before the time that a sentence begins with: "Bought from 1 March 2020"."""
+
+
+class Period(NamedTuple):
+    """Days from `start` to `end`, both included; `date.min` and `date.max` where it has no such bound."""
+
+    start: date
+    end: date
+
+    def holds(self, other: "Period") -> bool:
+        return self.start <= other.start and other.end <= self.end
+
+    @property
+    def is_open(self) -> bool:
+        return self.start == date.min or self.end == date.max
+
+    def meets(self, other: "Period") -> bool:
+        return self.start <= other.end and other.start <= self.end
+
+
+class AskedTime(NamedTuple):
+    """The time that a question asks about, and the words that name it."""
+
+    period: Period
+    shown: str
+    is_now: bool
+    today: date
+
+
+class Told(NamedTuple):
+    """Times that a sentence tells of, and whether it begins with one: then it is about that time, or goes on
+    about what the sentence before it names."""
+
+    periods: Sequence[Period]
+    begins: bool
+    is_past: bool
+    """Whether its verbs are in the past tense alone."""
+
+    def agrees(self, asked: AskedTime) -> bool | None:
+        """Tell whether what is said was so at that time; None if the sentence does not decide it."""
+        if any(_is_within(one, asked.period) for one in self.periods):
+            return True
+        # "Founded in 1998, it has 40 members" does not speak of 1998 alone.
+        tells = self.begins and (self.is_past or not asked.is_now)
+        decide = self.periods if tells else [one for one in self.periods if one.is_open]
+        if not decide or any(one.meets(asked.period) for one in self.periods):
+            return None
+        return False
+
+    def begun(self, asked: AskedTime) -> date:
+        """Return when the last of its times began that agrees with the one asked about."""
+        return max(one.start for one in self.periods if _is_within(one, asked.period))
+
+
+def _is_within(one: Period, other: Period) -> bool:
+    return one.holds(other) or other.holds(one)
+
+
+class _Named(NamedTuple):
+    """An expression of a time: where it stands, its days, and what the words around it make of them."""
+
+    start: int
+    end: int
+    days: Period
+    period: Period
+
+
+def asked_time(query: str, language: str | None, today: date) -> AskedTime | None:
+    """Return the time that a question asks about; None if it names none, or several.
+
+    In English a number behind a name, as in "Kestrel 2000", is taken for a part of it.
+    """
+    labels = frozenset(names(query, language)) if language == "english" else frozenset[str]()
+    found = [one for one in _named(query) if labels.isdisjoint(query[: one.start].split()[-1:])]
+    if len(found) == 1:
+        return AskedTime(found[0].period, query[found[0].start : found[0].end], is_now=False, today=today)
+    now = [match.group() for pattern in (_NOW, _STILL) for match in pattern.finditer(query)]
+    if found or not now or _WHEN.search(query):
+        return None
+    return AskedTime(Period(today, today), " ".join(now), is_now=True, today=today)
+
+
+def told(sentences: Sequence[str], today: date) -> Sequence[Told]:
+    """Return the times that the sentences of a passage tell of, in their order."""
+    found: list[Told] = []
+    known: Period | None = None
+    for sentence in sentences:
+        each, known = _told(sentence, known, today)
+        found.append(each)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _told(sentence: str, known: Period | None, today: date) -> tuple[Told, Period | None]:
+    """Return what a sentence tells of, and the last time that it names; `known` is the one before it."""
+    named = list(_named(sentence))
+    changes = _CHANGE.search(sentence) is not None
+    periods: list[Period] = []
+    marks: list[tuple[int, _Named | str]] = [(one.start, one) for one in named]
+    for kind, pattern in (("earlier", _EARLIER), ("later", _LATER), ("now", _NOW)):
+        marks.extend((match.start(), kind) for match in pattern.finditer(sentence))
+    marks.sort(key=lambda mark: mark[0])
+    last = known
+    for _, mark in marks:
+        if isinstance(mark, _Named):
+            period = mark.period
+            is_point = period == mark.days
+            periods.append(Period(period.start, date.max) if changes and is_point else period)
+            last = mark.period
+        elif mark == "now":
+            periods.append(Period(today, date.max))
+        elif mark == "earlier":
+            periods.append(Period(date.min, _day_before(last, today)))
+        elif last is not None:
+            periods.append(Period(last.start if last.end == date.max else last.end, date.max))
+    begins = bool(marks) and len(sentence[: marks[0][0]].split()) <= _BEGINS
+    is_past = bool(_PAST.search(sentence)) and not _PRESENT.search(sentence)
+    return Told(tuple(periods), begins, is_past), (last if marks else None)
+
+
+def _day_before(last: Period | None, today: date) -> date:
+    start = today if last is None or last.start == date.min else last.start
+    return start - timedelta(days=1)
+
+
+def _named(text: str) -> Iterator[_Named]:
+    """Yield the times that a text names, as far as the words around each extend it."""
+    found = [(match, days) for match in _TIME.finditer(text) if (days := _days_of(match))]
+    is_joined = False
+    for current, following in pairwise((*found, None)):
+        if current is None or is_joined:
+            is_joined = False
+            continue
+        match, days = current
+        before = text[max(0, match.start() - _LOOKED_AT) : match.start()]
+        joint = text[match.end() : following[0].start()] if following else ""
+        is_joined = bool(_TO.fullmatch(joint) or (_BETWEEN.search(before) and _AND.fullmatch(joint)))
+        end = match.end()
+        period = days
+        if is_joined and following:
+            period = days = Period(days.start, max(days.end, following[1].end))
+            end = following[0].end()
+        elif _BEFORE.search(before):
+            period = Period(date.min, days.start - timedelta(days=1))
+        elif _UNTIL.search(before):
+            period = Period(date.min, days.end)
+        elif _SINCE.search(before):
+            period = Period(days.start, date.max)
+        bound = _BOUND.search(before)
+        start = match.start() - (len(before) - bound.start() if bound else 0)
+        yield _Named(start, end, days, period)
+
+
+def _days_of(match: re.Match[str]) -> Period | None:
+    """Return the days that an expression names; None if there is no such day, or if it counts something."""
+    groups = match.groupdict()
+    try:
+        if iso := groups["iso"]:
+            return _days(*map(int, iso.split("-")))
+        if dotted := groups["dotted"]:
+            return _days(*reversed([int(part) for part in dotted.split(".")]))
+        if month := groups["month"]:
+            day = groups["day"] or groups["us_day"]
+            return _days(int(groups["month_year"]), _MONTHS[month.casefold()], int(day) if day else None)
+        if season := groups["season"]:
+            year, last = int(groups["season_year"]), 3 * _SEASONS[season.casefold()] + 2
+            return Period(_days(year, last - 2).start, _days(year, last).end)
+        if decade := groups["decade"]:
+            return Period(date(int(decade), 1, 1), date(int(decade) + 9, 12, 31))
+        behind = _AMOUNT.sub("", match.string[match.end() : match.end() + _LONGEST_UNIT])
+        return None if next(quantities(match.group() + behind)).unit else _days(int(groups["year"]))
+    except ValueError:
+        return None
+
+
+def _days(year: int, month: int | None = None, day: int | None = None) -> Period:
+    if month is None:
+        return Period(date(year, 1, 1), date(year, 12, 31))
+    if day is None:
+        following = date(year + month // 12, month % 12 + 1, 1)
+        return Period(date(year, month, 1), following - timedelta(days=1))
+    return Period(date(year, month, day), date(year, month, day))

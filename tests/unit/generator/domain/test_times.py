@@ -1,0 +1,106 @@
+"""Questions about a time are answered by what was so then, in English and German."""
+
+from datetime import date
+from functools import partial
+
+import pytest
+from groundline_generator.domain.quoting.extraction import extract
+from groundline_generator.domain.quoting.times import told
+from groundline_tests.generator.messages import numbered
+
+TODAY = date(2026, 11, 30)
+
+answers = partial(extract, min_relevance=0.4, max_sentences=3, today=TODAY)
+
+FERRY = numbered(
+    1,
+    "The ferry to Norrholm takes cars and bicycles. Until the end of 2014 the crossing cost £8. "
+    "From 2015 to March 2020 it was £11. Since 1 April 2020 it has been £14. From 2031 it will be £20.",
+    title="Ferry",
+)
+ARCHIVE = numbered(
+    2,
+    "Das Archiv lag bis 2011 im Keller, von 2012 bis 2018 im Turm und seit Mai 2019 im Neubau. "
+    "Leiter war bis 2016 Jonas Brandt, danach Ute Lang.",
+    title="Archiv",
+)
+LIMIT = numbered(
+    3,
+    "Attachments have been limited since 2022. Since 1 May 2024 the limit of attachments is 25 MB. "
+    "Before that, it was 10 MB.",
+    title="Attachments",
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "said", "unsaid"),
+    [
+        ("What did the crossing cost in 2012?", "£8", "£14"),
+        ("What did the crossing cost in 2017?", "£11", "£8"),
+        ("What did the crossing cost on 3 February 2020?", "£11", "£14"),
+        ("What did the crossing cost in summer 2023?", "£14", "£11"),
+        ("What does the crossing cost now?", "£14", "£20"),
+        ("What does the crossing currently cost?", "£14", "£8"),
+        ("What was the limit of attachments in 2023?", "10 MB", "25 MB"),
+        ("What is the limit of attachments today?", "25 MB", "10 MB"),
+    ],
+)
+def test_a_question_about_a_time_is_answered_by_what_was_so_then(query: str, said: str, unsaid: str) -> None:
+    quoted = " ".join(extract.text for extract in answers(query, [FERRY, ARCHIVE, LIMIT]).extracts)
+    assert said in quoted
+    assert unsaid not in quoted
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [("Wo lag das Archiv im Jahr 2015?", "Turm"), ("Wer war 2021 der Leiter?", "Ute Lang")],
+)
+def test_one_sentence_tells_of_several_times(query: str, said: str) -> None:
+    assert said in " ".join(extract.text for extract in answers(query, [FERRY, ARCHIVE]).extracts)
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("Welche Ordnung des Archivs galt 1998?", "Seit 2012 gilt die neue Ordnung des Archivs."),
+        (
+            "Which order of the archive was valid in 2031?",
+            "Until 2030 the old order of the archive is valid.",
+        ),
+        (
+            "Is the old order of the archive still valid?",
+            "Until 2020 the old order of the archive was valid.",
+        ),
+    ],
+)
+def test_what_was_so_at_another_time_answers_nothing(query: str, text: str) -> None:
+    assert answers(query, [numbered(4, text, title="Archiv")]).extracts == ()
+
+
+def test_a_number_behind_a_name_is_no_year() -> None:
+    scanner = numbered(5, "Since 2015 the Kestrel 2000 has a pairing button.", title="Scanner")
+    assert "button" in answers("Which button does the Kestrel 2000 have?", [scanner]).extracts[0].text
+
+
+def test_a_year_in_which_something_changed_decides_nothing() -> None:
+    pool = numbered(6, "Until August 2023 a ticket for the pool cost £5.", title="Pool")
+    assert "£5" in answers("What did a ticket for the pool cost in 2023?", [pool]).extracts[0].text
+
+
+@pytest.mark.parametrize(
+    ("sentence", "starts", "ends"),
+    [
+        ("The tank holds 1800 litres.", [], []),
+        ("It ran until 31 February 2020.", [], []),
+        ("Der Preis stieg am 3. Mai 2022.", ["2022-05-03"], ["9999-12-31"]),
+        ("£2 in 1989, between 1990 and 1994 £3.", ["1989-01-01", "1990-01-01"], ["1989-12-31", "1994-12-31"]),
+        ("2015-06-01 to 2015-07, and the 1920s.", ["2015-06-01", "1920-01-01"], ["2015-07-31", "1929-12-31"]),
+        ("Das Becken war im Winter leer, ab Herbst 2021 voll.", ["2021-09-01"], ["9999-12-31"]),
+        ("It used to open at seven.", ["0001-01-01"], ["2026-11-29"]),
+        ("Das Tor ist jetzt offen.", ["2026-11-30"], ["9999-12-31"]),
+    ],
+)  # fmt: skip
+def test_a_sentence_tells_of_points_and_spans(sentence: str, starts: list[str], ends: list[str]) -> None:
+    periods = told([sentence], TODAY)[0].periods
+    assert [one.start.isoformat() for one in periods] == starts
+    assert [one.end.isoformat() for one in periods] == ends
