@@ -1,11 +1,20 @@
 """The clients on a real port: what they try again, and what they make of answers that break off."""
 
+import asyncio
 import socket
+import ssl
 import threading
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
 from io import BytesIO, RawIOBase
+from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 from groundline_client import (
     ApiError,
     AsyncClient,
@@ -58,6 +67,35 @@ async def test_no_gateway_at_the_address() -> None:
             pytest.raises(UnreachableError, match="is the suite running"),
         ):
             blocking.search("x")
+
+
+async def test_a_gateway_with_a_certificate_of_nobody_is_told_nothing_here_too(tmp_path: Path) -> None:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    today = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(today - timedelta(days=1))
+        .not_valid_after(today + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, SHA256())
+    )
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (tmp_path / "chain.pem").write_bytes(private + certificate.public_bytes(Encoding.PEM))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "chain.pem")
+    told: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        told.append(await reader.read(1))
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+    address = f"https://localhost:{server.sockets[0].getsockname()[1]}"
+    async with server, AsyncClient(address, "key", timeout_seconds=2) as client:
+        with pytest.raises(UnreachableError):
+            await client.search("x")
+    assert told == []
 
 
 async def test_a_wrong_key_is_refused_with_its_reason(gateway: FakeGateway) -> None:
