@@ -138,8 +138,10 @@ def supported_versions() -> tuple[str, str]:
 def schema_problems(documents: Iterable[Node]) -> Iterator[str]:
     """Return the refusals of the strict schemas of the supported versions."""
     # For each object it would read the list of versions and all definitions of one anew.
-    read = {name: cache(getattr(kubernetes_validate, name)) for name in ("all_versions", "schema_contents")}
-    with patch.multiple(kubernetes_validate, **read):
+    with (
+        patch.object(kubernetes_validate, "all_versions", cache(kubernetes_validate.all_versions)),
+        patch.object(kubernetes_validate, "schema_contents", cache(kubernetes_validate.schema_contents)),
+    ):
         for document in documents:
             name = f"{document['kind']} {document['metadata']['name']}"
             if document["apiVersion"].partition("/")[0] in CUSTOM_GROUPS:
