@@ -39,8 +39,9 @@ _RETRY_LOST: Final = {
             "typed_config": {"@type": f"{EXTENSIONS}.retry.host.previous_hosts.v3.PreviousHostsPredicate"},
         }
     ],
-    # With two replicas, half of all choices fall on the same one: 3 attempts left 1 retry in 16 where it was.
-    "host_selection_retry_max_attempts": 12,
+    # A replica that has just lost its requests has fewest, so that of two it wins three choices of four, each
+    # of two at random: 12 attempts left 1 retry in 32 where it was.
+    "host_selection_retry_max_attempts": 50,
 }
 # RPCs by the settings of their deadline and size; the others take request_timeout_seconds.
 _ANSWERS: Final = frozenset({"Answer", "Chat", "QueryTables", "Search", "Verify"})
