@@ -106,16 +106,17 @@ def _within(extracts: Sequence[Extract], limit: int) -> tuple[list[Extract], boo
 
 def _separator(previous: Extract | None, piece: Extract) -> str:
     """Return what stands between two quotations, and begins an item of a list."""
-    if piece.step and (previous is None or previous.step != piece.step):
-        return f"{'' if previous is None else '\n'}{f'{piece.step}.' if piece.is_numbered else '-'} "
+    mark = f"{piece.step}." if piece.is_numbered else "-"
     if previous is None:
-        return ""
+        return f"{mark} " if piece.step else ""
+    if piece.step and previous.step != piece.step:
+        return f"{'\n\n' if previous.is_code else '\n'}{mark} "
     return "\n\n" if previous.is_code or piece.is_code or (previous.step and not piece.step) else " "
 
 
 def _quoted(piece: Extract) -> str:
-    text = f"```\n{piece.text}\n```" if piece.is_code else piece.text
-    return f"{text} [{piece.number}]"
+    """Return a quotation with its marker, which would keep a block of code open behind its closing fence."""
+    return f"```\n{piece.text}\n```\n[{piece.number}]" if piece.is_code else f"{piece.text} [{piece.number}]"
 
 
 def _unused(request: pb.GenerateRequest) -> list[chat_pb2.ValidationIssue]:

@@ -171,7 +171,7 @@ async def test_instructions_that_only_a_language_model_follows_are_named_as_unus
 async def test_code_is_fenced_and_cited() -> None:
     code = numbered(1, "```\ndef max_retry_count():\n    return limits[5]\n```")
     text, completed = await answered(extractive(), ask("What does max_retry_count return?", (code,)))
-    assert text == "```\ndef max_retry_count():\n    return limits[5]\n``` [1]"
+    assert text == "```\ndef max_retry_count():\n    return limits[5]\n```\n[1]"
     assert [c.source_number for c in completed.citations] == [1]
     assert completed.validation.grounded
 
@@ -181,7 +181,7 @@ async def test_steps_are_a_list_each_sentence_of_which_is_cited() -> None:
     steps = numbered(2, f"{start}```\npumpctl start\n```\n\n3. Watch it.")
     text, completed = await answered(extractive(), ask("How do I start the pump?", (steps,)))
     assert text == (
-        "1. Open the valve. [2] Wait. [2]\n2. Run: [2]\n\n```\npumpctl start\n``` [2]\n3. Watch it. [2]"
+        "1. Open the valve. [2] Wait. [2]\n2. Run: [2]\n\n```\npumpctl start\n```\n[2]\n\n3. Watch it. [2]"
     )
     assert completed.validation.grounded
 
