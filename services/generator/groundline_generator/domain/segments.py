@@ -41,7 +41,7 @@ _ROW: Final = re.compile(r"\s*\|.*\|\s*$")
 _ROW_RULE: Final = re.compile(r"\s*\|[\s:|-]+\|\s*$")
 _ITEM: Final = re.compile(r"\s*(?:[-*+•]|\d{1,3}[.)])\s+")
 _INDENTS: Final = ("    ", "\t")
-_ENDS_BLOCK: Final = frozenset(("", "#", "`", "~", "|", "=", "-", "{"))
+_ENDS_BLOCK: Final = frozenset(("", "#", "`", "~", "|", "=", "-", "{", "<"))
 _STATEMENT: Final = re.compile(r"\S+(?:\s+\S+){3,}(?<=[^\W_])[.!]$")
 """A heading that is a whole sentence."""
 _FRONT_MATTER: Final = re.compile(r"---[ \t]*\n(?:[\w-]+:.*\n)(?:.*\n){0,500}?---[ \t]*(?:\n|\Z)")
@@ -50,8 +50,8 @@ _NAMES_PAGE: Final = re.compile(
     re.IGNORECASE,
 )
 """A field of front matter that names or files a page, and tells nothing that stands on it."""
-_DIRECTIVE: Final = re.compile(r"\s*\{%.*%\}\s*$")
-"""A line that a site's generator replaces, such as `{% include note.html %}`."""
+_DIRECTIVE: Final = re.compile(r"\s*(?:\{%.*%\}|<!--.*-->)\s*$")
+"""A line that a site's generator replaces, such as `{% include note.html %}`, or a comment."""
 _NOT_SPACE: Final = re.compile(r"\S")
 _ALPHANUMERIC: Final = re.compile(r"[^\W_]")
 _QUOTE: Final = re.compile(r"\s{0,3}>\s?")
@@ -256,7 +256,7 @@ def _heading(line: _Line) -> re.Match[str] | None:
 
 
 def _is_directive(line: _Line) -> bool:
-    return line.mark == "{" and _DIRECTIVE.match(line.text) is not None
+    return line.mark in "{<" and _DIRECTIVE.match(line.text) is not None
 
 
 def _is_row(line: _Line) -> bool:

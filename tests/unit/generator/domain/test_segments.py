@@ -143,7 +143,8 @@ def test_front_matter_gives_its_fields_without_those_that_name_the_page() -> Non
     assert texts("---\n\nnote: ask us.\n\n---\n\nOr them.") == ["note: ask us.", "Or them."]
 
 
-def test_a_line_for_the_generator_of_a_site_belongs_to_nothing() -> None:
+def test_comments_and_lines_for_the_generator_of_a_site_belong_to_nothing() -> None:
+    assert texts("<!-- lint off -->\nWait.\n<!-- lint on -->\nGo.") == ["Wait.", "Go."]
     assert texts('1. Click **Search**.\n   {% image "search.png" %}\n2. Done.') == [
         "Click **Search**.",
         "Done.",
