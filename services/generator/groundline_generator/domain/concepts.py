@@ -88,7 +88,7 @@ def related(term: str, language: str, other: str) -> frozenset[str]:
 @lru_cache(maxsize=_REMEMBERED_TERMS)
 def is_grammatical(term: str, language: str, other: str) -> bool:
     """Tell whether the vocabulary has a word for which the other language has no term, such as "without"."""
-    concepts = _vocabulary().get(language, {}).get(term)
+    concepts = _vocabulary().get(language, {}).get(term, [])
     return bool(concepts) and other in _COLUMNS and not any(concept[other] for concept in concepts)
 
 
