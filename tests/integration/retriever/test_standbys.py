@@ -121,8 +121,10 @@ class Searches:
     async def until(self, chunk_id: int, arm: str = "semantic", *, is_found: bool) -> None:
         """Search until one finds the chunk, or one, on a standby that lacks it, does not."""
         async with asyncio.timeout(30):
-            while (chunk_id in await self.found(arm)) is not is_found:
-                pass
+            while True:
+                if (chunk_id in await self.found(arm)) is is_found:
+                    return
+                await asyncio.sleep(0.02)
 
 
 @asynccontextmanager
