@@ -37,11 +37,14 @@ def _renderer() -> None:
         assert tool.install_renderer() is None
 
 
+render = cache(tool.render)
+
+
 @cache
 def rendered(overlay: str, *components: str) -> Manifests:
     """Return the whole suite, as it is applied."""
     applied = tool.whole(tool.DEPLOY / "k8s", overlay, *components)
-    documents = (document for directories in applied for document in tool.render(directories))
+    documents = (document for directories in applied for document in render(directories))
     return Manifests(" with ".join((overlay, *components)), tuple(documents), complete=True)
 
 
