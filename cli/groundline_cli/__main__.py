@@ -8,9 +8,6 @@ import click
 
 from groundline_cli.errors import CommandFailedError
 
-__all__ = ["cli", "main"]
-
-
 _PLUGINS: Final = "groundline.commands"
 """Entry points of packages that add commands of their own, as groundline-benchmarks adds `bench`."""
 

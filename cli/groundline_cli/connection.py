@@ -12,16 +12,6 @@ from groundline_cli.profiles import ProfileError, profile
 if TYPE_CHECKING:
     from groundline_client import AsyncClient
 
-__all__ = [
-    "READY_FILE",
-    "Connection",
-    "ConnectionSettingsError",
-    "OwnSuite",
-    "database_of",
-    "find_connection",
-    "own_suite",
-]
-
 READY_FILE: Final = Path(".groundline") / "ready.json"
 """Path of the file in which a suite that runs from this directory announces itself."""
 

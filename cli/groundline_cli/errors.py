@@ -4,8 +4,6 @@ import click
 
 from groundline_cli.terminal import printable
 
-__all__ = ["CommandFailedError"]
-
 
 class CommandFailedError(click.ClickException):
     """A failure that ends a command with `error: …` on stderr and exit code 1."""

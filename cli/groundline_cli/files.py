@@ -13,19 +13,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, Literal
 
-__all__ = [
-    "HANDED_IN_TYPES",
-    "PLAIN",
-    "SIDECAR_SUFFIX",
-    "Description",
-    "Failure",
-    "FileScan",
-    "SourceFile",
-    "UnreadableFileError",
-    "is_excluded",
-    "scan",
-]
-
 SIDECAR_SUFFIX: Final = ".meta.json"
 """Suffix of the file that describes another: `{"title": …, "mimeType": …, "metadata": {…},
 "allowedPrincipals": […]}`."""

@@ -35,19 +35,6 @@ from groundline_cli.files import (
     scan,
 )
 
-__all__ = [
-    "Estimate",
-    "IngestReport",
-    "UploadProgress",
-    "crawl_site",
-    "ensure_collection",
-    "estimate_paths",
-    "has_collections",
-    "ingest_documents",
-    "ingest_paths",
-    "vanished_documents",
-]
-
 # Small batches make progress visible; the bytes stay below the gateway's limit of 4 MiB a request.
 _BATCH_DOCUMENTS: Final = 16
 _BATCH_BYTES: Final = 2 << 20

@@ -6,8 +6,6 @@ import socket
 from collections.abc import Coroutine
 from typing import Any
 
-__all__ = ["run_interruptible"]
-
 
 def run_interruptible[T](work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine as `asyncio.run` does. Raises KeyboardInterrupt, after the coroutine's own cleaning up.

@@ -4,8 +4,6 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-__all__ = ["moment_of"]
-
 _UNITS: Final = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 
 

@@ -8,8 +8,6 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-__all__ = ["ReportPage", "add", "add_table"]
-
 _STYLE: Final = """
 :root { color-scheme: light dark; --ink: #1b1f24; --paper: #fff; --faint: #d5d9de; --mark: #0b61a4; }
 @media (prefers-color-scheme: dark) {

@@ -9,8 +9,6 @@ from typing import Any, Final
 
 import click
 
-__all__ = ["CONFIG_FILE", "Profile", "ProfileError", "profile"]
-
 CONFIG_FILE: Final = Path(click.get_app_dir("groundline")) / "config.toml"
 """$XDG_CONFIG_HOME/groundline/config.toml, or where the platform keeps such files."""
 

@@ -10,16 +10,6 @@ from typing import Final
 
 import click
 
-__all__ = [
-    "logging_from",
-    "print_columns",
-    "print_json",
-    "printable",
-    "shown_enum",
-    "shown_time",
-    "summary",
-]
-
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 _ELLIPSIS: Final = "\N{HORIZONTAL ELLIPSIS}"
 # Characters that reorder what is around them can make a line read as something else (CVE-2021-42574).

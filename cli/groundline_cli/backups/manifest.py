@@ -11,8 +11,6 @@ from groundline_database import migrations_of
 
 from groundline_cli.errors import CommandFailedError
 
-__all__ = ["DUMP", "ERASURES", "SCHEMAS", "Manifest", "hashes_of"]
-
 DUMP: Final = "database"
 """Directory of pg_dump's files."""
 

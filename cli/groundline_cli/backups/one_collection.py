@@ -44,8 +44,6 @@ from groundline_cli.backups.writing import LONG_SECONDS, settings_of
 from groundline_cli.errors import CommandFailedError
 from groundline_cli.stack.postgres import EmbeddedPostgres
 
-__all__ = ["restore_collection"]
-
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
 _OF_DOCUMENTS: Final = (

@@ -12,8 +12,6 @@ from groundline_database import Pool
 from groundline_cli.errors import CommandFailedError
 from groundline_cli.stack.postgres import binaries
 
-__all__ = ["OnProgress", "run", "run_watched", "watched", "without_password"]
-
 type OnProgress = Callable[[str], None]
 """Receiver of one line about what is being done."""
 

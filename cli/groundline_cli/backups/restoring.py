@@ -23,8 +23,6 @@ from groundline_cli.backups.programs import OnProgress, run, run_watched, watche
 from groundline_cli.backups.writing import LONG_SECONDS, counts, settings_of
 from groundline_cli.errors import CommandFailedError
 
-__all__ = ["Restored", "migrate_restored", "restore", "restore_rows", "watch_builds"]
-
 _TABLES: Final = """
     SELECT relname::text FROM pg_class c
     WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p') AND NOT EXISTS (

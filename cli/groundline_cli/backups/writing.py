@@ -30,8 +30,6 @@ from groundline_cli.backups.programs import OnProgress, run_watched
 from groundline_cli.errors import CommandFailedError
 from groundline_cli.stack.files import write_private
 
-__all__ = ["LONG_SECONDS", "back_up", "counts", "settings_of", "write_erasures"]
-
 LONG_SECONDS: Final = 24 * 3600.0
 """Maximum time for a statement that reads or writes a whole table, in seconds."""
 

@@ -26,8 +26,6 @@ from groundline_cli.terminal import print_json, printable
 if TYPE_CHECKING:
     from groundline_gateway.keys import KeyStore
 
-__all__ = ["apply", "database_option", "key_store"]
-
 _SIGNS = {Action.CREATE: ("+", "green"), Action.CHANGE: ("~", "yellow"), Action.DELETE: ("-", "red")}
 _DONE = {Action.CREATE: "created", Action.CHANGE: "changed", Action.DELETE: "deleted"}
 

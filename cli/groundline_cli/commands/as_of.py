@@ -6,8 +6,6 @@ import click
 
 from groundline_cli.moments import moment_of
 
-__all__ = ["as_of_option"]
-
 
 def _moment(_context: click.Context, _option: click.Parameter, value: str | None) -> datetime | None:
     if value is None:

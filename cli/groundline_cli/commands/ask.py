@@ -27,8 +27,6 @@ from groundline_cli.commands.gateway import collections_option, json_option, run
 from groundline_cli.connection import Connection
 from groundline_cli.terminal import print_json, printable, shown_enum, summary
 
-__all__ = ["ask", "print_degraded"]
-
 _REFUSED_EXIT_CODE: Final = 3
 _TITLE_LENGTH: Final = 120
 _SAID_BY_FINISH_REASON: Final = (ErrorReason.ANSWER_CUT_OFF, ErrorReason.ANSWER_WITHHELD)

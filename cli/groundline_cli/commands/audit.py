@@ -17,8 +17,6 @@ from groundline_cli.errors import CommandFailedError
 from groundline_cli.moments import moment_of
 from groundline_cli.terminal import print_columns, print_json, printable, shown_time
 
-__all__ = ["audit"]
-
 
 @click.group(short_help="Read, export and verify the audit log.")
 def audit() -> None:

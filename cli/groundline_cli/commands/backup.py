@@ -20,8 +20,6 @@ from groundline_cli.profiles import CONFIG_FILE
 from groundline_cli.stack.errors import StackError
 from groundline_cli.terminal import print_json, printable
 
-__all__ = ["backup", "ending_clearly", "own_database", "owner_url_option", "report", "showing"]
-
 _PROGRESS_SECONDS: Final = 2.0
 
 owner_url_option = database_url_option(

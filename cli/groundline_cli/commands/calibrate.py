@@ -19,8 +19,6 @@ from groundline_cli.evaluation.making.rated import rated_questions
 from groundline_cli.evaluation.sets import DatasetError, EvaluationSet, Query
 from groundline_cli.terminal import print_columns
 
-__all__ = ["calibrate"]
-
 _RIGHT: Final = (0.9, 0.95, 0.99)
 _LEAST_OF_EACH: Final = 5
 

@@ -12,8 +12,6 @@ from groundline_cli.commands.gateway import all_of, json_object, json_option, ru
 from groundline_cli.connection import Connection
 from groundline_cli.terminal import print_columns, print_json
 
-__all__ = ["CUTTING", "LANGUAGE", "collections", "create", "settings_of", "update", "with_options"]
-
 _SHOWN: Final = ("collectionId", "name", "documentCount", "chunkCount", "createTime", "updateTime")
 _STRATEGIES: Final = ("recursive", "sections", "words", "sentences", "parent_child")
 _UNITS: Final = ("characters", "tokens")

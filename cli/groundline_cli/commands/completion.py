@@ -5,8 +5,6 @@ from typing import Final
 import click
 from click.shell_completion import get_completion_class
 
-__all__ = ["completion"]
-
 _SHELLS: Final = ("bash", "zsh", "fish")
 
 

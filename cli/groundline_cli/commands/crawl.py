@@ -20,8 +20,6 @@ from groundline_cli.commands.manage import print_preview, watch_job
 from groundline_cli.connection import Connection
 from groundline_cli.terminal import print_json
 
-__all__ = ["crawl"]
-
 
 @click.command(short_help="Put the pages of a web site into a collection.")
 @click.argument("url")

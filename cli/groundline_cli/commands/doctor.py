@@ -14,8 +14,6 @@ from groundline_cli.doctor.findings import Finding, Level
 from groundline_cli.doctor.gateway import gateway_findings
 from groundline_cli.terminal import print_json, printable
 
-__all__ = ["doctor"]
-
 _COLOURS: Final = {Level.OK: "green", Level.WARNING: "yellow", Level.ERROR: "red", Level.SKIPPED: "cyan"}
 _WIDTH: Final = max(map(len, Level))
 

@@ -7,8 +7,6 @@ import click
 from groundline_cli.commands.gateway import with_gateway
 from groundline_cli.connection import Connection
 
-__all__ = ["env"]
-
 
 @click.command()
 @with_gateway

@@ -9,8 +9,6 @@ from groundline_cli.commands.gateway import all_of, json_option, output_option, 
 from groundline_cli.connection import Connection
 from groundline_cli.terminal import print_columns, print_json, shown_time
 
-__all__ = ["erasures"]
-
 
 @click.group(short_help="List what was deleted for good, and get certificates of it.")
 def erasures() -> None:

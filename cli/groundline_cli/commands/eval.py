@@ -37,8 +37,6 @@ from groundline_cli.evaluation.results import Agreement, Evaluation
 from groundline_cli.evaluation.sets import DatasetError, EvaluationSet
 from groundline_cli.terminal import print_json
 
-__all__ = ["evaluate"]
-
 _DEFAULT_MODES: Final = "keyword,semantic,hybrid,hybrid+weighted"
 _INTERRUPTED_EXIT_CODE: Final = 130
 

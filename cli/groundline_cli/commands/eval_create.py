@@ -21,8 +21,6 @@ from groundline_cli.evaluation.making.wording import Wording
 from groundline_cli.evaluation.sets import DatasetError
 from groundline_cli.terminal import printable
 
-__all__ = ["create_set"]
-
 _ACCEPT: Final = "a"
 _EDIT: Final = "e"
 _REJECT: Final = "r"

@@ -26,8 +26,6 @@ from groundline_cli.evaluation.sets import DatasetError, EvaluationSet, Query
 from groundline_cli.evaluation.sweep import SEARCH, Combination, RankedCombination, SweepPlan, digest, rank
 from groundline_cli.terminal import print_columns, print_json
 
-__all__ = ["sweep"]
-
 _BAD_REQUEST: Final = 400
 _INTERRUPTED_EXIT_CODE: Final = 130
 _NAME_LENGTH: Final = 50

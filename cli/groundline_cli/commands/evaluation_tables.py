@@ -10,8 +10,6 @@ from groundline_cli.evaluation.figures import ANSWERS, measures_of
 from groundline_cli.evaluation.results import Estimate, Evaluation
 from groundline_cli.terminal import print_columns, printable, summary
 
-__all__ = ["print_comparison", "print_evaluation", "print_losses"]
-
 _SHOWN_QUESTIONS: Final = 50
 _QUESTION_LENGTH: Final = 100
 

@@ -19,16 +19,6 @@ from groundline_cli.evaluation.loading import collection_name, load_documents, o
 from groundline_cli.evaluation.results import Evaluation
 from groundline_cli.evaluation.sets import EvaluationSet
 
-__all__ = [
-    "WORSE_EXIT_CODE",
-    "is_stored",
-    "measured_collection",
-    "modes_option",
-    "question_bar",
-    "run_key",
-    "search_modes",
-]
-
 WORSE_EXIT_CODE: Final = 5
 """Exit code where something is significantly worse."""
 

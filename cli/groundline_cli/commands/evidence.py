@@ -16,8 +16,6 @@ from groundline_cli.connection import Connection
 from groundline_cli.errors import CommandFailedError
 from groundline_cli.terminal import print_json, printable, summary
 
-__all__ = ["evidence"]
-
 _ANSWERS: Final = "groundline/evidence/1"
 _ERASURE: Final = "groundline/erasure/1"
 _NOT_FOUND: Final = 404

@@ -14,8 +14,6 @@ from groundline_cli.configuration.planning import described_collection, describe
 from groundline_cli.connection import Connection
 from groundline_cli.terminal import printable
 
-__all__ = ["export"]
-
 
 @click.command(short_help="Write collections, sources and keys as a file for `apply`.")
 @click.argument("collections", nargs=-1, metavar="[COLLECTION...]")

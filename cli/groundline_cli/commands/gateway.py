@@ -23,19 +23,6 @@ from groundline_cli.profiles import CONFIG_FILE
 if TYPE_CHECKING:
     from groundline_client import AsyncClient, JsonObject
 
-__all__ = [
-    "all_of",
-    "collections_option",
-    "database_url_option",
-    "json_object",
-    "json_option",
-    "output_option",
-    "run",
-    "with_database",
-    "with_gateway",
-    "with_gateway_unless",
-]
-
 _GATEWAY_OPTIONS: Final = ("gateway", "api_key", "profile")
 
 

@@ -23,8 +23,6 @@ from groundline_cli.evaluation.report import report
 from groundline_cli.evaluation.results import Evaluation
 from groundline_cli.evaluation.sets import DatasetError, EvaluationSet
 
-__all__ = ["Gate", "GateOptions", "gate_options"]
-
 _CURRENT: Final = "INDEX_CHOICE_CURRENT"
 _CANDIDATE: Final = "INDEX_CHOICE_CANDIDATE"
 

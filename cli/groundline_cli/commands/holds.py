@@ -8,8 +8,6 @@ from groundline_cli.commands.manage import find_document
 from groundline_cli.connection import Connection
 from groundline_cli.terminal import print_columns, print_json, printable, shown_time
 
-__all__ = ["holds"]
-
 
 @click.group(short_help="Put documents and threads under a legal hold, and release them.")
 def holds() -> None:

@@ -25,8 +25,6 @@ from groundline_cli.evaluation.sets import DatasetError
 from groundline_cli.interrupts import run_interruptible
 from groundline_cli.terminal import print_json, printable
 
-__all__ = ["import_"]
-
 SHOWN_FAILURES: Final = 20
 _PROGRESS_SECONDS: Final = 2.0
 

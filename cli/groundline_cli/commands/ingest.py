@@ -21,21 +21,6 @@ from groundline_cli.connection import Connection
 from groundline_cli.files import Description, Failure
 from groundline_cli.terminal import print_json, printable
 
-__all__ = [
-    "exclude_option",
-    "going_on",
-    "ingest",
-    "metadata_option",
-    "principals_option",
-    "print_failures",
-    "print_handed_in",
-    "progress_bar",
-    "report_json",
-    "summary",
-    "sync",
-]
-
-
 SOME_FAILED: Final = 4
 
 

@@ -27,8 +27,6 @@ from groundline_cli.interrupts import run_interruptible
 from groundline_cli.moments import moment_of
 from groundline_cli.terminal import print_columns, print_json, printable
 
-__all__ = ["keys", "pool_of", "with_pool"]
-
 _SIGNING: Final = {"coordinator": 5}
 """Version of the tables that hold the keys for evidence."""
 

@@ -31,18 +31,6 @@ from groundline_cli.errors import CommandFailedError
 from groundline_cli.ingestion import UploadProgress
 from groundline_cli.terminal import print_columns, print_json, printable, shown_enum, shown_time
 
-__all__ = [
-    "delete",
-    "document",
-    "documents",
-    "find_document",
-    "jobs",
-    "print_job",
-    "print_preview",
-    "stats",
-    "watch_job",
-]
-
 _JOB_HEADINGS: Final = ("JOB", "STATE", "COLLECTION", "DOCUMENTS", "DONE", "FAILED", "CREATED")
 _SHOWN_CHARACTERS: Final = 60
 _STATS: Final = (

@@ -15,8 +15,6 @@ from groundline_cli.connection import Connection
 from groundline_cli.errors import CommandFailedError
 from groundline_cli.interrupts import run_interruptible
 
-__all__ = ["mcp"]
-
 _ANSWER_SECONDS: Final = 150
 """Deadline of an answer, in seconds; above the gateway's own."""
 

@@ -19,8 +19,6 @@ from groundline_cli.commands.gateway import json_option
 from groundline_cli.errors import CommandFailedError
 from groundline_cli.terminal import print_columns, print_json
 
-__all__ = ["models"]
-
 _CACHE_DIR: Final = click.option(
     "--cache-dir",
     type=click.Path(file_okay=False, path_type=Path),

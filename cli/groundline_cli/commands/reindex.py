@@ -16,8 +16,6 @@ from groundline_cli.errors import CommandFailedError
 from groundline_cli.evaluation.sets import DatasetError
 from groundline_cli.terminal import print_json
 
-__all__ = ["reindex"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:

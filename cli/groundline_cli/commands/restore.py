@@ -23,8 +23,6 @@ from groundline_cli.interrupts import run_interruptible
 from groundline_cli.stack.postgres import EmbeddedPostgres
 from groundline_cli.terminal import logging_from, printable
 
-__all__ = ["restore"]
-
 
 @click.command(short_help="Bring back a backup, or one collection of it.")
 @click.argument("backup", type=click.Path(exists=True, file_okay=False, path_type=Path))

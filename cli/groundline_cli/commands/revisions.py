@@ -21,8 +21,6 @@ from groundline_cli.commands.manage import find_document, print_job, watch_job
 from groundline_cli.connection import Connection
 from groundline_cli.terminal import print_columns, print_json, printable, shown_time
 
-__all__ = ["revisions", "rollback"]
-
 _MARKS: Final = {TextChange.DELETED: ("[-", "-]"), TextChange.INSERTED: ("{+", "+}")}
 _FATES: Final = {
     TextFate.SAME: "the text is the same",

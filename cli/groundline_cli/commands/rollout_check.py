@@ -22,8 +22,6 @@ from groundline_cli.rollout.measuring import SEARCHES, Before, Kind, Release, me
 from groundline_cli.rollout.verdict import Assessment, Bounds, Decision, judge
 from groundline_cli.terminal import print_columns, print_json, printable
 
-__all__ = ["rollout_check"]
-
 _EXIT_CODES: Final = {Decision.PASS: 0, Decision.FAIL: 1, Decision.UNKNOWN: 2}
 _COLOURS: Final = {Decision.PASS: "green", Decision.FAIL: "red", Decision.UNKNOWN: "yellow"}
 _INTERRUPTED_EXIT_CODE: Final = 130

@@ -23,8 +23,6 @@ from groundline_cli.commands.gateway import collections_option, json_object, jso
 from groundline_cli.connection import Connection
 from groundline_cli.terminal import print_columns, print_json, printable, shown_enum, summary
 
-__all__ = ["search"]
-
 _TITLE_LENGTH: Final = 120
 _SNIPPET_LENGTH: Final = 400
 _PLACE_LENGTH: Final = 60

@@ -16,8 +16,6 @@ from groundline_cli.connection import Connection
 from groundline_cli.errors import CommandFailedError
 from groundline_cli.terminal import print_columns, print_json, shown_enum, shown_time
 
-__all__ = ["sources"]
-
 _HEADINGS: Final = ("SOURCE", "NAME", "KIND", "DOCUMENTS", "LAST RUN", "BEGUN", "NEXT RUN")
 
 

@@ -18,8 +18,6 @@ from groundline_cli.commands.gateway import collections_option, json_object, jso
 from groundline_cli.connection import Connection
 from groundline_cli.terminal import print_columns, print_json, printable, shown_enum
 
-__all__ = ["table"]
-
 _NO_ANSWER_EXIT_CODE: Final = 1
 _CELL_LENGTH: Final = 80
 _NAMED_CELLS: Final = 4

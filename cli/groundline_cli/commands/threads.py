@@ -11,8 +11,6 @@ from groundline_cli.connection import Connection
 from groundline_cli.errors import CommandFailedError
 from groundline_cli.terminal import print_columns, print_json, printable, shown_time
 
-__all__ = ["threads"]
-
 _PROBLEMS: Final = [one.name.lower().replace("_", "-") for one in Problem if one is not Problem.UNSPECIFIED]
 
 

@@ -13,8 +13,6 @@ from groundline_cli.errors import CommandFailedError
 from groundline_cli.interrupts import run_interruptible
 from groundline_cli.terminal import print_columns, print_json
 
-__all__ = ["find_traces", "traces"]
-
 _HOLDS_TEXT: Final = {
     "text": 'strpos(lower("{0}"), lower($1)) > 0',
     "character varying": 'strpos(lower("{0}"), lower($1)) > 0',

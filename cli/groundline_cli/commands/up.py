@@ -19,8 +19,6 @@ from groundline_cli.stack.errors import StackError
 from groundline_cli.stack.stack import ReadyInfo, Report, StackOptions, run_until_stopped
 from groundline_cli.terminal import logging_from
 
-__all__ = ["announce", "up"]
-
 _EXAMPLES_COLLECTION: Final = "examples"
 # Beside the documents for whoever tries them out; no document itself.
 _QUESTIONS: Final = ("questions.json",)

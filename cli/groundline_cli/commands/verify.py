@@ -15,8 +15,6 @@ from groundline_cli.commands.gateway import collections_option, json_object, jso
 from groundline_cli.connection import Connection
 from groundline_cli.terminal import print_json, printable, shown_enum, summary
 
-__all__ = ["verify"]
-
 _REFUTED_EXIT_CODE: Final = 1
 _CLAIM_LENGTH: Final = 300
 _TITLE_LENGTH: Final = 120

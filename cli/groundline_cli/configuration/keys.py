@@ -11,8 +11,6 @@ from groundline_runtime.errors import AlreadyExistsError
 from groundline_cli.configuration.planning import Action, ConfigurationPlan, Difference, Prune, Step
 from groundline_cli.configuration.reading import DeclaredKey
 
-__all__ = ["described_key", "plan_keys", "valid_keys"]
-
 
 async def plan_keys(
     store: KeyStore, declared: Sequence[DeclaredKey], prune: frozenset[Prune]

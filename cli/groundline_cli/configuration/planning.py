@@ -18,17 +18,6 @@ from groundline_client.models import Collection, DocumentSource
 from groundline_cli.configuration import SOURCE_KINDS
 from groundline_cli.configuration.reading import Configuration, properties_of
 
-__all__ = [
-    "Action",
-    "ConfigurationPlan",
-    "Difference",
-    "Prune",
-    "Step",
-    "described_collection",
-    "described_source",
-    "plan",
-]
-
 _NOT_PRUNED: Final = ("access", "allowedPrincipals", "calibration", "embedding", "lexical", "originalReaders")
 """Settings that stay although no file names them: without them others could read what they may not, answers
 would lose what was measured, and the index what it was built by."""

@@ -17,15 +17,6 @@ from jsonschema.exceptions import ValidationError
 
 from groundline_cli.configuration import SOURCE_KINDS
 
-__all__ = [
-    "Configuration",
-    "ConfigurationError",
-    "DeclaredKey",
-    "properties_of",
-    "read_configuration",
-    "schema_text",
-]
-
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _STANDARD_INPUT: Final = Path("-")
 

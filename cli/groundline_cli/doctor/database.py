@@ -22,8 +22,6 @@ from pydantic import SecretStr
 
 from groundline_cli.doctor.findings import Finding, Level
 
-__all__ = ["database_findings"]
-
 SCHEMAS: Final = ("ingestor", "coordinator", "gateway")
 
 OLDEST_MAJOR: Final = 16

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["Finding", "Level"]
-
 
 class Level(StrEnum):
     """Severity of a finding. Only errors change the exit code."""

@@ -22,8 +22,6 @@ from groundline_client.models import (
 from groundline_cli.connection import Connection
 from groundline_cli.doctor.findings import Finding, Level
 
-__all__ = ["gateway_findings"]
-
 MOST_COLLECTIONS: Final = 100
 """Maximum collections to check; each takes a request."""
 

@@ -12,8 +12,6 @@ from groundline_client.models import AnswerResponse, ChatCompleted, FinishReason
 from groundline_cli.evaluation.measures import precision, recall, reciprocal_rank, unique
 from groundline_cli.evaluation.sets import Query
 
-__all__ = ["Outcome", "answer_figures", "contains", "is_right"]
-
 _WORD: Final = re.compile(r"\w+")
 _MARKER: Final = re.compile(r"\[\d+(?:, ?\d+)*\]")
 

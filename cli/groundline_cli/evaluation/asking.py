@@ -15,8 +15,6 @@ from groundline_cli.evaluation.measures import unique
 from groundline_cli.evaluation.part_file import PartFile
 from groundline_cli.evaluation.sets import LabelledClaim, Query
 
-__all__ = ["Journal", "JudgedClaim", "RankedDocuments", "ask_all", "judge_claims", "search_all"]
-
 # More than the deepest rank that is measured, for rows that make several chunks: a document counts once.
 _TOP_K: Final = 50
 _ATTEMPTS: Final = 6

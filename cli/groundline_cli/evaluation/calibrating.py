@@ -7,8 +7,6 @@ from itertools import batched, pairwise
 from statistics import fmean
 from typing import Final
 
-__all__ = ["LEAST_ANSWERS", "cross_validated", "fitted", "mapped"]
-
 type Answers = Sequence[tuple[float, float]]
 """Confidence of each answer, and 1 if it is right, else 0."""
 type Points = Sequence[tuple[float, float]]

@@ -11,8 +11,6 @@ from groundline_cli.evaluation.results import Evaluation, QuestionRecord
 from groundline_cli.evaluation.sets import DatasetError
 from groundline_cli.evaluation.statistics import SIGNIFICANT, bootstrap_interval, randomisation_test
 
-__all__ = ["Baseline", "BaselineComparison", "Difference"]
-
 type _Figures = Mapping[str, Mapping[str, float]]
 
 

@@ -7,18 +7,6 @@ from typing import Final
 
 from groundline_cli.evaluation.measures import DEPTHS, RANK_DEPTH
 
-__all__ = [
-    "ANSWERS",
-    "ANSWER_MEASURES",
-    "RETRIEVAL_MEASURES",
-    "Items",
-    "Measure",
-    "calibration_bins",
-    "lowest_confidence",
-    "measures_of",
-    "risk_coverage",
-]
-
 ANSWERS: Final = "answers"
 """Group of the figures of answers; those of retrieval are in groups named for their modes."""
 

@@ -14,8 +14,6 @@ from groundline_client.models import VectorIndexState
 from groundline_cli.evaluation.sets import DatasetError, EvaluationSet
 from groundline_cli.ingestion import OnProgress, ensure_collection, ingest_documents
 
-__all__ = ["collection_name", "load_documents", "own_collection", "set_settings"]
-
 # The largest there is: a row is one chunk unless it is longer.
 _CHUNK_SIZE: Final = 20_000
 _BATCH_DOCUMENTS: Final = 64

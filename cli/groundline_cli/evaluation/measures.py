@@ -10,19 +10,6 @@ from typing import Final
 
 from groundline_cli.evaluation.sets import Query
 
-__all__ = [
-    "DEPTHS",
-    "RANK_DEPTH",
-    "content_share",
-    "kappa",
-    "ndcg",
-    "precision",
-    "ranking_measures",
-    "recall",
-    "reciprocal_rank",
-    "unique",
-]
-
 DEPTHS: Final = (5, 10, 20)
 """Ranks at which recall and content share are taken."""
 RANK_DEPTH: Final = 10

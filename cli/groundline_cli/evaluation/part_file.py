@@ -5,8 +5,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["PartFile", "part_path"]
-
 
 class PartFile:
     """Rows of JSON below a line that names the run. A file of another run begins anew."""

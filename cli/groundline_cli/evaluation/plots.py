@@ -6,8 +6,6 @@ from xml.etree.ElementTree import Element, SubElement
 
 from groundline_cli.evaluation.results import Estimate
 
-__all__ = ["curves_plot", "interval_plot", "reliability_plot", "risk_coverage_plot"]
-
 _SIDE: Final = 260
 _MARGIN: Final = 46
 _ROW: Final = 22

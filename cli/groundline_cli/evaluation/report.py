@@ -8,8 +8,6 @@ from groundline_cli.evaluation.plots import interval_plot, reliability_plot, ris
 from groundline_cli.evaluation.results import Estimate, Evaluation
 from groundline_cli.pages import ReportPage, add, add_table
 
-__all__ = ["report"]
-
 
 def report(evaluation: Evaluation, comparison: BaselineComparison | None = None) -> str:
     """Return the page."""

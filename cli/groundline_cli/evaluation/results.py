@@ -13,9 +13,6 @@ from groundline_cli.evaluation.measures import DEPTHS, kappa, ranking_measures
 from groundline_cli.evaluation.sets import EvaluationSet, Query
 from groundline_cli.evaluation.statistics import bootstrap_interval
 
-__all__ = ["Agreement", "Estimate", "Evaluation", "QuestionRecord"]
-
-
 OPERATING_SHARES: Final = (0.9, 0.95, 0.99)
 """Shares of right answers for which a confidence is looked for."""
 

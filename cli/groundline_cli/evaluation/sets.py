@@ -14,8 +14,6 @@ from typing import Any, Final
 
 from groundline_client.models import Verdict
 
-__all__ = ["DatasetError", "EvaluationSet", "LabelledClaim", "Query"]
-
 _CORPUS: Final = "corpus.jsonl"
 _QUERIES: Final = "queries.jsonl"
 _JUDGEMENTS: Final = "qrels.tsv"

@@ -7,8 +7,6 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Final
 
-__all__ = ["SIGNIFICANT", "bootstrap_interval", "randomisation_test"]
-
 SIGNIFICANT: Final = 0.05
 """Probability below which a difference is taken for more than chance; intervals leave out as much."""
 RESAMPLES: Final = 1_000

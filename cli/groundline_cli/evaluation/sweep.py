@@ -16,8 +16,6 @@ from groundline_cli.evaluation.results import Estimate
 from groundline_cli.evaluation.sets import DatasetError
 from groundline_cli.evaluation.statistics import bootstrap_interval, randomisation_test
 
-__all__ = ["MAXIMUM_COMBINATIONS", "SEARCH", "Combination", "RankedCombination", "SweepPlan", "rank"]
-
 MAXIMUM_COMBINATIONS: Final = 100
 SEARCH: Final = "search"
 """Group of the figures of searches; those of answers are in their own."""

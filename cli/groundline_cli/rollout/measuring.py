@@ -21,8 +21,6 @@ from groundline_cli.evaluation.figures import ANSWERS
 from groundline_cli.evaluation.results import Evaluation
 from groundline_cli.evaluation.sets import DatasetError, EvaluationSet, Query
 
-__all__ = ["KINDS", "SEARCHES", "Before", "Kind", "Release", "measure"]
-
 SEARCHES: Final = "searches"
 """Group of the figures of searches as the collection's own settings make them."""
 

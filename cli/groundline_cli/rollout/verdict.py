@@ -11,8 +11,6 @@ from groundline_cli.evaluation.sets import DatasetError
 from groundline_cli.evaluation.statistics import SIGNIFICANT, randomisation_test
 from groundline_cli.rollout.measuring import KINDS, Before, Kind, Release
 
-__all__ = ["FEWEST", "JUDGED", "Assessment", "Bounds", "Decision", "Slowdown", "judge"]
-
 FEWEST: Final = 6
 """Minimum questions with figures of both releases: of fewer, not even a loss of all is more than chance."""
 

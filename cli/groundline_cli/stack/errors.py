@@ -9,16 +9,6 @@ StackError                  the message is meant for the person at the terminal
 └── NotReadyError           a process is up but did not become ready in time
 """
 
-__all__ = [
-    "ChildDiedError",
-    "DirectoryInUseError",
-    "NotReadyError",
-    "PortTakenError",
-    "PostgresError",
-    "StackError",
-    "StepFailedError",
-]
-
 
 class StackError(Exception):
     """Base class of all errors of this package."""

@@ -11,8 +11,6 @@ from typing import Self
 
 from groundline_cli.stack.errors import DirectoryInUseError, StackError
 
-__all__ = ["DirectoryLock", "make_private_directory", "read_or_create_secret", "write_private"]
-
 
 def make_private_directory(path: Path) -> Path:
     """Create `path` (and its parents) with mode 0700 unless it is there; return it absolute.

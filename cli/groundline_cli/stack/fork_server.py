@@ -19,8 +19,6 @@ from contextlib import suppress
 from ctypes import CDLL
 from typing import Final
 
-__all__ = ["FAILED", "main"]
-
 FAILED: Final = -1
 """Answer to a request, in place of a process id, if no process can be made."""
 

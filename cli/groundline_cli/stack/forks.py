@@ -16,8 +16,6 @@ from groundline_cli.stack.errors import StackError
 from groundline_cli.stack.fork_server import FAILED
 from groundline_cli.stack.process import ChildProcess, Command, open_log
 
-__all__ = ["Forks"]
-
 _PROGRAM: Final = (sys.executable, "-m")
 _MESSAGE_BYTES: Final = 64
 

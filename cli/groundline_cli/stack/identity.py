@@ -9,8 +9,6 @@ from typing import Final
 
 from groundline_cli.stack.errors import StackError
 
-__all__ = ["Identity", "unprivileged_identity"]
-
 # An account made for PostgreSQL if the machine has one, else the one every system has. What others run
 # as `nobody` gets no access: the data lies below a directory of root with mode 0700, and the capability
 # of `Identity` keeps such processes from attaching to the server.

@@ -7,8 +7,6 @@ from typing import Final
 
 from groundline_cli.stack.errors import PortTakenError
 
-__all__ = ["LOOPBACK", "reserved_port"]
-
 LOOPBACK: Final = "127.0.0.1"
 
 

@@ -24,8 +24,6 @@ from groundline_cli.stack.files import DirectoryLock, make_private_directory, wr
 from groundline_cli.stack.identity import Identity, unprivileged_identity
 from groundline_cli.stack.process import ChildProcess, Command, describe_exit
 
-__all__ = ["DATABASE", "EmbeddedPostgres", "binaries"]
-
 DATABASE: Final = "groundline"
 """Name of the database and of the role that owns it."""
 

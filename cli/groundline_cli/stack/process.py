@@ -15,8 +15,6 @@ from typing import Any, Final, Protocol, Self
 from groundline_cli.stack.errors import StackError
 from groundline_cli.stack.identity import Identity
 
-__all__ = ["ChildProcess", "Command", "Process", "describe_exit", "open_log"]
-
 _LOG_TAIL_BYTES: Final = 16_384
 
 

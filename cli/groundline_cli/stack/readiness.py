@@ -11,8 +11,6 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from groundline_cli.stack.errors import NotReadyError
 
-__all__ = ["post", "wait_until_healthy", "wait_until_serving"]
-
 _POLL_SECONDS: Final = 0.05
 _ATTEMPT_SECONDS: Final = 2.0
 

@@ -10,8 +10,6 @@ import grpc
 from groundline_cli.stack.ports import LOOPBACK
 from groundline_cli.stack.readiness import post
 
-__all__ = ["relaying"]
-
 _POST_SECONDS: Final = 5.0
 """Time that a service's exporter waits, in seconds."""
 

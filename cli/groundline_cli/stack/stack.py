@@ -44,8 +44,6 @@ from groundline_cli.stack.supervisor import Supervisor
 if TYPE_CHECKING:
     from groundline_cli.stack.viewer import Viewer
 
-__all__ = ["Parts", "ReadyInfo", "RunningStack", "StackOptions", "run_until_stopped", "running_stack"]
-
 _MIGRATE_TIMEOUT_SECONDS: Final = 600.0
 _SERVICE_TIMEOUT_SECONDS: Final = 180.0  # the first start builds the embedding model's ONNX file
 _GATEWAY_TIMEOUT_SECONDS: Final = 30.0

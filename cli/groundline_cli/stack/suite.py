@@ -16,17 +16,6 @@ from groundline_cli.stack.errors import StackError
 from groundline_cli.stack.ports import LOOPBACK
 from groundline_cli.stack.process import Command
 
-__all__ = [
-    "MIGRATIONS",
-    "SERVICES",
-    "TRACE_URL",
-    "GatewayMetrics",
-    "Service",
-    "gateway_command",
-    "gateway_settings",
-    "services_environment",
-]
-
 if TYPE_CHECKING:
     from groundline_gateway.settings import GatewaySettings
 

@@ -11,8 +11,6 @@ from typing import Any, Final, Self
 from groundline_cli.stack.errors import ChildDiedError, StackError, StepFailedError
 from groundline_cli.stack.process import ChildProcess, Command, describe_exit
 
-__all__ = ["Supervisor"]
-
 _RESTART_PAUSES_SECONDS: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
 _STEADY_SECONDS: Final = 60.0
 """Run time after which a crash no longer counts as one in a row, in seconds."""

@@ -23,8 +23,6 @@ from groundline_cli.stack.readiness import post, wait_until_healthy
 from groundline_cli.stack.relay import relaying
 from groundline_cli.stack.supervisor import Supervisor
 
-__all__ = ["Viewer", "environment_folder", "refuse_other_collectors", "running_viewer"]
-
 type Report = Callable[[str], None]
 
 KEPT_DAYS: Final = 7

@@ -10,8 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["Draft", "draft", "drafts"]
-
 _MONTHS: Final = (
     "January|February|March|April|May|June|July|August|September|October|November|December|"
     "Januar|Februar|März|Mai|Juni|Juli|Oktober|Dezember"

@@ -8,8 +8,6 @@ from typing import Any
 
 from groundline_cli.evaluation.sets import DatasetError
 
-__all__ = ["DraftedSet"]
-
 
 @dataclass(slots=True)
 class DraftedSet:

@@ -7,8 +7,6 @@ from itertools import pairwise
 from groundline_client import AsyncClient
 from groundline_client.models import FinishReason, Message, Problem, Rating, Role
 
-__all__ = ["Rated", "rated_questions"]
-
 
 @dataclass(frozen=True, slots=True)
 class Rated:

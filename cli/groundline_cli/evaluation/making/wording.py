@@ -7,8 +7,6 @@ from groundline_client import ApiError, AsyncClient
 
 from groundline_cli.evaluation.making.drafting import Draft
 
-__all__ = ["Wording"]
-
 _WITHOUT_MODEL: Final = "extractive"
 _PROMPT: Final = (
     "You write questions for a test of a search engine. Reply with one short question, in the language of "
