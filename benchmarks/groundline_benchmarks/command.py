@@ -5,8 +5,6 @@ from typing import Final
 
 import click
 
-__all__ = ["bench"]
-
 _BENCHMARKS: Final = (
     "capacity",
     "chaos",

@@ -15,8 +15,6 @@ from groundline_benchmarks.load.command import RATE
 from groundline_benchmarks.measuring.options import number
 from groundline_benchmarks.measuring.statistics import percentile
 
-__all__ = ["capacity"]
-
 _PARTS: Final = 10
 _SHARES: Final = (0.5, 0.95, 0.99)
 _SEED: Final = 1

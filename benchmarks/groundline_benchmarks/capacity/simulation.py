@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["Autoscaler", "Simulated", "simulate"]
-
 
 @dataclass(frozen=True, slots=True)
 class Autoscaler:

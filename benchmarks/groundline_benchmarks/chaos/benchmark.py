@@ -17,8 +17,6 @@ from groundline_benchmarks.measuring.goals import Goal
 from groundline_benchmarks.measuring.running import Report
 from groundline_benchmarks.measuring.statistics import percentile
 
-__all__ = ["FaultFigures", "measure_fault"]
-
 _BEFORE_SECONDS: Final = 2.0
 _AFTER_SECONDS: Final = 6.0
 """Time of the load after a fault, in seconds; after a short one only as long as it lasted."""

@@ -20,8 +20,6 @@ from groundline_benchmarks.measuring.options import number
 from groundline_benchmarks.measuring.running import MeasurementError, Report, run
 from groundline_benchmarks.measuring.suite import started_suite, working_directory
 
-__all__ = ["chaos"]
-
 _MISSED_EXIT_CODE: Final = 1
 _REPLICAS: Final = 2
 _TOKENS: Final = 20

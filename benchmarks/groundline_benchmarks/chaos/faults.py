@@ -15,8 +15,6 @@ from groundline_benchmarks.chaos.neighbour import Neighbour
 from groundline_benchmarks.chat.provider import Provider
 from groundline_benchmarks.measuring.suite import Suite
 
-__all__ = ["FAULTS", "Bounds", "Fault", "Rig"]
-
 _SLOW_SLICE_SECONDS: Final = 0.1
 _CRASHES: Final = 4
 

@@ -16,8 +16,6 @@ from pydantic import SecretStr
 
 from groundline_benchmarks.measuring.suite import Suite
 
-__all__ = ["NEIGHBOUR_KEY", "second_gateway"]
-
 _START_SECONDS: Final = 60.0
 _UNLIMITED: Final = 1_000_000_000
 

@@ -16,8 +16,6 @@ from groundline_evidence import EvidenceError, verify
 
 from groundline_benchmarks.chaos.posting import JsonPoster
 
-__all__ = ["COLLECTION", "Asked", "Kind", "Load", "Outcome", "http_client", "prepared_load"]
-
 COLLECTION: Final = "chaos"
 _DOCUMENTS: Final = 40
 _SYLLABLES: Final = (

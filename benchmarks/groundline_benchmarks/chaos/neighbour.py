@@ -11,8 +11,6 @@ from typing import Final
 from groundline_benchmarks.chaos.load import prepared_load
 from groundline_benchmarks.measuring.running import MeasurementError
 
-__all__ = ["Neighbour", "other_client"]
-
 _COLLECTION: Final = "neighbour"
 _DONE: Final = "done"
 

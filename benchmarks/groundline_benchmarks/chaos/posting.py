@@ -9,8 +9,6 @@ from types import TracebackType
 from typing import Final, Self
 from urllib.parse import urlsplit
 
-__all__ = ["JsonPoster"]
-
 _STATUS: Final = re.compile(rb"HTTP/1\.1 (\d{3}) ")
 _LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
 _END_OF_HEAD: Final = b"\r\n\r\n"

@@ -29,8 +29,6 @@ from groundline_benchmarks.measuring.load import services_to_postgres
 from groundline_benchmarks.measuring.running import Report
 from groundline_benchmarks.measuring.suite import Suite, started_suite
 
-__all__ = ["ChatBench", "ChatFigures", "EvaluationInput"]
-
 EXTRACTIVE: Final = "extractive"
 """Provider that needs no model."""
 

@@ -14,8 +14,6 @@ from groundline_benchmarks.chat.chats import begun_chat
 from groundline_benchmarks.chat.provider import Provider
 from groundline_benchmarks.measuring.statistics import percentile
 
-__all__ = ["Cancellation", "measure_cancellation"]
-
 _WITHIN_SECONDS: Final = 10.0
 _LOOK_AGAIN_SECONDS: Final = 0.01
 _NOT_FOUND: Final = 404

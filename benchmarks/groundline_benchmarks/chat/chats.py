@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from groundline_client import AsyncClient, ChatEvent, JsonObject
 from groundline_client.models import ChatCompleted, ChatDelta
 
-__all__ = ["TimedChat", "begun_chat", "timed_chat"]
-
 
 @dataclass(slots=True)
 class TimedChat:

@@ -15,8 +15,6 @@ from groundline_benchmarks.measuring.options import number
 from groundline_benchmarks.measuring.running import Report, run
 from groundline_benchmarks.measuring.suite import PROCESSES
 
-__all__ = ["chat"]
-
 
 @click.command(short_help="Measure answers: speed, streams, memory, quality.")
 @click.argument("sets", nargs=-1, required=True, metavar="SET[:LANGUAGE]...")

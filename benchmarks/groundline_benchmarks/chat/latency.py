@@ -11,8 +11,6 @@ from groundline_benchmarks.chat.provider import Provider
 from groundline_benchmarks.measuring.processes import processor_time
 from groundline_benchmarks.measuring.statistics import percentile
 
-__all__ = ["OVERHEAD", "Latency", "measure_latency", "work_seconds"]
-
 OVERHEAD: Final = (
     "time to the first delta through the gateway, less the longer of keyword search and embedding + semantic "
     "search, less the model's first token; chat by chat"

@@ -10,8 +10,6 @@ from groundline_client import AsyncClient, JsonObject
 
 from groundline_benchmarks.chat.chats import timed_chat
 
-__all__ = ["MemoryGrowth", "measure_memory"]
-
 
 @dataclass(frozen=True, slots=True)
 class MemoryGrowth:

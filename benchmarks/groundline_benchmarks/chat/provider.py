@@ -12,8 +12,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-__all__ = ["MODEL", "Provider", "serving_provider"]
-
 MODEL: Final = "bench"
 
 # Answer of a call that does not stream: nothing to rewrite, nothing to judge.

@@ -11,8 +11,6 @@ from groundline_cli.evaluation.sets import DatasetError, EvaluationSet, Query
 from groundline_cli.ingestion import ensure_collection
 from groundline_client import AsyncClient
 
-__all__ = ["AnswerQuality", "known_answers", "load_collection", "measure_quality", "spread"]
-
 
 @dataclass(frozen=True, slots=True)
 class AnswerQuality:

@@ -17,8 +17,6 @@ from groundline_benchmarks.chat.provider import Provider
 from groundline_benchmarks.measuring.processes import processor_time
 from groundline_benchmarks.measuring.statistics import percentile
 
-__all__ = ["StreamStep", "measure_streams", "sustained"]
-
 _MOST_STRETCH: Final = 2.0
 """Maximum gap between tokens, as a multiple of the provider's own."""
 

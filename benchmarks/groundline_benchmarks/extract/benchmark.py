@@ -18,8 +18,6 @@ from groundline_benchmarks.extract.scoring import Reading, Scores, score
 from groundline_benchmarks.measuring.goals import Goal
 from groundline_benchmarks.measuring.running import Report
 
-__all__ = ["ExtractFigures", "measure_extraction"]
-
 
 @dataclass(frozen=True, slots=True)
 class Extracted:

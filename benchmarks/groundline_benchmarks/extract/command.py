@@ -17,8 +17,6 @@ from groundline_benchmarks.measuring.goals import goals_as_json, print_goals
 from groundline_benchmarks.measuring.options import number
 from groundline_benchmarks.measuring.running import Report, run
 
-__all__ = ["extract"]
-
 
 @click.command()
 @click.option("--seed", default=1, show_default=True, help="Of the documents; another makes others.")

@@ -36,8 +36,6 @@ from reportlab.platypus import (
     TableStyle,
 )
 
-__all__ = ["Document", "Heading", "Part", "documents", "large_pdf"]
-
 _WORDS: Final = (
     *("valve", "pressure", "spring", "inspector", "boiler", "gasket", "record", "interval", "turbine"),
     *("manual", "bearing", "sensor", "cable", "filter", "quarter", "region", "report", "order"),

@@ -10,8 +10,6 @@ from typing import Final
 from groundline_benchmarks.extract.real import Expected
 from groundline_benchmarks.extract.scoring import markdown_tables
 
-__all__ = ["Check", "Found", "check"]
-
 _ESCAPE: Final = re.compile(r"\\([^\w\s])")
 _LINK: Final = re.compile(r"\[([^\[\]]*)\]\([^()\s]*\)")
 _MARKS: Final = re.compile(r"[*_`#|\u00ad]|~~")

@@ -13,8 +13,6 @@ from pathlib import Path
 from groundline_benchmarks.extract.real import Manifest, Package, RealFile
 from groundline_benchmarks.measuring.running import Report
 
-__all__ = ["fetch", "is_there"]
-
 
 def is_there(file: RealFile, folder: Path) -> bool:
     """Return whether the file is in the folder, byte for byte."""

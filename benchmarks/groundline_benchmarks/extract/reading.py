@@ -18,8 +18,6 @@ from groundline_benchmarks.extract.fetching import is_there
 from groundline_benchmarks.extract.real import Manifest, RealFile
 from groundline_benchmarks.measuring.running import MeasurementError, Report
 
-__all__ = ["RealFigures", "RealReading", "measure_real_files"]
-
 
 @dataclass(frozen=True, slots=True)
 class RealReading:

@@ -12,8 +12,6 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-__all__ = ["Expected", "Manifest", "Package", "RealFile", "load_manifest"]
-
 type Text = Annotated[str, Field(min_length=1)]
 
 _MANIFEST: Final = "real.toml"

@@ -11,8 +11,6 @@ import numpy as np
 
 from groundline_benchmarks.extract.documents import Document, Heading, Part
 
-__all__ = ["Reading", "Scores", "markdown_tables", "score", "tables_of"]
-
 _WORD: Final = re.compile(r"\w+(?:[.,]\w+)*")
 _RECORD_NAMES: Final = re.compile(r"^(?:Region|Q\d): ", re.MULTILINE)
 

@@ -38,8 +38,6 @@ from groundline_benchmarks.measuring.databases import database_server
 from groundline_benchmarks.measuring.running import Report
 from groundline_benchmarks.measuring.suite import working_directory
 
-__all__ = ["Figure", "Sizes", "measure"]
-
 POLL_SECONDS: Final = 0.01
 FOUND_AMONG: Final = 50
 PATIENCE_SECONDS: Final = 3600.0

@@ -15,8 +15,6 @@ from groundline_benchmarks.measuring.databases import database_option
 from groundline_benchmarks.measuring.options import number
 from groundline_benchmarks.measuring.running import run
 
-__all__ = ["feed"]
-
 
 @click.command()
 @click.option("--http-url", required=True, envvar="GROUNDLINE_WEAVIATE__HTTP_URL", show_envvar=True)

@@ -13,8 +13,6 @@ from groundline_benchmarks.measuring.processes import processor_time
 from groundline_benchmarks.measuring.running import MeasurementError, Report
 from groundline_benchmarks.measuring.suite import Suite
 
-__all__ = ["IdleFigures", "measure_idle"]
-
 _SETTLE_SECONDS: Final = 60.0
 """Time from its last request to the measurement, in seconds: connections without one are pinged, and closed
 after 30."""

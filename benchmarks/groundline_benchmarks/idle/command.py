@@ -12,8 +12,6 @@ from groundline_benchmarks.measuring.own_suite import own_suite
 from groundline_benchmarks.measuring.running import Report, run
 from groundline_benchmarks.measuring.suite import PROCESSES
 
-__all__ = ["idle"]
-
 
 @click.command()
 @number("--seconds", 60.0, "How long to watch; the system counts in steps of 10 ms.", minimum=0)

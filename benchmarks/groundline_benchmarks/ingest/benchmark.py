@@ -54,8 +54,6 @@ from groundline_benchmarks.measuring.running import MeasurementError, Report
 from groundline_benchmarks.measuring.suite import working_directory
 from groundline_benchmarks.measuring.texts import DIMENSIONS
 
-__all__ = ["Measure", "Sizes", "measure", "measure_on"]
-
 POOL_SIZE: Final = 10
 """Connections of the pool, as many as an ingestor's."""
 

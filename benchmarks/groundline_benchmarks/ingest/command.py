@@ -13,8 +13,6 @@ from groundline_benchmarks.measuring.databases import database_option
 from groundline_benchmarks.measuring.options import number
 from groundline_benchmarks.measuring.running import run
 
-__all__ = ["ingest"]
-
 
 @click.command()
 @number("--chunks", 20_000, "Chunks to store with vectors given; 0: none.", minimum=0)

@@ -19,15 +19,6 @@ from groundline_signatures import signature
 
 from groundline_benchmarks.measuring.texts import DIMENSIONS, TEXT_WORDS, texts
 
-__all__ = [
-    "CHUNKS_PER_DOCUMENT",
-    "GivenVectors",
-    "documents",
-    "large_text",
-    "only_warnings",
-    "texts_of_words",
-]
-
 CHUNKS_PER_DOCUMENT: Final = 16
 TOPICS: Final = 200
 SENTENCE: Final = "This sentence, number {}, is one of many that make a text long. "

@@ -20,8 +20,6 @@ from groundline_runtime.paging import PageTokens
 from groundline_benchmarks.ingest.corpus import GivenVectors, only_warnings
 from groundline_benchmarks.measuring.processes import peak_rss_mib
 
-__all__ = ["main"]
-
 POLL_SECONDS: Final = 0.1
 
 

@@ -16,8 +16,6 @@ from groundline_ingestor.service.worker.pipeline import STORING_CONNECTIONS, TRA
 from groundline_benchmarks.ingest.corpus import CHUNKS_PER_DOCUMENT
 from groundline_benchmarks.measuring.texts import DIMENSIONS
 
-__all__ = ["create_collection", "seconds_of", "store"]
-
 
 async def create_collection(
     stores: Stores, name: str, model: str, settings: Mapping[str, Any]

@@ -24,14 +24,6 @@ from groundline_benchmarks.measuring.running import MeasurementError, Report
 from groundline_benchmarks.measuring.texts import texts
 from groundline_benchmarks.retrieval.corpus import queries
 
-__all__ = [
-    "CLIENTS",
-    "LIMIT",
-    "EngineFigures",
-    "IndexFigures",
-    "measure_engines",
-]
-
 CLIENTS: Final = 4
 LIMIT: Final = 50
 _QUERIES: Final = 200

@@ -17,8 +17,6 @@ from groundline_benchmarks.measuring.options import number
 from groundline_benchmarks.measuring.running import Report, run
 from groundline_benchmarks.measuring.suite import working_directory
 
-__all__ = ["lexical"]
-
 
 @click.command()
 @number("--chunks", 20_000, "Chunks of 150 words to index.", minimum=100)

@@ -16,8 +16,6 @@ from groundline_benchmarks.measuring.processes import all_held, processor_time
 from groundline_benchmarks.measuring.running import MeasurementError, Report
 from groundline_benchmarks.measuring.suite import Suite
 
-__all__ = ["LoadBench"]
-
 _MAX_IN_FLIGHT: Final = 1_000
 """Maximum number of requests in flight; what is due beyond is not sent."""
 

@@ -22,8 +22,6 @@ from groundline_benchmarks.measuring.options import number
 from groundline_benchmarks.measuring.running import Report, run
 from groundline_benchmarks.measuring.suite import Suite, started_suite, working_directory
 
-__all__ = ["RATE", "load"]
-
 _INVALID_EXIT_CODE: Final = 1
 
 

@@ -10,8 +10,6 @@ from groundline_benchmarks.load.sending import Ended, Sent
 from groundline_benchmarks.measuring.processes import Held
 from groundline_benchmarks.measuring.statistics import percentile
 
-__all__ = ["FAILED_SHARE", "LoadFigures", "Window", "knee"]
-
 FAILED_SHARE: Final = 0.01
 """Maximum share of requests that are not answered, for whatever reason, while a load holds."""
 

@@ -8,8 +8,6 @@ from groundline_cli.pages import ReportPage, add, add_table
 from groundline_benchmarks.load.figures import LoadFigures
 from groundline_benchmarks.load.tables import notes, tables
 
-__all__ = ["page_of"]
-
 
 def page_of(figures: LoadFigures) -> str:
     """Return the page: latency and goodput over time and rate, and the tables."""

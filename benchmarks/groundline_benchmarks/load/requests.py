@@ -19,8 +19,6 @@ from groundline_benchmarks.load.sending import Ended, Reply
 from groundline_benchmarks.measuring.running import MeasurementError, Report
 from groundline_benchmarks.measuring.texts import texts, words
 
-__all__ = ["KINDS", "Requests", "prepared_requests"]
-
 COLLECTION: Final = "bench-load"
 _GIVEN_UP_SECONDS: Final = 60.0
 _REFUSALS: Final = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}

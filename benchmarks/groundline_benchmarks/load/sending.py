@@ -13,8 +13,6 @@ from enum import StrEnum
 
 from groundline_benchmarks.load.arrivals import paced
 
-__all__ = ["Ended", "Reply", "Sent", "send"]
-
 
 class Ended(StrEnum):
     """End of a request."""

@@ -5,8 +5,6 @@ from collections.abc import Iterator, Sequence
 from groundline_benchmarks.load.figures import FAILED_SHARE, LoadFigures, Window
 from groundline_benchmarks.load.sending import Ended
 
-__all__ = ["notes", "tables"]
-
 type Table = tuple[str, Sequence[str], list[tuple[str, ...]]]
 """Title, headings and rows."""
 

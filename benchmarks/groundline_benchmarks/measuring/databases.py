@@ -13,15 +13,6 @@ from groundline_cli.stack.postgres import EmbeddedPostgres
 
 from groundline_benchmarks.measuring.running import MeasurementError
 
-__all__ = [
-    "Databases",
-    "database_option",
-    "database_server",
-    "databases_of",
-    "databases_on",
-    "suite_database",
-]
-
 type Databases = Callable[[], AbstractAsyncContextManager[str]]
 """Makes a new database, gives its URL, and drops it."""
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import click
 from groundline_cli.terminal import print_columns
 
-__all__ = ["Goal", "goals_as_json", "print_goals"]
-
 
 @dataclass(frozen=True, slots=True)
 class Goal:

@@ -11,8 +11,6 @@ from groundline_benchmarks.measuring.processes import processor_time
 from groundline_benchmarks.measuring.statistics import percentile
 from groundline_benchmarks.measuring.suite import SERVICES
 
-__all__ = ["Figures", "measure_load", "measure_serially", "services_to_postgres"]
-
 
 @dataclass(slots=True)
 class Figures:

@@ -5,8 +5,6 @@ from typing import Any
 
 import click
 
-__all__ = ["number"]
-
 
 def number(name: str, default: float, text: str, *, minimum: int = 1) -> Callable[[Any], Any]:
     """Return an option of whole numbers if its default is one, else of any, then without a minimum of 0."""

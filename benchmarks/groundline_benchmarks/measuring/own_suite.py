@@ -7,8 +7,6 @@ from groundline_benchmarks.measuring.databases import suite_database
 from groundline_benchmarks.measuring.running import Report
 from groundline_benchmarks.measuring.suite import Suite, started_suite, working_directory
 
-__all__ = ["own_suite"]
-
 
 @asynccontextmanager
 async def own_suite(database_url: str | None, report: Report) -> AsyncIterator[Suite]:

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import psutil
 
-__all__ = ["Held", "all_held", "memory_mib", "peak_rss_mib", "processor_time"]
-
 
 @dataclass(frozen=True, slots=True)
 class Held:

@@ -13,8 +13,6 @@ from groundline_client import GatewayError
 
 from groundline_benchmarks.measuring.suite import SuiteFailedError
 
-__all__ = ["MeasurementError", "Report", "run"]
-
 type Report = Callable[[str], None]
 """Hears what is begun."""
 

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-__all__ = ["percentile"]
-
 
 def percentile(values: Sequence[float], share: float) -> float:
     """Return the smallest of at least one value that `share` (0 to 1) of them do not exceed (nearest

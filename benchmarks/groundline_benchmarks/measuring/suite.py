@@ -16,16 +16,6 @@ import asyncpg
 import psutil
 from groundline_cli.connection import Connection
 
-__all__ = [
-    "PROCESSES",
-    "SERVICES",
-    "SUPERVISOR",
-    "Suite",
-    "SuiteFailedError",
-    "started_suite",
-    "working_directory",
-]
-
 SERVICES: Final = ("coordinator", "retriever", "reranker", "generator", "ingestor", "collector", "bridge")
 SUPERVISOR: Final = "groundline up"
 """Name among `Suite.pids` of the process that has started the others."""

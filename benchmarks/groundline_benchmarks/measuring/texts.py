@@ -7,8 +7,6 @@ from typing import Final
 
 import numpy as np
 
-__all__ = ["DIMENSIONS", "TEXT_WORDS", "VOCABULARY", "texts", "words"]
-
 TEXT_WORDS: Final = 150
 SENTENCE_WORDS: Final = 15
 VOCABULARY: Final = 20_000

@@ -44,8 +44,6 @@ from groundline_benchmarks.measuring.texts import DIMENSIONS, texts
 from groundline_benchmarks.retrieval.corpus import clustered
 from groundline_benchmarks.retrieval.corpus import queries as questions_of
 
-__all__ = ["PastFigures", "measure_past"]
-
 PLAIN: Final = "plain"
 KEPT: Final = "kept"
 UNIT: Final = timedelta(days=30)

@@ -13,8 +13,6 @@ from groundline_benchmarks.measuring.options import number
 from groundline_benchmarks.measuring.running import Report, run
 from groundline_benchmarks.past.benchmark import PastFigures, measure_past
 
-__all__ = ["past"]
-
 
 @click.command()
 @number("--chunks", 10_000, "Chunks of the present.", minimum=2000)

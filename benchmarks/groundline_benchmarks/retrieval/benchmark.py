@@ -44,8 +44,6 @@ from groundline_benchmarks.retrieval.corpus import (
 from groundline_benchmarks.retrieval.ways import Way, open_ways
 from groundline_benchmarks.retrieval.weaviate import WeaviateSuite
 
-__all__ = ["Result", "goals", "load", "measure_collection"]
-
 FILTER_GOAL_CHUNKS: Final = 10_000
 """Number of chunks for which the goal of filtered search is set; all others are for 100,000 chunks."""
 

@@ -8,29 +8,6 @@ from groundline_client import JsonObject
 
 from groundline_benchmarks.retrieval.corpus import filter_of
 
-__all__ = [
-    "ANSWER",
-    "ANSWERED",
-    "CASES",
-    "CLIENTS",
-    "FILTERED",
-    "FLOOR",
-    "FLOOR_WITH_TEXTS",
-    "GATEWAY",
-    "HYBRID",
-    "KEYWORD",
-    "ONE_HOP",
-    "RARE",
-    "RETRIEVER",
-    "SEARCHED_AGAIN",
-    "SEMANTIC",
-    "TWO_HOPS",
-    "WEAVIATE_GATEWAY",
-    "WEAVIATE_RETRIEVER",
-    "Case",
-    "Search",
-]
-
 CLIENTS: Final = 8
 """Concurrent clients when throughput is measured."""
 

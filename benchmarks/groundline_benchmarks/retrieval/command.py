@@ -33,8 +33,6 @@ from groundline_benchmarks.retrieval.weaviate import (
     weaviate_settings,
 )
 
-__all__ = ["retrieval"]
-
 _HEADINGS: Final = ("CASE", "WAY", "P50 MS", "P95 MS", "PER SECOND")
 _PROCESSOR_HEADINGS: Final = (
     "PROCESSOR MS OF ONE",

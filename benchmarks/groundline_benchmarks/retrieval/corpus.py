@@ -32,24 +32,6 @@ from pydantic import SecretStr
 from groundline_benchmarks.measuring.running import MeasurementError
 from groundline_benchmarks.measuring.texts import DIMENSIONS, texts, words
 
-__all__ = [
-    "COPIED",
-    "LONE_COLLECTION",
-    "RECALL_CHUNKS",
-    "RECALL_FILTERS",
-    "SMALL_COLLECTION_CHUNKS",
-    "clustered",
-    "filter_of",
-    "filter_sql",
-    "load_collection",
-    "load_small_collections",
-    "partition_of",
-    "queries",
-    "questions",
-    "recall",
-    "sizes_mib",
-]
-
 STOP_WORDS: Final = 100
 """Number of most frequent words, which no query has, as a language's stop words are not searched."""
 

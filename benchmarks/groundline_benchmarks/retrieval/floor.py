@@ -15,8 +15,6 @@ from pgvector import HalfVector
 from groundline_benchmarks.retrieval.cases import CLIENTS, Case
 from groundline_benchmarks.retrieval.corpus import filter_sql, partition_of
 
-__all__ = ["Floor", "open_floor"]
-
 LIMIT: Final = 50
 """Maximum candidates of each arm, the suite's default."""
 

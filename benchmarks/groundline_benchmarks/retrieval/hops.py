@@ -22,8 +22,6 @@ from groundline_benchmarks.measuring.running import MeasurementError
 from groundline_benchmarks.retrieval.cases import CASES, ONE_HOP, TWO_HOPS, Case, Search
 from groundline_benchmarks.retrieval.floor import open_floor
 
-__all__ = ["open_hops"]
-
 KEPT: Final = 8
 """Passages whose texts a search returns, the suite's default."""
 

@@ -25,17 +25,6 @@ from groundline_benchmarks.retrieval.corpus import (
 )
 from groundline_benchmarks.retrieval.ways import open_services
 
-__all__ = [
-    "ALL",
-    "BACKEND",
-    "ENVIRONMENT",
-    "LONE",
-    "ONE",
-    "SmallCollections",
-    "measure_small_collections",
-    "measure_start",
-]
-
 LONE: Final = "one that shares nothing"
 ONE: Final = "one"
 ALL: Final = "all"

@@ -37,8 +37,6 @@ from groundline_benchmarks.retrieval.cases import (
 from groundline_benchmarks.retrieval.floor import open_floor
 from groundline_benchmarks.retrieval.hops import open_hops
 
-__all__ = ["Services", "Way", "open_services", "open_ways"]
-
 _TIMEOUT_SECONDS: Final = 60.0
 # As the gateway identifies its client, so that every way has the same access.
 _METADATA: Final = ((PRINCIPALS_KEY, LOCAL_PRINCIPAL),)

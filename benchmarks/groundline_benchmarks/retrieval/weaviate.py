@@ -18,8 +18,6 @@ from groundline_benchmarks.measuring.processes import memory_mib
 from groundline_benchmarks.measuring.running import MeasurementError, Report
 from groundline_benchmarks.measuring.suite import Suite, started_suite
 
-__all__ = ["Fed", "Nodes", "WeaviateSuite", "nodes_here", "suite_on_weaviate", "weaviate_settings"]
-
 POLL_SECONDS: Final = 0.5
 REPORT_SECONDS: Final = 30.0
 

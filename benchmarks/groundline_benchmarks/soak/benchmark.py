@@ -12,8 +12,6 @@ from groundline_benchmarks.measuring.processes import Held, all_held
 from groundline_benchmarks.measuring.running import Report
 from groundline_benchmarks.measuring.suite import Suite
 
-__all__ = ["SoakFigures", "measure_soak"]
-
 _WARM_SECONDS: Final = 30.0
 """Time after which caches, pools and threads are filled, in seconds."""
 _REPORT_SECONDS: Final = 60.0

@@ -16,8 +16,6 @@ from groundline_benchmarks.measuring.own_suite import own_suite
 from groundline_benchmarks.measuring.running import MeasurementError, Report, run
 from groundline_benchmarks.soak.benchmark import SoakFigures, measure_soak
 
-__all__ = ["soak"]
-
 _MISSED_EXIT_CODE: Final = 1
 
 

@@ -16,8 +16,6 @@ from groundline_benchmarks.measuring.running import MeasurementError, Report
 from groundline_benchmarks.tables.files import table_files
 from groundline_benchmarks.tables.questions import Question, questions
 
-__all__ = ["Outcome", "TableFigures", "ask_tables"]
-
 type Outcome = Literal["right", "refused", "wrong"]
 
 COLLECTION: Final = "tables"

@@ -11,8 +11,6 @@ from groundline_benchmarks.measuring.own_suite import own_suite
 from groundline_benchmarks.measuring.running import Report, run
 from groundline_benchmarks.tables.benchmark import TableFigures, ask_tables
 
-__all__ = ["tables"]
-
 
 @click.command()
 @number("--questions", 200, "Questions to ask.", minimum=1)

@@ -14,8 +14,6 @@ import openpyxl
 from groundline_benchmarks.extract.documents import Heading, Part, docx_of, html_of, pdf_of
 from groundline_benchmarks.tables.subjects import SUBJECTS, Cell, Column, Language, Subject
 
-__all__ = ["FORMATS", "TableFile", "table_files"]
-
 FORMATS: Final = ("xlsx", "csv", "md", "html", "docx", "pdf")
 
 _MAKERS: Final = (

@@ -10,8 +10,6 @@ from typing import Final
 from groundline_benchmarks.tables.files import TableFile
 from groundline_benchmarks.tables.subjects import Ask, Cell, Language
 
-__all__ = ["Question", "questions"]
-
 _OTHER: Final[Mapping[Language, Language]] = {"en": "de", "de": "en"}
 
 

@@ -10,8 +10,6 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import Final, Literal
 
-__all__ = ["SUBJECTS", "Ask", "Cell", "Column", "Language", "Subject"]
-
 type Language = Literal["en", "de"]
 type Cell = str | Decimal | date | None
 type Kind = Literal[
