@@ -6,8 +6,6 @@ from typing import Final
 
 from groundline_gateway.scopes import OF_COLLECTIONS, Scope
 
-__all__ = ["BRIDGED", "Bridged"]
-
 
 @dataclass(frozen=True, slots=True)
 class Bridged:

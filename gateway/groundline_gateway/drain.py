@@ -11,8 +11,6 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["drain", "main"]
-
 _ACTIVE: Final = "http.public.downstream_rq_active"
 _POLL_SECONDS: Final = 0.2
 

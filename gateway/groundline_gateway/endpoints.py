@@ -12,8 +12,6 @@ from google.protobuf.descriptor_pb2 import MethodOptions
 
 from groundline_gateway.descriptors import exposed_services
 
-__all__ = ["Endpoint", "bindings", "endpoints"]
-
 _VARIABLE: Final = re.compile(r"\{[^}]*\}")
 
 

@@ -20,8 +20,6 @@ from groundline_gateway.keys import SCHEMA, Holder, KeyDatabaseSettings, KeyStor
 from groundline_gateway.own import answering
 from groundline_gateway.settings import GatewaySettings
 
-__all__ = ["configured", "follows", "key_set_files"]
-
 _log = structlog.get_logger(__name__)
 
 

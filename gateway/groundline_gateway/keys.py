@@ -14,18 +14,6 @@ from pydantic_settings import SettingsConfigDict
 from groundline_gateway.scopes import Scope
 from groundline_gateway.settings import CLIENT_PATTERN, PRINCIPAL_PATTERN
 
-__all__ = [
-    "SCHEMA",
-    "Holder",
-    "Key",
-    "KeyDatabaseSettings",
-    "KeyStore",
-    "expiry_problem",
-    "key_hash",
-    "name_problem",
-    "principal_problem",
-]
-
 SCHEMA: Final = {"gateway": len(migrations_of("gateway"))}
 """Version of the tables that this module needs."""
 

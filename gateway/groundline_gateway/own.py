@@ -16,8 +16,6 @@ from groundline_runtime.settings import SettingsError
 from groundline_gateway.administration.servicer import AdministrationServicer
 from groundline_gateway.reflection import add_reflection
 
-__all__ = ["answering"]
-
 _MAX_STREAMS: Final = 100
 _OTHERS_NOTHING: Final = 0o177
 

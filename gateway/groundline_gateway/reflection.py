@@ -10,8 +10,6 @@ from grpc_reflection.v1alpha.reflection import enable_server_reflection
 from groundline_gateway.descriptors import descriptor_set, exposed_services
 from groundline_gateway.endpoints import endpoints
 
-__all__ = ["add_reflection"]
-
 
 def add_reflection(server: grpc.aio.Server) -> None:
     """Add gRPC server reflection (v1alpha), which describes only the exposed services, and of them only the

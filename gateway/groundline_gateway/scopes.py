@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-__all__ = ["OF_COLLECTIONS", "REQUIRED", "Scope"]
-
 
 class Scope(StrEnum):
     """A permission of a key or token. Its principals decide which resources it reaches."""

@@ -24,17 +24,6 @@ from pydantic_settings import SettingsConfigDict
 
 from groundline_gateway.scopes import OF_COLLECTIONS, Scope
 
-__all__ = [
-    "CLIENT_PATTERN",
-    "MAX_PRINCIPALS",
-    "PRINCIPAL_PATTERN",
-    "ApiKey",
-    "ClaimPrincipals",
-    "ConsoleSignIn",
-    "GatewaySettings",
-    "JwtIssuer",
-]
-
 Seconds = Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)]
 
 _ADDRESS: Final = r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}"

@@ -14,8 +14,6 @@ from groundline_gateway.administration.times import time_in
 from groundline_gateway.auditing.entries import AuditEntry
 from groundline_gateway.auditing.store import AuditQuery, AuditStore
 
-__all__ = ["AuditAdministration"]
-
 _ENTRY_ID: Final = re.compile(r"[1-9][0-9]{0,17}")
 _TEXTS: Final = (
     "client", "credential", "action", "resource", "grpc_status", "peer", "request_id", "trace_id", "created",

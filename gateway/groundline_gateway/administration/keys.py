@@ -14,8 +14,6 @@ from groundline_gateway.administration.times import time_in
 from groundline_gateway.keys import Key, KeyStore, expiry_problem, name_problem, principal_problem
 from groundline_gateway.scopes import Scope
 
-__all__ = ["KeyAdministration"]
-
 _KEY_ID: Final = re.compile(r"[0-9a-f]{8}")
 
 

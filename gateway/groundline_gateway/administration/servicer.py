@@ -17,8 +17,6 @@ from groundline_gateway.administration.keys import KeyAdministration
 from groundline_gateway.auditing.store import AuditStore
 from groundline_gateway.keys import SCHEMA, KeyStore
 
-__all__ = ["AdministrationServicer"]
-
 type Context = "grpc.aio.ServicerContext[Any, Any]"
 
 _CREATED: Final = "x-groundline-created"

@@ -6,8 +6,6 @@ from google.protobuf.message import Message
 from groundline_contracts.times import moment
 from groundline_runtime.errors import Violations
 
-__all__ = ["time_in"]
-
 
 def time_in(request: Message, field: str, violations: Violations) -> datetime | None:
     """Return the time in a field; None if it is not set. One that is not a time is added to the

@@ -9,17 +9,6 @@ from typing import Any, Final
 from groundline_gateway.bridged import BRIDGED
 from groundline_gateway.endpoints import endpoints
 
-__all__ = [
-    "LOST",
-    "PRUNED",
-    "START",
-    "AuditEntry",
-    "Chain",
-    "ChainError",
-    "entry_of_line",
-    "is_recorded",
-]
-
 START: Final = bytes(32)
 """Hash before the first entry."""
 

@@ -21,8 +21,6 @@ from groundline_gateway.auditing.store import AuditStore, lost
 from groundline_gateway.auditing.uses import KeyUses
 from groundline_gateway.keys import KeyStore
 
-__all__ = ["AuditLog", "recording"]
-
 SECONDS: Final = 1.0
 READ_AT_ONCE: Final = 1 << 20
 MAXIMUM_BACKLOG: Final = 32 << 20

@@ -10,8 +10,6 @@ from groundline_database import Connection, Pool, acquire, transaction
 
 from groundline_gateway.auditing.entries import LOST, PRUNED, AuditEntry, Chain, ChainError
 
-__all__ = ["AuditQuery", "AuditStore", "lost"]
-
 READ_AT_ONCE: Final = 1000
 SEARCHED_FOR_A_PAGE: Final = 10_000
 """Maximum number of entries that are searched for those of one page."""

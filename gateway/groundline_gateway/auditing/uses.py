@@ -6,8 +6,6 @@ from typing import Any, Final
 
 from groundline_gateway.keys import KeyStore
 
-__all__ = ["KeyUses"]
-
 _EVERY: Final = timedelta(hours=1)
 """Time after which a key's use is written again."""
 

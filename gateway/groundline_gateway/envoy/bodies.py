@@ -9,8 +9,6 @@ from groundline_gateway.endpoints import Endpoint
 from groundline_gateway.envoy import lua
 from groundline_gateway.envoy.nodes import resource
 
-__all__ = ["MAX_DEPTH", "MAX_VALUES", "script"]
-
 MAX_DEPTH: Final = 30
 """Maximum levels of nesting. An object of free form is three levels of a message, whose decoder takes 100."""
 

@@ -7,8 +7,6 @@ from groundline_gateway.envoy.clusters import BRIDGE, bridge_cluster, service_cl
 from groundline_gateway.envoy.nodes import EXTENSIONS, Node
 from groundline_gateway.settings import Canaried, GatewaySettings
 
-__all__ = ["LAYER", "canary_clusters", "retried", "runtime", "share_percent", "target"]
-
 LAYER: Final = "canary"
 """Name of the runtime layer that holds the shares, and the beginning of their keys."""
 

@@ -4,8 +4,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["constants"]
-
 
 def constants(**values: Any) -> str:
     """Return lines that define local variables, to precede a script."""

@@ -11,8 +11,6 @@ from groundline_runtime.settings import SettingsError
 from groundline_gateway.envoy.nodes import EXTENSIONS
 from groundline_gateway.settings import JwtIssuer
 
-__all__ = ["AUTHENTICATION", "FILTER", "authentication", "claims", "cluster_name", "key_set"]
-
 FILTER: Final = "envoy.filters.http.jwt_authn"
 AUTHENTICATION: Final = f"{EXTENSIONS}.filters.http.jwt_authn.v3.JwtAuthentication"
 _FETCH_TIMEOUT: Final = "5s"
