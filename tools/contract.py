@@ -14,8 +14,6 @@ from project import ROOT
 
 import protos
 
-__all__ = ["PACKAGE", "Comments", "camel", "is_map", "message_of", "read"]
-
 PACKAGE: Final = "groundline.v1"
 
 

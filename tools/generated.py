@@ -6,8 +6,6 @@ from pathlib import Path
 
 from project import ROOT
 
-__all__ = ["write_or_check"]
-
 
 def write_or_check(arguments: Sequence[str], fresh: Mapping[Path, str], remake: str, usage: str) -> int:
     """Write the fresh texts, or check that the files hold them; return the exit code. `remake` is the command

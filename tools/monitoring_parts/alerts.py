@@ -13,8 +13,6 @@ from groundline_runtime.metrics.common import DEGRADATIONS, REQUESTS_REFUSED, RP
 
 from monitoring_parts.expressions import increase, rate, series
 
-__all__ = ["ALERTS", "Alert", "as_rules"]
-
 SERVICES: Final = "coordinator|retriever|reranker|generator|ingestor|ingestor-worker|collector|bridge|gateway"
 BACKENDS: Final = "coordinator|retriever|ingestor|bridge"
 UP: Final = f'up{{service=~"{SERVICES}"}}'

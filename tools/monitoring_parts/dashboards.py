@@ -16,8 +16,6 @@ from groundline_runtime.metrics.declaring import Counter, Histogram
 from monitoring_parts.expressions import WINDOW, increase, quantile, rate, series
 from monitoring_parts.panels import Dashboard, Panel
 
-__all__ = ["DASHBOARDS"]
-
 SEARCH: Final = 'rpc_method="groundline.v1.RetrieverService/Search"'
 RERANK: Final = 'rpc_method="groundline.v1.RerankerService/Rerank"'
 EMPTY: Final = series(searches.PASSAGES, 'le="0.0"', suffix="_bucket")

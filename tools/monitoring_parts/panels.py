@@ -4,8 +4,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = ["Dashboard", "Panel", "as_grafana", "queries"]
-
 type Node = dict[str, Any]
 
 SCHEMA: Final = 41

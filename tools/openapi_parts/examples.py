@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["EXAMPLES"]
-
 _QUESTION: Final = "What torque closes the hatch screws of the DN-4?"
 _CONVERSATION: Final = {
     "query": "In which order?",

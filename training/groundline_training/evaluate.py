@@ -18,8 +18,6 @@ from groundline_reader import CLAIM_LABELS, PairReading, Reader
 from groundline_training.examples import Example, read_lines
 from groundline_training.texts import falsify, sentence_spans, windows, words
 
-__all__ = ["Case", "area", "cases", "refused"]
-
 PASSAGES: Final = 8
 ANSWERED: Final = (0.95, 0.9, 0.85)
 """Shares of the answerable questions that are answered, at which refusals of the others are counted."""

@@ -8,8 +8,6 @@ from typing import Final
 
 from groundline_reader import CLAIM_LABELS
 
-__all__ = ["LABELS", "Example", "read_lines", "write_lines"]
-
 LABELS: Final = (*CLAIM_LABELS, "not_supported")
 """Labels of claims; the model tells the first three apart, and `not_supported` is the second or the third."""
 

@@ -17,8 +17,6 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from safetensors.numpy import load_file
 
-__all__ = ["export", "trained_weights"]
-
 type Weights = Mapping[str, NDArray[np.float32]]
 
 LAYERS: Final = 6

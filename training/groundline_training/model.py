@@ -7,8 +7,6 @@ import jax
 import jax.numpy as jnp
 from safetensors.numpy import load_file
 
-__all__ = ["LAYERS", "Arrays", "initial", "loss", "outputs"]
-
 type Arrays = dict[str, Any]
 
 LAYERS: Final = 6

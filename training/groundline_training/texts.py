@@ -7,18 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = [
-    "Change",
-    "Window",
-    "change_subject",
-    "falsify",
-    "nearest",
-    "sentence_spans",
-    "window",
-    "windows",
-    "words",
-]
-
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]*[A-Z0-9ÄÖÜ])|\n+")
 _WORD: Final = re.compile(r"\w+")
 _NUMBER: Final = re.compile(r"(?<![\w.,-])\d[\d,.]*\d(?![\w-])|(?<![\w.,-])\d(?![\w.,-]*\d)(?![\w-])")

@@ -23,8 +23,6 @@ from tokenizers import Tokenizer
 from groundline_training.examples import LABELS, Example, read_lines
 from groundline_training.model import Arrays, initial, loss
 
-__all__ = ["batches", "read_checkpoint", "to_batch"]
-
 BUCKETS: Final = (64, 96, 128, 160, MAXIMUM_TOKENS)
 """Lengths in tokens to which batches are padded; each is compiled once."""
 AVERAGE: Final = 0.998

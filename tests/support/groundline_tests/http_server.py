@@ -6,8 +6,6 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-__all__ = ["Answering", "listening"]
-
 
 class Answering(BaseHTTPRequestHandler):
     """Handler that logs nothing; its subclasses answer."""

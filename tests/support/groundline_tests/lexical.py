@@ -17,19 +17,6 @@ from groundline_lexical.pg_textsearch import PgTextsearchIndex
 
 from groundline_tests.postgres import server_binaries
 
-__all__ = [
-    "PREPARATION",
-    "ROLE",
-    "SEARCH_SETTINGS",
-    "URL_VARIABLE",
-    "Database",
-    "allow_lossy",
-    "create_role",
-    "database_with",
-    "lexical_server_settings",
-    "offered_index",
-]
-
 URL_VARIABLE: Final = "GROUNDLINE_TEST_POSTGRES_URL"
 """URL of a server, with the right to create databases and extensions, whose backends are tested."""
 

@@ -15,8 +15,6 @@ from google.protobuf.message import Message
 from groundline.v1 import limits_pb2
 from groundline_validation.rules import rules_of
 
-__all__ = ["LimitCase", "limit_cases", "methods", "smallest"]
-
 PROTOS: Final = Path(__file__).resolve().parents[3] / "protos/groundline/v1"
 
 MAX_LENGTH: Final = 200_000

@@ -6,8 +6,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-__all__ = ["listening", "over_tcp"]
-
 
 @asynccontextmanager
 async def listening(

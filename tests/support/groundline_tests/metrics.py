@@ -6,8 +6,6 @@ from groundline_runtime.metrics.declaring import Metric
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-__all__ = ["Metrics"]
-
 
 class Metrics:
     """Figures of metrics from now on. A process has one provider of meters, so each metric in one test."""

@@ -17,8 +17,6 @@ from groundline_cli.stack.identity import Identity, unprivileged_identity
 from groundline_cli.stack.postgres import binaries
 from groundline_cli.stack.process import ChildProcess, Command
 
-__all__ = ["BINARIES_VARIABLE", "PostgresServer", "server_binaries", "wait_for_no_disk"]
-
 BINARIES_VARIABLE: Final = "GROUNDLINE_TEST_POSTGRES_BIN"
 """Variable that names the folder of another PostgreSQL's programs, which may have other extensions than the
 wheel's."""

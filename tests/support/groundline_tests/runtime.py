@@ -20,8 +20,6 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
-__all__ = ["Clock", "FakeLedger", "OtlpCollector", "Record", "Span", "refusal", "serve", "spending_in"]
-
 SPANS_SHOWN: Final = 100
 
 

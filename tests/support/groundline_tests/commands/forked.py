@@ -19,8 +19,6 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Final
 
-__all__ = ["Finished", "run_forked"]
-
 # numpy is left out: it starts threads, which a fork ends.
 LOADED: Final = (
     "groundline_runtime",  # before whatever imports grpc

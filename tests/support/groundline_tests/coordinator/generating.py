@@ -7,8 +7,6 @@ from typing import Any
 
 from groundline.v1 import chat_pb2, generator_service_pb2, passage_pb2, verification_pb2
 
-__all__ = ["FakeGenerator", "Step", "judged", "rewrite"]
-
 
 def rewrite(
     standalone_query: str, *sub_queries: str, **fields: Any

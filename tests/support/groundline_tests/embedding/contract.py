@@ -13,8 +13,6 @@ from typing import Final
 import numpy as np
 from groundline_embedding.ports import Embedder
 
-__all__ = ["EmbedderContract"]
-
 TEXTS: Final = (
     "A replica that lost its lease stops serving reads.",
     "Bake the bread until the crust is dark brown.",

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 from groundline_embedding.ports import ReadsTextsAlone, Vectors
 
-__all__ = ["FakeEmbedder"]
-
 
 class FakeEmbedder(ReadsTextsAlone):
     """Feature hashing of a bag of words: each word counts at the index that its hash gives.

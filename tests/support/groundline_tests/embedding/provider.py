@@ -14,8 +14,6 @@ from pydantic import SecretStr
 
 from groundline_tests.embedding.fake import FakeEmbedder
 
-__all__ = ["KEY", "LIMITS", "Provider", "serving", "settings_for"]
-
 KEY = "a-key-for-tests-only"
 LIMITS = {
     "openai": 256,

@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from itertools import batched
 from typing import Final
 
-__all__ = ["compound_file"]
-
 _SECTOR: Final = 512
 _END, _FREE = 0xFFFFFFFE, 0xFFFFFFFF
 

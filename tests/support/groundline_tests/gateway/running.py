@@ -14,8 +14,6 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from groundline_cli.connection import Connection
 
-__all__ = ["FakeGateway", "Reply", "fake_gateway", "status"]
-
 type Json = dict[str, Any]
 
 _TEXT_PART: Final = 40  # so small that a text has several parts

@@ -16,8 +16,6 @@ from groundline_cli.stack.readiness import wait_until_healthy, wait_until_servin
 from groundline_cli.stack.suite import SERVICES, services_environment
 from groundline_tests.suite import Stack
 
-__all__ = ["BAD_RETRIEVER", "gateway_to", "version"]
-
 BAD_RETRIEVER: Final = str(Path(__file__).parents[1] / "retriever" / "bad_version.py")
 
 START_SECONDS: Final = 60.0

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from groundline.v1 import chat_pb2, options_pb2
 from groundline.v1 import generator_service_pb2 as pb
 
-__all__ = ["ask", "numbered", "used", "user"]
-
 
 def numbered(
     number: int,

@@ -5,8 +5,6 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 
 from groundline_generator.domain.calls import ModelCall, ModelFinished
 
-__all__ = ["ScriptedChat"]
-
 
 class ScriptedChat:
     """A ChatModel in memory: each call gets the next script of texts, an end, or a failure."""

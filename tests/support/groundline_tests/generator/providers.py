@@ -9,17 +9,6 @@ from typing import Any, Final
 
 from groundline_tests.listening import listening
 
-__all__ = [
-    "CUT",
-    "HOLD",
-    "GeminiWire",
-    "OpenAIWire",
-    "ProviderServer",
-    "Reply",
-    "Request",
-    "Wire",
-]
-
 CUT: Final = object()
 """A step of a reply: the connection breaks."""
 

@@ -14,8 +14,6 @@ from groundline_indexing.partitions import chunk_table
 from groundline_ingestor.domain.work import NewVersion
 from groundline_ingestor.settings import IngestorSettings
 
-__all__ = ["DIMENSIONS", "VECTOR", "Record", "imported", "leftovers", "record", "texts", "version", "written"]
-
 DIMENSIONS: Final = 8
 VECTOR: Final = [0.5] * DIMENSIONS
 

@@ -11,8 +11,6 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 from groundline_tests.http_server import Answering, listening
 
-__all__ = ["ConfluencePage", "serving_confluence"]
-
 PAGE_SIZE = 2
 TOKEN = "hidden"
 

@@ -17,8 +17,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-__all__ = ["DOVECOT", "PASSWORD", "USER", "MailServer", "mail_server"]
-
 DOVECOT: Final = shutil.which("dovecot", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
 USER: Final = "ann@example.com"
 PASSWORD: Final = "s3cret"

@@ -9,9 +9,6 @@ from groundline_indexing.collections import EVERYONE, StoredCollection
 from groundline_indexing.documents import DocumentVersion
 from groundline_ingestor.domain.collections import complete_access
 
-__all__ = ["EVERYONES_ACCESS", "a_collection", "a_version", "settings_of", "stored_collection"]
-
-
 EVERYONES_ACCESS: Final = {"readers": [EVERYONE], "writers": [EVERYONE], "admins": [EVERYONE]}
 """AccessSettings in JSON for collections that callers without principals may use."""
 

@@ -27,8 +27,6 @@ from pydantic import SecretStr
 from groundline_tests.embedding import FakeEmbedder
 from groundline_tests.runtime import serve
 
-__all__ = ["collector", "idle_replica", "replica"]
-
 
 @asynccontextmanager
 async def collector(**settings: Any) -> AsyncIterator[str]:

@@ -11,8 +11,6 @@ from groundline_indexing.feed.changes import FedPartition, IndexWriter, Refusals
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
 from groundline_weaviate import IndexedChunk
 
-__all__ = ["IndexWriterContract", "MemoryIndex", "a_chunk", "a_partition"]
-
 
 class MemoryIndex:
     """Implements IndexWriter; may be out of reach, and refuse chunks."""

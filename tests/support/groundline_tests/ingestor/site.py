@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-__all__ = ["Site", "serving"]
-
 
 @dataclass(frozen=True, slots=True)
 class Hold:

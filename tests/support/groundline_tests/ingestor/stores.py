@@ -33,31 +33,6 @@ from groundline_signatures import signature
 
 from groundline_tests.ingestor.messages import a_collection, a_version
 
-__all__ = [
-    "CRAWL",
-    "DIMENSIONS",
-    "FAILURE",
-    "MAXIMUM_ATTEMPTS",
-    "a_hand_in",
-    "a_member",
-    "a_new",
-    "begin_crawl",
-    "create",
-    "expire",
-    "job_of",
-    "lease",
-    "lease_alone",
-    "lease_crawl",
-    "listed",
-    "loses_claim",
-    "next_crawl",
-    "refusal",
-    "store",
-    "store_container",
-    "texts_of",
-    "uris",
-]
-
 DIMENSIONS: Final = 8
 MAXIMUM_ATTEMPTS: Final = 3
 CRAWL: Final = OrderedCrawl(pb.WebCrawl(start_url="https://a.test/"))

@@ -18,8 +18,6 @@ import yaml
 from groundline_cli.stack.process import ChildProcess, Command
 from groundline_tests.observability.programs import programs
 
-__all__ = ["Alert", "Exemplar", "Prometheus", "Sample", "Target", "running_prometheus"]
-
 START_SECONDS: Final = 60
 STOP_SECONDS: Final = 20
 WAIT_SECONDS: Final = 30

@@ -19,8 +19,6 @@ from groundline_tests.go.programs import build_tools, built, cache_folder, key_o
 from groundline_tests.runtime import OtlpCollector, Span
 from groundline_tests.suite import EXAMPLES, ROOT, running_stack
 
-__all__ = ["WIRE", "Sampled", "sampled_suite", "spans_of"]
-
 MODULE: Final = ROOT / "tools/otelcol"
 SHIPPED: Final = ROOT / "deploy/k8s/components/otel-collector/collector.yaml"
 WIRE: Final = OpenAIWire()

@@ -19,17 +19,6 @@ from groundline_tests.observability.prometheus import Prometheus, running_promet
 from groundline_tests.runtime import OtlpCollector
 from groundline_tests.suite import EXAMPLES, ROOT, Stack, running_stack
 
-__all__ = [
-    "ALERT_SECONDS",
-    "WIRE",
-    "Watched",
-    "fires_and_resolves",
-    "firing",
-    "quick_rules",
-    "silent",
-    "watched_suite",
-]
-
 RULES: Final = ROOT / "deploy/observability/rules"
 WIRE: Final = OpenAIWire()
 SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}

@@ -10,8 +10,6 @@ from groundline.v1 import options_pb2, passage_pb2, reranker_service_pb2
 from groundline_ranking import ArmHits, Candidates, Hit, Ranking, rank
 from groundline_signatures import signature
 
-__all__ = ["Found", "chunk_of", "hits_of", "ranked", "request_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Found:
