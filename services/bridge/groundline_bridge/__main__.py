@@ -18,8 +18,6 @@ from groundline_bridge.servicer import OpenAiServicer, application
 from groundline_bridge.settings import BridgeSettings
 from groundline_bridge.tools import Tools
 
-__all__ = ["main", "wire"]
-
 
 @asynccontextmanager
 async def wire(settings: BridgeSettings) -> AsyncIterator[Serving]:

@@ -6,8 +6,6 @@ from typing import Annotated, Final
 from google.protobuf.timestamp_pb2 import Timestamp
 from pydantic import AfterValidator, Field
 
-__all__ = ["AsOf", "moment_of"]
-
 _DESCRIPTION: Final = (
     "Time in the past, such as 2026-03-01T00:00:00Z: what was current then is searched. Leave it out unless "
     "the user asks what documents said at an earlier time; not every collection keeps its past."

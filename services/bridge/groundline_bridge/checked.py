@@ -9,8 +9,6 @@ from typing import Any, Final
 from groundline_runtime.errors import FieldViolation, InvalidArgumentError, Violations
 from pydantic import BaseModel, ValidationError
 
-__all__ = ["read_json", "validated"]
-
 _MAX_DEPTH: Final = 30
 """Maximum levels of nesting, as at the gateway's own addresses."""
 _MAX_VIOLATIONS: Final = 20

@@ -9,8 +9,6 @@ from google.protobuf.message import Message
 from groundline_runtime.errors import Violations
 from pydantic import GetCoreSchemaHandler
 
-__all__ = ["EnumChoice", "Shown", "choices", "message_of"]
-
 _TYPES: Final = {
     FieldDescriptor.CPPTYPE_STRING: "string",
     FieldDescriptor.CPPTYPE_BOOL: "boolean",

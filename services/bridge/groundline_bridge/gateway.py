@@ -5,8 +5,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
 
-__all__ = ["current_gateway", "reached_at"]
-
 _gateway: Final[ContextVar[str]] = ContextVar("gateway")
 
 

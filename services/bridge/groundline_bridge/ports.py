@@ -5,8 +5,6 @@ from typing import Protocol
 
 from groundline.v1 import coordinator_service_pb2, ingestor_service_pb2, retriever_service_pb2
 
-__all__ = ["Coordinator", "Ingestor", "Retriever"]
-
 
 class Coordinator(Protocol):
     """Answers and checked texts, for the current caller."""

@@ -9,8 +9,6 @@ from groundline.v1 import collection_pb2, ingestor_service_pb2
 from groundline_bridge.domain.models import ALL_COLLECTIONS, collections_of, model_of
 from groundline_bridge.ports import Ingestor
 
-__all__ = ["Collections", "ModelService"]
-
 _PAGE_SIZE: Final = 1000
 _MAX_PAGES: Final = 10
 

@@ -30,8 +30,6 @@ from groundline_bridge.openai.responses import ResponseEvents, response
 from groundline_bridge.ports import Coordinator, Ingestor
 from groundline_bridge.service import ModelService
 
-__all__ = ["OpenAiServicer", "application"]
-
 type AnyRequest = ChatCompletionRequest | ResponseRequest
 
 

@@ -6,8 +6,6 @@ from groundline_runtime.settings import ServiceSettings
 from pydantic import AfterValidator, Field
 from pydantic_settings import SettingsConfigDict
 
-__all__ = ["BridgeSettings"]
-
 
 def _without_slash(url: str) -> str:
     return url.rstrip("/")

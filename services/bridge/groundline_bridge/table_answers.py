@@ -8,8 +8,6 @@ from groundline.v1 import retriever_service_pb2, table_pb2
 from groundline_bridge.contract import Shown, choices
 from groundline_bridge.domain.fences import Fences, on_one_line
 
-__all__ = ["ROW_PROPERTIES", "TABLE_PROPERTIES", "answer_content", "answer_text"]
-
 _TEXTS: Final = {"type": "array", "items": {"type": "string"}}
 _COUNT: Final = {"type": "integer"}
 

@@ -32,8 +32,6 @@ from groundline_bridge.ports import Coordinator, Ingestor, Retriever
 from groundline_bridge.service import Collections
 from groundline_bridge.table_answers import ROW_PROPERTIES, TABLE_PROPERTIES, answer_content, answer_text
 
-__all__ = ["AgentTool", "Result", "Tools"]
-
 _MAX_TOP_K: Final = int(limits_of(options_pb2.RerankOptions, "top_k").maximum)
 _MAX_QUERY: Final = limits_of(retriever_service_pb2.SearchRequest, "query").max_length
 _MAX_TABLE_QUESTION: Final = limits_of(retriever_service_pb2.QueryTablesRequest, "question").max_length

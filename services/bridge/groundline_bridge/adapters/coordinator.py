@@ -8,8 +8,6 @@ from groundline.v1 import coordinator_service_pb2, coordinator_service_pb2_grpc
 from groundline_runtime.channels import cancelled_on_exit
 from groundline_runtime.status import UnaryCall, translated_rpc_errors
 
-__all__ = ["SERVICE", "GrpcCoordinator"]
-
 SERVICE: Final = "groundline.v1.CoordinatorService"
 
 

@@ -12,8 +12,6 @@ from starlette.types import Send
 
 from groundline_bridge.adapters.failures import unexpected
 
-__all__ = ["event_stream", "sse"]
-
 _HEARTBEAT: Final = b": still working\n\n"
 
 

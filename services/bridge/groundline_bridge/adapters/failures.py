@@ -8,8 +8,6 @@ from groundline_runtime.errors import GroundlineError, InternalError
 from groundline_runtime.serving.interceptors import INTERNAL_MESSAGE
 from opentelemetry import trace
 
-__all__ = ["seconds_to_wait", "unexpected"]
-
 _log = structlog.get_logger(__name__)
 
 

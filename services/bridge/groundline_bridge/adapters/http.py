@@ -38,8 +38,6 @@ from groundline_bridge.metrics import HTTP_DURATION
 from groundline_bridge.openai.errors import body_of, status_of
 from groundline_bridge.settings import BridgeSettings
 
-__all__ = ["HttpServer", "Requests", "error_response", "serving"]
-
 READY_PATH: Final = "/readyz"
 LIVE_PATH: Final = "/livez"
 

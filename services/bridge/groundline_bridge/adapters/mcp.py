@@ -24,8 +24,6 @@ from groundline_bridge.checked import read_json, validated
 from groundline_bridge.domain.documents import address_of, parsed_address
 from groundline_bridge.tools import AgentTool, Tools
 
-__all__ = ["SCOPES_HEADER", "McpServicer"]
-
 SCOPES_HEADER: Final = "x-groundline-scopes"
 """Header with the scopes of the caller's key, separated by commas; the gateway sets it, as it sets the
 principals."""

@@ -12,8 +12,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from groundline_bridge.tools import Tools
 
-__all__ = ["mcp_route"]
-
 _MODULE: Final = "groundline_bridge.adapters.mcp"
 
 

@@ -10,8 +10,6 @@ from groundline_runtime.errors import FieldViolation, InvalidArgumentError
 
 from groundline_bridge.contract import message_of
 
-__all__ = ["Utterance", "answer_request_of", "chat_request_of"]
-
 _ROLES: Final = {"user": chat_pb2.ChatMessage.USER, "assistant": chat_pb2.ChatMessage.ASSISTANT}
 _MAX_MESSAGES: Final = limits_of(coordinator_service_pb2.ChatRequest, "chat_history").max_items
 _MAX_CHARACTERS: Final = limits_of(chat_pb2.ChatMessage, "content").max_length

@@ -5,8 +5,6 @@ from typing import Final
 
 from groundline.v1 import chat_pb2, passage_pb2
 
-__all__ = ["address_of", "link_of", "parsed_address"]
-
 _ADDRESS: Final = re.compile(r"groundline://([a-z0-9][a-z0-9_-]*)/([0-9a-f-]{36})")
 
 

@@ -2,8 +2,6 @@
 
 import secrets
 
-__all__ = ["Fences", "on_one_line"]
-
 
 class Fences:
     """Delimiters of one result."""

@@ -9,8 +9,6 @@ from typing import Final
 
 from groundline_runtime.errors import NotFoundError
 
-__all__ = ["ALL_COLLECTIONS", "collections_of", "model_of", "unknown_model"]
-
 ALL_COLLECTIONS: Final = "groundline"
 
 

@@ -7,8 +7,6 @@ from groundline.v1 import chat_pb2, coordinator_service_pb2
 
 from groundline_bridge.openai.replies import Answer, cited, details_of, total_tokens
 
-__all__ = ["Chunks", "completion"]
-
 _FINISH_REASONS: Final[Mapping[int, str]] = {
     chat_pb2.FINISH_REASON_MAX_TOKENS: "length",
     chat_pb2.FINISH_REASON_SAFETY: "content_filter",

@@ -11,8 +11,6 @@ from pydantic import BeforeValidator, Field
 from groundline_bridge.openai.errors import about_parameters
 from groundline_bridge.openai.requests import OpenAiRequest
 
-__all__ = ["EmbeddingsRequest", "embed_request_of", "embeddings", "unknown_embedding_model"]
-
 _LARGEST_DIMENSIONS: Final = 2**31 - 1
 
 

@@ -6,8 +6,6 @@ from groundline_runtime.errors import FieldViolation, GroundlineError, InvalidAr
 
 from groundline_bridge.domain.models import unknown_model
 
-__all__ = ["about_parameters", "body_of", "in_words_of_openai", "status_of"]
-
 _TYPES: Final = {
     401: "authentication_error",
     403: "permission_error",

@@ -8,8 +8,6 @@ from groundline.v1 import chat_pb2, coordinator_service_pb2
 
 from groundline_bridge.domain.documents import link_of
 
-__all__ = ["Answer", "cited", "details_of", "total_tokens"]
-
 
 class Answer:
     """An answer as far as its events have come, in the message that POST /api/answer replies with."""

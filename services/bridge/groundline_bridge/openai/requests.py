@@ -15,8 +15,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from groundline_bridge.domain.conversation import Utterance
 
-__all__ = ["ChatCompletionRequest", "Extension", "OpenAiRequest", "ResponseRequest"]
-
 _TEXT_PARTS: Final = ("text", "input_text", "output_text", "refusal")
 _PART_MEMBERS: Final = frozenset(
     {"type", "text", "refusal", "annotations", "logprobs", "prompt_cache_breakpoint"}

@@ -10,8 +10,6 @@ from groundline_bridge.openai.errors import body_of
 from groundline_bridge.openai.replies import Answer, cited, details_of, total_tokens
 from groundline_bridge.openai.requests import ResponseRequest
 
-__all__ = ["ResponseEvents", "response"]
-
 _INCOMPLETE: Final[Mapping[int, str]] = {
     chat_pb2.FINISH_REASON_MAX_TOKENS: "max_output_tokens",
     chat_pb2.FINISH_REASON_SAFETY: "content_filter",
