@@ -19,8 +19,6 @@ from groundline_collector.service import Collecting
 from groundline_collector.servicer import SERVICE, CollectorServicer
 from groundline_collector.settings import CollectorSettings
 
-__all__ = ["main", "wire"]
-
 SPARE_THREADS: Final = 8
 READERS: Final = 3
 """Processes that read pages, sitemaps and feeds: that many collections need no new one for each page."""

@@ -12,20 +12,6 @@ from groundline_contracts import limits_of
 from groundline_extraction.documents import IngestionError
 from groundline_validation import has_format
 
-__all__ = [
-    "MAX_PRINCIPALS",
-    "Change",
-    "Found",
-    "LoadedDocument",
-    "gone",
-    "is_principal",
-    "message_of",
-    "not_had",
-    "present",
-    "reached",
-    "unreadable",
-]
-
 MAX_PRINCIPALS: Final = limits_of(document_pb2.DocumentInput, "allowed_principals").max_items
 """Maximum principals of a document."""
 MAX_URI_BYTES: Final = 2500

@@ -8,8 +8,6 @@ from typing import Final
 
 from groundline.v1 import source_pb2
 
-__all__ = ["conditions", "modified_time", "path_matches", "robots_directives", "takes", "version_of"]
-
 _VALUED_RULES: Final = {"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"}
 """Rules that have a colon themselves."""
 _PATTERN_TOKEN: Final = re.compile(r"\*\*|.", re.DOTALL)

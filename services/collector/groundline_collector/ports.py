@@ -8,8 +8,6 @@ from groundline.v1 import source_pb2
 
 from groundline_collector.changes import Change
 
-__all__ = ["RunThread", "SeenPages", "Sources", "UndeliveredError"]
-
 
 class SeenPages(Protocol):
     """Memory of what earlier runs of a web source saw."""

@@ -13,8 +13,6 @@ from groundline_validation import validate
 from groundline_collector.changes import Change, Found, message_of, not_had
 from groundline_collector.ports import RunThread, Sources
 
-__all__ = ["Collecting", "Turns"]
-
 PART_BYTES: Final = 1024**2
 MAX_PAGE_BYTES: Final = 8 * 1024**2
 """Largest message about a page; one with more links is not remembered, and read again the next time."""

@@ -16,8 +16,6 @@ from groundline_collector.adapters.webhooks import WebhookSender
 from groundline_collector.ports import Sources, UndeliveredError
 from groundline_collector.service import Collecting, Turns
 
-__all__ = ["SERVICE", "CollectorServicer"]
-
 SERVICE: Final = "groundline.v1.CollectorService"
 
 type Context = "grpc.aio.ServicerContext[Any, Any]"

@@ -7,8 +7,6 @@ from groundline_runtime.settings import ServiceSettings
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-__all__ = ["CollectorSettings"]
-
 
 class CollectorSettings(ServiceSettings):
     """Settings of the only service with a way out to the internet."""

@@ -10,8 +10,6 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-__all__ = ["AddressNotAllowedError", "Resolve", "checked", "checked_address", "is_public", "resolve"]
-
 _GLOBAL_UNICAST: Final = ipaddress.ip_network("2000::/3")
 # Addresses that Python's is_global misses: relays of 6to4, documentation, and the address by which Azure's
 # machines reach their host.

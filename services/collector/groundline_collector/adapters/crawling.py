@@ -35,8 +35,6 @@ from groundline_collector.changes import Change, Found, LoadedDocument, gone, pr
 from groundline_collector.pages import modified_time, robots_directives, takes, version_of
 from groundline_collector.ports import SeenPages
 
-__all__ = ["HttpCrawler"]
-
 _MAX_PAGES: Final[int] = default_of(source_pb2.WebSource, "max_pages")
 _MAX_DEPTH: Final[int] = default_of(source_pb2.WebSource, "max_depth")
 MAX_QUEUED_URLS: Final = 100_000

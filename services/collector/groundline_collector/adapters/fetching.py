@@ -20,8 +20,6 @@ from protego import Protego
 from groundline_collector.adapters.addresses import AddressNotAllowedError
 from groundline_collector.pages import conditions
 
-__all__ = ["CrawlLimits", "Fetched", "Fetcher", "Hosts", "RefusedError", "unpacked"]
-
 MAX_REDIRECTS: Final = 5
 MAX_ROBOTS_BYTES: Final = 512 * 1024
 """Maximum bytes of robots.txt that are read; RFC 9309 asks crawlers for at least as many."""

@@ -12,8 +12,6 @@ from urllib3.util.connection import create_connection
 from groundline_collector.adapters.addresses import checked_address
 from groundline_collector.adapters.threads import Connections
 
-__all__ = ["MAX_ANSWER_BYTES", "AnswerTooLargeError", "pinned_pool"]
-
 MAX_ANSWER_BYTES: Final = 16 * 1024**2
 """Maximum bytes, unpacked, of an answer that is read at once: what is larger is read piece by piece."""
 _PART: Final = 64 * 1024

@@ -32,8 +32,6 @@ from groundline_collector.settings import CollectorSettings
 if TYPE_CHECKING:
     from groundline_collector.adapters.crawling import HttpCrawler
 
-__all__ = ["GROUP", "SourceRegistry", "kind_of", "secrets_of"]
-
 GROUP: Final = "groundline.sources"
 """Group of the entry points of kinds."""
 SHIPPED: Final = ("confluence", "webdav")

@@ -5,8 +5,6 @@ from typing import Final
 
 from groundline_runtime.errors import FailedPreconditionError
 
-__all__ = ["Secrets"]
-
 MAX_SECRET_BYTES: Final = 16 * 1024
 HOSTS: Final = ".hosts"
 

@@ -12,8 +12,6 @@ from typing import Any, Final
 
 from groundline_collector.changes import Change, Found
 
-__all__ = ["Connections", "OwnThread", "is_full"]
-
 BATCH: Final = 200
 """Changes that are found before they are processed."""
 BATCH_BYTES: Final = 1024**2

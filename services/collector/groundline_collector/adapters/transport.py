@@ -6,8 +6,6 @@ import httpx
 
 from groundline_collector.adapters.addresses import Resolve, checked
 
-__all__ = ["PinnedTransport"]
-
 
 class PinnedTransport(httpx.AsyncBaseTransport):
     """Transport that resolves a host once, checks its addresses, and connects to a checked one: a name that

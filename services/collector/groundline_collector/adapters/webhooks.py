@@ -16,8 +16,6 @@ from groundline_collector.adapters.addresses import AddressNotAllowedError, is_p
 from groundline_collector.adapters.secrets import Secrets
 from groundline_collector.ports import UndeliveredError
 
-__all__ = ["WebhookSender", "signature_of", "signing_key"]
-
 ATTEMPT_SECONDS: Final = 15.0
 KEY_PREFIX: Final = "whsec_"
 MIN_KEY_BYTES: Final = 24

@@ -25,22 +25,6 @@ if TYPE_CHECKING:
 
     from groundline_collector.adapters.crawling import HttpCrawler
 
-__all__ = [
-    "CONNECT_SECONDS",
-    "INTERFACE_VERSION",
-    "TRANSIENT_STATUSES",
-    "FolderAddress",
-    "PluginSettings",
-    "Run",
-    "SourceKind",
-    "failure_of",
-    "host_of",
-    "not_allowed",
-    "not_available",
-    "refused",
-    "unreachable",
-]
-
 CONNECT_SECONDS: Final = 60.0
 """Maximum time of connecting, and of each read, in seconds."""
 TRANSIENT_STATUSES: Final = (408, 425, 429, *range(500, 600))

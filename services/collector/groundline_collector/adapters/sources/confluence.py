@@ -33,8 +33,6 @@ from groundline_collector.changes import (
     reached,
 )
 
-__all__ = ["KIND", "ConfluenceSettings", "changes", "readers_of"]
-
 MAX_PAGES: Final = 200_000
 _PAGE_SIZE: Final = 50
 _OK: Final = 200

@@ -19,8 +19,6 @@ from groundline_collector.adapters.threads import OwnThread
 from groundline_collector.changes import Found
 from groundline_collector.settings import CollectorSettings
 
-__all__ = ["NoPages", "check_kind"]
-
 _COLLECTION: Final = "contract"
 _MAX_BYTES: Final = 32 * 1024**2
 

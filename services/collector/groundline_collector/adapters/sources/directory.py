@@ -17,8 +17,6 @@ from groundline_collector.adapters.sources.common import (
 )
 from groundline_collector.changes import Change, Found, LoadedDocument, not_had, reached, unreadable
 
-__all__ = ["KIND", "allowed_path", "changes", "files_below", "open_file", "pieces"]
-
 _PART: Final = 1 << 20
 
 

@@ -30,8 +30,6 @@ from groundline_collector.adapters.sources.common import (
 from groundline_collector.changes import Change, Found, LoadedDocument, not_had, reached
 from groundline_collector.pages import conditions
 
-__all__ = ["KIND", "changes"]
-
 MAX_FEED_BYTES: Final = 16 * 1024**2
 """Maximum bytes of a feed, unpacked."""
 MAX_REDIRECTS: Final = 5

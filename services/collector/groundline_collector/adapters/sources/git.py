@@ -33,8 +33,6 @@ from groundline_collector.adapters.sources.common import (
 from groundline_collector.adapters.sources.packs import require_bounded
 from groundline_collector.changes import Change, Found, LoadedDocument, not_had, reached
 
-__all__ = ["KIND", "changes"]
-
 MAX_PACK_BYTES: Final = 4 * 1024**3
 """Maximum bytes of one commit's files, compressed."""
 MAX_REFERENCES_BYTES: Final = 16 * 1024**2

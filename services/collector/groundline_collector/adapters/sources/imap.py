@@ -33,8 +33,6 @@ from groundline_collector.adapters.sources.mail import (
 )
 from groundline_collector.changes import Change, Found, LoadedDocument, not_had, reached, unreadable
 
-__all__ = ["KIND", "changes"]
-
 TLS_PORT: Final = 993
 STARTTLS_PORT: Final = 143
 MAX_ANSWER_BYTES: Final = 64 * 1024**2

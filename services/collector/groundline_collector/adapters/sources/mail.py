@@ -18,8 +18,6 @@ from groundline_extraction.readers.common import one_line
 from groundline_collector.adapters.sources.common import refused
 from groundline_collector.changes import LoadedDocument
 
-__all__ = ["MAX_HEADER_BYTES", "SeenMails", "mail_document", "mail_path", "state_of"]
-
 MAX_HEADER_BYTES: Final = 64 * 1024
 """Maximum bytes of a mail's header that are read."""
 MAX_MAILS: Final = 1_000_000

@@ -18,8 +18,6 @@ from groundline_collector.adapters.sources.mail import (
 )
 from groundline_collector.changes import Change, Found, LoadedDocument, not_had, reached, unreadable
 
-__all__ = ["KIND", "changes"]
-
 _BEGIN: Final = b"From "
 _MAX_LINE: Final = 64 * 1024
 

@@ -9,8 +9,6 @@ from typing import BinaryIO, Final
 
 from groundline_collector.adapters.sources.common import refused
 
-__all__ = ["require_bounded"]
-
 MAX_OBJECTS: Final = 2_000_000
 MAX_OBJECT_BYTES: Final = 512 * 1024**2
 MAX_UNPACKED_BYTES: Final = 64 * 1024**3

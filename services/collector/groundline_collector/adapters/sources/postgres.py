@@ -27,8 +27,6 @@ from groundline_collector.adapters.sources.common import (
 )
 from groundline_collector.changes import Change, Found, LoadedDocument, present, reached
 
-__all__ = ["KIND", "changes"]
-
 _STATEMENT_SECONDS: Final[int] = default_of(source_pb2.PostgresSource, "statement_timeout_seconds")
 PREFETCHED_ROWS: Final = 200
 _PORT: Final = 5432

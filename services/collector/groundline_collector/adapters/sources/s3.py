@@ -28,8 +28,6 @@ from groundline_collector.adapters.sources.common import (
 )
 from groundline_collector.changes import Change, Found, LoadedDocument, not_had, reached, unreadable
 
-__all__ = ["KIND", "changes"]
-
 _REGION: Final[str] = default_of(source_pb2.S3Source, "region")
 _PART: Final = 1 << 20
 _SAYS_NOTHING: Final = ("application/octet-stream", "binary/octet-stream")

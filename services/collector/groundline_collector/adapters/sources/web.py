@@ -6,8 +6,6 @@ from typing import Final
 from groundline_collector.adapters.sources.common import INTERFACE_VERSION, Run, SourceKind
 from groundline_collector.changes import Change
 
-__all__ = ["KIND", "changes"]
-
 
 def changes(run: Run) -> AsyncGenerator[Change, None]:
     """Return the pages as a crawl finds them."""

@@ -35,8 +35,6 @@ from groundline_collector.changes import (
     unreadable,
 )
 
-__all__ = ["KIND", "WebdavSettings", "address_of", "changes", "readers_in"]
-
 MAX_FOLDERS: Final = 100_000
 _PART: Final = 1 << 20
 _DAV: Final = "{DAV:}"
