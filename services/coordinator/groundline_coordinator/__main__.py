@@ -33,8 +33,6 @@ from groundline_coordinator.service.verifying import VerificationService, Verify
 from groundline_coordinator.servicer import SERVICE, CoordinatorServicer
 from groundline_coordinator.settings import CoordinatorMigrationSettings, CoordinatorSettings
 
-__all__ = ["main", "wire"]
-
 SCHEMA: Final = {"ingestor": 15, "coordinator": len(migrations_of("coordinator"))}
 """Minimum versions of the tables that it reads."""
 

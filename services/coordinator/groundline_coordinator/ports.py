@@ -17,17 +17,6 @@ from groundline.v1 import coordinator_service_pb2 as pb
 from groundline_coordinator.domain.quotas import QuotaUse
 from groundline_coordinator.domain.turns import ReadableCollection, RequestClaim
 
-__all__ = [
-    "REPLAY_SECONDS",
-    "CollectionCatalog",
-    "Generator",
-    "QuotaStore",
-    "Retriever",
-    "Signer",
-    "StoredAnswer",
-    "ThreadStore",
-]
-
 REPLAY_SECONDS: Final = 600
 """Time for which an answer is replayed to retries of its request, in seconds."""
 

@@ -29,8 +29,6 @@ from groundline_coordinator.service.quotas import CallerQuotas
 from groundline_coordinator.service.threads import ThreadService
 from groundline_coordinator.service.verifying import VerificationService, VerifyEvent
 
-__all__ = ["SERVICE", "CoordinatorServicer"]
-
 SERVICE: Final = "groundline.v1.CoordinatorService"
 
 type Context = "grpc.aio.ServicerContext[Any, Any]"

@@ -8,8 +8,6 @@ from groundline_runtime.settings import Seconds, ServiceSettings
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-__all__ = ["CoordinatorMigrationSettings", "CoordinatorSettings"]
-
 Target = Annotated[str, Field(min_length=1)]
 
 

@@ -10,8 +10,6 @@ from groundline_runtime.channels import cancelled_on_exit
 from groundline_runtime.errors import InternalError
 from groundline_runtime.status import UnaryCall, is_lost, translated_rpc_errors
 
-__all__ = ["SERVICE", "GrpcGenerator"]
-
 SERVICE: Final = "groundline.v1.GeneratorService"
 
 _FINISH_REASONS: Final = frozenset(chat_pb2.FinishReason.values())

@@ -13,8 +13,6 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 
-__all__ = ["json_values"]
-
 type _Convert = Callable[[Any], Any]
 
 _FLOATING: Final = (FieldDescriptor.CPPTYPE_FLOAT, FieldDescriptor.CPPTYPE_DOUBLE)

@@ -25,8 +25,6 @@ from groundline_coordinator.domain.passages import rests_on
 from groundline_coordinator.domain.turns import ReadableCollection, RequestClaim
 from groundline_coordinator.ports import REPLAY_SECONDS, StoredAnswer
 
-__all__ = ["PostgresCatalog", "PostgresThreads"]
-
 _FINISH_REASON: Final = "FINISH_REASON_"
 
 RETRY_SECONDS: Final = 1.0

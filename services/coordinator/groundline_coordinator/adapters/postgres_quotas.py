@@ -10,8 +10,6 @@ from groundline_database.statements import read_statements
 
 from groundline_coordinator.domain.quotas import QuotaUse
 
-__all__ = ["PostgresCallerQuotas"]
-
 _SQL: Final = read_statements(__name__)
 
 _REPORTED: Final = 100

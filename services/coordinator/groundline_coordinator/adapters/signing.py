@@ -7,8 +7,6 @@ from google.protobuf.json_format import MessageToDict
 from groundline.v1 import evidence_pb2
 from groundline_database import Pool, SigningKeyStore, StoredSigningKey
 
-__all__ = ["PostgresSigner", "json_of"]
-
 
 class PostgresSigner:
     """A Signer. Its keys are read for each signature, so that one that was replaced signs nothing more.

@@ -4,8 +4,6 @@ from itertools import pairwise
 
 from groundline.v1 import chat_pb2, collection_pb2
 
-__all__ = ["calibrate"]
-
 
 def calibrate(validation: chat_pb2.Validation, calibration: collection_pb2.Calibration) -> None:
     """Map the confidence of an answer, and keep what it was before."""

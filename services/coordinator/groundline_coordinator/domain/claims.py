@@ -9,8 +9,6 @@ from groundline_contracts import limits_of
 from groundline_coordinator.domain.passages import number_sources
 from groundline_coordinator.domain.snippets import shortened
 
-__all__ = ["query_of", "verified"]
-
 _MAX_QUERY: Final = min(2_000, limits_of(retriever_service_pb2.SearchRequest, "query").max_length)
 """Maximum characters that are searched for; a claim that is longer is a list or a text without full stops."""
 

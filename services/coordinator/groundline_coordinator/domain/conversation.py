@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from groundline.v1 import chat_pb2
 from groundline_runtime.tokens import estimated_tokens
 
-__all__ = ["recent_history"]
-
 
 def recent_history(
     messages: Sequence[chat_pb2.ChatMessage], *, max_tokens: int

@@ -5,8 +5,6 @@ from typing import Final
 from groundline.v1 import chat_pb2, error_pb2
 from groundline.v1 import coordinator_service_pb2 as pb
 
-__all__ = ["corrected", "replacement", "was_corrected", "with_answer"]
-
 _CORRECTED: Final = frozenset((error_pb2.SENTENCE_CORRECTED, error_pb2.SENTENCE_WITHDRAWN))
 
 

@@ -15,8 +15,6 @@ from groundline_coordinator.domain.passages import (
 )
 from groundline_coordinator.domain.turns import Turn
 
-__all__ = ["FORMAT", "known_texts", "passages_of", "record_of", "spans_of"]
-
 FORMAT = "groundline/evidence/1"
 
 

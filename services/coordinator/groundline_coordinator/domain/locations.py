@@ -7,8 +7,6 @@ from typing import Final, NamedTuple
 
 from groundline.v1 import chat_pb2, passage_pb2, retriever_service_pb2
 
-__all__ = ["Location", "add_boxes", "locate"]
-
 _UNITS: Final = 2000
 """Parts of a page in which PageLines count."""
 _WHOLE: Final = 2**31

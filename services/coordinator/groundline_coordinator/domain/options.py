@@ -8,8 +8,6 @@ from groundline_validation import options_of
 
 from groundline_coordinator.domain.turns import Inquiry, Plan, ReadableCollection
 
-__all__ = ["plan_of"]
-
 
 def plan_of(
     inquiry: Inquiry, generation: options_pb2.GenerationOptions, collections: Sequence[ReadableCollection]

@@ -17,21 +17,6 @@ from groundline_contracts import limits_of
 
 from groundline_coordinator.domain.snippets import snippet
 
-__all__ = [
-    "MAX_PASSAGE_CHARACTERS",
-    "ReadSources",
-    "chunks_of_sources",
-    "extended_text",
-    "number_sources",
-    "numbered_passages",
-    "read_chunks",
-    "resolved",
-    "rests_on",
-    "span_key",
-    "span_of",
-    "suspicions",
-]
-
 SNIPPET_CHARACTERS: Final = 400
 
 MAX_PASSAGE_CHARACTERS: Final = limits_of(generator_service_pb2.NumberedPassage, "text").max_length

@@ -7,8 +7,6 @@ from typing import Final, Self
 from groundline.v1 import chat_pb2
 from groundline.v1 import coordinator_service_pb2 as pb
 
-__all__ = ["Position"]
-
 type Sent = (
     str
     | chat_pb2.ChatStarted

@@ -4,8 +4,6 @@ from dataclasses import dataclass, field
 
 from groundline_runtime.quotas import Spent
 
-__all__ = ["QuotaUse"]
-
 
 @dataclass(frozen=True, slots=True)
 class QuotaUse:

@@ -11,17 +11,6 @@ from typing import Final
 
 from groundline.v1 import chat_pb2, generator_service_pb2, options_pb2, passage_pb2
 
-__all__ = [
-    "MAX_SUB_QUERIES",
-    "further_searches",
-    "is_complex",
-    "is_follow_up",
-    "queries_of",
-    "status_of",
-    "wants_rewriting",
-    "with_corrections",
-]
-
 MAX_SUB_QUERIES: Final = 4
 
 _THOROUGH_SEARCHES: Final = 2

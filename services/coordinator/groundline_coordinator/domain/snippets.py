@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["shortened", "snippet"]
-
 _WORD: Final = re.compile(r"\w+")
 _SENTENCE_END: Final = re.compile(r"[.!?:]\s+|\n")
 

@@ -11,8 +11,6 @@ from groundline.v1 import (
     table_pb2,
 )
 
-__all__ = ["MODEL", "is_of_table", "table_answer", "table_passages"]
-
 MODEL: Final = "tables"
 """Name of what writes these answers."""
 

@@ -11,17 +11,6 @@ from groundline.v1 import coordinator_service_pb2 as pb
 from groundline_coordinator.domain.positions import Position
 from groundline_coordinator.domain.quotas import QuotaUse
 
-__all__ = [
-    "Inquiry",
-    "Plan",
-    "Question",
-    "ReadableCollection",
-    "RequestClaim",
-    "Turn",
-    "inquiry_of",
-    "is_stored",
-]
-
 type Question = pb.ChatRequest | pb.AnswerRequest
 
 

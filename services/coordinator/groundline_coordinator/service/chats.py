@@ -79,8 +79,6 @@ from groundline_coordinator.service.searching import (
 )
 from groundline_coordinator.service.tables import asked_tables
 
-__all__ = ["LEASE_SECONDS", "ChatLimits", "ChatService"]
-
 TITLE_CHARACTERS: Final = 120
 
 # Share of the time left when generation begins; generation has no fallback and gets the rest.

@@ -13,8 +13,6 @@ from groundline_coordinator.domain.passages import ReadSources, resolved, span_k
 from groundline_coordinator.ports import Retriever, Signer, StoredAnswer, ThreadStore
 from groundline_coordinator.service.searching import read_sources, read_spans
 
-__all__ = ["EvidenceService"]
-
 MAX_ANSWERS: Final = 100
 """Maximum number of answers in one evidence, as the contract says."""
 

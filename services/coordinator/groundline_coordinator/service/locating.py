@@ -11,8 +11,6 @@ from groundline_coordinator.domain.locations import add_boxes, locate
 from groundline_coordinator.ports import Retriever
 from groundline_coordinator.service.progress import StageReport
 
-__all__ = ["locate_citations"]
-
 
 async def locate_citations(
     retriever: Retriever,

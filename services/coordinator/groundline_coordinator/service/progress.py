@@ -15,8 +15,6 @@ from opentelemetry import trace
 
 from groundline_coordinator.metrics import ANSWER_COST, ANSWER_TOKENS, ANSWERS, FIRST_DELTA
 
-__all__ = ["StageReport", "count", "share"]
-
 _tracer = trace.get_tracer("groundline_coordinator")
 _clients, _collections = BoundedNames(), BoundedNames()
 _SPAN_NAMES: Final = {

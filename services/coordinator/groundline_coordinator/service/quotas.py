@@ -22,8 +22,6 @@ from groundline_runtime.quotas import Budgets, QuotaWarnings, require_within, se
 from groundline_coordinator.domain.quotas import QuotaUse
 from groundline_coordinator.ports import QuotaStore
 
-__all__ = ["CallerQuotas", "QuotaLimits"]
-
 RETRY_SECONDS: Final = 1.0
 """Time after which an answer may be asked for again while others are under way, in seconds."""
 

@@ -7,8 +7,6 @@ from groundline_coordinator.domain.corrections import replacement, was_corrected
 from groundline_coordinator.domain.turns import Turn
 from groundline_coordinator.service.searching import Emit
 
-__all__ = ["replay"]
-
 
 async def replay(turn: Turn, answered: pb.AnswerResponse, emit: Emit) -> None:
     """Emit the events that the caller does not have yet."""

@@ -11,8 +11,6 @@ from groundline_coordinator.domain.options import plan_of
 from groundline_coordinator.domain.turns import Inquiry, Plan
 from groundline_coordinator.ports import CollectionCatalog
 
-__all__ = ["looking_up", "scope_of"]
-
 
 async def scope_of(
     catalog: CollectionCatalog, caller: Caller, inquiry: Inquiry, generation: options_pb2.GenerationOptions

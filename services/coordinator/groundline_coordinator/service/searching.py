@@ -42,8 +42,6 @@ from groundline_coordinator.domain.turns import Inquiry, Plan
 from groundline_coordinator.ports import Generator, Retriever
 from groundline_coordinator.service.progress import StageReport, share
 
-__all__ = ["Emit", "Event", "PassageSearch", "SearchLimits", "Searched", "read_sources", "read_spans"]
-
 _log = structlog.get_logger(__name__)
 
 type Event = (

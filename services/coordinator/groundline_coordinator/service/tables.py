@@ -13,8 +13,6 @@ from groundline_coordinator.ports import Retriever
 from groundline_coordinator.service.progress import StageReport, share
 from groundline_coordinator.service.searching import Searched
 
-__all__ = ["asked_tables"]
-
 _ASKING_SHARE: Final = 0.1
 _PLANNING_SHARE: Final = 0.4
 """Share of the time left if a language model may plan the question, too."""

@@ -17,8 +17,6 @@ from groundline_coordinator.metrics import RATINGS
 from groundline_coordinator.ports import Retriever, ThreadStore
 from groundline_coordinator.service.searching import read_sources
 
-__all__ = ["ThreadService"]
-
 EXPIRY_SECONDS: Final = 3600.0
 EXPIRED_AT_ONCE: Final = 1000
 

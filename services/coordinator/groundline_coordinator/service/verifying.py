@@ -29,8 +29,6 @@ from groundline_coordinator.service.progress import share
 from groundline_coordinator.service.quotas import CallerQuotas
 from groundline_coordinator.service.scoping import looking_up, scope_of
 
-__all__ = ["Verification", "VerificationService", "VerifyEvent", "VerifyLimits"]
-
 type VerifyEvent = (
     verification_pb2.VerifyStarted | verification_pb2.VerifiedClaim | verification_pb2.VerifyCompleted
 )
