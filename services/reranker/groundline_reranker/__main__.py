@@ -16,8 +16,6 @@ from groundline_reranker.service import RankingService
 from groundline_reranker.servicer import SERVICE, RerankerServicer
 from groundline_reranker.settings import RerankerSettings
 
-__all__ = ["main", "wire"]
-
 _log = structlog.get_logger(__name__)
 
 

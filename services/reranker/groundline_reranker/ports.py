@@ -5,8 +5,6 @@ from typing import Protocol
 
 from groundline.v1 import passage_pb2
 
-__all__ = ["Scorer"]
-
 
 class Scorer(Protocol):
     """A model that says how relevant passages are to a query."""

@@ -22,8 +22,6 @@ from groundline_signatures import signature
 
 from groundline_reranker.ports import Scorer
 
-__all__ = ["RankingService"]
-
 SCORING_SHARE: Final = 0.8
 """Share of the time left that a model may take: the caller still has to get the fused order if it is late."""
 

@@ -10,8 +10,6 @@ from groundline_validation import validate
 
 from groundline_reranker.service import RankingService
 
-__all__ = ["SERVICE", "RerankerServicer"]
-
 SERVICE: Final = "groundline.v1.RerankerService"
 
 

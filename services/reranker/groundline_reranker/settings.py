@@ -9,8 +9,6 @@ from groundline_runtime.settings import Seconds, ServiceSettings
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
-__all__ = ["RerankerSettings"]
-
 
 class RerankerSettings(ServiceSettings):
     """Models of the strategies; fusion, deduplication and weights are set by request and collection."""

@@ -12,8 +12,6 @@ from pydantic import SecretStr
 
 from groundline_reranker.adapters.documents import document, in_batches
 
-__all__ = ["FORMATS", "ApiScorer", "WireFormat"]
-
 ATTEMPTS: Final = 3
 LONGEST_SECONDS: Final = 60.0
 _MAX_UNITS: Final = 2**31 - 1

@@ -18,8 +18,6 @@ from groundline_reranker.adapters.documents import document
 if TYPE_CHECKING:
     from fastembed.rerank.cross_encoder import TextCrossEncoder
 
-__all__ = ["CrossEncoderScorer"]
-
 LOADING_SHARE: Final = 0.8
 """Share of a request's time that it waits for the model: the rest is for saying that it is missing."""
 

@@ -7,8 +7,6 @@ from typing import Final
 
 from groundline.v1 import passage_pb2
 
-__all__ = ["MAX_DOCUMENT_CHARACTERS", "document", "in_batches"]
-
 MAX_DOCUMENT_CHARACTERS: Final = 8000
 """Maximum characters of a passage; models read some hundred to a few thousand tokens, and would cut more."""
 

@@ -11,8 +11,6 @@ from groundline_runtime.status import UnaryCall
 
 from groundline_reranker.adapters.documents import MAX_DOCUMENT_CHARACTERS, in_batches
 
-__all__ = ["SERVICE", "JudgeScorer"]
-
 SERVICE: Final = "groundline.v1.GeneratorService"
 
 
