@@ -30,8 +30,6 @@ from groundline_retriever.settings import RetrieverSettings
 from groundline_retriever.tables.planning import ModelPlans
 from groundline_retriever.tables.service import TableService
 
-__all__ = ["main", "wire"]
-
 GENERATOR: Final = "groundline.v1.GeneratorService"
 
 _log = structlog.get_logger(__name__)

@@ -26,8 +26,6 @@ from groundline_retriever.domain import Hits, IndexedCollection, Parameters, Sel
 from groundline_retriever.late import LateTasks
 from groundline_retriever.ports import QueryEmbedder, SearchIndex
 
-__all__ = ["Arms", "Groups", "Stopwatch"]
-
 ARM_SHARE: Final = 0.4
 """Share of a request's remaining time after which an arm counts as late; what the other found is returned."""
 

@@ -17,8 +17,6 @@ from groundline_runtime.reasons import reason_value
 from groundline_retriever.domain import Selection
 from groundline_retriever.ports import ChunkStore
 
-__all__ = ["Counting", "facets_beside"]
-
 TIMEOUT_SECONDS: Final = 5.0
 COUNTING_SHARE: Final = 0.4
 """Share of a request's remaining time that counting may take, as an arm may."""

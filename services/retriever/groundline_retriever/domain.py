@@ -12,8 +12,6 @@ from groundline_contracts import default_of
 from groundline_filters import Filter
 from groundline_ranking import ArmHits, Hit
 
-__all__ = ["Hits", "IndexedCollection", "Parameters", "Selection", "ranked", "search_list_of"]
-
 MAX_EF_SEARCH: Final = 1000
 """pgvector's own limit."""
 

@@ -12,9 +12,6 @@ from groundline_runtime.metrics.common import count_lookups
 
 from groundline_retriever.ports import QueryEmbedder
 
-__all__ = ["QueryVectors"]
-
-
 type _Query = tuple[str, str]
 """The client that asks, and its text."""
 

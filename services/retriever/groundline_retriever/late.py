@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-__all__ = ["LateTasks"]
-
 
 class LateTasks:
     """Tasks that were cancelled and have not ended. Nobody waits for them: a database that hangs may take

@@ -8,8 +8,6 @@ from groundline.v1 import passage_pb2, retriever_service_pb2
 from groundline_lexical import matches, snippet_span
 from groundline_ranking import Ranked
 
-__all__ = ["FetchedChunk", "Wanted", "add_passages", "highlights_of", "wanted_for", "with_adjacent"]
-
 SNIPPET_CHARACTERS: Final = 400
 
 

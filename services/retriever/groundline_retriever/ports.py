@@ -11,8 +11,6 @@ from groundline_filters import FacetField, Path
 from groundline_retriever.domain import Hits, IndexedCollection, Selection
 from groundline_retriever.passages import FetchedChunk, Wanted
 
-__all__ = ["ChunkStore", "QueryEmbedder", "Reranker", "SearchIndex"]
-
 
 class QueryEmbedder(Protocol):
     """Part of the Embedder port that searching needs."""

@@ -11,8 +11,6 @@ from opentelemetry import trace
 
 from groundline_retriever.ports import Reranker
 
-__all__ = ["ModelScores"]
-
 RERANKING_SHARE: Final = 0.5
 """Share of a request's remaining time that a model may take; the texts still have to be read after it."""
 

@@ -34,8 +34,6 @@ from groundline_retriever.scoring import ModelScores
 from groundline_retriever.spelling import Suspect, corrected, suspects
 from groundline_retriever.telemetry import COST, PASSAGES, retrieval_attributes
 
-__all__ = ["SearchService"]
-
 REMEMBERED_SEARCHES: Final = 10_000
 """Number of callers and of the collections that they name that are remembered."""
 

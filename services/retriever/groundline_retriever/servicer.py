@@ -12,8 +12,6 @@ from groundline_validation import validate
 from groundline_retriever.service import SearchService
 from groundline_retriever.tables.service import TableService
 
-__all__ = ["SERVICE", "RetrieverServicer"]
-
 SERVICE: Final = "groundline.v1.RetrieverService"
 
 type Context = "grpc.aio.ServicerContext[Any, Any]"

@@ -10,8 +10,6 @@ from groundline_weaviate import WeaviateSettings
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
-__all__ = ["RetrieverSettings"]
-
 
 class RetrieverSettings(BudgetSettings, ServiceSettings, DatabaseSettings):
     model_config = SettingsConfigDict(env_prefix="GROUNDLINE_RETRIEVER_")

@@ -13,8 +13,6 @@ from typing import Final
 
 from groundline_lexical import UNSPACED, is_stop_word, searched_words
 
-__all__ = ["MAX_SUSPECTS", "Suspect", "corrected", "distance_within", "suspects"]
-
 MAX_WORDS: Final = 32
 """Maximum words of a query that are looked at."""
 

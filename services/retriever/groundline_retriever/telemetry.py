@@ -9,8 +9,6 @@ from groundline.v1 import passage_pb2
 from groundline_runtime.metrics.declaring import Counter, Gauge, Histogram
 from opentelemetry.util.types import AttributeValue
 
-__all__ = ["COST", "PASSAGES", "READS", "STANDBY_LAG", "retrieval_attributes"]
-
 NUMBERED: Final = 25
 """Maximum passages with attributes of their own: of more than 128 attributes, a span drops the first."""
 

@@ -6,8 +6,6 @@ import grpc
 from groundline.v1 import reranker_service_pb2_grpc
 from groundline_runtime.status import UnaryCall
 
-__all__ = ["SERVICE", "GrpcReranker"]
-
 SERVICE: Final = "groundline.v1.RerankerService"
 
 

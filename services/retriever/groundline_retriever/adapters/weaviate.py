@@ -35,8 +35,6 @@ from groundline_retriever.adapters.postgres.sizes import REMEMBERED_PARTITIONS
 from groundline_retriever.adapters.postgres.store import PostgresChunkStore
 from groundline_retriever.domain import Hits, IndexedCollection, Selection
 
-__all__ = ["WeaviateSearch", "open_weaviate_search"]
-
 ROUNDS: Final = 3
 """Maximum number of calls of the engine for one list."""
 

@@ -13,8 +13,6 @@ from groundline_tables.values import boolean_of, date_of, folded_text, is_total,
 
 from groundline_retriever.tables.domain import Bound, CheckedPlan, TextMatch
 
-__all__ = ["check"]
-
 _LIMIT: Final[int] = default_of(table_pb2.TablePlan, "limit")
 _SECONDS_OF_A_DAY: Final = 86_400
 _TEXT: Final = table_pb2.COLUMN_TYPE_TEXT

@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from groundline.v1 import table_pb2
 
-__all__ = ["AnswerRow", "Bound", "CheckedPlan", "StoredTable", "TextMatch"]
-
 
 @dataclass(frozen=True, slots=True)
 class StoredTable:

@@ -16,8 +16,6 @@ from groundline_validation import violations_of
 from groundline_retriever.tables.checking import check
 from groundline_retriever.tables.domain import StoredTable
 
-__all__ = ["FIRST_ROWS", "MAX_TABLES", "ModelPlan", "ModelPlans"]
-
 MAX_TABLES: Final = 8
 """Tables that a model is shown."""
 

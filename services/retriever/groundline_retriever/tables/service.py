@@ -25,8 +25,6 @@ from groundline_retriever.tables.domain import AnswerRow, CheckedPlan, StoredTab
 from groundline_retriever.tables.planning import FIRST_ROWS, MAX_TABLES, ModelPlans
 from groundline_retriever.tables.words import explained, in_words
 
-__all__ = ["TableService", "TableStore"]
-
 RULES: Final = "rules"
 """Model of plans that no language model wrote."""
 

@@ -6,8 +6,6 @@ from typing import Final
 from groundline.v1 import table_pb2
 from groundline_tables.language import language_of
 
-__all__ = ["explained", "in_words"]
-
 MAX_NAMED_VALUES: Final = 5
 MAX_NAMED_COLUMNS: Final = 10
 MAX_CELL_CHARACTERS: Final = 300

@@ -11,8 +11,6 @@ from groundline_runtime.errors import FailedPreconditionError, UnavailableError
 from groundline_retriever.adapters.postgres.reads import Reads
 from groundline_retriever.adapters.postgres.soundness import SoundIndexes
 
-__all__ = ["IndexChecks"]
-
 PROBED_PARTITIONS: Final = 4
 """Partitions whose keyword indexes are checked together; the next check continues with the next ones."""
 

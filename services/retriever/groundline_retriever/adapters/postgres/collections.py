@@ -20,8 +20,6 @@ from groundline_retriever.adapters.postgres.reads import Reads
 from groundline_retriever.adapters.postgres.sizes import REMEMBERED_PARTITIONS
 from groundline_retriever.domain import IndexedCollection
 
-__all__ = ["PARTITION_COLUMNS", "ReadableCollections"]
-
 PARTITION_COLUMNS: Final[Mapping[int, str]] = {
     options_pb2.INDEX_CHOICE_CURRENT: "partition_id",
     options_pb2.INDEX_CHOICE_CANDIDATE: "candidate_partition_id",

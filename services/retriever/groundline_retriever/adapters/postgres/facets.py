@@ -14,8 +14,6 @@ from groundline_filters import Columns, FacetField, Path, compile_sql
 from groundline_retriever.adapters.postgres.reads import Reads
 from groundline_retriever.domain import Selection
 
-__all__ = ["Facets"]
-
 MAX_VALUE_CHARACTERS: Final = 256
 
 # The documents are read once for all facets. Without chunks a document has nothing to find.

@@ -15,22 +15,6 @@ from groundline_ranking import Hit
 
 from groundline_retriever.domain import IndexedCollection, Selection
 
-__all__ = [
-    "EXACT_COLLECTIONS",
-    "FEATURE_NAMES",
-    "PARTITIONS_PER_STATEMENT",
-    "SOURCE_TYPES",
-    "Index",
-    "RowCondition",
-    "at_once",
-    "by_index",
-    "in_groups",
-    "indexes_of",
-    "merged",
-    "position_for",
-    "union",
-]
-
 EXACT_COLLECTIONS: Final = 100
 """Maximum collections of a shared partition that are searched exactly by their rows; for more, HNSW is
 faster."""

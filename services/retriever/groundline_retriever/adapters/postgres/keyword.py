@@ -39,8 +39,6 @@ from groundline_retriever.adapters.postgres.terms import (
 )
 from groundline_retriever.domain import SCANNED_DEPTH, Hits, IndexedCollection, Selection
 
-__all__ = ["KeywordArm", "answers_on_standbys"]
-
 MOST_OVERFETCH: Final = 250
 """Multiple of its limit that a keyword search takes from the index at most before it takes all matches."""
 

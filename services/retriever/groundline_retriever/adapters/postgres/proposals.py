@@ -19,8 +19,6 @@ from groundline_retriever.adapters.postgres.reads import Reads
 from groundline_retriever.adapters.postgres.terms import Terms, TermScores, hits_among
 from groundline_retriever.domain import IndexedCollection, Selection
 
-__all__ = ["Proposals"]
-
 # Existing, selected and readable chunks of the proposals; `selected` is what by_index keeps.
 _DECIDED: Final = """
     SELECT {partition_id:d}::bigint AS partition_id, chunk_id, 0::float8 AS score, true AS selected,

@@ -12,8 +12,6 @@ from groundline_runtime.errors import UnavailableError
 
 from groundline_retriever.adapters.postgres.standbys import Standbys
 
-__all__ = ["Reads", "collection_changed"]
-
 _ATTEMPTS: Final = 10
 _PAUSE_SECONDS: Final = 0.1
 _WITHOUT_A_PAGE: Final = re.compile(r"could not read blocks? 0\b.* read only 0 of")

@@ -40,8 +40,6 @@ from groundline_retriever.domain import (
     search_list_of,
 )
 
-__all__ = ["SESSION_SETTINGS", "SemanticArm"]
-
 _ITERATIVE_SCAN: Final = options_pb2.ITERATIVE_SCAN_RELAXED_ORDER
 _SCANS: Final[Mapping[int, str]] = {
     options_pb2.ITERATIVE_SCAN_OFF: "off",

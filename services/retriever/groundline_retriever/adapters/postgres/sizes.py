@@ -6,8 +6,6 @@ from typing import Final, NamedTuple
 from cachetools import TTLCache
 from groundline_lexical import Connection
 
-__all__ = ["KNOWN_SECONDS", "REMEMBERED_PARTITIONS", "PartitionSize", "PartitionSizes"]
-
 KNOWN_SECONDS: Final = 60.0
 """Time for which a number is used before it is read again, in seconds: a search list need not follow each
 document."""

@@ -8,8 +8,6 @@ from typing import Final
 import structlog
 from groundline_lexical import LAST_RECOVERY, Connection, has_index
 
-__all__ = ["SoundIndexes"]
-
 _NOW: Final = f"SELECT {LAST_RECOVERY}"
 _SOUND: Final = """
     SELECT partition_id FROM chunk_partitions

@@ -21,8 +21,6 @@ from groundline_runtime.context import remaining_seconds
 from groundline_retriever.late import LateTasks
 from groundline_retriever.telemetry import READS, STANDBY_LAG
 
-__all__ = ["Standbys", "urls_of_hosts"]
-
 MAXIMUM_SECONDS: Final = 2.0
 """Maximum time of one read on a standby, in seconds; then the primary is asked."""
 

@@ -39,8 +39,6 @@ from groundline_retriever.adapters.postgres.soundness import SoundIndexes
 from groundline_retriever.adapters.postgres.standbys import Standbys, urls_of_hosts
 from groundline_retriever.adapters.postgres.tables.reading import ReadableTables
 
-__all__ = ["SERVER_SETTINGS", "PostgresChunkStore", "open_chunk_store"]
-
 SCHEMA: Final = {"ingestor": 19}
 """Minimum version of the tables that it reads."""
 

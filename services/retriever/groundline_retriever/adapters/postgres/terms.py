@@ -28,8 +28,6 @@ from groundline_retriever.adapters.postgres.indexes import (
 )
 from groundline_retriever.domain import Selection
 
-__all__ = ["FEW_CHUNKS", "TermScores", "Terms", "Weights", "hits_among", "is_readable_whole"]
-
 FEW_CHUNKS: Final = 2_000
 """Maximum chunks that are all scored, each for some 3 µs; of more, those that the keyword index proposes."""
 

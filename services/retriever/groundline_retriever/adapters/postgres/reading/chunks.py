@@ -24,8 +24,6 @@ from groundline_retriever.adapters.postgres.reads import Reads
 from groundline_retriever.adapters.postgres.sizes import REMEMBERED_PARTITIONS
 from groundline_retriever.passages import FetchedChunk, Wanted, with_adjacent
 
-__all__ = ["ReadableChunks", "chunks_around", "found_chunks"]
-
 KEPT_METADATA: Final = 1000
 """Cached metadata. Documents have many chunks, and popular ones are found again: their metadata is parsed
 once."""

@@ -18,8 +18,6 @@ from groundline_retriever.adapters.postgres.sizes import REMEMBERED_PARTITIONS
 from groundline_retriever.domain import IndexedCollection
 from groundline_retriever.passages import FetchedChunk, Wanted
 
-__all__ = ["SearchablePast"]
-
 COLLECTIONS_PER_STATEMENT: Final = 10
 
 ATTEMPTS: Final = 3

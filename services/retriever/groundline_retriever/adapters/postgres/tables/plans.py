@@ -9,8 +9,6 @@ from groundline.v1 import table_pb2
 
 from groundline_retriever.tables.domain import Bound, CheckedPlan, StoredTable, TextMatch
 
-__all__ = ["PlanStatement", "repeated_key", "statement_of"]
-
 NAMED_ROWS: Final = 50
 """Maximum rows that are named of those that a value was computed of, as the contract says."""
 

@@ -13,8 +13,6 @@ from groundline_retriever.adapters.postgres.reads import Reads
 from groundline_retriever.adapters.postgres.tables.plans import repeated_key, statement_of
 from groundline_retriever.tables.domain import AnswerRow, CheckedPlan, StoredTable
 
-__all__ = ["ReadableTables"]
-
 _TABLES: Final = f"""
     SELECT t.table_id, d.collection_id, d.document_id, t.table_index, d.title, d.uri,
         {current_revision("d")} AS revision, t.name, t.sheet, t.left_column, t.page, t.columns, t.row_count,
