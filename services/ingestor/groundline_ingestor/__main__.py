@@ -65,8 +65,6 @@ from groundline_ingestor.service.worker.worker import Worker
 from groundline_ingestor.servicer import SERVICE_NAME, IngestorServicer
 from groundline_ingestor.settings import IngestorSettings, MigrationSettings
 
-__all__ = ["main", "open_collector", "wire", "wire_on", "working"]
-
 
 @asynccontextmanager
 async def wire(settings: IngestorSettings) -> AsyncIterator[Application]:

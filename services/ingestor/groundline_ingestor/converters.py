@@ -12,8 +12,6 @@ from groundline_extraction.texts import last_part
 from groundline_indexing.inputs import document_input
 from groundline_validation import violations_of
 
-__all__ = ["described_upload", "download_metadata", "picture_metadata"]
-
 # Type that HTTP clients send if they were given none.
 _SAYS_NOTHING: Final = ("application/octet-stream", "application/x-www-form-urlencoded")
 _MAX_FILE_NAME: Final = 100

@@ -24,8 +24,6 @@ from groundline_weaviate import open_weaviate
 from groundline_ingestor.migrate import SCHEMA
 from groundline_ingestor.settings import IndexSettings
 
-__all__ = ["HINT", "main"]
-
 HINT: Final = "`%(prog)s index --help` tells of the search index outside PostgreSQL."
 
 PROGRESS_SECONDS: Final = 2.0

@@ -10,8 +10,6 @@ from groundline_runtime.errors import FailedPreconditionError
 
 from groundline_ingestor.settings import MigrationSettings
 
-__all__ = ["SCHEMA", "migrate"]
-
 SCHEMA: Final[Mapping[str, int]] = {"ingestor": len(migrations_of("ingestor"))}
 """Version that this release needs."""
 

@@ -10,14 +10,6 @@ from groundline_runtime.errors import UnavailableError
 
 from groundline_ingestor.domain.webhooks import Delivery
 
-__all__ = [
-    "Collected",
-    "Collector",
-    "CollectorLostError",
-    "NotDeliveredError",
-    "SeenPages",
-]
-
 
 class CollectorLostError(UnavailableError):
     """The collector cannot be reached, or is too busy: any run would have met it, and is tried again."""

@@ -27,8 +27,6 @@ from groundline_ingestor.service.ingestion import IngestionService
 from groundline_ingestor.service.jobs import JobService
 from groundline_ingestor.service.reindex import ReindexService
 
-__all__ = ["SERVICE_NAME", "IngestorServicer"]
-
 SERVICE_NAME: Final = pb.DESCRIPTOR.services_by_name["IngestorService"].full_name
 
 _PASSED_OVER_BYTES: Final = 512 * 1024**2

@@ -10,8 +10,6 @@ from groundline_weaviate import WeaviateSettings
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-__all__ = ["IndexSettings", "IngestorSettings", "MigrationSettings"]
-
 
 class MigrationSettings(ServiceSettings, DatabaseSettings):
     """Settings of `migrate`."""

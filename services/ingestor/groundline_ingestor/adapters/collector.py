@@ -20,8 +20,6 @@ from groundline_runtime.status import from_rpc_error, is_lost
 from groundline_ingestor.domain.webhooks import Delivery
 from groundline_ingestor.ports import Collected, CollectorLostError, NotDeliveredError, SeenPages
 
-__all__ = ["COLLECTOR_SERVICE", "GrpcCollector", "NoCollector"]
-
 COLLECTOR_SERVICE: Final = pb.DESCRIPTOR.services_by_name["CollectorService"].full_name
 COLLECT_SECONDS: Final = 4.25 * 3600
 """Maximum time of a stream, in seconds; longer than a run and a crawl may take."""

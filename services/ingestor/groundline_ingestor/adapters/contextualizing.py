@@ -14,8 +14,6 @@ from groundline_runtime.status import UnaryCall
 from groundline_ingestor.service.worker.generator.contextualization import WrittenContexts
 from groundline_ingestor.service.worker.generator.describing import DescribedPicture
 
-__all__ = ["GENERATOR_SERVICE", "GrpcTextWriter", "PostgresContextCache"]
-
 GENERATOR_SERVICE: Final = pb.DESCRIPTOR.services_by_name["GeneratorService"].full_name
 
 

@@ -7,17 +7,6 @@ from typing import Final
 
 from groundline.v1 import collection_pb2
 
-__all__ = [
-    "EVERYONE",
-    "collection_id_from",
-    "complete_access",
-    "is_administrable",
-    "is_readable",
-    "is_writable",
-    "may_download",
-    "may_write",
-]
-
 EVERYONE: Final = "*"
 """Principal that stands for every caller."""
 

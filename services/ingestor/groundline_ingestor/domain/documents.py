@@ -11,14 +11,6 @@ from groundline_extraction.spooling import Spool
 from groundline_extraction.texts import TextSegment
 from groundline_indexing.documents import DocumentVersion
 
-__all__ = [
-    "DocumentKey",
-    "DocumentOrder",
-    "TextPart",
-    "inert_type",
-    "is_document_readable",
-]
-
 
 def is_document_readable(document: document_pb2.Document, principals: Sequence[str]) -> bool:
     """Tell whether a caller that may read the collection may read this document of it."""

@@ -5,8 +5,6 @@ from typing import Final
 
 from google.protobuf.message import Message
 
-__all__ = ["entity_tag"]
-
 _DIGITS: Final = 32
 
 

@@ -13,30 +13,6 @@ from groundline.v1 import chat_pb2, document_pb2, error_pb2, job_pb2
 from groundline_contracts.times import timestamp
 from groundline_runtime.charges import total
 
-__all__ = [
-    "ENDED",
-    "ItemState",
-    "JobKind",
-    "ReindexStep",
-    "StoredJob",
-    "Tally",
-    "begin",
-    "cancel",
-    "count",
-    "fail",
-    "finish",
-    "has_ended",
-    "lose",
-    "move",
-    "next_reindex_step",
-    "plus",
-    "postpone",
-    "release",
-    "retry",
-    "skip",
-    "summarize",
-]
-
 ENDED: Final = frozenset(
     {
         document_pb2.INGESTION_STATE_DONE,

@@ -6,8 +6,6 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["description_paragraphs"]
-
 MAX_CHARACTERS: Final = 1200
 """Maximum characters of a description; what a model wrote beyond is cut."""
 

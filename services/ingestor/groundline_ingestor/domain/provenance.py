@@ -11,8 +11,6 @@ from groundline_indexing.hashes import PIPELINE_VERSION
 
 from groundline_ingestor.domain.work import ItemClaim, NewVersion
 
-__all__ = ["changed_by", "provenance_of"]
-
 _READERS_VERSION: Final = version("groundline-extraction")
 
 

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from groundline.v1 import quota_pb2
 
-__all__ = ["CallerUse", "CollectionUse", "Limits"]
-
 
 @dataclass(frozen=True, slots=True)
 class CallerUse:

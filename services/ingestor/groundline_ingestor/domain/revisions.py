@@ -10,15 +10,6 @@ from typing import Final
 from groundline.v1 import document_pb2
 from rapidfuzz.distance import Indel
 
-__all__ = [
-    "MAX_LINES",
-    "TextComparison",
-    "compare_part",
-    "compare_texts",
-    "find_nearest",
-    "moved_part",
-]
-
 MAX_LINES: Final = 20_000
 """Maximum lines of a text that is compared as a whole. A bit is computed for each pair of lines, in one piece
 of a quarter of a second at most, for which nothing else of the process runs."""

@@ -13,14 +13,6 @@ from groundline_lexical import SIMPLE, languages
 
 from groundline_ingestor.domain.etags import entity_tag
 
-__all__ = [
-    "changed",
-    "effective",
-    "effective_language",
-    "etag_of",
-    "wrong_paths",
-]
-
 _LANGUAGE: Final[str] = default_of(collection_pb2.LexicalSettings, "language")
 
 _CHANGEABLE: Final = ("name", "settings")

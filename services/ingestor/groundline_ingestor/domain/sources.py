@@ -11,18 +11,6 @@ from groundline.v1 import source_pb2
 
 from groundline_ingestor.domain.etags import entity_tag
 
-__all__ = [
-    "OrderedRun",
-    "StoredSource",
-    "as_planned",
-    "changed",
-    "definition_of",
-    "etag_of",
-    "reads_the_same",
-    "web_source_of",
-    "wrong_paths",
-]
-
 _SET_BY_SERVICE: Final = (
     "source_id",
     "collection_id",

@@ -7,8 +7,6 @@ from typing import Final
 from google.protobuf import json_format
 from groundline.v1 import job_pb2
 
-__all__ = ["Delivery", "notice_of", "pause_after"]
-
 PAUSES: Final = (5, 300, 1800, 7200, 5 * 3600, 10 * 3600, 10 * 3600)
 """Pauses after each failed attempt but the last, in seconds, as the specification of Standard Webhooks
 proposes."""

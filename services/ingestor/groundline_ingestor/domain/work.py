@@ -9,19 +9,6 @@ from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_extraction.documents import GivenDocument
 from groundline_indexing.documents import HandedIn, ReadyDocument
 
-__all__ = [
-    "NO_USE",
-    "ClaimLostError",
-    "ClientUse",
-    "ItemClaim",
-    "LeasedItem",
-    "NewVersion",
-    "OrderedCrawl",
-    "Progress",
-    "ReindexTarget",
-    "StoredOutcome",
-]
-
 type StoredOutcome = tuple[str, job_pb2.IngestionOutcome.ValueType]
 """A document's id, and what storing it changed."""
 

@@ -11,16 +11,6 @@ from groundline_ingestor.adapters.postgres.jobs import PostgresJobs
 from groundline_ingestor.domain.collections import is_administrable, is_readable, is_writable
 from groundline_ingestor.domain.documents import is_document_readable
 
-__all__ = [
-    "administrable_collection",
-    "collection_not_found",
-    "document_not_found",
-    "readable_collection",
-    "readable_document",
-    "readable_job",
-    "writable_collection",
-]
-
 
 async def readable_collection(
     collections: PostgresCollections, caller: Caller, collection_id: str

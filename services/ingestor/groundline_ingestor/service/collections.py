@@ -29,9 +29,6 @@ from groundline_ingestor.service.access import (
 from groundline_ingestor.service.erasures import ErasureService
 from groundline_ingestor.service.quotas import Quotas
 
-__all__ = ["CollectionService", "shown"]
-
-
 _log = structlog.get_logger(__name__)
 
 

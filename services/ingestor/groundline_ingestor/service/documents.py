@@ -35,8 +35,6 @@ from groundline_ingestor.service.pages import PagePictures
 from groundline_ingestor.service.quotas import Quotas
 from groundline_ingestor.service.revisions import RevisionService
 
-__all__ = ["DocumentService"]
-
 _PICTURE_WIDTH: Final[int] = default_of(pb.GetDocumentPageRequest, "width")
 MAX_CHUNK_PAGE_BYTES: Final = 4 * 1024**2
 """Maximum size of a page of chunks, which may have 20,000 characters and more each; a larger one is cut

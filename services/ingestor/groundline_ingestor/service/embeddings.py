@@ -11,8 +11,6 @@ from groundline_runtime.quotas import Spending
 
 from groundline_ingestor.metrics import CLIENTS, COST
 
-__all__ = ["EmbeddingService"]
-
 
 class EmbeddingService:
     """Use case that embeds a caller's texts as documents are embedded."""

@@ -16,8 +16,6 @@ from groundline_ingestor.adapters.postgres.documents.erasures import PostgresEra
 from groundline_ingestor.domain.collections import is_administrable
 from groundline_ingestor.service.access import administrable_collection
 
-__all__ = ["ErasureService"]
-
 FORMAT: Final = "groundline/erasure/1"
 
 

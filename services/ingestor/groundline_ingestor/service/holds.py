@@ -9,8 +9,6 @@ from groundline_ingestor.adapters.postgres.collections import PostgresCollection
 from groundline_ingestor.adapters.postgres.documents.holds import PostgresHolds, page_key
 from groundline_ingestor.service.access import administrable_collection
 
-__all__ = ["HoldService"]
-
 _log = structlog.get_logger(__name__)
 
 

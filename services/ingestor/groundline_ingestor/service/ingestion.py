@@ -40,8 +40,6 @@ from groundline_ingestor.service.quotas import Quotas
 from groundline_ingestor.service.spooled import spooled
 from groundline_ingestor.service.worker.stages import Stages
 
-__all__ = ["IngestionService"]
-
 MAX_RETURNED_ITEMS: Final = 1000
 
 ESTIMATES: Final = 4

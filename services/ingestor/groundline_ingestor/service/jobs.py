@@ -19,8 +19,6 @@ from groundline_ingestor.adapters.postgres.jobs import PostgresJobs
 from groundline_ingestor.domain.jobs import has_ended
 from groundline_ingestor.service.access import readable_collection, readable_job, writable_collection
 
-__all__ = ["JobService"]
-
 MAX_WATCHED_ITEMS: Final = 1000
 WATCH_SECONDS: Final = 0.5
 # Longer than a transaction that changes an item mostly takes from its change to its end; a missed change is

@@ -15,8 +15,6 @@ from groundline_runtime.turns import ClientTurns
 
 from groundline_ingestor.service.spooled import spooled
 
-__all__ = ["PagePictures"]
-
 DRAWN_AT_ONCE: Final = 2
 """Maximum pictures that are drawn at a time; one client may have all but one."""
 MAX_WAITING: Final = 32

@@ -17,8 +17,6 @@ from groundline_runtime.quotas import QuotaWarnings, Spending, require_within
 from groundline_ingestor.adapters.postgres.quotas import PostgresQuotas
 from groundline_ingestor.domain.quotas import Limits
 
-__all__ = ["Quotas"]
-
 _JOBS_SECONDS: Final = 5.0
 """Time after which a job may have ended, in seconds. The other quotas are freed by deletion alone."""
 

@@ -23,8 +23,6 @@ from groundline_ingestor.service.access import (
     readable_job,
 )
 
-__all__ = ["ReindexService"]
-
 _INDEX_SETTINGS: Final = ("chunking", "contextualization", "embedding", "lexical")
 
 _log = structlog.get_logger(__name__)

@@ -30,8 +30,6 @@ from groundline_ingestor.domain.revisions import (
 )
 from groundline_ingestor.service.access import readable_document
 
-__all__ = ["RevisionService", "found_part"]
-
 _TEXT_CHARACTERS: Final[int] = default_of(pb.GetDocumentTextRequest, "max_characters")
 
 MAX_SEARCHED: Final = 4_000_000

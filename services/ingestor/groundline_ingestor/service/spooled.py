@@ -7,8 +7,6 @@ from typing import BinaryIO, Final
 from groundline_extraction.spooling import is_disk_full
 from groundline_runtime.errors import UnavailableError
 
-__all__ = ["spooled"]
-
 DISK_FULL_RETRY_SECONDS: Final = 30.0
 
 

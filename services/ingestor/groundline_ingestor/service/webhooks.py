@@ -11,8 +11,6 @@ from groundline_ingestor.domain.webhooks import Delivery, pause_after
 from groundline_ingestor.metrics import WEBHOOK_CALLS
 from groundline_ingestor.ports import Collector, NotDeliveredError
 
-__all__ = ["Webhooks"]
-
 SENT_AT_ONCE: Final = 10
 LEASE_SECONDS: Final = 60.0
 """Time after which another process sends the notices of a lost one, in seconds; an attempt takes less."""

@@ -44,16 +44,6 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
 from groundline_ingestor.adapters.postgres.documents.erasures import record_erasure
 from groundline_ingestor.domain.collections import may_write
 
-__all__ = [
-    "PostgresCollections",
-    "collection_changed",
-    "delete_collection",
-    "hold_collection",
-    "no_longer_writable",
-    "read_access",
-    "settings_json",
-]
-
 DELETION_ATTEMPTS: Final = 3
 
 # Parts of the settings with columns of their own, here and with the partition.

@@ -6,8 +6,6 @@ from groundline_database import Pool, acquire
 from groundline_indexing.texts import Vectors
 from pgvector import HalfVector
 
-__all__ = ["PostgresEmbeddingCache"]
-
 
 class PostgresEmbeddingCache:
     """Vectors by model and key: the SHA-256 of the embedded text, followed in a window of several chunks by

@@ -22,23 +22,6 @@ from groundline_ingestor.domain.work import (
     StoredOutcome,
 )
 
-__all__ = [
-    "HELD",
-    "ItemKey",
-    "begin_item",
-    "cancel_items_of",
-    "change_held_item",
-    "change_items",
-    "chunk_counts",
-    "drop_payloads",
-    "finish_items",
-    "first_waiting",
-    "held_by",
-    "item_state",
-    "require_held",
-    "save_items",
-]
-
 _SQL: Final = read_statements(__name__, current=current_revision("d"))
 
 _CHANGES: Final = (job_pb2.INGESTION_OUTCOME_CREATED, job_pb2.INGESTION_OUTCOME_UPDATED)

@@ -35,16 +35,6 @@ from groundline_ingestor.adapters.postgres.items import change_items, chunk_coun
 from groundline_ingestor.adapters.postgres.records import input_json
 from groundline_ingestor.domain.jobs import JobKind, StoredJob, Tally, cancel, retry, summarize
 
-__all__ = [
-    "PostgresJobs",
-    "find_job",
-    "insert_documents",
-    "insert_items",
-    "insert_job",
-    "payload_parts",
-    "replaceable_ids",
-]
-
 _SQL: Final = read_statements(
     __name__,
     is_readable_document=is_readable_document("$1", "d"),

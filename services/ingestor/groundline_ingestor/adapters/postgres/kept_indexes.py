@@ -10,8 +10,6 @@ from groundline_runtime.errors import FailedPreconditionError
 from groundline_ingestor.adapters.postgres.collections import hold_collection
 from groundline_ingestor.adapters.postgres.reindex import begin_job, insert_job, running
 
-__all__ = ["PostgresKeptIndexes"]
-
 
 class PostgresKeptIndexes:
     """Indexes that are kept or held back. Any method raises UnavailableError while the store is down."""

@@ -40,8 +40,6 @@ from groundline_ingestor.adapters.postgres.records import failure_json, read_inp
 from groundline_ingestor.domain.jobs import JobKind, begin, fail, lose, move, postpone, release, skip
 from groundline_ingestor.domain.work import ClaimLostError, ItemClaim, LeasedItem, Progress, ReindexTarget
 
-__all__ = ["PostgresQueue"]
-
 MAXIMUM_PAUSE_SECONDS: Final = 600.0
 """Maximum wait of a postponed item, in seconds, whatever is done to the database's clock."""
 

@@ -10,8 +10,6 @@ from groundline_indexing.partitions import PENDING
 
 from groundline_ingestor.domain.quotas import CallerUse, CollectionUse
 
-__all__ = ["PostgresQuotas"]
-
 
 class PostgresQuotas:
     """Counter of usage, with the ledger of its cost. Any method raises UnavailableError while the store is

@@ -14,14 +14,6 @@ from groundline_runtime.reasons import reason_value
 
 from groundline_ingestor.domain.sources import StoredSource
 
-__all__ = [
-    "failure_json",
-    "input_json",
-    "read_failure",
-    "read_input",
-    "read_source",
-]
-
 
 def failure_json(failure: document_pb2.IngestionFailure | None) -> dict[str, Any] | None:
     """Return a failure as it is stored; None for None."""

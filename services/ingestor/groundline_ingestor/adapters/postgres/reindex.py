@@ -39,8 +39,6 @@ from groundline_ingestor.domain.documents import StoredText
 from groundline_ingestor.domain.jobs import ReindexStep, next_reindex_step
 from groundline_ingestor.domain.work import ClaimLostError, LeasedItem, NewVersion
 
-__all__ = ["PostgresReindex", "begin_job", "insert_job", "running"]
-
 # A document whose chunks in the new partition are not of its current version.
 _CHANGED: Final = """
     SELECT d.document_id, d.uri FROM documents d

@@ -34,8 +34,6 @@ from groundline_ingestor.adapters.postgres.webhooks import PostgresWebhooks
 from groundline_ingestor.ports import SeenPages
 from groundline_ingestor.service.worker.generator.contextualization import ContextCache
 
-__all__ = ["Stores", "stores_on"]
-
 
 @dataclass(frozen=True, slots=True)
 class Stores:

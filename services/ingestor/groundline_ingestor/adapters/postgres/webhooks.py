@@ -15,8 +15,6 @@ from groundline_indexing.partitions import PENDING
 from groundline_ingestor.adapters.postgres.jobs import find_job
 from groundline_ingestor.domain.webhooks import Delivery, notice_of
 
-__all__ = ["PostgresWebhooks"]
-
 ANNOUNCED_AT_ONCE: Final = 100
 
 # The state of an ingestion follows from its items, so that its end is seen only afterwards.

@@ -18,8 +18,6 @@ from groundline_ingestor.ports import Collector
 from groundline_ingestor.service.quotas import Quotas
 from groundline_ingestor.service.worker.long_work import CHECK_SECONDS, while_held
 
-__all__ = ["Crawling"]
-
 _log = structlog.get_logger(__name__)
 
 

@@ -22,8 +22,6 @@ from groundline_ingestor.ports import Collected, Collector, SeenPages
 from groundline_ingestor.service.quotas import Quotas
 from groundline_ingestor.service.worker.long_work import while_held
 
-__all__ = ["SourceRuns"]
-
 BATCH: Final = 200
 """Documents whose removal is noted at a time."""
 RUN_SECONDS: Final = 4 * 3600.0

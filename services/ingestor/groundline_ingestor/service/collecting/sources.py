@@ -33,9 +33,6 @@ from groundline_ingestor.ports import Collector
 from groundline_ingestor.service.access import administrable_collection
 from groundline_ingestor.service.quotas import Quotas
 
-__all__ = ["SourceService"]
-
-
 _log = structlog.get_logger(__name__)
 
 

@@ -13,8 +13,6 @@ from groundline_ingestor.domain.work import LeasedItem
 from groundline_ingestor.metrics import CLIENTS, COST
 from groundline_ingestor.service.quotas import Quotas
 
-__all__ = ["Accounts", "ItemAccount"]
-
 _collections = BoundedNames()
 
 

@@ -14,8 +14,6 @@ from groundline_runtime.metrics.common import count_lookups
 
 from groundline_ingestor.adapters.postgres.embeddings import PostgresEmbeddingCache
 
-__all__ = ["GROUP_CHUNKS", "RememberingEmbedder"]
-
 GROUP_CHUNKS: Final = 256
 """Chunks that are embedded together: enough for the embedder to batch by length, and few enough to store
 meanwhile."""

@@ -9,8 +9,6 @@ import numpy as np
 from groundline_extraction.spooling import Spool
 from groundline_indexing.texts import PreparedChunk, Section, Series, Vectors
 
-__all__ = ["FinishedChunks"]
-
 
 class FinishedChunks:
     """Chunks with their vectors, which are appended some hundred at a time. Close it when done."""

@@ -45,8 +45,6 @@ from groundline_ingestor.service.worker.outcomes import Outcomes
 from groundline_ingestor.service.worker.stages import Stages
 from groundline_ingestor.settings import IngestorSettings
 
-__all__ = ["HELD_PER_CLIENT", "ITEMS_PER_CLIENT", "PREPARED_ITEMS", "ItemWork", "Unembedded", "Work"]
-
 LARGE_ITEMS: Final = 4
 """Maximum documents of more than a part that a process reads at a time, and of long texts that it processes:
 they take memory and disk."""

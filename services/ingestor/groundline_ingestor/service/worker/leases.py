@@ -17,8 +17,6 @@ from groundline_runtime.turns import RecentUse
 from groundline_ingestor.adapters.postgres.queue import PostgresQueue
 from groundline_ingestor.domain.work import ClientUse, ItemClaim, LeasedItem, Progress
 
-__all__ = ["Leases", "Searched", "Shares"]
-
 RELEASE_SECONDS: Final = 5.0
 """Maximum time for a process that ends to give back its leases, in seconds; after that they run out."""
 

@@ -10,8 +10,6 @@ from groundline_runtime.errors import UnavailableError
 from groundline_ingestor.adapters.postgres.collecting.crawls import PostgresCrawls
 from groundline_ingestor.domain.work import ItemClaim
 
-__all__ = ["CHECK_SECONDS", "while_held"]
-
 CHECK_SECONDS: Final = 1.0
 """Time after which work that was cancelled, or is no longer allowed, ends at the latest, in seconds, whatever
 it waits for."""

@@ -20,8 +20,6 @@ from groundline_ingestor.metrics import DOCUMENTS
 from groundline_ingestor.ports import CollectorLostError
 from groundline_ingestor.service.worker.leases import Leases
 
-__all__ = ["Outcomes"]
-
 RETRY_SECONDS: Final = 2.0
 """Pause after the first transient failure, in seconds; it doubles with each."""
 MAXIMUM_PAUSE_SECONDS: Final = 300.0

@@ -21,8 +21,6 @@ from groundline_ingestor.service.worker.outcomes import Outcomes
 from groundline_ingestor.service.worker.ready import ReadyWork
 from groundline_ingestor.settings import IngestorSettings
 
-__all__ = ["STORING_CONNECTIONS", "TRANSACTION_CHUNKS", "Pipeline"]
-
 TRANSACTION_CHUNKS: Final = GROUP_CHUNKS
 """Chunks of small documents that are stored in one transaction. Each costs the lexical index a segment, which
 is merged with others later: half as many chunks take PostgreSQL a third more time."""

@@ -8,8 +8,6 @@ from groundline_runtime.turns import RecentUse
 from groundline_ingestor.service.worker.embedding import GROUP_CHUNKS
 from groundline_ingestor.service.worker.items import Work
 
-__all__ = ["ReadyWork"]
-
 
 class ReadyWork:
     """Items of one line of work that are ready to be embedded."""

@@ -8,8 +8,6 @@ from groundline_ingestor.service.worker.embedding import RememberingEmbedder
 from groundline_ingestor.service.worker.generator.contextualization import Contextualization
 from groundline_ingestor.service.worker.generator.describing import PictureDescriptions
 
-__all__ = ["Stages"]
-
 
 @dataclass(frozen=True, slots=True)
 class Stages:

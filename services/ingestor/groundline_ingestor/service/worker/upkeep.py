@@ -16,8 +16,6 @@ from groundline_ingestor.metrics import ITEMS, OLDEST_ITEM, WEBHOOK_LAG
 from groundline_ingestor.service.worker.leases import Leases
 from groundline_ingestor.settings import IngestorSettings
 
-__all__ = ["Upkeep"]
-
 PROGRESS_SECONDS: Final = 0.25
 SETTLE_SECONDS: Final = 1.0
 STIRRED_SECONDS: Final = 10.0

@@ -23,8 +23,6 @@ from groundline_ingestor.service.worker.stages import Stages
 from groundline_ingestor.service.worker.upkeep import Upkeep
 from groundline_ingestor.settings import IngestorSettings
 
-__all__ = ["Worker"]
-
 RESTART_SECONDS: Final = 1.0
 
 SEARCH_SECONDS: Final = 0.25

@@ -45,8 +45,6 @@ from groundline_ingestor.domain.work import (
     OrderedCrawl,
 )
 
-__all__ = ["PostgresCrawls", "insert_page"]
-
 
 class PostgresCrawls:
     """Store of crawls, which are items of jobs, and of their pages, which become items of the same job.

@@ -5,8 +5,6 @@ from datetime import UTC
 from groundline.v1 import collector_service_pb2 as pb
 from groundline_database import Pool, acquire
 
-__all__ = ["PostgresSeenPages"]
-
 
 class PostgresSeenPages:
     """A SeenPages in PostgreSQL."""

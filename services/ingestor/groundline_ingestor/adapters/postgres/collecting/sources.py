@@ -37,8 +37,6 @@ from groundline_ingestor.domain.jobs import cancel
 from groundline_ingestor.domain.sources import OrderedRun, StoredSource, definition_of
 from groundline_ingestor.domain.work import NO_USE, ClientUse, ItemClaim, LeasedItem
 
-__all__ = ["PostgresSources"]
-
 _SQL: Final = read_statements(__name__)
 
 REMOVED_AT_ONCE: Final = 500

@@ -13,8 +13,6 @@ from groundline_ingestor.adapters.postgres.documents.erasures import record_eras
 from groundline_ingestor.adapters.postgres.documents.holds import held_among
 from groundline_ingestor.adapters.postgres.items import cancel_items_of
 
-__all__ = ["WITHIN", "delete_documents", "remove_documents"]
-
 WITHIN: Final = """
     WITH RECURSIVE within AS (
         SELECT document_id, uri, state FROM documents

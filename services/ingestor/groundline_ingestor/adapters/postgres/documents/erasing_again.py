@@ -9,8 +9,6 @@ from groundline_database import Connection, is_held_document
 from groundline_ingestor.adapters.postgres.collections import delete_collection
 from groundline_ingestor.adapters.postgres.documents.deletion import delete_documents
 
-__all__ = ["HeldBack", "erase_again", "read_erasures"]
-
 _READ: Final = "SELECT coalesce(jsonb_agg(to_jsonb(e) ORDER BY create_time), '[]') FROM erasures e"
 _ADD: Final = """
     INSERT INTO erasures SELECT * FROM jsonb_populate_recordset(null::erasures, $1)

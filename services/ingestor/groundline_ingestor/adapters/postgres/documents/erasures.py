@@ -11,8 +11,6 @@ from groundline_contracts.times import timestamp
 from groundline_database import Connection, Pool, SigningKeyStore, acquire, read_statements
 from groundline_runtime.context import current_caller
 
-__all__ = ["PostgresErasures", "record_erasure"]
-
 _SQL: Final = read_statements(__name__)
 
 

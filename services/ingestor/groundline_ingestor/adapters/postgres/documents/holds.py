@@ -12,8 +12,6 @@ from groundline_runtime.errors import NotFoundError
 
 from groundline_ingestor.adapters.postgres.collections import hold_collection
 
-__all__ = ["PostgresHolds", "held_among", "page_key"]
-
 _IS_HELD: Final = is_held_document("d")
 
 _DOCUMENTS: Final = """

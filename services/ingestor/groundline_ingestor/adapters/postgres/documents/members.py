@@ -18,8 +18,6 @@ from groundline_ingestor.adapters.postgres.jobs import insert_documents, insert_
 from groundline_ingestor.domain.jobs import ItemState, fail, skip
 from groundline_ingestor.domain.work import ItemClaim, NewVersion
 
-__all__ = ["replace_members"]
-
 
 async def replace_members(
     connection: Connection,

@@ -33,8 +33,6 @@ from groundline_ingestor.adapters.postgres.documents.deletion import delete_docu
 from groundline_ingestor.adapters.postgres.records import read_failure
 from groundline_ingestor.domain.documents import DocumentKey, DocumentOrder
 
-__all__ = ["PostgresDocuments"]
-
 _SQL: Final = read_statements(
     __name__,
     is_readable=is_readable_document("$2"),

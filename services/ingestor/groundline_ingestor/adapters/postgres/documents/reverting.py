@@ -25,8 +25,6 @@ from groundline_ingestor.adapters.postgres.collections import hold_collection
 from groundline_ingestor.adapters.postgres.documents.deletion import delete_documents
 from groundline_ingestor.adapters.postgres.jobs import insert_job
 
-__all__ = ["PostgresReverts", "Revert"]
-
 MAX_LISTED: Final = 1000
 """Maximum documents that are listed, as the contract says."""
 

@@ -14,8 +14,6 @@ from groundline_extraction.spooling import Spool
 from groundline_extraction.texts import Heading, TextSegment
 from groundline_indexing.documents import DocumentVersion
 
-__all__ = ["read_segments", "read_version"]
-
 
 def read_version(row: asyncpg.Record) -> DocumentVersion:
     """Return what a row of documents or of their revisions says, without the hash of its chunks, which the

@@ -37,8 +37,6 @@ from groundline_ingestor.adapters.postgres.items import finish_items
 from groundline_ingestor.domain.provenance import changed_by, provenance_of
 from groundline_ingestor.domain.work import ItemClaim, NewVersion, StoredOutcome
 
-__all__ = ["PostgresVersions", "not_writable"]
-
 _SQL: Final = read_statements(
     __name__,
     current=current_revision("d"),

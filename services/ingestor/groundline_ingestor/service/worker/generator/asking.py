@@ -10,8 +10,6 @@ from groundline_runtime.errors import Code, GroundlineError
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_delay
 from tenacity.wait import wait_exponential_jitter
 
-__all__ = ["GeneratorCalls", "is_transient"]
-
 PATIENCE_SECONDS: Final = 900.0
 """Time for which a call is retried while the generator is over its quota or out of reach, in seconds."""
 

@@ -19,8 +19,6 @@ from groundline_runtime.errors import FailedPreconditionError, GroundlineError
 
 from groundline_ingestor.service.worker.generator.asking import GeneratorCalls
 
-__all__ = ["ContextCache", "ContextWriter", "Contextualization", "Payer", "WrittenContexts"]
-
 CHUNKS_PER_CALL: Final = 20
 MODEL_CALL_CHUNKS: Final = 10
 """Chunks in one call of the model, as the generator makes them; for estimates."""

@@ -19,8 +19,6 @@ from groundline_ingestor.domain.pictures import description_paragraphs
 from groundline_ingestor.service.worker.generator.asking import GeneratorCalls
 from groundline_ingestor.service.worker.generator.contextualization import ContextCache, Payer
 
-__all__ = ["DescribedPicture", "PictureDescriber", "PictureDescriptions"]
-
 FAILURES: Final = 3
 """Pictures in a row that a model may fail to describe; then the document's others are not tried."""
 
